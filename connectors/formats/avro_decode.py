@@ -1,0 +1,169 @@
+"""Avro in Confluent's wire format: one byte 0, four bytes of schema id, the body."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from fastavro.schema import SchemaParseException
+from numpy.typing import NDArray
+
+from connectors.formats.avro_buffer import PREFIX, Buffer, Cursors, Ints
+from connectors.formats.avro_columns import Column, ColumnMaker, convertible, read, vectorised
+from connectors.formats.avro_records import RecordReader, Undecodable, record_reader
+from connectors.formats.avro_resolve import resolve
+from connectors.formats.avro_types import AvroType, avro_type
+from connectors.formats.base import Decoded, Refusal, Unfit, empty_frame, frame_of
+
+MAX_BLOCK = 1 << 30
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How the records of one writer schema become the declared columns."""
+
+    writer: AvroType
+    columns: tuple[Column, ...]
+    reader: RecordReader
+    fast: bool
+
+
+class AvroDecoder:
+    """Decodes records of any number of writer schemas into the declared columns.
+
+    Fields are matched by name, exactly or else without regard to case. Flat records and records of records are read
+    column by column over the whole batch; a record that is not proven good that way, and every record of a schema
+    with arrays, maps or wider unions, is read by itself. What one record holds never touches another.
+
+    >>> import fastavro, io
+    >>> writer = {"type": "record", "name": "P", "fields": [{"name": "a", "type": "int"}]}
+    >>> decoder = AvroDecoder(pa.schema([pa.field("a", pa.int64())]), {7: writer}.__getitem__)
+    >>> result = decoder.decode([bytes([0, 0, 0, 0, 7, 4]), bytes([0, 0, 0, 0, 7, 4, 4])])
+    >>> result.frame["a"].to_list(), result.refused[0].message
+    ([2], 'not a record of its writer schema: 1 bytes are left over')
+    """
+
+    def __init__(self, schema: pa.Schema, writer: Callable[[int], Mapping[str, object]]) -> None:
+        self._schema = schema
+        self._writer = writer
+        self._plans: dict[int, _Plan | str] = {}
+        self._empty = empty_frame(schema)
+
+    def decode(self, values: Sequence[bytes]) -> Decoded:
+        """The rows of the values, and a refusal for each value that is none."""
+        if sum(map(len, values)) > MAX_BLOCK and len(values) > 1:
+            return self._halves(values)
+        buffer = Buffer(values)
+        ids, refused = _schema_ids(buffer, values)
+        parts = [self._of_schema(id_, np.flatnonzero(ids == id_), values, buffer, refused) for id_ in _distinct(ids)]
+        frame, kept = _in_order(parts, self._empty)
+        refused.sort(key=lambda refusal: refusal.index)
+        return Decoded(frame, kept if refused else None, tuple(refused))
+
+    def _halves(self, values: Sequence[bytes]) -> Decoded:
+        middle = len(values) // 2
+        left, right = self.decode(values[:middle]), self.decode(values[middle:])
+        refused = left.refused + tuple(Refusal(r.index + middle, r.message) for r in right.refused)
+        kept = np.concatenate((_indices(left), _indices(right) + middle)) if refused else None
+        return Decoded(pl.concat((left.frame, right.frame)), kept, refused)
+
+    def _of_schema(
+        self, schema_id: int, rows: Ints, values: Sequence[bytes], buffer: Buffer, refused: list[Refusal]
+    ) -> tuple[pl.DataFrame, Ints]:
+        plan = self._plan(schema_id)
+        if isinstance(plan, str):
+            refused.extend(Refusal(int(row), plan) for row in rows)
+            return self._empty, rows[:0]
+        if not plan.fast:
+            return self._singly(plan.reader, rows, values, refused)
+        frame, doubt = _columnar(plan, buffer, rows)
+        if not doubt.any():
+            return frame, rows
+        good = (frame.filter(~doubt), rows[~doubt])
+        return _in_order([good, self._singly(plan.reader, rows[doubt], values, refused)], self._empty)
+
+    def _singly(
+        self, reader: RecordReader, rows: Ints, values: Sequence[bytes], refused: list[Refusal]
+    ) -> tuple[pl.DataFrame, Ints]:
+        read_rows, kept = [], []
+        for row in rows.tolist():
+            try:
+                read_rows.append(reader(values[row][PREFIX:]))
+                kept.append(row)
+            except (Unfit, Undecodable) as error:
+                refused.append(Refusal(row, str(error)))
+        columns = list(zip(*read_rows, strict=True)) if read_rows else [()] * len(self._schema)
+        return frame_of(self._schema, columns), np.array(kept, np.int64)
+
+    def _plan(self, schema_id: int) -> _Plan | str:
+        """The plan of a writer schema, or why none of its records can be read; an unknown id is asked for again."""
+        if schema_id not in self._plans:
+            try:
+                schema = self._writer(schema_id)
+            except LookupError:
+                return f"unknown schema id {schema_id}"
+            self._plans[schema_id] = self._make_plan(schema_id, schema)
+        return self._plans[schema_id]
+
+    def _make_plan(self, schema_id: int, schema: Mapping[str, object]) -> _Plan | str:
+        try:
+            writer = avro_type(schema)
+            if writer.kind != "record" or writer.null_branch is not None:
+                return f"the writer schema {schema_id} is no record"
+            columns = resolve(writer, list(self._schema))
+            fast = vectorised(writer) and all(map(convertible, columns))
+            return _Plan(writer, columns, record_reader(schema, writer, columns), fast)
+        except Unfit as unfit:
+            return f"{unfit} (writer schema {schema_id})"
+        except (LookupError, TypeError, ValueError, SchemaParseException) as error:
+            return f"the writer schema {schema_id} is no Avro schema: {error}"
+
+
+def _schema_ids(buffer: Buffer, values: Sequence[bytes]) -> tuple[Ints, list[Refusal]]:
+    """The schema id of each value, -1 and a refusal where there is none."""
+    head = buffer.words[buffer.starts]
+    ids = ((head >> np.uint64(8)) & np.uint64(0xFFFFFFFF)).astype(np.uint32).byteswap().astype(np.int64)
+    wrong = (head & np.uint64(0xFF) != 0) | (buffer.ends - buffer.starts < PREFIX)
+    ids[wrong] = -1
+    return ids, [Refusal(row, _no_prefix(values[row])) for row in np.flatnonzero(wrong).tolist()]
+
+
+def _no_prefix(value: bytes) -> str:
+    if len(value) < PREFIX:
+        return f"not in the Avro wire format: {len(value)} bytes, fewer than the prefix has"
+    return f"not in the Avro wire format: starts with byte {value[0]}, not 0"
+
+
+def _distinct(ids: Ints) -> list[int]:
+    if len(ids) and ids[0] >= 0 and (ids == ids[0]).all():
+        return [int(ids[0])]
+    return [id_ for id_ in np.unique(ids).tolist() if id_ >= 0]
+
+
+def _columnar(plan: _Plan, buffer: Buffer, rows: Ints) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
+    """The columns of all rows, and the rows that must be looked at singly."""
+    cursors = Cursors(buffer, buffer.starts[rows] + PREFIX, buffer.ends[rows])
+    reads = read(cursors, plan.writer, None)
+    maker = ColumnMaker(buffer, cursors.finish())
+    columns = [
+        pl.Series(c.declared.name, maker.make(c, None if c.source is None else reads.fields[c.source], None))
+        for c in plan.columns
+    ]
+    return pl.DataFrame(columns), cursors.doubt
+
+
+def _in_order(parts: Sequence[tuple[pl.DataFrame, Ints]], empty: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
+    """The parts as one frame in the order of the rows they came from."""
+    full = [part for part in parts if len(part[1])]
+    if not full:
+        return empty, np.zeros(0, np.int64)
+    if len(full) == 1:
+        return full[0]
+    rows = np.concatenate([rows for _, rows in full])
+    order = np.argsort(rows)
+    return pl.concat([frame for frame, _ in full])[order], rows[order]
+
+
+def _indices(result: Decoded) -> Ints:
+    return np.arange(len(result.frame)) if result.kept is None else result.kept

@@ -1,0 +1,148 @@
+"""What the records of a frame consist of on the wire: for each field of all rows its bytes and their number.
+
+A piece is written at a position a row, eight bytes at a time. The last write may spill up to seven bytes beyond the
+piece: pieces are written in order, so the next one overwrites the spill, and rows are laid out with a gap of one word.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from connectors.formats.avro_buffer import WORD, Ints, Mask, Words
+
+_HIGH = 0x8080808080808080
+_SPREADS = tuple(
+    (np.uint64(low), np.uint64(high), np.uint64(shift))
+    for low, high, shift in (
+        (0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
+        (0x00003FFF00003FFF, 0x0FFFC0000FFFC000, 2),
+        (0x007F007F007F007F, 0x3F803F803F803F80, 1),
+    )
+)
+_MORE = np.array([_HIGH & ((1 << (8 * max(size - 1, 0))) - 1) for size in range(9)] + [_HIGH, _HIGH], dtype=np.uint64)
+_WHOLE_COPY = 512
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Up to eight bytes a row in `word`, `width` of them used; wider ones go on in `tail` from the ninth byte."""
+
+    word: Words
+    width: Ints
+    tail: Words | None = None
+
+    def write(self, out: Words, octets: NDArray[np.uint8], at: Ints) -> None:
+        """Writes the piece of each row at its position."""
+        out[at] = self.word
+        if self.tail is not None:
+            rows = np.flatnonzero(self.width > WORD)
+            out[at[rows] + WORD] = self.tail[rows]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The bytes of each row lie in `data` from `start` on."""
+
+    data: NDArray[np.uint8]
+    start: Ints
+    width: Ints
+
+    def write(self, out: Words, octets: NDArray[np.uint8], at: Ints) -> None:
+        """Copies word by word over all rows, and long values each as a whole."""
+        source: Words = np.ndarray((len(self.data) - WORD + 1,), "<u8", self.data.data, strides=(1,))
+        start, width = self.start, self.width
+        long = np.flatnonzero(width > _WHOLE_COPY)
+        for row in long.tolist():
+            octets[at[row] : at[row] + width[row]] = self.data[start[row] : start[row] + width[row]]
+        rows = np.flatnonzero((width > 0) & (width <= _WHOLE_COPY))
+        target, start, width = at[rows], start[rows], width[rows]
+        while len(width):
+            out[target] = source[start]
+            more = width > WORD
+            if not more.all():
+                target, start, width = target[more], start[more], width[more]
+            target, start, width = target + WORD, start + WORD, width - WORD
+
+
+def varint(values: Ints, present: Mask | None) -> Piece:
+    """Zigzag varints: one to ten bytes a row, none where absent.
+
+    >>> piece = varint(np.array([0, -1, 64]), None)
+    >>> piece.width, piece.word
+    (array([1, 1, 2]), array([  0,   1, 384], dtype=uint64))
+    """
+    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    width = np.ones(len(values), np.int64)
+    greatest = int(zigzag.max(initial=0))
+    for bits in range(7, 64, 7):
+        if greatest >> bits:
+            width += zigzag >= np.uint64(1 << bits)
+    word = zigzag
+    for low, high, shift in _SPREADS:
+        word = (word & low) | ((word & high) << shift)
+    return Piece(word | _MORE[width], _where(width, present), _tail(zigzag, width) if greatest >> 56 else None)
+
+
+def _tail(zigzag: Words, width: Ints) -> Words:
+    ninth = (zigzag >> np.uint64(56)) & np.uint64(0x7F)
+    tenth = zigzag >> np.uint64(63)
+    return np.where(width == 10, ninth | np.uint64(0x80) | (tenth << np.uint64(8)), ninth)
+
+
+def octets(values: NDArray[np.generic], present: Mask | None) -> Piece:
+    """One byte a row."""
+    return Piece(values.astype(np.uint64), _where(np.ones(len(values), np.int64), present))
+
+
+def floats(values: NDArray[np.floating], present: Mask | None) -> Piece:
+    """Four or eight bytes a row, little-endian."""
+    bits = np.ascontiguousarray(values).view(f"<u{values.itemsize}").astype(np.uint64)
+    return Piece(bits, _where(np.full(len(values), values.itemsize, np.int64), present))
+
+
+def texts(series: pl.Series, present: Mask | None) -> tuple[Piece, Span]:
+    """The length and the bytes of strings or binaries."""
+    array = series.cast(pl.Binary).rechunk().to_arrow().cast(pa.large_binary())
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    size = np.diff(bounds)
+    padded = np.concatenate(
+        (np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8), np.zeros(WORD, np.uint8))
+    )
+    return varint(size, present), Span(padded, bounds[:-1].copy(), _where(size, present))
+
+
+def decimals(series: pl.Series, present: Mask | None) -> tuple[Piece, Piece | Span]:
+    """The shortest big-endian two's complement of the digits, and its length."""
+    array = series.rechunk().to_arrow()
+    pairs = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))].reshape(
+        -1, 2
+    )
+    low, high = (pairs[:, 0].copy(), pairs[:, 1]) if present is None else (pairs[:, 0] * present, pairs[:, 1] * present)
+    if not (high == low >> 63).all():
+        return texts(pl.Series([shortest(value) for value in series.to_physical()], dtype=pl.Binary), present)
+    size = np.ones(len(low), np.int64)
+    magnitude = low ^ (low >> 63)
+    for bits in range(7, 63, 8):
+        size += magnitude >= 1 << bits
+    word = (low << (8 * (WORD - size))).view(np.uint64).byteswap()
+    return varint(size, present), Piece(word, _where(size, present))
+
+
+def shortest(value: object) -> bytes:
+    """The shortest big-endian two's complement of an integer; of none, that of zero.
+
+    >>> shortest(-129)
+    b'\\xff\\x7f'
+    """
+    number = value if isinstance(value, int) else 0
+    return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
+
+
+def _where(width: Ints, present: Mask | None) -> Ints:
+    return width if present is None else width * present

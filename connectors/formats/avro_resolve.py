@@ -1,0 +1,95 @@
+"""Which writer's field each declared column comes from, and whether its type may be read as the declared one."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from connectors.formats.avro_columns import Column
+from connectors.formats.avro_types import AvroField, AvroType
+from connectors.formats.base import Unfit
+from connectors.formats.type_names import type_name
+
+_NUMBERS = frozenset({"int", "long", "float", "double"})
+_INTEGERS = frozenset({"int", "long"})
+_INSTANTS = frozenset(f"{zone}timestamp-{unit}" for zone in ("", "local-") for unit in ("millis", "micros", "nanos"))
+
+
+def resolve(writer: AvroType, declared: Sequence[pa.Field]) -> tuple[Column, ...]:
+    """The declared columns over the fields of a writer's record, or Unfit.
+
+    >>> resolve(AvroType("record", fields=(AvroField("A", AvroType("int")),)), [pa.field("a", pa.int64())])[0].source
+    0
+    """
+    return tuple(_column(writer.fields, field) for field in declared)
+
+
+def _column(fields: Sequence[AvroField], declared: pa.Field) -> Column:
+    source = _find(fields, declared.name)
+    if source is None:
+        if declared.nullable:
+            return Column(declared, None, None)
+        raise Unfit(" is missing in the writer schema but declared NOT NULL", (declared.name,))
+    writer = fields[source].type
+    try:
+        if not readable(writer, declared.type):
+            raise Unfit(f": Avro {_avro_name(writer)} cannot be read as {type_name(declared.type)}")
+        children = resolve(writer, list(declared.type)) if _is_record(writer, declared.type) else ()
+    except Unfit as unfit:
+        raise unfit.under(declared.name) from None
+    return Column(declared, source, writer, children)
+
+
+def _find(fields: Sequence[AvroField], name: str) -> int | None:
+    exact = [i for i, field in enumerate(fields) if field.name == name]
+    alike = exact or [i for i, field in enumerate(fields) if field.name.casefold() == name.casefold()]
+    if len(alike) > 1:
+        names = ", ".join(f'"{fields[i].name}"' for i in alike)
+        raise Unfit(f" matches several fields of the writer schema: {names}", (name,))
+    return alike[0] if alike else None
+
+
+def _is_record(writer: AvroType, declared: pa.DataType) -> bool:
+    return writer.kind == "record" and pa.types.is_struct(declared)
+
+
+def readable(writer: AvroType, declared: pa.DataType) -> bool:
+    """Whether values of the writer's type can be values of the declared type.
+
+    >>> readable(AvroType("int"), pa.float64()), readable(AvroType("string"), pa.int32())
+    (True, False)
+    """
+    if writer.kind == "union":
+        return any(branch.kind != "null" and readable(branch, declared) for branch in writer.branches)
+    if writer.kind in ("null", "recursive", "map"):
+        return writer.kind == "null"
+    if pa.types.is_list(declared):
+        return writer.kind == "array" and readable(writer.branches[0], declared.value_type)
+    if pa.types.is_struct(declared):
+        return writer.kind == "record"
+    if pa.types.is_decimal(declared):
+        return writer.kind in _INTEGERS or (writer.logical == "decimal" and writer.kind in ("bytes", "fixed"))
+    return _readable_scalar(writer, declared)
+
+
+def _readable_scalar(writer: AvroType, declared: pa.DataType) -> bool:
+    if pa.types.is_date(declared):
+        return writer.kind == "int" and writer.logical == "date"
+    if pa.types.is_timestamp(declared):
+        plain = writer.kind == "long" and writer.logical in _INSTANTS | {""}
+        return plain or (writer.kind == "int" and writer.logical == "date")
+    if writer.kind == "fixed" and pa.types.is_string(declared):
+        return writer.logical == "uuid" and writer.size == 16
+    return writer.kind in _SCALARS[declared]
+
+
+_SCALARS: Mapping[pa.DataType, frozenset[str]] = {
+    pa.bool_(): frozenset({"boolean"}),
+    **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.int64()), _INTEGERS),
+    **dict.fromkeys((pa.float32(), pa.float64()), _NUMBERS),
+    pa.string(): frozenset({"string", "bytes", "enum"}),
+    pa.binary(): frozenset({"string", "bytes", "fixed"}),
+}
+
+
+def _avro_name(writer: AvroType) -> str:
+    return f"{writer.kind} ({writer.logical})" if writer.logical else writer.kind

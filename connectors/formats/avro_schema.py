@@ -1,0 +1,71 @@
+"""The Avro schema of a declared schema: what our own writers register."""
+
+import re
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from operators.errors import UserError
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+_SCALARS: Mapping[pa.DataType, object] = {
+    pa.bool_(): "boolean",
+    pa.int8(): "int",
+    pa.int16(): "int",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "bytes",
+    pa.date32(): {"type": "int", "logicalType": "date"},
+    pa.timestamp("us"): {"type": "long", "logicalType": "timestamp-micros"},
+}
+
+
+def avro_schema(schema: pa.Schema, name: str) -> dict[str, object]:
+    """The record schema of a topic's values; a nullable column is a union with null and defaults to null.
+
+    A nested record has its column's name in the namespace of its path, so every full name is unique. A name Avro cannot hold is refused, not changed:
+    a changed name would no longer match the column when the records are read back.
+
+    >>> avro_schema(pa.schema([pa.field("a", pa.int64(), nullable=False)]), "Bid")
+    {'type': 'record', 'name': 'Bid', 'fields': [{'name': 'a', 'type': 'long'}]}
+    """
+    space, _, own = name.rpartition(".")
+    return _record(list(schema), _checked(own), ".".join(map(_checked, space.split("."))) if space else "")
+
+
+def _record(fields: list[pa.Field], name: str, space: str) -> dict[str, object]:
+    named = {"type": "record", "name": name, **({"namespace": space} if space else {})}
+    path = f"{space}.{name}" if space else name
+    return {**named, "fields": [_field(field, path) for field in fields]}
+
+
+def _field(field: pa.Field, path: str) -> dict[str, object]:
+    default = {"default": None} if field.nullable else {}
+    name = _checked(field.name)
+    return {"name": name, "type": _type(field, name, path), **default}
+
+
+def _type(field: pa.Field, name: str, path: str) -> object:
+    inner = _non_null(field.type, name, path)
+    return ["null", inner] if field.nullable else inner
+
+
+def _non_null(declared: pa.DataType, name: str, path: str) -> object:
+    if pa.types.is_decimal(declared):
+        return {"type": "bytes", "logicalType": "decimal", "precision": declared.precision, "scale": declared.scale}
+    if pa.types.is_list(declared):
+        return {"type": "array", "items": _type(declared.value_field, name, path)}
+    if pa.types.is_struct(declared):
+        return _record(list(declared), name, path)
+    return _SCALARS[declared]
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        hint = "letters, digits and _ only, not starting with a digit; rename it with AS, or use FORMAT JSON"
+        raise UserError(f'name "{name}" is not possible in Avro', hint=hint)
+    return name

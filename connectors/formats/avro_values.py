@@ -1,0 +1,177 @@
+"""One physical Avro value, as fastavro reads it, to what Arrow stores in the declared column."""
+
+import uuid
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import partial
+
+import pyarrow as pa
+
+from connectors.formats.avro_columns import TIMESTAMP_NANOS, TIMESTAMP_SCALE, Column
+from connectors.formats.avro_resolve import readable, resolve
+from connectors.formats.avro_types import AvroField, AvroType
+from connectors.formats.base import NULL_REFUSED, Unfit
+from connectors.formats.calendar_text import DAY_US
+from connectors.formats.type_names import type_name
+from connectors.formats.values import Check, check_type, fit_decimal, fit_float, fit_timestamp
+
+
+def convert_column(column: Column) -> Check:
+    """The conversion of a column's values; NULL only where declared.
+
+    >>> convert_column(resolve(AvroType("record", fields=(AvroField("a", AvroType("int")),)), [pa.field("a", pa.int8())])[0])(7)
+    7
+    """
+    declared = column.declared
+    convert = _absent if column.writer is None else converter(column.writer, declared.type, column.children)
+
+    def checked(value: object) -> object:
+        if value is None:
+            if declared.nullable:
+                return None
+            raise Unfit(NULL_REFUSED, (declared.name,))
+        try:
+            return convert(value)
+        except Unfit as unfit:
+            raise unfit.under(declared.name) from None
+
+    return checked
+
+
+def _absent(value: object) -> object:
+    raise AssertionError(f"a field the writer does not have holds {value!r}")
+
+
+def converter(writer: AvroType, declared: pa.DataType, children: tuple[Column, ...] = ()) -> Check:
+    """The conversion of one non-null value of a readable type."""
+    if writer.kind == "union":
+        return _of_union(writer, declared)
+    if pa.types.is_struct(declared):
+        return _of_record(writer, children or resolve(writer, list(declared)))
+    if pa.types.is_list(declared):
+        element = AvroType("record", fields=(AvroField("element", writer.branches[0]),))
+        return partial(_list, convert_column(resolve(element, [declared.value_field.with_name("element")])[0]))
+    if pa.types.is_decimal(declared) and writer.logical == "decimal":
+        return partial(_decimal, writer.scale, declared)
+    if pa.types.is_floating(declared):
+        return partial(_float, type_name(declared))
+    return _scalar(writer, declared)
+
+
+def _scalar(writer: AvroType, declared: pa.DataType) -> Check:
+    if pa.types.is_timestamp(declared):
+        return partial(_timestamp, writer.logical)
+    if pa.types.is_date(declared):
+        return check_type(pa.int32())
+    if pa.types.is_string(declared):
+        return _uuid if writer.kind == "fixed" else _string
+    if pa.types.is_binary(declared):
+        return _binary
+    return check_type(declared)
+
+
+_PYTHON: Mapping[str, type | tuple[type, ...]] = {
+    "boolean": bool,
+    "int": int,
+    "long": int,
+    "float": (int, float),
+    "double": (int, float),
+    "bytes": bytes,
+    "fixed": bytes,
+    "string": str,
+    "enum": str,
+    "array": list,
+    "record": dict,
+}
+
+
+def _of_union(writer: AvroType, declared: pa.DataType) -> Check:
+    """Several branches: (kind, value) pairs, the branch chosen by the kind written."""
+    branches = {index: _branch(branch, declared) for index, branch in enumerate(writer.branches)}
+
+    def checked(value: object) -> object:
+        index = _branch_of(writer, value)
+        convert = branches.get(index)
+        if convert is None:
+            kind = writer.branches[index].kind
+            raise Unfit(f": Avro {kind} cannot be read as {type_name(declared)}")
+        return convert(value)
+
+    return checked
+
+
+def _branch(branch: AvroType, declared: pa.DataType) -> Check | None:
+    if branch.kind == "null" or not readable(branch, declared):
+        return None
+    return converter(branch, declared)
+
+
+def _branch_of(writer: AvroType, value: object) -> int:
+    def fits(branch: AvroType) -> bool:
+        expected = _PYTHON.get(branch.kind)
+        return (
+            expected is not None
+            and isinstance(value, expected)
+            and not (isinstance(value, bool) and branch.kind != "boolean")
+        )
+
+    return next((index for index, branch in enumerate(writer.branches) if fits(branch)), 0)
+
+
+def _of_record(writer: AvroType, columns: tuple[Column, ...]) -> Check:
+    parts: list[tuple[str, str | None, Callable[[object], object]]] = [
+        (c.declared.name, None if c.source is None else writer.fields[c.source].name, convert_column(c))
+        for c in columns
+    ]
+
+    def checked(value: object) -> object:
+        assert isinstance(value, dict)
+        return {name: convert(None if source is None else value[source]) for name, source, convert in parts}
+
+    return checked
+
+
+def _list(convert: Check, value: object) -> object:
+    assert isinstance(value, list)
+    return [convert(element) for element in value]
+
+
+def _decimal(scale: int, declared: pa.Decimal128Type, value: object) -> object:
+    assert isinstance(value, bytes)
+    digits = str(int.from_bytes(value, "big", signed=True)) if len(value) <= 1000 else None
+    if digits is None:
+        raise Unfit(f": {len(value)} bytes are out of range for {type_name(declared)}")
+    return fit_decimal(declared, Decimal(f"{digits}E{-scale}"))
+
+
+def _float(name: str, value: object) -> object:
+    assert isinstance(value, int | float)
+    return fit_float(value, name)
+
+
+def _timestamp(logical: str, value: object) -> object:
+    assert isinstance(value, int)
+    if logical == "date":
+        return fit_timestamp(value * DAY_US, value)
+    return fit_timestamp(
+        value // 1000 if logical in TIMESTAMP_NANOS else value * TIMESTAMP_SCALE.get(logical, 1), value
+    )
+
+
+def _string(value: object) -> object:
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise Unfit(": expected STRING, got bytes that are not UTF-8") from None
+    assert isinstance(value, str)
+    return value
+
+
+def _binary(value: object) -> object:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _uuid(value: object) -> object:
+    assert isinstance(value, bytes)
+    return str(uuid.UUID(bytes=value))

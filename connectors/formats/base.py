@@ -1,0 +1,96 @@
+"""What every record format offers: bytes to columns and columns to bytes, with nothing lost in silence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One input value that is not a row of the declared schema, and why."""
+
+    index: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The rows of the values that fit, in input order; every other value has one refusal.
+
+    `kept` holds the indices of the values the rows came from; None means all of them.
+    """
+
+    frame: pl.DataFrame
+    kept: NDArray[np.int64] | None
+    refused: tuple[Refusal, ...]
+
+
+class Decoder(Protocol):
+    """Turns record values into columns of the declared schema."""
+
+    def decode(self, values: Sequence[bytes]) -> Decoded:
+        """The rows of the values, and a refusal for each value that is none."""
+
+
+class Encoder(Protocol):
+    """Turns columns into record values."""
+
+    def encode(self, frame: pl.DataFrame) -> pl.Series:
+        """One binary value a row, never null."""
+
+
+class Unfit(ValueError):
+    """A value does not fit the column at `path`; the message reads on from the column's name.
+
+    >>> str(Unfit(": expected INT, got 1.5").under("x").under("point"))
+    'column "point.x": expected INT, got 1.5'
+    """
+
+    def __init__(self, reason: str, path: tuple[str, ...] = ()) -> None:
+        super().__init__(f'column "{".".join(path)}"{reason}')
+        self.reason = reason
+        self.path = path
+
+    def under(self, name: str) -> "Unfit":
+        """The same complaint, one level further out."""
+        return Unfit(self.reason, (name, *self.path))
+
+
+NULL_REFUSED = " is NULL but declared NOT NULL"
+
+
+def empty_frame(schema: pa.Schema) -> pl.DataFrame:
+    """No rows, with the Polars dtypes of the schema.
+
+    >>> empty_frame(pa.schema([pa.field("a", pa.int16())])).schema
+    Schema([('a', Int16)])
+    """
+    frame = pl.from_arrow(schema.empty_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def frame_of(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> pl.DataFrame:
+    """The frame of checked Python values, given column by column.
+
+    >>> frame_of(pa.schema([pa.field("d", pa.date32())]), [[1, None]])["d"].to_list()
+    [datetime.date(1970, 1, 2), None]
+    """
+    arrays = [pa.array(values, field.type) for field, values in zip(schema, columns, strict=True)]
+    frame = pl.from_arrow(pa.Table.from_arrays(arrays, schema=schema.remove_metadata()))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def decoded(
+    schema: pa.Schema, rows: Sequence[Sequence[object]], kept: Sequence[int], refused: Sequence[Refusal]
+) -> Decoded:
+    """The result of a decoder that goes record by record: checked rows and where they came from."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    indices = np.asarray(kept, dtype=np.int64) if refused else None
+    return Decoded(frame_of(schema, columns), indices, tuple(refused))

@@ -1,0 +1,52 @@
+"""Rows given as Python mappings, checked like JSON records."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from connectors.formats.base import Decoded, Refusal, Unfit, decoded
+from connectors.formats.values import Check, check_field, checked_row, shown
+
+
+class RowDecoder:
+    """Checks mappings against a schema: the rules of JsonDecoder, and native dates, bytes and decimals too.
+
+    >>> schema = pa.schema([pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.string())])
+    >>> result = RowDecoder(schema).decode([{"a": 1}, {"a": "5"}])
+    >>> result.frame.rows(), result.kept
+    ([(1, None)], array([0]))
+    >>> result.refused[0].message
+    'column "a": expected INT, got "5"'
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._checks = [(field.name, check_field(field)) for field in schema]
+
+    def decode(self, rows: Sequence[Mapping[str, object]]) -> Decoded:
+        """The rows that fit, and a refusal for each other one."""
+        fits: list[list[object]] = []
+        kept: list[int] = []
+        refused: list[Refusal] = []
+        for index, row in enumerate(rows):
+            try:
+                fits.append(row_values(self._checks, row))
+                kept.append(index)
+            except Unfit as unfit:
+                refused.append(Refusal(index, str(unfit)))
+        return decoded(self._schema, fits, kept, refused)
+
+
+def row_values(checks: Sequence[tuple[str, Check]], row: object) -> list[object]:
+    """The checked values of a record in column order, if it is an object at all."""
+    if not isinstance(row, Mapping):
+        raise NotARow(row)
+    return checked_row(checks, row)
+
+
+class NotARow(Unfit):
+    """The whole record is no object."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__("")
+        self.args = (f"expected an object, got {shown(value)}",)

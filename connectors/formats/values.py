@@ -1,0 +1,277 @@
+"""Python values checked against a declared column: exact or refused, never rounded into range.
+
+A check returns what Arrow stores: days for a date, microseconds for a timestamp, a Decimal of the declared scale.
+"""
+
+import base64
+import binascii
+import datetime
+import decimal
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from functools import partial
+
+import pyarrow as pa
+
+from connectors.formats.base import NULL_REFUSED, Unfit
+from connectors.formats.calendar_text import days, microseconds
+from connectors.formats.type_names import type_name
+
+Check = Callable[[object], object]
+
+INT64_MAX = 2**63 - 1
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_EXACT = decimal.Context(prec=100, traps=[decimal.Inexact, decimal.InvalidOperation])
+FLOAT_WORDS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+def check_field(field: pa.Field) -> Check:
+    """The check of a column: its type's, and NULL only where declared.
+
+    >>> check_field(pa.field("a", pa.int8()))(5)
+    5
+    >>> check_field(pa.field("a", pa.int8(), nullable=False))(None)
+    Traceback (most recent call last):
+    connectors.formats.base.Unfit: column "a" is NULL but declared NOT NULL
+    """
+    check, name, nullable = check_type(field.type), field.name, field.nullable
+
+    def checked(value: object) -> object:
+        if value is None:
+            if nullable:
+                return None
+            raise Unfit(NULL_REFUSED, (name,))
+        try:
+            return check(value)
+        except Unfit as unfit:
+            raise unfit.under(name) from None
+
+    return checked
+
+
+def check_type(declared: pa.DataType) -> Check:
+    """The check of one non-null value of a type.
+
+    >>> check_type(pa.decimal128(5, 2))("1.5")
+    Decimal('1.50')
+    """
+    if pa.types.is_integer(declared):
+        return partial(_integer, *integer_range(declared), type_name(declared))
+    if pa.types.is_floating(declared):
+        return partial(_float, declared.bit_width == 32)
+    if pa.types.is_decimal(declared):
+        return partial(fit_decimal, declared)
+    if pa.types.is_list(declared):
+        return partial(_list, check_field(declared.value_field.with_name("element")))
+    if pa.types.is_struct(declared):
+        return partial(_struct, [(field.name, check_field(field)) for field in declared])
+    return _SIMPLE[declared]
+
+
+def integer_range(declared: pa.DataType) -> tuple[int, int]:
+    """The least and the greatest value of a signed integer type.
+
+    >>> integer_range(pa.int8())
+    (-128, 127)
+    """
+    bound = 1 << (declared.bit_width - 1)
+    return -bound, bound - 1
+
+
+def mismatch(expected: str, value: object) -> Unfit:
+    """The complaint that a value is of another type."""
+    return Unfit(f": expected {expected}, got {shown(value)}")
+
+
+def out_of_range(value: object, name: str) -> Unfit:
+    """The complaint that a value is of the right type but too large for it."""
+    return Unfit(f": {shown(value)} is out of range for {name}")
+
+
+def shown(value: object) -> str:
+    """A value in a message: JSON-like, and short.
+
+    >>> shown("a" * 100)
+    '"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 62 else text[:61] + "…"
+
+
+def _integer(least: int, greatest: int, name: str, value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise mismatch(name, value)
+    if not least <= value <= greatest:
+        raise out_of_range(value, name)
+    return value
+
+
+def _float(single: bool, value: object) -> object:
+    name = "REAL" if single else "DOUBLE"
+    if isinstance(value, str) and value in FLOAT_WORDS:
+        return FLOAT_WORDS[value]
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise mismatch(name, value)
+    return fit_float(value, name)
+
+
+def fit_float(value: int | float | Decimal, name: str) -> float:
+    """The nearest REAL or DOUBLE; a finite number never becomes infinite.
+
+    >>> fit_float(1, "DOUBLE")
+    1.0
+    """
+    try:
+        number = float(value)
+        packed: float = struct.unpack("<f", struct.pack("<f", number))[0] if name == "REAL" else number
+    except OverflowError:
+        raise out_of_range(value, name) from None
+    if packed in (FLOAT_WORDS["Infinity"], FLOAT_WORDS["-Infinity"]) and value != packed:
+        raise out_of_range(value, name)
+    return packed
+
+
+def fit_decimal(declared: pa.Decimal128Type, value: object) -> Decimal:
+    """The number at the declared scale, with exactly its digits.
+
+    >>> fit_decimal(pa.decimal128(3, 1), "1.25")
+    Traceback (most recent call last):
+    connectors.formats.base.Unfit: column "": "1.25" has more digits after the point than DECIMAL(3, 1)
+    """
+    number = _to_decimal(value)
+    if number is None or not number.is_finite():
+        raise mismatch(type_name(declared), value)
+    if not number:
+        return Decimal((0, (0,), -declared.scale))
+    if number.adjusted() >= declared.precision - declared.scale:
+        raise out_of_range(value, type_name(declared))
+    try:
+        return number.quantize(Decimal((0, (1,), -declared.scale)), context=_EXACT)
+    except decimal.Inexact:
+        raise Unfit(f": {shown(value)} has more digits after the point than {type_name(declared)}") from None
+
+
+def _to_decimal(value: object) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        return None
+    try:
+        return Decimal(repr(value) if isinstance(value, float) else value)
+    except decimal.InvalidOperation:
+        return None
+
+
+def _boolean(value: object) -> object:
+    if not isinstance(value, bool):
+        raise mismatch("BOOLEAN", value)
+    return value
+
+
+def _string(value: object) -> object:
+    if not isinstance(value, str):
+        raise mismatch("STRING", value)
+    try:
+        value.isascii() or value.encode()
+    except UnicodeEncodeError:
+        raise Unfit(": expected STRING, got text with half a surrogate pair") from None
+    return value
+
+
+def _binary(value: object) -> object:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, str):
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            pass
+    raise mismatch("BYTES (base64)", value)
+
+
+def _date(value: object) -> object:
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value.toordinal() - _EPOCH_DAY
+    count = days(value) if isinstance(value, str) else None
+    if count is None:
+        raise mismatch("DATE (YYYY-MM-DD)", value)
+    return count
+
+
+def _timestamp(value: object) -> object:
+    count = _microseconds(value)
+    if count is None:
+        raise mismatch("TIMESTAMP (ISO 8601 or epoch milliseconds)", value)
+    return fit_timestamp(count, value)
+
+
+def fit_timestamp(count: int, value: object) -> int:
+    """Microseconds since 1970 that fit 64 bits.
+
+    >>> fit_timestamp(5, "…")
+    5
+    """
+    if not -INT64_MAX - 1 <= count <= INT64_MAX:
+        raise out_of_range(value, "TIMESTAMP")
+    return count
+
+
+def _microseconds(value: object) -> int | None:
+    if isinstance(value, str):
+        return microseconds(value)
+    if isinstance(value, datetime.datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
+        return (aware - _EPOCH) // _MICROSECOND
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value * 1000
+    return None
+
+
+def _list(check: Check, value: object) -> object:
+    if not isinstance(value, list | tuple):
+        raise mismatch("an array", value)
+    return [check(element) for element in value]
+
+
+def _struct(checks: Sequence[tuple[str, Check]], value: object) -> object:
+    if not isinstance(value, Mapping):
+        raise mismatch("an object", value)
+    return dict(zip((name for name, _ in checks), checked_row(checks, value), strict=True))
+
+
+def checked_row(checks: Sequence[tuple[str, Check]], row: Mapping[str, object]) -> list[object]:
+    """The checked values of a mapping in column order; a missing key is NULL, case counts only if it decides.
+
+    >>> checked_row([("a", check_field(pa.field("a", pa.int8())))], {"A": 1, "b": 2})
+    [1]
+    """
+    folded: dict[str, str] | None = None
+    values = []
+    for name, check in checks:
+        if name in row:
+            values.append(check(row[name]))
+            continue
+        folded = fold(row) if folded is None else folded
+        values.append(check(row.get(folded.get(name.casefold(), name))))
+    return values
+
+
+def fold(row: Iterable[str]) -> dict[str, str]:
+    """The keys of a row by their caseless form; of several spellings the first in code-point order.
+
+    >>> fold(["B", "a", "b"])
+    {'b': 'B', 'a': 'a'}
+    """
+    return {key.casefold(): key for key in sorted(row, reverse=True)}
+
+
+_SIMPLE: Mapping[pa.DataType, Check] = {
+    pa.bool_(): _boolean,
+    pa.string(): _string,
+    pa.binary(): _binary,
+    pa.date32(): _date,
+    pa.timestamp("us"): _timestamp,
+}

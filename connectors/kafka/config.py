@@ -1,0 +1,46 @@
+"""How to reach Kafka, as one value that every client is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+
+@dataclass(frozen=True)
+class KafkaSettings:
+    """The bootstrap address, and client settings under Kafka's own names (security.protocol, sasl.*, ssl.*).
+
+    >>> KafkaSettings("localhost:9092", {"security.protocol": "SSL"}).base()["security.protocol"]
+    'SSL'
+    """
+
+    bootstrap: str
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def base(self) -> dict[str, object]:
+        """The settings that all clients share."""
+        return {"bootstrap.servers": self.bootstrap, "log_level": 2, **self.properties}
+
+    def admin(self) -> AdminClient:
+        """A new admin client."""
+        return AdminClient(self.base())
+
+    def consumer(self, **settings: object) -> Consumer:
+        """A new consumer that reads committed records, by assignment; it never commits offsets."""
+        dotted = {name.replace("_", "."): value for name, value in settings.items()}
+        return Consumer({
+            **self.base(), "group.id": "dsms", "enable.auto.commit": False, "isolation.level": "read_committed",
+            "auto.offset.reset": "error", "enable.partition.eof": True, "fetch.queue.backoff.ms": 5,
+            "fetch.wait.max.ms": 20, **dotted,
+        })  # fmt: skip
+
+    def producer(self, **settings: object) -> Producer:
+        """A new idempotent producer that partitions like JVM clients do."""
+        dotted = {name.replace("_", "."): value for name, value in settings.items()}
+        return Producer({
+            **self.base(), "partitioner": "murmur2_random", "enable.idempotence": True, "compression.type": "lz4",
+            "linger.ms": 5, "batch.size": 1_000_000, "queue.buffering.max.messages": 2_000_000,
+            "queue.buffering.max.kbytes": 1_048_576, **dotted,
+        })  # fmt: skip

@@ -1,0 +1,42 @@
+"""confluent-kafka's errors in terms of our error tree; the only place that knows their codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException
+
+from operators.errors import DsmsError, ExternalError, Fenced, UserError
+
+_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+_UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+_GONE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
+
+
+def translate(error: KafkaError, doing: str) -> DsmsError:
+    """Our error for one of Kafka's.
+
+    >>> str(translate(KafkaError(KafkaError._ALL_BROKERS_DOWN), "reading"))
+    'kafka failed while reading: Local: All broker connections are down'
+    """
+    code = error.code()
+    if code in _FENCED:
+        return Fenced(f"fenced while {doing}: a newer owner of the transactional id has started")
+    if code in _UNKNOWN:
+        return UserError(f"unknown topic or partition while {doing}", hint=error.str())
+    if code in _GONE:
+        return ExternalError(
+            f"records are gone while {doing}: {error.str()}", retryable=False,
+            hint="the topic's retention removed them before they were read, or the topic was made anew",
+        )  # fmt: skip
+    return ExternalError(f"kafka failed while {doing}: {error.str()}", retryable=True)
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raises our errors in place of KafkaException."""
+    try:
+        yield
+    except KafkaException as error:
+        raise translate(error.args[0], doing) from error

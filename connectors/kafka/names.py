@@ -1,0 +1,29 @@
+"""Names of topics, headers and transactional ids."""
+
+from __future__ import annotations
+
+#: The operation of a tagged record: `u` or `-`; absent means `+`.
+OP_HEADER = "dsms-op"
+#: The instant of a record, as decimal text.
+TS_HEADER = "dsms-ts"
+#: On a record without a value: no later record of the partition is below this instant.
+HEARTBEAT_HEADER = "dsms-heartbeat"
+
+
+def internal_topic(cluster: str, purpose: str) -> str:
+    """The name of a topic that only the system writes.
+
+    >>> internal_topic("main", "progress")
+    '_dsms.main.progress'
+    """
+    return f"_dsms.{cluster}.{purpose}"
+
+
+def dead_letter_topic(source: str) -> str:
+    """The topic of a source's dead letters."""
+    return f"dsms.{source}.dead-letters"
+
+
+def transactional_id(cluster: str, fragment: str) -> str:
+    """What fences two owners of one fragment."""
+    return f"dsms.{cluster}.{fragment}"

@@ -1,0 +1,69 @@
+"""Topics: what exists, where partitions begin and end, and making those that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from connectors.kafka.errors import translate, translated
+from operators.errors import UserError
+
+TIMEOUT_S = 10.0
+COMPACTED = {"cleanup.policy": "compact"}
+#: Kept for ever: replays need them.
+KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
+
+#: A topic and a partition of it.
+Partition = tuple[str, int]
+
+
+def partitions_of(admin: AdminClient, topic: str) -> list[int]:
+    """The partitions of a topic; [] when it does not exist."""
+    with translated(f'looking up topic "{topic}"'):
+        found = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
+    if found.error is not None:
+        if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return []
+        raise translate(found.error, f'looking up topic "{topic}"')
+    return sorted(found.partitions)
+
+
+def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+    """Makes a topic unless it exists; it waits until the brokers know it."""
+    future = admin.create_topics([NewTopic(topic, partitions, config=dict(config or {}))])[topic]
+    try:
+        future.result(TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        if error.args[0].code() == KafkaError.TOPIC_EXCEPTION:
+            raise UserError(f'"{topic}" is no topic name', hint="letters, digits, '.', '_' and '-'") from error
+        raise translate(error.args[0], f'creating topic "{topic}"') from error
+
+
+def earliest(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int]:
+    """The first offset of each partition; those that cannot be asked are left out."""
+    return _offsets(admin, wanted, OffsetSpec.earliest())
+
+
+def latest(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int]:
+    """The end of what is committed in each partition; those that cannot be asked are left out."""
+    return _offsets(admin, wanted, OffsetSpec.latest())
+
+
+def _offsets(admin: AdminClient, wanted: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+    asked = {TopicPartition(*partition): spec for partition in wanted}
+    if not asked:
+        return {}
+    with translated("asking for offsets"):
+        futures = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S)
+    found: dict[Partition, int] = {}
+    for partition, future in futures.items():
+        try:
+            found[(partition.topic, partition.partition)] = future.result().offset
+        except KafkaException as error:
+            if error.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
+                raise translate(error.args[0], f'asking for offsets of topic "{partition.topic}"') from error
+    return found

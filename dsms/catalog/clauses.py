@@ -1,0 +1,129 @@
+"""The clauses of REGISTER SOURCE and of views, read into settings; what was not said is reported as a default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dsms.catalog.objects import DEFAULT_IDLE_MS
+from dsms.sql.statements import Clause
+from operators.errors import SqlError
+
+_UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+_FORMATS = ("json", "avro")
+
+
+def source_settings(clauses: Sequence[Clause]) -> tuple[dict[str, object], tuple[str, ...]]:
+    """The settings of a source by field name, and the defaults that were applied.
+
+    >>> source_settings([])[1][0]
+    'FORMAT JSON'
+    """
+    given = {clause.name: clause for clause in clauses}
+    settings: dict[str, object] = {}
+    for clause in clauses:
+        settings.update(_SOURCE[clause.name](clause))
+    return settings, tuple(text for name, text in _SOURCE_DEFAULTS.items() if name not in given)
+
+
+def result_settings(clauses: Sequence[Clause]) -> dict[str, object]:
+    """The settings of a view or query by field name."""
+    settings: dict[str, object] = {}
+    for clause in clauses:
+        settings.update(_RESULT[clause.name](clause))
+    return settings
+
+
+def _format(clause: Clause) -> dict[str, object]:
+    word = _word(clause).lower()
+    if word not in _FORMATS:
+        raise _wrong(clause, f'unknown format "{word}"', "have: JSON, AVRO")
+    return {"format": word}
+
+
+def _partitions(clause: Clause) -> dict[str, object]:
+    count = _number(clause, _word(clause))
+    if count < 1:
+        raise _wrong(clause, "PARTITIONS needs a positive number")
+    return {"partitions": count}
+
+
+def _timestamp(clause: Clause) -> dict[str, object]:
+    words = [word.upper() for word in clause.words]
+    if words == ["FROM", "RECORD"]:
+        return {"timestamp": None}
+    if len(words) == 2 and words[0] == "BY":
+        return {"timestamp": clause.words[1]}
+    raise _wrong(clause, "cannot read TIMESTAMP", "have: TIMESTAMP BY column, TIMESTAMP FROM RECORD")
+
+
+def _slack(clause: Clause) -> dict[str, object]:
+    return {"slack": _duration(clause, clause.words, bare=True)}
+
+
+def _idle(clause: Clause) -> dict[str, object]:
+    words = [word.upper() for word in clause.words]
+    if words == ["NEVER"]:
+        return {"idle_ms": None}
+    if words[:1] == ["AFTER"]:
+        return {"idle_ms": _duration(clause, clause.words[1:], bare=False)}
+    raise _wrong(clause, "cannot read IDLE", "have: IDLE AFTER 5 SECONDS, IDLE NEVER")
+
+
+def _tagged(clause: Clause) -> dict[str, object]:
+    words = [word.upper() for word in clause.words]
+    if words == ["NONE"]:
+        return {"tagged": "none"}
+    if words == ["BY", "HEADER"]:
+        return {"tagged": "header"}
+    if len(words) == 2 and words[0] == "BY":
+        return {"tagged": clause.words[1]}
+    raise _wrong(clause, "cannot read TAGGED", "have: TAGGED BY HEADER, TAGGED BY column, TAGGED NONE")
+
+
+def _registry(clause: Clause) -> dict[str, object]:
+    return {"registry": _word(clause)}
+
+
+def _topic(clause: Clause) -> dict[str, object]:
+    return {"topic": _word(clause)}
+
+
+def _duration(clause: Clause, words: Sequence[str], *, bare: bool) -> int:
+    """Milliseconds; a bare number is allowed where the unit is that of the instants."""
+    if len(words) == 1 and bare:
+        return _number(clause, words[0])
+    unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
+    factor = _UNITS.get(unit) or _UNITS.get(unit + "S")
+    if factor is None:
+        raise _wrong(clause, f"cannot read the duration of {clause.name.upper()}", "have: 500 MS, 5 SECONDS, 1 MINUTE")
+    return _number(clause, words[0]) * factor
+
+
+def _number(clause: Clause, word: str) -> int:
+    if not word.isdecimal():
+        raise _wrong(clause, f'{clause.name.upper()} needs a number, not "{word}"')
+    return int(word)
+
+
+def _word(clause: Clause) -> str:
+    if len(clause.words) != 1:
+        raise _wrong(clause, f"{clause.name.upper()} needs one word")
+    return clause.words[0]
+
+
+def _wrong(clause: Clause, message: str, hint: str = "") -> SqlError:
+    return SqlError(message, line=clause.place.line, column=clause.place.column, hint=hint)
+
+
+_SOURCE = {
+    "format": _format, "partitions": _partitions, "timestamp": _timestamp, "slack": _slack, "idle": _idle,
+    "tagged": _tagged, "registry": _registry,
+}  # fmt: skip
+_RESULT = {"format": _format, "partitions": _partitions, "topic": _topic}
+_SOURCE_DEFAULTS = {
+    "format": "FORMAT JSON",
+    "timestamp": "TIMESTAMP FROM RECORD (header dsms-ts, else the record's timestamp in ms)",
+    "slack": "SLACK 0",
+    "idle": f"IDLE AFTER {DEFAULT_IDLE_MS // 1000} SECONDS",
+    "tagged": "TAGGED BY HEADER (dsms-op)",
+}

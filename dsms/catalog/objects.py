@@ -1,0 +1,84 @@
+"""What the catalog holds: frozen documents that plan and executors are functions of."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+
+from dsms.sql.types import parse_type
+
+Format = Literal["json", "avro"]
+DEFAULT_IDLE_MS = 5_000
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column by name, SQL type and nullability."""
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
+    """A topic of raw or tagged records.
+
+    `timestamp` names the column that holds the instant; None is the `dsms-ts` header, else the record's timestamp (ms).
+    `tagged` is "header" (`dsms-op`), "none", or the name of the column that holds the operation.
+    `idle_ms` is how long a silent partition holds the frontier; None is for ever.
+    """
+
+    name: str
+    id: str
+    sql: str
+    columns: tuple[Column, ...]
+    topic: str
+    format: Format = "json"
+    timestamp: str | None = None
+    tagged: str = "header"
+    slack: int = 0
+    idle_ms: int | None = DEFAULT_IDLE_MS
+    registry: str | None = None
+    partitions: int = 1
+    #: The first offset of each partition when the source was registered; a partition added later starts at 0.
+    start: dict[int, int] = {}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The declared columns as an Arrow schema."""
+        return pa.schema([pa.field(c.name, parse_type(c.type), c.nullable) for c in self.columns])
+
+
+class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):
+    """A tagged stream over a source; no keys means an append-only one."""
+
+    name: str
+    id: str
+    sql: str
+    source: str
+    keys: tuple[str, ...]
+
+
+class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
+    """A continuous query with a result topic; `kind` is "view" where others may build on its name."""
+
+    name: str
+    id: str
+    sql: str
+    kind: Literal["view", "query"]
+    select: str
+    topic: str
+    format: Format = "json"
+    partitions: int = 1
+    #: Ids in the schema registry of the record key and value (Avro only).
+    key_schema_id: int | None = None
+    value_schema_id: int | None = None
+
+
+Object = Source | Stream | Query
+
+
+def kind_of(found: Object) -> str:
+    """The word that SQL uses for an object."""
+    return found.kind if isinstance(found, Query) else type(found).__name__.lower()

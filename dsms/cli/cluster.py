@@ -1,0 +1,45 @@
+"""Which cluster a command talks to."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from dsms.cli.api_client import ApiClient
+from dsms.local.supervisor import status
+from operators.errors import ExternalError
+
+DataDir = Annotated[
+    Path, typer.Option("--data-dir", envvar="DSMS_DATA", help="Where a one-machine cluster keeps its data and state.")
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option("--coordinator", envvar="DSMS_COORDINATOR", help="The coordinator's URL, instead of --data-dir."),
+]
+OutputFormat = Annotated[Literal["text", "json"], typer.Option("--format", help="How data is printed.")]
+DEFAULT_DATA_DIR = Path(".dsms")
+
+
+def coordinator_url(coordinator: str | None, data_dir: Path) -> str:
+    """The URL that was given, else that of the cluster running in the data directory."""
+    if coordinator:
+        return coordinator
+    state = status(data_dir)
+    if state is None or state.coordinator is None:
+        raise ExternalError(
+            f'no cluster runs in "{data_dir}"', hint='start one with "dsms up", or give --coordinator URL'
+        )
+    return state.coordinator
+
+
+def connect(coordinator: str | None, data_dir: Path) -> ApiClient:
+    """A client of the coordinator."""
+    return ApiClient(coordinator_url(coordinator, data_dir))
+
+
+def kafka_client(api: ApiClient) -> dict[str, str]:
+    """How clients reach the cluster's Kafka."""
+    address = api.status().get("kafka")
+    if not address:
+        raise ExternalError(f'the coordinator at "{api.url}" does not say where Kafka is')
+    return {"bootstrap.servers": str(address)}

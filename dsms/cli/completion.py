@@ -1,0 +1,119 @@
+"""Words the shell offers: the language's keywords and the names the coordinator knows."""
+
+from collections.abc import Callable, Iterable
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+KEYWORDS = (
+    # fmt: off
+    "ACTIVATE",
+    "AGGREGATE",
+    "ALTER",
+    "ANALYZE",
+    "AND",
+    "AS",
+    "AVG",
+    "BETWEEN",
+    "BY",
+    "CASE",
+    "COMPLETE",
+    "COUNT",
+    "CREATE",
+    "DEACTIVATE",
+    "DELETE",
+    "DESCRIBE",
+    "DISTINCT",
+    "DROP",
+    "DSTREAM",
+    "ELSE",
+    "END",
+    "EXCEPT",
+    "EXPLAIN",
+    "FADE",
+    "FALSE",
+    "FORMAT",
+    "FROM",
+    "FULL",
+    "GROUP",
+    "HAVING",
+    "IN",
+    "INNER",
+    "INSERT",
+    "INTERSECT",
+    "INTO",
+    "IS",
+    "ISTREAM",
+    "JOIN",
+    "KEY",
+    "LEFT",
+    "LIKE",
+    "LIMIT",
+    "MAX",
+    "MIN",
+    "NOT",
+    "NOW",
+    "NULL",
+    "ON",
+    "OR",
+    "ORDER",
+    "OUTER",
+    "OVER",
+    "PARTITION",
+    "PAUSE",
+    "PREFERENCE",
+    "PRIMARY",
+    "QUERY",
+    "RANGE",
+    "REGISTER",
+    "REPLACE",
+    "RESUME",
+    "RIGHT",
+    "ROWS",
+    "RSTREAM",
+    "SELECT",
+    "SET",
+    "SHOW",
+    "SLIDE",
+    "SOURCE",
+    "SOURCES",
+    "STREAM",
+    "STREAMED",
+    "STREAMS",
+    "SUM",
+    "SUMMARY",
+    "TABLE",
+    "THEN",
+    "TOPIC",
+    "TRUE",
+    "UNBOUNDED",
+    "UNION",
+    "UPDATE",
+    "VALUES",
+    "VIEW",
+    "WEIGHT",
+    "WHEN",
+    "WHERE",
+    "WINDOW",
+    "WITH",
+    # fmt: on
+)
+
+
+class SqlCompleter(Completer):
+    """Keywords in the case the word was begun in, and names in their own; `names` may fail by returning nothing."""
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """What may stand in place of the word before the cursor."""
+        word = document.get_word_before_cursor()
+        if not word:
+            return
+        for name in sorted(self._names()):
+            if name.lower().startswith(word.lower()):
+                yield Completion(name, -len(word), display_meta="name")
+        for keyword in KEYWORDS:
+            if keyword.startswith(word.upper()):
+                yield Completion(keyword.lower() if word.islower() else keyword, -len(word))

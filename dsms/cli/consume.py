@@ -1,0 +1,166 @@
+"""`dsms consume`: the changes of a result, as they are published."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.live import Live
+from rich.table import Table
+
+from connectors.kafka.follow import Arrival, Follower, Pause
+from connectors.kafka.record_codec import AvroCodec, JsonCodec, RecordCodec
+from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_client
+from dsms.cli.notation import TableView, render_change
+from dsms.cli.output import print_json, stdout, table
+from operators.errors import UserError
+
+FRONTIER_EVERY_S = 0.5
+
+Show = Callable[["Change"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One decoded change. The row of a tombstone has the key's columns only."""
+
+    op: str
+    row: dict[str, Any]
+    ts: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What decoding and showing need to know of a result."""
+
+    codec: RecordCodec
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+    def change(self, arrival: Arrival) -> Change:
+        """The change of one record."""
+        if arrival.value is not None:
+            return Change(arrival.op, dict(self.codec.decode(arrival.value, key=False)), arrival.ts)
+        if arrival.key is None:
+            raise UserError(f"record {arrival.partition}/{arrival.offset} has neither key nor value")
+        key = self.codec.decode(arrival.key, key=True)
+        return Change("-", key if isinstance(key, dict) else dict(zip(self.key, [key], strict=False)), arrival.ts)
+
+    def values(self, change: Change) -> list[Any]:
+        """The row's values in the order of the columns."""
+        return [change.row[column] for column in self.columns if column in change.row]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When following ends: after so many records, at an instant, or after a silence."""
+
+    records: int | None = None
+    until: int | None = None
+    silence_s: float | None = None
+
+
+def consume(  # noqa: PLR0913 (the options of a command line)
+    name: Annotated[str, typer.Argument(help="A stream, view or query.")],
+    output: Annotated[
+        Literal["notation", "json", "table"],
+        typer.Option("--format", help="+<a,105>2 lines, JSON lines, or a table that is kept up to date."),
+    ] = "notation",
+    from_beginning: Annotated[bool, typer.Option("--from-beginning/--from-now", help="Where to start.")] = True,
+    max_records: Annotated[int | None, typer.Option("--max-records", min=1, help="End after so many changes.")] = None,
+    until: Annotated[
+        int | None, typer.Option("--until", help="End when all changes below this instant have been shown.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0, help="End after so many seconds without a change.")
+    ] = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    coordinator: Coordinator = None,
+) -> None:
+    """Follow the changes of a result: + is a new row, u a new version of a row, - a row that is gone.
+
+    Example: dsms consume hot --format json --max-records 10
+    """
+    with connect(coordinator, data_dir) as api:
+        document = api.describe(name)
+        result = _result(document, api.url)
+        limits = Limits(max_records, until, timeout)
+        with (
+            Follower(kafka_client(api), str(document["topic"]), from_beginning=from_beginning) as follower,
+            _shower(output, result, name) as show,
+        ):
+            for arrival in limited(follower, limits, lambda: api.describe(name).get("frontier")):
+                show(result.change(arrival))
+
+
+def limited(follower: Follower, limits: Limits, frontier: Callable[[], int | None]) -> Iterator[Arrival]:
+    """The arrivals up to the limits.
+
+    A result below the frontier is in the topic before the frontier is told, so once the frontier is at `until` the
+    ends of the partitions at that moment bound what is still to come.
+    """
+    shown, heard, seen = 0, time.monotonic(), None
+    ends: dict[int, int] | None = None
+    asked = float("-inf")
+    for arrival in follower.arrivals():
+        now = time.monotonic()
+        if isinstance(arrival, Arrival):
+            heard, seen = now, max(arrival.ts or 0, seen or 0)
+            if limits.until is None or arrival.ts is None or arrival.ts < limits.until:
+                yield arrival
+                shown += 1
+            if shown == limits.records:
+                return
+        if limits.until is not None and ends is None and now - asked >= FRONTIER_EVERY_S:
+            asked = now
+            ends = follower.ends() if _passed(limits.until, seen, frontier()) else None
+        if ends is not None and follower.reached(ends):
+            return
+        if arrival is Pause.IDLE and limits.silence_s is not None and now - heard >= limits.silence_s:
+            return
+
+
+def _passed(until: int, seen: int | None, frontier: int | None) -> bool:
+    return any(instant is not None and instant >= until for instant in (seen, frontier))
+
+
+def _result(document: dict[str, Any], registry_url: str) -> Result:
+    if not document.get("topic"):
+        raise UserError(f'"{document.get("name")}" has no result topic')
+    avro = document.get("format") == "avro"
+    codec: RecordCodec = AvroCodec(registry_url, str(document["topic"])) if avro else JsonCodec()
+    columns = tuple(str(column["name"]) for column in document.get("columns") or ())
+    return Result(codec, columns, tuple(document.get("key") or ()))
+
+
+@contextmanager
+def _shower(output: str, result: Result, name: str) -> Iterator[Show]:
+    if output == "json":
+        yield lambda change: print_json({"op": change.op, "row": change.row, "ts": change.ts})
+    elif output == "table":
+        with _table_shower(result, name) as show:
+            yield show
+    else:
+        console = stdout()
+        yield lambda change: console.print(render_change(change.op, result.values(change), change.ts), markup=False)
+
+
+@contextmanager
+def _table_shower(result: Result, name: str) -> Iterator[Show]:
+    view = TableView(result.columns, result.key)
+    instant: int | None = None
+
+    def draw() -> Table:
+        return table(view.columns, view.rows(), name if instant is None else f"{name} at {instant}")
+
+    with Live(get_renderable=draw, console=stdout(), refresh_per_second=8) as live:
+
+        def show(change: Change) -> None:
+            nonlocal instant
+            view.apply(change.op, change.row)
+            instant = change.ts
+
+        yield show
+        live.refresh()

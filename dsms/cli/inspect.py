@@ -1,0 +1,48 @@
+"""`dsms explain` and `dsms dead-letters`: why a result is as it is."""
+
+from typing import Annotated
+
+import typer
+
+from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
+from dsms.cli.output import note, print_documents, print_json, print_result
+
+
+def explain(
+    what: Annotated[str, typer.Argument(help="A query's text, or the name of a stream, view or query.")],
+    output: OutputFormat = "text",
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    coordinator: Coordinator = None,
+) -> None:
+    """Show the plan of a query.
+
+    Example: dsms explain 'SELECT STREAMED room FROM R(readings) WHERE t > 30'
+    """
+    with connect(coordinator, data_dir) as api:
+        for result in api.execute(f"EXPLAIN {what}"):
+            if output == "json":
+                print_json(result)
+            else:
+                print_result(result)
+
+
+def dead_letters(
+    source: Annotated[str, typer.Argument(help="A source.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many, the latest.")] = 100,
+    output: OutputFormat = "text",
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    coordinator: Coordinator = None,
+) -> None:
+    """Show the records a source refused, and why.
+
+    Example: dsms dead-letters readings --limit 10
+    """
+    with connect(coordinator, data_dir) as api:
+        letters = api.dead_letters(source, limit)
+    if output == "json":
+        for letter in letters:
+            print_json(letter)
+    elif letters:
+        print_documents(letters)
+    else:
+        note(f'"{source}" has no dead letters')

@@ -1,0 +1,101 @@
+"""`dsms up`, `dsms status` and `dsms down`: a whole cluster on this machine."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from dsms.cli.api_client import ApiClient
+from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat
+from dsms.cli.output import note, print_documents, print_json, stdout
+from dsms.local import supervisor
+from dsms.local.settings import load_settings
+from dsms.local.state import LocalState
+from operators.errors import ExternalError
+
+Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 picks a free one.", show_default=False)]
+
+
+def up(
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    kafka_port: Port = None,
+    redis_port: Port = None,
+    http_port: Port = None,
+    attach: Annotated[bool, typer.Option("--attach", help="Stay in the foreground until Ctrl-C.")] = False,
+    output: OutputFormat = "text",
+) -> None:
+    """Start Kafka, Redis, the coordinator and an executor on this machine.
+
+    Example: dsms up --kafka-port 0 --redis-port 0 --http-port 0
+    """
+    options = {"data_dir": data_dir, "kafka_port": kafka_port, "redis_port": redis_port, "http_port": http_port}
+    settings = load_settings(os.environ, options)
+    if attach:
+        supervisor.run_foreground(settings, note)
+        return
+    state = supervisor.up(settings, report=note)
+    if output == "json":
+        print_json(_document(state))
+    else:
+        _print_addresses(state)
+
+
+def status(
+    data_dir: DataDir = DEFAULT_DATA_DIR, coordinator: Coordinator = None, output: OutputFormat = "text"
+) -> None:
+    """Show the services, executors and fragments. Exit code 3 when nothing runs.
+
+    Example: dsms status --format json
+    """
+    state = None if coordinator else supervisor.status(data_dir)
+    url = coordinator or (state.coordinator if state else None)
+    if state is None and url is None:
+        raise ExternalError(f'no cluster runs in "{data_dir}"', hint='start one with "dsms up"')
+    document: dict[str, Any] = {"local": _document(state)} if state else {}
+    if url:
+        with suppress(ExternalError) if state else ApiClient(url), ApiClient(url) as api:
+            document["cluster"] = api.status()
+    if output == "json":
+        print_json(document)
+        return
+    _print_status(state, document.get("cluster"))
+
+
+def down(data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+    """Stop what `dsms up` started; the data stays.
+
+    Example: dsms down
+    """
+    if supervisor.down(data_dir, report=note):
+        note("stopped")
+    else:
+        note(f'nothing runs in "{data_dir}"')
+
+
+def _document(state: LocalState) -> dict[str, Any]:
+    return dict(msgspec.to_builtins(state, enc_hook=lambda value: str(value) if isinstance(value, Path) else value))
+
+
+def _print_addresses(state: LocalState) -> None:
+    console = stdout()
+    for name, address in (("coordinator", state.coordinator), ("kafka", state.kafka), ("redis", state.redis)):
+        if address:
+            console.print(f"{name:<12}{address}", markup=False)
+
+
+def _print_status(state: LocalState | None, cluster: dict[str, Any] | None) -> None:
+    if state:
+        _print_addresses(state)
+        print_documents(_document(state)["services"])
+    for name, value in (cluster or {}).items():
+        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+            if value:
+                stdout().print(f"{name}:", markup=False)
+                print_documents(value)
+        elif not state or name != "kafka":
+            stdout().print(
+                f"{name}: {value if isinstance(value, str) else msgspec.json.encode(value).decode()}", markup=False
+            )

@@ -1,0 +1,57 @@
+"""The command `dsms`. Exit codes: 0 done, 1 refused, 2 wrong usage, 3 service unreachable, 130 ended by Ctrl-C."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from dsms.cli.consume import consume
+from dsms.cli.inspect import dead_letters, explain
+from dsms.cli.lifecycle import down, status, up
+from dsms.cli.output import print_error
+from dsms.cli.publish import publish
+from dsms.cli.sql import sql
+from operators.errors import DsmsError, ExternalError
+
+DONE, REFUSED, UNREACHABLE, INTERRUPTED = 0, 1, 3, 130
+
+app = typer.Typer(
+    name="dsms",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Continuous SQL over Kafka.",
+    epilog="Exit codes: 0 done, 1 request refused, 2 wrong usage, 3 service unreachable, 130 ended by Ctrl-C.",
+)
+for command in (up, status, down, sql, publish, consume, explain):
+    app.command()(command)
+app.command("dead-letters")(dead_letters)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command and ends the process with its exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of one command; the only place that turns errors into codes."""
+    try:
+        app(list(arguments) if arguments is not None else None)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except DsmsError as error:
+        print_error(error)
+        return exit_code(error)
+    return DONE
+
+
+def exit_code(error: DsmsError) -> int:
+    """The code of an error.
+
+    >>> exit_code(ExternalError("kafka does not answer"))
+    3
+    """
+    return UNREACHABLE if isinstance(error, ExternalError) else REFUSED

@@ -1,0 +1,78 @@
+"""What commands print: data on standard output, everything about it on standard error."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dsms.cli.notation import render_value
+from dsms.coordinator.service import StatementResult
+from operators.errors import DsmsError
+
+
+def stdout() -> Console:
+    """Standard output; a row keeps its line when it is not a terminal."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def note(line: str) -> None:
+    """One line for the human, on standard error."""
+    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(line)
+
+
+def json_line(document: object) -> str:
+    """A document as one line of JSON: decimals and instants as text, bytes as base64.
+
+    >>> json_line({"a": b"x"})
+    '{"a":"eA=="}'
+    """
+    return msgspec.json.encode(document, enc_hook=str).decode()
+
+
+def print_json(document: object) -> None:
+    """A document as one line of JSON."""
+    stdout().print(json_line(document), markup=False)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> Table:
+    """Rows under their column names."""
+    drawn = Table(title=title, title_justify="left", header_style="bold")
+    for column in columns:
+        drawn.add_column(escape(column), overflow="fold")
+    for row in rows:
+        drawn.add_row(*(escape(render_value(value)) for value in row))
+    return drawn
+
+
+def print_documents(documents: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> None:
+    """Documents as a table of these columns, or of all that occur."""
+    names = list(columns or dict.fromkeys(name for document in documents for name in document))
+    stdout().print(table(names, [[document.get(name) for name in names] for document in documents]))
+
+
+def print_result(result: StatementResult) -> None:
+    """One statement's message, notices and rows; a single column of text is printed as it is."""
+    console = stdout()
+    if len(result.columns) == 1 and result.statement.startswith("EXPLAIN"):
+        for row in result.rows:
+            console.print(str(row[0]), markup=False)
+    elif result.columns:
+        console.print(table(result.columns, result.rows))
+    if result.message:
+        console.print(result.message, markup=False)
+    for notice in result.notices:
+        console.print(f"  note: {notice}", markup=False)
+
+
+def print_error(error: DsmsError) -> None:
+    """The error on standard error: what, the place in the text if there is one, and what to do."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"[bold red]error:[/] {escape(error.message)}")
+    for text in getattr(error, "__notes__", ()):
+        for line in text.splitlines():
+            console.print(f"  {line}", markup=False)
+    if error.hint:
+        console.print(f"[dim]hint:[/] {escape(error.hint)}")

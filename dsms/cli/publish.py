@@ -1,0 +1,112 @@
+"""`dsms publish`: JSON lines to a topic."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Annotated, Any, Literal, TextIO
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from connectors.kafka.publish import Publisher, create_topic
+from connectors.kafka.record_codec import AvroCodec, JsonCodec, RecordCodec
+from dsms.cli.api_client import ApiClient
+from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_client
+from dsms.cli.output import note
+from dsms.cli.record_lines import LineFormat, numbered
+from operators.errors import UserError
+
+
+def publish(  # noqa: PLR0913 (the options of a command line)
+    topic: Annotated[str, typer.Argument(help="The topic to send to.")],
+    file: Annotated[str | None, typer.Argument(help='A file of JSON lines; "-" or nothing is standard input.')] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", help="A column of the record's key; may be repeated.")
+    ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Create the topic first.")] = False,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Of the topic that --create makes.")] = 1,
+    advance: Annotated[
+        int | None, typer.Option("--advance", help="Promise that no record below this instant will follow.")
+    ] = None,
+    encoding: Annotated[
+        Literal["json", "avro"] | None,
+        typer.Option("--format", help="Of the records; default: the source's, else json."),
+    ] = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    coordinator: Coordinator = None,
+) -> None:
+    """Send JSON lines to a topic.
+
+    A field "ts" becomes the record's instant and a field "op" ("+", "u", "-") its kind of change, unless the topic's
+    source has columns of these names. A wrong line ends the sending; the number of records sent is always reported.
+    With --advance and no file, only the promise is sent.
+
+    Example: echo '{"room": "a", "t": 31, "ts": 1}' | dsms publish readings --key room --create
+    """
+    with connect(coordinator, data_dir) as api:
+        client = kafka_client(api)
+        lines = LineFormat(*_line_format(api, topic, key, encoding))
+        if create:
+            create_topic(client, topic, partitions)
+        publisher = Publisher(client, topic)
+        if file is not None or advance is None:
+            with _opened(file) as text:
+                send_lines(publisher, lines, text, topic)
+        if advance is not None:
+            note(f'advanced {publisher.heartbeat(advance)} partitions of "{topic}" to {advance}')
+
+
+def send_lines(publisher: Publisher, lines: LineFormat, text: Iterable[str], topic: str) -> None:
+    """Sends every line; whatever ends it, the records sent before are delivered and counted."""
+    try:
+        with _progress() as advance:
+            for number, line in numbered(text):
+                publisher.send(_outgoing(lines, number, line))
+                advance()
+    except (KeyboardInterrupt, UserError):
+        publisher.flush()
+        note(f'stopped; {publisher.delivered} records sent to "{topic}"')
+        raise
+    publisher.flush()
+    note(f'{publisher.delivered} records sent to "{topic}"')
+
+
+def _outgoing(lines: LineFormat, number: int, line: str) -> Any:
+    try:
+        return lines.outgoing(line)
+    except UserError as error:
+        raise UserError(f"line {number}: {error.message}", hint=error.hint) from error
+
+
+def _line_format(
+    api: ApiClient, topic: str, key: list[str] | None, encoding: str | None
+) -> tuple[RecordCodec, list[str], frozenset[str]]:
+    source = next((source for source in api.sources() if source.get("topic") == topic), {})
+    columns = frozenset(str(column["name"]) for column in source.get("columns") or ())
+    chosen = encoding or source.get("format") or "json"
+    codec: RecordCodec = AvroCodec(api.url, topic) if chosen == "avro" else JsonCodec()
+    return codec, key if key is not None else list(source.get("key") or ()), columns
+
+
+@contextmanager
+def _opened(file: str | None) -> Iterator[TextIO]:
+    if file is None or file == "-":
+        yield sys.stdin
+        return
+    with ExitStack() as stack:
+        try:
+            opened = stack.enter_context(open(file, encoding="utf-8"))
+        except OSError as error:
+            raise UserError(f'"{file}" cannot be read: {error.strerror}') from error
+        yield opened
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A function to call for every record; the count is shown when standard error is a terminal."""
+    console = Console(stderr=True)
+    layout = (SpinnerColumn(), TextColumn("{task.completed:,.0f} records"), TimeElapsedColumn())
+    with Progress(*layout, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda: progress.advance(task)

@@ -1,0 +1,122 @@
+"""The coordinator's HTTP interface: statements, the objects they made, health, and the schema registry."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Query, Response
+from fastapi.exceptions import RequestValidationError
+
+from dsms.coordinator.api_errors import dsms_error_response, invalid_request_response, json_response
+from dsms.coordinator.models import (
+    DeadLetterModel,
+    ErrorResponse,
+    ObjectModel,
+    StatementResultModel,
+    StatementsRequest,
+    StatementsResponse,
+    StatusModel,
+)
+from dsms.coordinator.registry import RegistryError, SchemaRegistry
+from dsms.coordinator.registry_api import registry_error_response, registry_router
+from dsms.coordinator.service import Service
+from operators.errors import DsmsError
+
+_REFUSED: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorResponse, "description": "the request is wrong; nothing was done by the failing statement"},
+    503: {"model": ErrorResponse, "description": "another system failed; try again after Retry-After seconds"},
+}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": ErrorResponse, "description": "no such object"}}
+
+
+def create_app(service: Service, registry: SchemaRegistry) -> FastAPI:
+    """The application over one service and one registry. Calls that may block run in the thread pool."""
+    app = FastAPI(
+        title="dsms",
+        description="Continuous SQL over Kafka, and a Confluent-compatible schema registry.",
+        version="1",
+        docs_url="/docs",
+        redoc_url=None,
+    )
+    app.add_exception_handler(RegistryError, registry_error_response)
+    app.add_exception_handler(DsmsError, dsms_error_response)
+    app.add_exception_handler(RequestValidationError, invalid_request_response)
+    app.include_router(_health_router(service))
+    app.include_router(_statements_router(service))
+    app.include_router(_objects_router(service))
+    app.include_router(registry_router(registry))
+    return app
+
+
+def _health_router(service: Service) -> APIRouter:
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz", summary="The process answers", response_model=dict[str, str])
+    def healthz() -> Response:
+        return json_response({"status": "ok"})
+
+    @router.get(
+        "/readyz",
+        summary="The coordinator can serve requests",
+        description="200 with {} when ready, otherwise 503 with the reason by dependency",
+        response_model=dict[str, str],
+        responses={503: {"model": dict[str, str], "description": "not ready"}},
+    )
+    def readyz() -> Response:
+        reasons = service.readiness()
+        return json_response(reasons, 503 if reasons else 200)
+
+    return router
+
+
+def _statements_router(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["statements"], responses=_REFUSED)
+
+    @router.post("/statements", summary="Run statements", response_model=StatementsResponse)
+    def statements(request: StatementsRequest) -> Response:
+        return json_response({"results": service.execute(request.sql)})
+
+    @router.get("/status", summary="Executors, fragments, leases and lag", response_model=StatusModel)
+    def status() -> Response:
+        return json_response(service.status())
+
+    return router
+
+
+def _objects_router(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["objects"], responses=_REFUSED)
+
+    @router.get("/sources", summary="All sources", response_model=list[ObjectModel])
+    def sources() -> Response:
+        return json_response(service.sources())
+
+    @router.get("/streams", summary="All streams, views and tables", response_model=list[ObjectModel])
+    def streams() -> Response:
+        return json_response(service.streams())
+
+    @router.get("/queries", summary="All continuous queries", response_model=list[ObjectModel])
+    def queries() -> Response:
+        return json_response(service.queries())
+
+    @router.get(
+        "/sources/{name}/dead-letters",
+        summary="The latest records a source refused",
+        response_model=list[DeadLetterModel],
+        responses=_UNKNOWN,
+    )
+    def dead_letters(name: str, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Response:
+        return json_response(service.dead_letters(name, limit))
+
+    for kind in ("sources", "streams", "queries"):
+        _add_object(router, service, kind)
+    return router
+
+
+def _add_object(router: APIRouter, service: Service, kind: str) -> None:
+    @router.get(f"/{kind}/{{name}}", summary="One object", response_model=ObjectModel, responses=_UNKNOWN)
+    def describe(name: str) -> Response:
+        return json_response(service.describe(name))
+
+    @router.delete(
+        f"/{kind}/{{name}}", summary="Drop an object", response_model=StatementResultModel, responses=_UNKNOWN
+    )
+    def drop(name: str) -> Response:
+        return json_response(service.drop(name))

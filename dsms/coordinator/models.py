@@ -1,0 +1,89 @@
+"""The shapes of the HTTP interface's requests and answers, for its OpenAPI description."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class StatementsRequest(BaseModel):
+    """SQL text with one or more statements."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: str = Field(
+        description="statements separated by semicolons",
+        examples=["CREATE STREAMED VIEW hot AS SELECT room, temperature FROM R(readings) WHERE temperature > 30;"],
+    )
+
+
+class StatementResultModel(BaseModel):
+    """What one statement did."""
+
+    statement: str = Field(description="the statement's kind", examples=["CREATE STREAMED VIEW"])
+    message: str = Field(
+        description="one line for a human", examples=['view "hot" created; results in topic "dsms.hot"']
+    )
+    columns: list[str] = Field(description="column names of `rows`")
+    rows: list[list[Any]] = Field(description="rows of SHOW, DESCRIBE, EXPLAIN and one-time SELECT")
+    notices: list[str] = Field(description="defaults that were applied, and warnings")
+    name: str | None = Field(description="the object that was made", examples=["hot"])
+
+
+class StatementsResponse(BaseModel):
+    """The results in the order of the statements."""
+
+    results: list[StatementResultModel]
+
+
+class ColumnModel(BaseModel):
+    """One column."""
+
+    name: str
+    type: str = Field(description="Arrow type", examples=["int64"])
+    nullable: bool
+
+
+class ObjectModel(BaseModel):
+    """A source, stream, view, table or query. Fields an object does not have are left out."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(examples=["hot"])
+    kind: str = Field(examples=["streamed view"])
+    sql: str | None = None
+    state: str | None = Field(default=None, examples=["running"])
+    topic: str | None = Field(default=None, examples=["dsms.hot"])
+    key: list[str] | None = Field(default=None, description="primary key; empty for append-only")
+    columns: list[ColumnModel] | None = None
+    format: str | None = Field(default=None, description="json or avro")
+    partitions: int | None = None
+
+
+class DeadLetterModel(BaseModel):
+    """A refused record and the reason."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class StatusModel(BaseModel):
+    """The cluster: executors, fragments, leases and lag."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kafka: str | None = Field(default=None, description="bootstrap address for clients", examples=["localhost:9092"])
+
+
+class ErrorDetail(BaseModel):
+    """What is wrong and what to do."""
+
+    kind: str = Field(description="sql, user, not-found, external or internal", examples=["sql"])
+    message: str = Field(examples=['column "x" not found'])
+    hint: str | None = Field(examples=["have: a, b"])
+    line: int | None = Field(description="of the SQL text, from 1")
+    column: int | None = Field(description="of the SQL text, from 1")
+
+
+class ErrorResponse(BaseModel):
+    """Every error has this shape."""
+
+    error: ErrorDetail

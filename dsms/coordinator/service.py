@@ -1,0 +1,69 @@
+"""What the HTTP interface and the command line ask of the coordinator."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from dsms.catalog.result import StatementResult
+from operators.errors import UserError
+
+__all__ = ["Document", "Service", "StatementResult", "UnknownName"]
+
+Document = dict[str, Any]
+
+
+class UnknownName(UserError):
+    """No object has this name; the message lists those there are.
+
+    >>> str(UnknownName("stream", "x", ["b", "a"]))
+    'stream "x" not found; have: a, b'
+    """
+
+    def __init__(self, kind: str, name: str, choices: Iterable[str] = ()) -> None:
+        names = ", ".join(sorted(choices))
+        super().__init__(f'{kind} "{name}" not found', hint=f"have: {names}" if names else "there is none yet")
+        self.kind = kind
+        self.name = name
+
+
+class Service(Protocol):
+    """The coordinator's verbs. They may block; they raise only the errors of `operators.errors`.
+
+    Documents hold "name", "kind", "sql", "state", "topic", "key" (names), "columns" ({"name", "type", "nullable"}),
+    "format" ("json" or "avro") and "partitions", as far as an object has them.
+    """
+
+    def execute(self, sql: str) -> list[StatementResult]:
+        """The results of the statements in order; a failing one raises, those before it stay done."""
+        ...
+
+    def sources(self) -> list[Document]:
+        """All sources."""
+        ...
+
+    def streams(self) -> list[Document]:
+        """All streams, views and tables."""
+        ...
+
+    def queries(self) -> list[Document]:
+        """All continuous queries."""
+        ...
+
+    def describe(self, name: str) -> Document:
+        """The source, stream, view, table or query of this name, or `UnknownName`."""
+        ...
+
+    def drop(self, name: str) -> StatementResult:
+        """Removes one object, or raises `UnknownName`."""
+        ...
+
+    def dead_letters(self, source: str, limit: int) -> list[Document]:
+        """The latest refused records of a source with their reasons, at most `limit`."""
+        ...
+
+    def status(self) -> Document:
+        """Executors, fragments, leases and lag; "kafka" is the bootstrap address for clients."""
+        ...
+
+    def readiness(self) -> dict[str, str]:
+        """Empty when ready, otherwise the reason by dependency."""
+        ...

@@ -1,0 +1,176 @@
+"""A real Kafka broker on this machine: one node that is broker and controller (KRaft)."""
+
+import base64
+import secrets
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dsms.local.ports import claim_port, free_port
+from dsms.local.probes import KafkaProbe
+from dsms.local.process import ManagedProcess, ProcessSpec, never
+from operators.errors import ExternalError
+
+FORMAT_TIMEOUT_S = 60.0
+
+SERVER_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=CLIENT://{host}:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=CLIENT://{host}:{port}
+listener.security.protocol.map=CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=CLIENT
+controller.listener.names=CONTROLLER
+log.dirs={log_dir}
+auto.create.topics.enable=false
+num.partitions=1
+default.replication.factor=1
+min.insync.replicas=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+message.max.bytes=67108864
+replica.fetch.max.bytes=67108864
+log.cleaner.dedupe.buffer.size=33554432
+controlled.shutdown.max.retries=1
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+"""
+
+LOGGING = """\
+<Configuration status="ERROR">
+  <Appenders>
+    <RollingFile name="file" fileName="{log_file}" filePattern="{log_file}.%i">
+      <PatternLayout pattern="%d %p %c: %m%n"/>
+      <SizeBasedTriggeringPolicy size="10 MB"/>
+      <DefaultRolloverStrategy max="3"/>
+    </RollingFile>
+  </Appenders>
+  <Loggers><Root level="INFO"><AppenderRef ref="file"/></Root></Loggers>
+</Configuration>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """Where the broker keeps its data and listens (port 0 picks a free one), and what runs it."""
+
+    data_dir: Path
+    java: Path
+    jars: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    heap_mb: int = 768
+
+
+@dataclass(slots=True)
+class Broker:
+    """Starts, stops and starts again on the same data, cluster id and port."""
+
+    config: BrokerConfig
+    port: int = field(init=False)
+    _process: ManagedProcess | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.port = claim_port(self.config.host, self.config.port, "kafka_port")
+
+    @property
+    def address(self) -> str:
+        """What clients take as `bootstrap.servers`."""
+        return f"{self.config.host}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the last start."""
+        return self._process.pid if self._process else None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the broker's process runs."""
+        return self._process is not None and self._process.alive
+
+    def start(self, cancelled: Callable[[], bool] = never) -> None:
+        """Returns when an AdminClient is answered."""
+        if self.alive:
+            return
+        self._write_configuration()
+        if not self._log_dir.is_dir():
+            self._format()
+        self._process = ManagedProcess(self._spec())
+        self._process.start(cancelled)
+
+    def stop(self) -> None:
+        """Shuts down in order: logs are closed and need no recovery."""
+        if self._process:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """Ends the broker as a crash would."""
+        if self._process:
+            self._process.kill()
+
+    @property
+    def _log_dir(self) -> Path:
+        return self.config.data_dir / "log"
+
+    def _spec(self) -> ProcessSpec:
+        return ProcessSpec(
+            name="kafka",
+            argv=self._java("kafka.Kafka", str(self.config.data_dir / "server.properties")),
+            log_file=self.config.data_dir / "kafka.out",
+            ready=KafkaProbe(self.address),
+        )
+
+    def _java(self, main: str, *arguments: str) -> tuple[str, ...]:
+        config = self.config
+        options = (
+            "-Xms256m",
+            f"-Xmx{config.heap_mb}m",
+            "-XX:+UseSerialGC",
+            "-XX:+ExitOnOutOfMemoryError",
+            "-Xshare:auto",
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={config.data_dir / 'log4j2.xml'}",
+        )
+        return (str(config.java), *options, "-cp", f"{config.jars}/*", main, *arguments)
+
+    def _write_configuration(self) -> None:
+        directory = self.config.data_dir
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "server.properties").write_text(self._properties(self._log_dir), "utf-8")
+        (directory / "log4j2.xml").write_text(LOGGING.format(log_file=directory / "kafka.log"), "utf-8")
+
+    def _properties(self, log_dir: Path) -> str:
+        return SERVER_PROPERTIES.format(
+            host=self.config.host, port=self.port, controller_port=free_port("127.0.0.1"), log_dir=log_dir
+        )
+
+    def _format(self) -> None:
+        """Formats into a directory of its own and renames it: a half-formatted one is never used."""
+        fresh = self.config.data_dir / "log.formatting"
+        shutil.rmtree(fresh, ignore_errors=True)
+        properties = self.config.data_dir / "format.properties"
+        properties.write_text(self._properties(fresh), "utf-8")
+        command = self._java("kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(properties))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False)
+        if done.returncode != 0:
+            raise ExternalError("the broker's storage could not be formatted", hint=(done.stdout + done.stderr).strip())
+        fresh.rename(self._log_dir)
+
+
+def new_cluster_id() -> str:
+    """128 random bits as Kafka writes them: 22 characters, the first never a dash.
+
+    >>> len(new_cluster_id())
+    22
+    """
+    first, *rest = secrets.token_bytes(16)
+    return base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")

@@ -1,0 +1,31 @@
+"""Becomes another program that the kernel kills as soon as its parent is gone.
+
+Run as a script: `python -I -S die_with_parent.py PARENT_PID PROGRAM [ARGUMENT…]`. It replaces itself, so the program
+has the process id its parent knows. Where the kernel has no such promise (macOS) the program simply runs.
+"""
+
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def _bind_to_parent(parent: int) -> None:
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("the parent was gone before the program began")
+
+
+def main() -> None:
+    """Replaces this process with the program of the command line."""
+    _bind_to_parent(int(sys.argv[1]))
+    program = sys.argv[2:]
+    os.execvp(program[0], program)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""The one-machine services with the programs this machine has: what tests, benchmarks and the supervisor start."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dsms.local.artifacts import Report, Resolver, cache_dir, silent
+from dsms.local.broker import Broker, BrokerConfig
+from dsms.local.java import find_java
+from dsms.local.redis_server import RedisConfig, RedisServer, find_redis
+
+
+def local_broker(
+    data_dir: Path,
+    environ: Mapping[str, str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    heap_mb: int = 768,
+    report: Report = silent,
+) -> Broker:
+    """A broker that keeps its data under `data_dir`; not started yet."""
+    java = find_java(environ)
+    jars = Resolver(java, cache_dir(environ), environ).broker_jars(report)
+    return Broker(BrokerConfig(data_dir.absolute(), java, jars, host=host, port=port, heap_mb=heap_mb))
+
+
+def local_redis(data_dir: Path, environ: Mapping[str, str], *, host: str = "127.0.0.1", port: int = 0) -> RedisServer:
+    """A Redis that keeps its data under `data_dir`; not started yet."""
+    return RedisServer(RedisConfig(data_dir.absolute(), find_redis(environ), host=host, port=port))

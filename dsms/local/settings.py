@@ -1,0 +1,114 @@
+"""The settings of a one-machine installation, from one place.
+
+Each source overrides the one before it: the defaults, `dsms.toml` in the data directory, the environment
+(`DSMS_KAFKA_PORT` for `kafka_port`), the options of the command line. Unknown keys are refused.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from dsms.local.encoding import convert
+from dsms.local.ports import claim_port
+from operators.errors import ConfigError
+
+FILE_NAME = "dsms.toml"
+DEFAULT_DATA_DIR = ".dsms"
+PORTS = ("kafka_port", "redis_port", "http_port")
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=64)]
+
+
+class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `dsms up` starts and where. Port 0 picks a free one.
+
+    >>> LocalSettings(data_dir=Path("/d"), http_port=8081).coordinator_url
+    'http://127.0.0.1:8081'
+    """
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    kafka_port: Port = 9092
+    redis_port: Port = 6379
+    http_port: Port = 8080
+    cluster: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]+$")] = "local"
+    executors: Count = 1
+    broker_heap_mb: Annotated[int, msgspec.Meta(ge=256)] = 768
+    services_only: bool = False
+    """Whether only Kafka and Redis are started, without our own programs."""
+
+    @property
+    def kafka_address(self) -> str:
+        """What clients take as `bootstrap.servers`."""
+        return f"{self.host}:{self.kafka_port}"
+
+    @property
+    def redis_url(self) -> str:
+        """The URL of Redis."""
+        return f"redis://{self.host}:{self.redis_port}/0"
+
+    @property
+    def coordinator_url(self) -> str:
+        """The URL of the coordinator."""
+        return f"http://{self.host}:{self.http_port}"
+
+    def with_ports(self) -> "LocalSettings":
+        """The same with every port claimed: free ones for 0, and an error that says who holds a taken one."""
+        used = [port for port in PORTS if not (self.services_only and port == "http_port")]
+        stated = [getattr(self, port) for port in used if getattr(self, port)]
+        if len(set(stated)) < len(stated):
+            raise ConfigError(f"two services share a port: {', '.join(map(str, stated))}", hint="choose different ones")
+        return msgspec.structs.replace(self, **{p: claim_port(self.host, getattr(self, p), p) for p in used})
+
+
+def load_settings(environ: Mapping[str, str], options: Mapping[str, Any] | None = None) -> LocalSettings:
+    """The settings from all sources; options that are None were not given.
+
+    >>> load_settings({"DSMS_DATA": "/nowhere", "DSMS_HTTP_PORT": "81"}, {"kafka_port": 0}).http_port
+    81
+    """
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    data_dir = Path(given.pop("data_dir", None) or environ.get("DSMS_DATA") or DEFAULT_DATA_DIR).absolute()
+    file = data_dir / FILE_NAME
+    sources = {f'"{file}"': _from_file(file), "the environment": _from_environ(environ), "the options": given}
+    merged: dict[str, Any] = {"data_dir": str(data_dir)}
+    for source, values in sources.items():
+        _check_keys(source, values)
+        merged |= values
+        _convert(source, merged)
+    return _convert("the settings", merged)
+
+
+def _keys() -> list[str]:
+    return [name for name in LocalSettings.__struct_fields__ if name != "data_dir"]
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        return {}
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f'"{file}" is not valid toml: {error}') from error
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    return {key: environ[name] for key in _keys() if (name := f"DSMS_{key.upper()}") in environ}
+
+
+def _check_keys(source: str, values: Mapping[str, Any]) -> None:
+    unknown = [key for key in values if key not in _keys()]
+    if unknown:
+        raise ConfigError(f'setting "{unknown[0]}" in {source} is not known', hint=f"have: {', '.join(_keys())}")
+
+
+def _convert(source: str, values: dict[str, Any]) -> LocalSettings:
+    try:
+        return convert(values, LocalSettings)
+    except msgspec.ValidationError as error:
+        said = str(error)
+        raise ConfigError(f"a setting in {source} is wrong: {said[:1].lower()}{said[1:]}") from error

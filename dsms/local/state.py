@@ -1,0 +1,72 @@
+"""What runs on this machine, as the supervisor last wrote it into the data directory."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import psutil
+
+from dsms.local.encoding import decode, encode
+
+FILE_NAME = "state.json"
+
+Phase = Literal["starting", "running", "stopping", "failed"]
+
+
+class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
+    """One service: its process and how often it was started again."""
+
+    name: str
+    pid: int | None
+    running: bool
+    restarts: int = 0
+
+
+class LocalState(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole installation. Addresses are those of the last start."""
+
+    data_dir: Path
+    phase: Phase
+    supervisor_pid: int
+    supervisor_started: float
+    cluster: str
+    kafka: str
+    redis: str
+    coordinator: str | None
+    services: tuple[ServiceState, ...] = ()
+    error: str | None = None
+
+
+def write_state(state: LocalState) -> None:
+    """Replaces the state file: a reader sees the old or the new one, never a part."""
+    file = state.data_dir / FILE_NAME
+    fresh = file.with_suffix(".json.new")
+    fresh.write_bytes(msgspec.json.format(encode(state), indent=2))
+    os.replace(fresh, file)
+
+
+def read_state(data_dir: Path) -> LocalState | None:
+    """What was written last, also by a supervisor that is gone."""
+    try:
+        return decode((data_dir / FILE_NAME).read_bytes(), LocalState)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def process_started(pid: int) -> float | None:
+    """When a process began, or None when it does not run: with the id it names a process for ever.
+
+    >>> process_started(os.getpid()) is not None
+    True
+    """
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.NoSuchProcess:
+        return None
+
+
+def supervisor_alive(state: LocalState) -> bool:
+    """Whether the very supervisor that wrote the state still runs."""
+    return process_started(state.supervisor_pid) == state.supervisor_started

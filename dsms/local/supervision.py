@@ -1,0 +1,120 @@
+"""Starting services in order, starting again those that die, stopping them in reverse order."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dsms.local.artifacts import Report
+from dsms.local.process import Cancelled
+from dsms.local.services import Instance, Service
+from dsms.local.settings import LocalSettings
+from dsms.local.state import ServiceState
+from dsms.local.waiting import wait_until
+from operators.errors import DsmsError
+
+WATCH_PAUSE_S = 0.1
+FIRST_BACKOFF_S = 0.25
+LONGEST_BACKOFF_S = 30.0
+HEALTHY_AFTER_S = 60.0
+
+
+@dataclass(slots=True)
+class Watched:
+    """One service that is kept running: every failure in a row doubles the time until the next start."""
+
+    name: str
+    instance: Instance
+    restarts: int = 0
+    _failures: int = 0
+    _started: float = 0.0
+    _next_start: float | None = None
+
+    def start(self, cancelled: Callable[[], bool]) -> None:
+        """Returns when the service is ready."""
+        self._started = time.monotonic()
+        self._next_start = None
+        self.instance.start(cancelled)
+
+    def due(self) -> bool:
+        """Whether the service is down and its time to start again has come."""
+        if self.instance.alive:
+            return False
+        now = time.monotonic()
+        if self._next_start is None:
+            self._failures = 0 if now - self._started > HEALTHY_AFTER_S else self._failures + 1
+            self._next_start = now + backoff_s(self._failures)
+        return now >= self._next_start
+
+    def restart(self, cancelled: Callable[[], bool]) -> None:
+        """Clears what is left of the dead process and starts again."""
+        self.restarts += 1
+        self.instance.kill()
+        self.start(cancelled)
+
+    def state(self) -> ServiceState:
+        """The service as it is now."""
+        alive = self.instance.alive
+        return ServiceState(name=self.name, pid=self.instance.pid, running=alive, restarts=self.restarts)
+
+
+def backoff_s(failures: int) -> float:
+    """The pause before the next start after so many failures in a row.
+
+    >>> [backoff_s(n) for n in (0, 1, 2, 3, 20)]
+    [0.0, 0.25, 0.5, 1.0, 30.0]
+    """
+    return 0.0 if failures == 0 else min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (failures - 1))
+
+
+@dataclass(slots=True)
+class Supervision:
+    """The services of one data directory. `changed` is called whenever their state has changed."""
+
+    settings: LocalSettings
+    environ: Mapping[str, str]
+    services: tuple[Service, ...]
+    report: Report
+    changed: Callable[[tuple[ServiceState, ...]], None]
+    _watched: list[Watched] = field(default_factory=list)
+
+    def start(self, stopping: Callable[[], bool]) -> None:
+        """Starts all in order; the first failure is raised."""
+        for service in self.services:
+            self.report(f"starting {service.name}")
+            watched = Watched(service.name, service.create(self.settings, self.environ))
+            self._watched.append(watched)
+            watched.start(stopping)
+            self._publish()
+
+    def watch(self, stopping: Callable[[], bool]) -> None:
+        """Keeps all running until asked to stop."""
+        while not stopping():
+            for watched in self._watched:
+                if watched.due():
+                    self._restart(watched, stopping)
+            wait_until(lambda: stopping() or self._any_due(), 1.0, pause_s=WATCH_PAUSE_S)
+
+    def stop(self) -> None:
+        """Stops all, the last started first."""
+        for watched in reversed(self._watched):
+            self.report(f"stopping {watched.name}")
+            watched.instance.stop()
+            self._publish()
+
+    def _any_due(self) -> bool:
+        return any([watched.due() for watched in self._watched])
+
+    def _restart(self, watched: Watched, stopping: Callable[[], bool]) -> None:
+        self.report(f"{watched.name} ended unexpectedly, starting it again")
+        self._publish()
+        try:
+            watched.restart(stopping)
+            self.report(f"{watched.name} runs again")
+        except Cancelled:
+            return
+        except (DsmsError, OSError) as error:
+            self.report(str(error))
+        self._publish()
+
+    def _publish(self) -> None:
+        self.changed(tuple(watched.state() for watched in self._watched))

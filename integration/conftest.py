@@ -1,0 +1,108 @@
+"""Real services for the integration tests: one broker and one Redis a session, and private ones that may be killed."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from dsms.local.broker import Broker
+from dsms.local.installed import local_broker, local_redis
+from dsms.local.redis_server import RedisServer
+from dsms.local.waiting import wait_until
+
+SERVERS = ("java", "redis-server")
+
+TopicFactory = Callable[..., str]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_leftovers() -> Iterator[None]:
+    """No server started by the session outlives it."""
+    before = {process.pid for process in _children()}
+    yield
+    assert wait_until(lambda: not _servers(before), 20), f"left behind: {_servers(before)}"
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Iterator[Broker]:
+    """The session's broker."""
+    broker = local_broker(tmp_path_factory.mktemp("kafka"), os.environ)
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(broker: Broker) -> str:
+    """The bootstrap address of the session's broker."""
+    return broker.address
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Iterator[str]:
+    """The URL of the session's Redis."""
+    server = local_redis(tmp_path_factory.mktemp("redis"), os.environ)
+    server.start()
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture
+def restartable_kafka(tmp_path: Path, no_leftovers: None) -> Iterator[Broker]:
+    """A started broker of the test's own: `kill()`, `stop()` and `start()` it at will."""
+    broker = local_broker(tmp_path / "kafka", os.environ)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def restartable_redis(tmp_path: Path, no_leftovers: None) -> Iterator[RedisServer]:
+    """A started Redis of the test's own: `kill()`, `stop()` and `start()` it at will."""
+    server = local_redis(tmp_path / "redis", os.environ)
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def unique() -> str:
+    """A prefix no other test has, for topics and keys."""
+    return f"t{uuid.uuid4().hex[:10]}"
+
+
+@pytest.fixture
+def topic(kafka: str, unique: str) -> TopicFactory:
+    """Creates topics: `topic("bids", partitions=4)` returns the full name, which has a random prefix."""
+
+    def create(name: str = "topic", *, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        return create_topic(kafka, f"{unique}.{name}", partitions=partitions, config=config)
+
+    return create
+
+
+def create_topic(kafka: str, name: str, *, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+    """Creates one topic and returns its name when the broker has it."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+    created = admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])
+    created[name].result(30)
+    return name
+
+
+def _children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def _servers(before: set[int]) -> list[str]:
+    return [name for process in _children() if process.pid not in before and (name := _name(process)) in SERVERS]
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return "" if process.status() == psutil.STATUS_ZOMBIE else process.name()
+    except psutil.NoSuchProcess:
+        return ""

@@ -1,0 +1,48 @@
+"""The clock of one log partition: which instants are still open, and which records come too late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from operators.delta import BEGINNING
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A promise in the log: from `offset` on, no record of the partition has an instant below `time`."""
+
+    offset: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionClock:
+    """`frontier` bounds all records to come from below; `high` is the greatest instant seen so far.
+
+    Both are functions of the partition's log up to a position, whatever the batches.
+
+    >>> late, clock = PartitionClock().admit(np.array([5, 3, 7, 6]), np.arange(4), slack=1)
+    >>> late.tolist(), clock.frontier, clock.high
+    ([False, True, False, False], 6, 7)
+    """
+
+    frontier: int = BEGINNING
+    high: int = BEGINNING
+
+    def admit(
+        self, instants: np.ndarray, offsets: np.ndarray, *, slack: int = 0, heartbeats: Sequence[Heartbeat] = ()
+    ) -> tuple[np.ndarray, PartitionClock]:
+        """Which records are late (instant below the frontier at their position), and the clock after them.
+
+        A heartbeat at offset o counts for the records at o and after it, and for the clock.
+        """
+        highest_before = np.maximum.accumulate(np.concatenate([[self.high], instants]))[:-1]
+        bound = np.maximum(highest_before - slack, self.frontier)
+        for beat in heartbeats:
+            bound = np.where(offsets >= beat.offset, np.maximum(bound, beat.time), bound)
+        high = int(max(self.high, instants.max(initial=BEGINNING)))
+        promised = max((beat.time for beat in heartbeats), default=BEGINNING)
+        return instants < bound, replace(self, frontier=max(self.frontier, high - slack, promised), high=high)

@@ -1,0 +1,77 @@
+"""Typed construction of expressions: what the binder calls."""
+
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from operators.errors import UserError
+from operators.expressions.arrow_types import polars_type
+from operators.expressions.functions import FUNCTIONS
+from operators.expressions.functions.conversion import converted, convertible
+from operators.expressions.rendering import to_sql, type_name
+from operators.expressions.tree import Call, Column, Expression, Literal
+
+
+def column(field: "pa.Field[Any]") -> Column:
+    """Returns the column that a field of a schema describes."""
+    return Column(field.name, field.type, field.nullable)
+
+
+def call(name: str, *arguments: Expression) -> Call:
+    """Returns the call with its type, its arguments widened to what the function takes.
+
+    >>> call("add", Column("x", pa.int32()), Column("y", pa.int64())).type
+    DataType(int64)
+    >>> call("add", Column("x", pa.int32()), Column("s", pa.string()))
+    Traceback (most recent call last):
+    operators.errors.UserError: "add" does not take (INTEGER, VARCHAR) in "x + s"; it takes two numbers; ...
+    """
+    function = FUNCTIONS.get(name)
+    if function is None:
+        raise UserError(f'function "{name}" not found', hint=f"have: {', '.join(sorted(FUNCTIONS))}")
+    signature = function.resolve(arguments)
+    if signature is None:
+        types = ", ".join(type_name(argument.type) for argument in arguments)
+        text = to_sql(Call(name, arguments, pa.null()))
+        raise UserError(f'"{name}" does not take ({types}) in "{text}"', hint=f"it takes {function.takes}")
+    widened = tuple(map(coerce, arguments, signature.arguments))
+    nullable = any(argument.nullable for argument in widened) if signature.nullable is None else signature.nullable
+    return Call(name, widened, signature.result, nullable)
+
+
+def cast(expression: Expression, target: pa.DataType, *, safe: bool = False) -> Expression:
+    """Returns CAST, or TRY_CAST where `safe`.
+
+    >>> cast(Column("x", pa.string()), pa.int64()).function
+    'cast'
+    """
+    if not convertible(expression.type, target):
+        source = type_name(expression.type)
+        raise UserError(f'cannot cast {source} to {type_name(target)} in "{to_sql(expression)}"')
+    if expression.type == target:
+        return expression
+    return Call("try_cast" if safe else "cast", (expression,), target, safe or expression.nullable)
+
+
+def coerce(expression: Expression, target: pa.DataType) -> Expression:
+    """Returns the expression in a wider type; a literal becomes a literal of that type.
+
+    >>> coerce(Literal("2024-01-31", pa.string()), pa.date32())
+    Literal(value=datetime.date(2024, 1, 31), type=DataType(date32[day]))
+    """
+    if expression.type == target:
+        return expression
+    if isinstance(expression, Literal):
+        return Literal(_literal_value(expression, target), target)
+    return Call("widen", (expression,), target, expression.nullable)
+
+
+def _literal_value(literal: Literal, target: pa.DataType) -> object:
+    if literal.value is None:
+        return None
+    source = pl.lit(literal.value, dtype=polars_type(literal.type))
+    value = pl.select(converted(source, literal.type, target)).item() if convertible(literal.type, target) else None
+    if value is None:
+        raise UserError(f"{to_sql(literal)} is no {type_name(target)}")
+    return value

@@ -1,0 +1,63 @@
+"""Expressions run as Polars expressions over the columns of a frame; faults are values, not exceptions."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import polars as pl
+import pyarrow as pa
+
+from operators.expressions.arrow_types import INTERVAL, polars_type
+from operators.expressions.function import Compiled, first_fault
+from operators.expressions.functions import FUNCTIONS
+from operators.expressions.tree import Column, Expression, Literal
+
+_OPTIMIZATIONS = pl.QueryOptFlags.none().update(comm_subexpr_elim=True, simplify_expression=True)
+
+
+@lru_cache(maxsize=8192)
+def compile_expression(expression: Expression) -> Compiled:
+    """Returns value and fault as Polars expressions: the value never raises, and is null where the row is in fault.
+
+    >>> from operators.expressions.build import call
+    >>> ratio = compile_expression(call("divide", Column("a", pa.int32()), Column("b", pa.int32())))
+    >>> frame = pl.DataFrame({"a": [7, 7], "b": [2, 0]}, schema={"a": pl.Int32, "b": pl.Int32})
+    >>> frame.select(ratio.value.alias("value"), ratio.fault.alias("fault")).rows()
+    [(3, None), (None, 'division by zero in "a / b"')]
+    """
+    if isinstance(expression, Column):
+        return Compiled(pl.col(expression.name))
+    if isinstance(expression, Literal):
+        return Compiled(_literal(expression))
+    arguments = [compile_expression(argument) for argument in expression.arguments]
+    return FUNCTIONS[expression.function].evaluate(expression, arguments)
+
+
+def _literal(literal: Literal) -> pl.Expr:
+    if literal.type == INTERVAL:
+        return pl.lit(None, dtype=pl.Null)
+    dtype = polars_type(literal.type)
+    if pa.types.is_nested(literal.type):
+        return pl.lit(pl.Series("", [literal.value], dtype=dtype))
+    return pl.lit(literal.value, dtype=dtype)
+
+
+def evaluate(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tuple[pl.DataFrame, pl.Series]:
+    """Returns the values in their declared types and, for each row, its first fault or null.
+
+    >>> from operators.expressions.build import call
+    >>> a = Column("a", pa.int8())
+    >>> values, faults = evaluate(pl.DataFrame({"a": pl.Series([1, 127], dtype=pl.Int8)}), {"twice": call("add", a, a)})
+    >>> values["twice"].to_list(), faults.to_list()
+    ([2, None], [None, 'integer overflow in "a + a"'])
+    """
+    compiled = {name: compile_expression(expression) for name, expression in expressions.items()}
+    fault = first_fault([one.fault for one in compiled.values()])
+    outputs = {
+        f"\0{position}": one.value.cast(polars_type(expression.type), strict=False)
+        for position, (one, expression) in enumerate(zip(compiled.values(), expressions.values(), strict=True))
+    }
+    outputs["\0fault"] = pl.lit(None, dtype=pl.String) if fault is None else fault
+    result = frame.lazy().with_columns(**outputs).select(list(outputs))
+    done = result.collect(optimizations=_OPTIMIZATIONS, engine="in-memory")
+    faults = done.drop_in_place("\0fault").alias("fault")
+    return done.rename(dict(zip(done.columns, expressions, strict=True))), faults

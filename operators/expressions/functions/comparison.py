@@ -1,0 +1,109 @@
+"""Comparisons: three-valued; NaN equals itself and is the largest number; text compares byte by byte."""
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+import pyarrow as pa
+
+from operators.expressions.arrow_types import polars_type
+from operators.expressions.function import (
+    Arguments,
+    Compiled,
+    Function,
+    Signature,
+    first_fault,
+    literal_value,
+    total,
+    total_call,
+)
+from operators.expressions.functions.rules import anything, same, shared_type
+from operators.expressions.tree import Call, Literal
+
+
+def masked(value: pl.Expr, fault: pl.Expr | None) -> Compiled:
+    """The value where the row is fine and null where it is in fault."""
+    return Compiled(value if fault is None else pl.when(fault.is_null()).then(value), fault)
+
+
+def _never_null(build: Callable[..., pl.Expr]) -> Callable[[Call, Sequence[Compiled]], Compiled]:
+    def evaluate(_: Call, arguments: Sequence[Compiled]) -> Compiled:
+        fault = first_fault([argument.fault for argument in arguments])
+        return masked(build(*[argument.value for argument in arguments]), fault)
+
+    return evaluate
+
+
+def _definite(count: int) -> Callable[[Arguments], Signature | None]:
+    shared = same(anything, count, pa.bool_())
+
+    def rule(arguments: Arguments) -> Signature | None:
+        signature = shared(arguments)
+        return signature and Signature(signature.arguments, pa.bool_(), False)
+
+    return rule
+
+
+def _compare(symbol: str, summary: str, build: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Function:
+    example = f"a {symbol} b"
+    return Function(
+        "comparison", "two values of one type", summary, example, same(anything, 2, pa.bool_()), total(build)
+    )
+
+
+def _one_of(call: Call, value: pl.Expr, *_: pl.Expr) -> pl.Expr:
+    choices = [literal_value(choice) for choice in call.arguments[1:]]
+    known = [choice for choice in choices if choice is not None]
+    found = value.is_in(pl.lit(pl.Series("", known, dtype=polars_type(call.arguments[0].type)).implode()))
+    return found if len(known) == len(choices) else pl.when(found).then(True)
+
+
+def _in_rule(arguments: Arguments) -> Signature | None:
+    shared = shared_type(arguments)
+    if shared is None or len(arguments) < 2 or not all(isinstance(choice, Literal) for choice in arguments[1:]):
+        return None
+    return Signature((shared,) * len(arguments), pa.bool_())
+
+
+COMPARISON: dict[str, Function] = {
+    "equal": _compare("=", "True where both are equal.", lambda a, b: a == b),
+    "not_equal": _compare("<>", "True where they differ.", lambda a, b: a != b),
+    "less": _compare("<", "True where the first is smaller.", lambda a, b: a < b),
+    "less_or_equal": _compare("<=", "True where the first is not larger.", lambda a, b: a <= b),
+    "greater": _compare(">", "True where the first is larger.", lambda a, b: a > b),
+    "greater_or_equal": _compare(">=", "True where the first is not smaller.", lambda a, b: a >= b),
+    "distinct": Function(
+        "comparison",
+        "two values of one type",
+        "As <>, with NULL as an ordinary value.",
+        "a IS DISTINCT FROM b",
+        _definite(2),
+        _never_null(lambda a, b: a.ne_missing(b)),
+    ),
+    "not_distinct": Function(
+        "comparison",
+        "two values of one type",
+        "As =, with NULL as an ordinary value.",
+        "a IS NOT DISTINCT FROM b",
+        _definite(2),
+        _never_null(lambda a, b: a.eq_missing(b)),
+    ),
+    "in": Function(
+        "comparison",
+        "a value and literals of its type",
+        "True where the value is one of the list; NULL where it is none and the list has a NULL.",
+        "a IN (1, 2, 3)",
+        _in_rule,
+        total_call(_one_of),
+    ),
+    "is_null": Function(
+        "comparison", "a value", "True for NULL.", "a IS NULL", _definite(1), _never_null(lambda a: a.is_null())
+    ),
+    "is_not_null": Function(
+        "comparison",
+        "a value",
+        "True for all but NULL.",
+        "a IS NOT NULL",
+        _definite(1),
+        _never_null(lambda a: a.is_not_null()),
+    ),
+}

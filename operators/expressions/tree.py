@@ -1,0 +1,84 @@
+"""The intermediate form of a scalar expression: columns, literals and typed calls.
+
+A tree is frozen data: it can be hashed, pickled and compared, and two equal trees have equal values on every row.
+What a call means is in `functions`, how it runs in `evaluate`, how it reads in `rendering`.
+"""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The value of the column `name` of the row."""
+
+    name: str
+    type: pa.DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """The same value on every row: a Python value of the Arrow type, None for NULL, tuples for lists and structs.
+
+    >>> Literal(None, pa.int32()).nullable
+    True
+    """
+
+    value: Hashable
+    type: pa.DataType
+
+    @property
+    def nullable(self) -> bool:
+        return self.value is None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Literal):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> Hashable:
+        # 1, 1.0 and True are equal in Python and so are 0.0 and -0.0; NaN is not equal to itself
+        return (str(self.type), type(self.value).__name__, repr(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The function of the registry applied to the arguments, which already have the types its signature asks for.
+
+    >>> x = Column("x", pa.int64())
+    >>> Call("add", (x, Literal(1, pa.int64())), pa.int64(), True).function
+    'add'
+    """
+
+    function: str
+    arguments: tuple["Expression", ...]
+    type: pa.DataType
+    nullable: bool = True
+
+
+Expression: TypeAlias = Column | Literal | Call
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Yields the expression and everything below it, parents first, arguments from left to right."""
+    yield expression
+    if isinstance(expression, Call):
+        for argument in expression.arguments:
+            yield from walk(argument)
+
+
+def columns(expression: Expression) -> frozenset[str]:
+    """Returns the names of the columns that the value depends on.
+
+    >>> x = Column("x", pa.int64())
+    >>> sorted(columns(Call("add", (x, Column("y", pa.int64())), pa.int64(), True)))
+    ['x', 'y']
+    """
+    return frozenset(node.name for node in walk(expression) if isinstance(node, Column))

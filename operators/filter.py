@@ -1,0 +1,31 @@
+"""Filter: σ_p(A) at τ is the rows of A at τ for which p is TRUE (neither FALSE nor NULL)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from operators.delta import Delta
+from operators.expressions import Expression, evaluate
+from operators.operator import Move, Step, reject
+from operators.trace import Trace
+
+_KEEP = "__keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Linear and stateless: σ(ΔA) = Δσ(A). A row whose predicate is in fault is rejected."""
+
+    predicate: Expression
+
+    def traces(self) -> tuple[Trace, ...]:
+        """None: the operator is stateless."""
+        return ()
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The elements whose predicate is TRUE."""
+        values, faults = evaluate(delta.frame, {_KEEP: self.predicate})
+        kept, rejected = reject(Delta(delta.frame.with_columns(values)), faults)
+        return Step(Delta(kept.frame.filter(pl.col(_KEEP)).drop(_KEEP)), (), rejected)

@@ -1,0 +1,79 @@
+"""What an operator is: a frozen description with one pure step.
+
+Work moves a frontier from `start` to `end` and handles the elements with `start ≤ from < end`; what an operator returns
+for instants below `end` is complete and final. State is a tuple of traces, taken and given back, so a step can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from operators.delta import FROM, ORDER, WEIGHT, Delta
+from operators.trace import Trace
+
+FAULT = "fault"
+FAULT_ROW = "row"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The frontier moves from `start` to `end`.
+
+    >>> Move(3, 7)
+    Move(start=3, end=7)
+    """
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        assert self.start <= self.end, f"a frontier never moves back: {self.start} to {self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step gives: the output delta, the traces after it, and the rows that could not be evaluated.
+
+    `faults` has the columns `__from`, `__order`, `fault` (why) and `row` (JSON text).
+    """
+
+    delta: Delta
+    traces: tuple[Trace, ...] = ()
+    faults: pl.DataFrame | None = None
+
+
+class Operator(Protocol):
+    """One operator of the algebra."""
+
+    def traces(self) -> tuple[Trace, ...]:
+        """The empty traces it starts with; () for a stateless operator."""
+        ...
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The output for the elements of `delta`, and the traces after it."""
+        ...
+
+
+def run(operators: Sequence[Operator], delta: Delta, traces: Sequence[tuple[Trace, ...]], move: Move) -> list[Step]:
+    """One step through a chain of operators; the last step holds the chain's output."""
+    steps: list[Step] = []
+    for operator, held in zip(operators, traces, strict=True):
+        steps.append(operator.step(steps[-1].delta if steps else delta, held, move))
+    return steps
+
+
+def reject(delta: Delta, faults: pl.Series) -> tuple[Delta, pl.DataFrame | None]:
+    """The elements without a fault, and the faults of those with one.
+
+    A row in fault is left out with every weight, so its retraction is left out too; it is reported once, by its insertion.
+    """
+    bad = faults.is_not_null()
+    if not bad.any():
+        return delta, None
+    rows = pl.struct(delta.columns).struct.json_encode() if delta.columns else pl.lit("{}")
+    reported = delta.frame.with_columns(faults.alias(FAULT), rows.alias(FAULT_ROW)).filter(bad & (pl.col(WEIGHT) > 0))
+    return Delta(delta.frame.filter(~bad)), reported.select(FROM, ORDER, FAULT, FAULT_ROW)

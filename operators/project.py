@@ -1,0 +1,31 @@
+"""Project: π(A) at τ is the expressions over each row of A at τ, duplicates kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from operators.delta import RESERVED, Delta
+from operators.expressions import Expression, evaluate
+from operators.operator import Move, Step, reject
+from operators.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Linear and stateless: π(ΔA) = Δπ(A). `outputs` are (name, expression); a row in fault is rejected."""
+
+    outputs: tuple[tuple[str, Expression], ...]
+
+    def traces(self) -> tuple[Trace, ...]:
+        """None: the operator is stateless."""
+        return ()
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The elements with their rows replaced by the values of the expressions."""
+        values, faults = evaluate(delta.frame, dict(self.outputs))
+        fine, rejected = reject(delta, faults)
+        if rejected is not None:
+            values = values.filter(faults.is_null())
+        return Step(Delta(pl.concat([values, fine.frame.select(RESERVED)], how="horizontal")), (), rejected)

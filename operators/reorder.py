@@ -1,0 +1,30 @@
+"""Reorder buffer: holds elements until the frontier has passed their start, and releases them in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from operators.delta import FOREVER, FROM, ORDER, Delta, union_all
+from operators.operator import Move, Step
+from operators.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder:
+    """The identity on collections: each element passes exactly once, in the step whose move covers its start.
+
+    Its trace is arranged by time; a release is a binary search in each run, so it costs what it releases.
+    """
+
+    def traces(self) -> tuple[Trace, ...]:
+        """One trace by time: the elements at or above the frontier."""
+        return (Trace("time"),)
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The elements with `move.start ≤ from < move.end`, sorted by (from, order)."""
+        (pending,) = traces
+        early = pending.between(move.start, move.end)
+        ready = union_all([*early, delta.between(move.start, move.end)])
+        kept = pending.forget(move.end).append(delta.between(move.end, FOREVER), move.end)
+        return Step(Delta(ready.frame.sort(FROM, ORDER)), (kept,))
+

@@ -1,0 +1,77 @@
+"""Stream output: the tagged changes of a collection, in their one order (SyncSQL section 2.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from operators.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta, union_all
+from operators.operator import Move, Step
+from operators.reorder import Reorder
+from operators.trace import Trace
+
+OP: Final = "__op"
+INSERT, UPDATE, DELETE = "+", "u", "-"
+_NEW, _OLD = "__new", "__old"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOutput:
+    """The net changes of the relation at each instant below the frontier, sorted by (instant, order, `-` before `+`).
+
+    With `keys` (unique at every instant) a change is `+` when the key enters the relation, `u` when its row is replaced by
+    another one, `-` when it leaves. Without keys a row's multiplicity n → m gives m-n times `+` or n-m times `-`.
+    The output frame has the row, `__from` (the instant), `__order` and `__op`.
+    """
+
+    keys: tuple[str, ...]
+    append_only: bool = False
+
+    def traces(self) -> tuple[Trace, ...]:
+        """The changes at or above the frontier: late starts, and ends that are still to come."""
+        return Reorder().traces()
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The changes at the instants of the move."""
+        released = Reorder().step(_starts_and_ends(delta), traces, move)
+        return Step(Delta(self.changes(released.delta)), released.traces)
+
+    def changes(self, delta: Delta) -> pl.DataFrame:
+        """The tagged changes of a delta that is complete at its instants."""
+        if self.append_only:
+            return _tag(delta.frame, pl.lit(INSERT))
+        net = delta.consolidate().frame
+        return self._keyed(net) if self.keys else _keyless(net)
+
+    def _keyed(self, net: pl.DataFrame) -> pl.DataFrame:
+        at = [*self.keys, FROM]
+        sides = net.with_columns(
+            (pl.col(WEIGHT) > 0).any().over(at).alias(_NEW), (pl.col(WEIGHT) < 0).any().over(at).alias(_OLD)
+        ).filter((pl.col(WEIGHT) > 0) | ~pl.col(_NEW))
+        op = pl.when(~pl.col(_NEW)).then(pl.lit(DELETE)).when(pl.col(_OLD)).then(pl.lit(UPDATE)).otherwise(pl.lit(INSERT))
+        return _tag(sides.with_columns(op.alias(OP)), pl.col(OP)).sort(FROM, ORDER, maintain_order=True)
+
+
+def _keyless(net: pl.DataFrame) -> pl.DataFrame:
+    tagged = _tag(net, pl.when(pl.col(WEIGHT) > 0).then(pl.lit(INSERT)).otherwise(pl.lit(DELETE)), keep=[WEIGHT])
+    times = tagged[WEIGHT].abs()
+    if times.max() not in (None, 1):
+        tagged = tagged.select(pl.all().repeat_by(times)).explode(pl.all())
+    return tagged.sort(FROM, ORDER, pl.col(WEIGHT) > 0, maintain_order=True).drop(WEIGHT)
+
+
+def _tag(frame: pl.DataFrame, op: pl.Expr, keep: list[str] | None = None) -> pl.DataFrame:
+    row = [name for name in frame.columns if name not in (*RESERVED, _NEW, _OLD, OP)]
+    return frame.select(*row, FROM, ORDER, op.alias(OP), *(keep or []))
+
+
+def _starts_and_ends(delta: Delta) -> Delta:
+    """An element as changes: its weight at `from`, and the opposite at a finite `to`."""
+    ends = delta.frame.filter(pl.col(TO) < FOREVER)
+    if not ends.height:
+        return delta
+    starts = Delta(delta.frame.with_columns(pl.lit(FOREVER, pl.Int64).alias(TO)))
+    swapped = ends.with_columns(pl.col(TO).alias(FROM), pl.lit(FOREVER, pl.Int64).alias(TO))
+    return union_all([starts, Delta(swapped).negate()])

@@ -1,0 +1,318 @@
+import io
+
+import fastavro
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.formats import AvroDecoder, AvroEncoder, avro_schema
+from connectors.formats.avro_decode import _Plan
+from operators.errors import UserError
+from tests.connectors.formats_strategies import all_types, record_types, tables
+
+ID = 7
+PREFIX = bytes([0, 0, 0, 0, ID])
+
+
+def frame_of(table):
+    return pl.from_arrow(table)
+
+
+def decoder(schema, writer):
+    return AvroDecoder(schema, {ID: writer}.__getitem__)
+
+
+def slowly(schema, writer):
+    """The same decoder, but every record goes through fastavro."""
+    result = decoder(schema, writer)
+    plan = result._plan(ID)
+    if isinstance(plan, _Plan):
+        result._plans[ID] = _Plan(plan.writer, plan.columns, plan.reader, fast=False)
+    return result
+
+
+def stored(frame):
+    """Bit patterns instead of floats, so that NaN equals NaN and -0.0 does not equal 0.0."""
+    return frame.to_arrow().to_pylist() if frame.width == 0 else [str(row) for row in frame.select(pl.all().to_physical()).rows()]
+
+
+def assert_same(left, right):
+    assert left.frame.schema == right.frame.schema
+    assert stored(left.frame) == stored(right.frame)
+    assert left.refused == right.refused
+    assert (left.kept is None) == (right.kept is None)
+    if left.kept is not None:
+        assert left.kept.tolist() == right.kept.tolist()
+
+
+def written(writer, records, prefix=PREFIX):
+    parsed = fastavro.parse_schema(writer)
+    values = []
+    for record in records:
+        out = io.BytesIO(prefix)
+        out.seek(len(prefix))
+        fastavro.schemaless_writer(out, parsed, record)
+        values.append(out.getvalue())
+    return values
+
+
+def record(*fields, name="R"):
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}
+
+
+@given(tables(all_types))
+def test_encode_then_decode_is_the_identity(table):
+    frame = frame_of(table)
+    values = AvroEncoder(table.schema, ID).encode(frame)
+    assert values.dtype == pl.Binary and values.null_count() == 0
+    result = decoder(table.schema, avro_schema(table.schema, "R")).decode(values.to_list())
+    assert result.refused == () and result.kept is None
+    assert result.frame.schema == frame.schema
+    assert stored(result.frame) == stored(frame)
+
+
+def plain(value, type_):
+    """What fastavro gives without logical types, of what Arrow stores."""
+    if value is None or not (pa.types.is_nested(type_) or pa.types.is_decimal(type_)):
+        return value
+    if pa.types.is_list(type_):
+        return [plain(item, type_.value_type) for item in value]
+    if pa.types.is_struct(type_):
+        return {field.name: plain(value[field.name], field.type) for field in type_}
+    digits = int(value.scaleb(type_.scale, context=__import__("decimal").Context(prec=50)))
+    return digits
+
+
+def wire(schema):
+    if isinstance(schema, list):
+        return [wire(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {k: wire(v) if k in ("type", "items", "fields") else v for k, v in schema.items() if k != "logicalType"}
+
+
+def undecimal(value):
+    """Bytes of a decimal to its digits; nothing else of a stored row is changed."""
+    return int.from_bytes(value, "big", signed=True)
+
+
+@given(tables(record_types))
+def test_fastavro_reads_what_we_write(table):
+    frame = frame_of(table)
+    schema = avro_schema(table.schema, "R")
+    parsed = fastavro.parse_schema(wire(schema))
+    physical_rows = frame.select(pl.all().to_physical()).rows(named=True)
+    for value, row in zip(AvroEncoder(table.schema, ID).encode(frame), physical_rows, strict=True):
+        assert value[:5] == PREFIX
+        source = io.BytesIO(value[5:])
+        read = fastavro.schemaless_reader(source, parsed, None)
+        assert source.read() == b""
+        assert repr(_digits(read, table.schema)) == repr(row)
+
+
+def _digits(read, fields):
+    result = {}
+    for field in fields:
+        value = read[field.name]
+        if value is not None and pa.types.is_decimal(field.type):
+            value = undecimal(value)
+        if value is not None and pa.types.is_struct(field.type):
+            value = _digits(value, field.type)
+        if value is not None and field.type == pa.float32():
+            value = float(value)
+        result[field.name] = value
+    return result
+
+
+@given(tables(record_types, max_rows=6), st.data())
+def test_damage_is_refused_or_read_as_fastavro_reads_it_and_never_disturbs_a_neighbour(table, data):
+    writer = avro_schema(table.schema, "R")
+    values = AvroEncoder(table.schema, ID).encode(frame_of(table)).to_list()
+    damaged = [data.draw(damage(value)) for value in values]
+    fast = decoder(table.schema, writer).decode(damaged)
+    slow = slowly(table.schema, writer).decode(damaged)
+    assert_same(fast, slow)
+    original = frame_of(table)
+    kept = list(range(len(values))) if fast.kept is None else fast.kept.tolist()
+    for position, index in enumerate(kept):
+        if damaged[index] == values[index]:
+            assert stored(fast.frame[position]) == stored(original[index])
+    untouched = {i for i, value in enumerate(values) if damaged[i] == value}
+    assert untouched <= set(kept)
+
+
+def damage(value):
+    flips = st.tuples(st.integers(0, len(value) - 1), st.integers(1, 255)).map(
+        lambda flip: value[: flip[0]] + bytes([value[flip[0]] ^ flip[1]]) + value[flip[0] + 1 :]
+    )
+    cut = st.integers(0, len(value) - 1).map(lambda size: value[:size])
+    surplus = st.binary(min_size=1, max_size=3).map(lambda extra: value + extra)
+    return st.just(value) | flips | cut | surplus | st.just(b"") | st.binary(max_size=20).map(lambda body: PREFIX + body)
+
+
+@given(st.lists(st.binary(max_size=12), max_size=20), st.permutations(range(8)))
+def test_any_bytes_give_the_same_fast_and_slow(bodies, order):
+    types = ["int", "long", "string", "bytes", "boolean", ["null", "double"], "float", {"type": "enum", "name": "E", "symbols": ["a", "b"]}]
+    declared = [pa.int8(), pa.int64(), pa.string(), pa.binary(), pa.bool_(), pa.float32(), pa.float64(), pa.string()]
+    names = [f"c{i}" for i in range(8)]
+    chosen = order[:3]
+    writer = record(*((names[i], types[i]) for i in chosen))
+    schema = pa.schema([pa.field(names[i], declared[i], nullable=True) for i in chosen])
+    values = [PREFIX + body for body in bodies]
+    assert_same(decoder(schema, writer).decode(values), slowly(schema, writer).decode(values))
+
+
+def one(writer_type, value, declared, nullable=True):
+    writer = record(("x", writer_type))
+    result = decoder(pa.schema([pa.field("x", declared, nullable)]), writer).decode(written(writer, [{"x": value}]))
+    return result.refused[0].message if result.refused else result.frame["x"].to_list()[0]
+
+
+@pytest.mark.parametrize(
+    ("writer", "value", "declared", "expected"),
+    [
+        ("int", 5, pa.int64(), 5),
+        ("long", 127, pa.int8(), 127),
+        ("long", 128, pa.int8(), 'column "x": 128 is out of range for TINYINT'),
+        ("long", 2**31, pa.int32(), 'column "x": 2147483648 is out of range for INT'),
+        ("long", 3, pa.float64(), 3.0),
+        ("int", 3, pa.float32(), 3.0),
+        ("float", 1.5, pa.float64(), 1.5),
+        ("double", 1e300, pa.float32(), 'column "x": 1e+300 is out of range for REAL'),
+        ("bytes", b"abc", pa.string(), "abc"),
+        ("bytes", b"\xff", pa.string(), 'column "x": expected STRING, got bytes that are not UTF-8'),
+        ("string", "é", pa.binary(), "é".encode()),
+        (["null", "string"], None, pa.string(), None),
+        (["string", "null"], "s", pa.string(), "s"),
+        (["null", "int", "string"], 4, pa.int32(), 4),
+        (["null", "int", "string"], "s", pa.int32(), 'column "x": Avro string cannot be read as INT'),
+        (["int"], 4, pa.int32(), 4),
+        ({"type": "enum", "name": "E", "symbols": ["a", "b"]}, "b", pa.string(), "b"),
+        ({"type": "array", "items": "int"}, [1, 2], pa.list_(pa.int64()), [1, 2]),
+        ({"type": "fixed", "name": "F", "size": 3}, b"abc", pa.binary(), b"abc"),
+        ("string", "s", pa.int32(), 'column "x": Avro string cannot be read as INT (writer schema 7)'),
+        ({"type": "map", "values": "int"}, {"a": 1}, pa.string(), 'column "x": Avro map cannot be read as STRING (writer schema 7)'),
+    ],
+)
+def test_promotion(writer, value, declared, expected):
+    assert one(writer, value, declared) == expected
+
+
+@pytest.mark.parametrize(
+    ("logical", "physical", "value", "declared", "expected"),
+    [
+        ("date", "int", 19000, pa.date32(), "2022-01-08"),
+        ("timestamp-millis", "long", 1_600_000_000_123, pa.timestamp("us"), "2020-09-13 12:26:40.123"),
+        ("timestamp-micros", "long", 1_600_000_000_123_456, pa.timestamp("us"), "2020-09-13 12:26:40.123456"),
+        ("timestamp-nanos", "long", 1_600_000_000_123_456_789, pa.timestamp("us"), "2020-09-13 12:26:40.123456"),
+        ("local-timestamp-millis", "long", 0, pa.timestamp("us"), "1970-01-01 00:00:00"),
+        ("time-micros", "long", 5, pa.int64(), "5"),
+        ("time-millis", "int", 5, pa.int32(), "5"),
+        ("uuid", "string", "6f9619ff-8b86-d011-b42d-00c04fc964ff", pa.string(), "6f9619ff-8b86-d011-b42d-00c04fc964ff"),
+    ],
+)
+def test_logical_types(logical, physical, value, declared, expected):
+    writer = record(("x", physical))
+    annotated = record(("x", {"type": physical, "logicalType": logical}))
+    values = written(writer, [{"x": value}])
+    for read in (decoder, slowly):
+        assert str(read(pa.schema([pa.field("x", declared)]), annotated).decode(values).frame["x"][0]) == expected
+
+
+@pytest.mark.parametrize("kind", ["bytes", "fixed"])
+@pytest.mark.parametrize("scale", [2, 1])
+def test_decimals_of_bytes_and_fixed(kind, scale):
+    decimal_type = {"type": kind, "logicalType": "decimal", "precision": 9, "scale": scale}
+    if kind == "fixed":
+        decimal_type |= {"name": "F", "size": 5}
+    schema = pa.schema([pa.field("x", pa.decimal128(9, 2))])
+    digits = [0, 1, -1, 127, 128, -128, -129, 99_999_999, -99_999_999]
+    bodies = [n.to_bytes(5 if kind == "fixed" else (n if n >= 0 else ~n).bit_length() // 8 + 1, "big", signed=True) for n in digits]
+    plain_type = {k: v for k, v in decimal_type.items() if k != "logicalType"}
+    values = written(record(("x", plain_type)), [{"x": body} for body in bodies])
+    result = decoder(schema, record(("x", decimal_type))).decode(values)
+    assert [int(v.scaleb(2)) for v in result.frame["x"]] == [n * 10 ** (2 - scale) for n in digits]
+
+
+def test_a_decimal_beyond_its_precision_is_refused():
+    writer = record(("x", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 1}))
+    schema = pa.schema([pa.field("x", pa.decimal128(3, 1))])
+    values = written(record(("x", "bytes")), [{"x": (999).to_bytes(2, "big")}, {"x": (1000).to_bytes(2, "big")}])
+    result = decoder(schema, writer).decode(values)
+    assert [str(v) for v in result.frame["x"]] == ["99.9"]
+    assert result.refused[0].message == 'column "x": 100.0 is out of range for DECIMAL(3, 1)'
+
+
+def test_schemas_evolve_within_a_batch():
+    first = record(("id", "int"), ("gone", "string"), ("NAME", "string"))
+    second = record(("name", ["null", "string"]), ("id", "long"), ("more", {"type": "array", "items": "int"}))
+    third = record(("name", "string"))
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+    values = [
+        *written(first, [{"id": 1, "gone": "x", "NAME": "a"}], bytes([0, 0, 0, 0, 1])),
+        *written(second, [{"id": 2, "name": None, "more": [1]}], bytes([0, 0, 0, 0, 2])),
+        *written(third, [{"name": "c"}], bytes([0, 0, 0, 0, 3])),
+        *written(first, [{"id": 4, "gone": "", "NAME": "d"}], bytes([0, 0, 0, 0, 1])),
+        bytes([0, 0, 0, 1, 4]),
+        b"\x01\x00\x00\x00\x01\x02",
+        b"",
+    ]
+    result = AvroDecoder(schema, {1: first, 2: second, 3: third}.__getitem__).decode(values)
+    assert result.frame.rows() == [(1, "a"), (2, None), (4, "d")]
+    assert result.kept.tolist() == [0, 1, 3]
+    assert [(r.index, r.message) for r in result.refused] == [
+        (2, 'column "id" is missing in the writer schema but declared NOT NULL (writer schema 3)'),
+        (4, "unknown schema id 260"),
+        (5, "not in the Avro wire format: starts with byte 1, not 0"),
+        (6, "not in the Avro wire format: 0 bytes, fewer than the prefix has"),
+    ]
+
+
+def test_null_where_declared_not_null():
+    assert one(["null", "int"], None, pa.int32(), nullable=False) == 'column "x" is NULL but declared NOT NULL'
+
+
+def test_a_failed_lookup_is_asked_again():
+    known = {}
+    writer = record(("x", "int"))
+    decoder_ = AvroDecoder(pa.schema([pa.field("x", pa.int32())]), known.__getitem__)
+    values = written(writer, [{"x": 1}])
+    assert decoder_.decode(values).refused[0].message == "unknown schema id 7"
+    known[ID] = writer
+    assert decoder_.decode(values).frame["x"].to_list() == [1]
+
+
+def test_no_values():
+    result = decoder(pa.schema([pa.field("x", pa.int32())]), record(("x", "int"))).decode([])
+    assert result.frame.height == 0 and result.kept is None and result.refused == ()
+
+
+def test_names_avro_cannot_hold_are_refused():
+    with pytest.raises(UserError, match='name "a b" is not possible in Avro; letters'):
+        avro_schema(pa.schema([pa.field("a b", pa.int32())]), "R")
+
+
+def test_nested_records_of_one_name_have_different_full_names():
+    point = pa.struct([pa.field("x", pa.struct([pa.field("x", pa.int32())]))])
+    schema = avro_schema(pa.schema([pa.field("x", point), pa.field("y", point)]), "shop.R")
+    fastavro.parse_schema(schema)
+
+
+def test_null_in_a_column_declared_not_null_is_not_encoded():
+    encoder = AvroEncoder(pa.schema([pa.field("a", pa.int64(), nullable=False)]), ID)
+    with pytest.raises(UserError, match='column "a" is NULL but declared NOT NULL'):
+        encoder.encode(pl.DataFrame({"a": [1, None]}))
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 40_000), st.integers(0, 2**32))
+def test_many_rows_of_every_length(rows, seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(0, 40, rows)
+    frame = pl.DataFrame({"n": rng.integers(-(2**62), 2**62, rows) >> rng.integers(0, 62, rows), "s": ["x" * n for n in sizes]})
+    schema = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("s", pa.string())])
+    result = decoder(schema, avro_schema(schema, "R")).decode(AvroEncoder(schema, ID).encode(frame).to_list())
+    assert result.frame.equals(frame)
