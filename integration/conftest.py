@@ -2,12 +2,12 @@
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_topics import TopicFactory, create_topic
 
 from dsms.local.broker import Broker
 from dsms.local.installed import local_broker, local_redis
@@ -15,8 +15,6 @@ from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 
 SERVERS = ("java", "redis-server")
-
-TopicFactory = Callable[..., str]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -83,14 +81,6 @@ def topic(kafka: str, unique: str) -> TopicFactory:
         return create_topic(kafka, f"{unique}.{name}", partitions=partitions, config=config)
 
     return create
-
-
-def create_topic(kafka: str, name: str, *, partitions: int = 1, config: dict[str, str] | None = None) -> str:
-    """Creates one topic and returns its name when the broker has it."""
-    admin = AdminClient({"bootstrap.servers": kafka})
-    created = admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])
-    created[name].result(30)
-    return name
 
 
 def _children() -> list[psutil.Process]:

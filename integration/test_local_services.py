@@ -12,7 +12,7 @@ import pytest
 import redis
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
-from conftest import TopicFactory, create_topic
+from kafka_topics import TopicFactory, create_topic
 
 from dsms.local.broker import Broker
 from dsms.local.redis_server import RedisServer

@@ -27,4 +27,3 @@ class Reorder:
         ready = union_all([*early, delta.between(move.start, move.end)])
         kept = pending.forget(move.end).append(delta.between(move.end, FOREVER), move.end)
         return Step(Delta(ready.frame.sort(FROM, ORDER)), (kept,))
-

@@ -50,7 +50,13 @@ class StreamOutput:
         sides = net.with_columns(
             (pl.col(WEIGHT) > 0).any().over(at).alias(_NEW), (pl.col(WEIGHT) < 0).any().over(at).alias(_OLD)
         ).filter((pl.col(WEIGHT) > 0) | ~pl.col(_NEW))
-        op = pl.when(~pl.col(_NEW)).then(pl.lit(DELETE)).when(pl.col(_OLD)).then(pl.lit(UPDATE)).otherwise(pl.lit(INSERT))
+        op = (
+            pl.when(~pl.col(_NEW))
+            .then(pl.lit(DELETE))
+            .when(pl.col(_OLD))
+            .then(pl.lit(UPDATE))
+            .otherwise(pl.lit(INSERT))
+        )
         return _tag(sides.with_columns(op.alias(OP)), pl.col(OP)).sort(FROM, ORDER, maintain_order=True)
 
 

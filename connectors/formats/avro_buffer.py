@@ -76,19 +76,19 @@ class Cursors:
         """The eight bytes at each cursor."""
         return self.buffer.words[self.at]
 
-    def branch(self, present: Mask | None) -> NDArray[np.uint8]:
-        """The branch of a union of two: 0 or 1."""
+    def branch(self, present: Mask | None) -> Mask:
+        """Whether a union of two holds its second branch."""
         octet = self.octet()
         self._suspect(octet & 0xFD != 0, present)
         self.skip(1, present)
-        return octet >> 1
+        return np.equal(octet, 2)
 
     def boolean(self, present: Mask | None) -> Mask:
         """One byte, 0 or 1."""
         octet = self.octet()
         self._suspect(octet > 1, present)
         self.skip(1, present)
-        return octet == 1
+        return np.equal(octet, 1)
 
     def long(self, present: Mask | None) -> Ints:
         """A zigzag varint of up to 64 bits."""

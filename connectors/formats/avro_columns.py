@@ -6,13 +6,15 @@ refusals. Both agree on every row that is not in doubt: the property tests compa
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from connectors.formats.arrow_buffers import arrow_buffer, validity
 from connectors.formats.avro_buffer import WORD, Buffer, Cursors, Ints, Mask, views
+from connectors.formats.avro_text import binary_array, string_array
 from connectors.formats.avro_types import AvroType
 from connectors.formats.values import INT64_MAX, integer_range
 
@@ -26,7 +28,7 @@ class Read:
     """One field of all records: `values`, or `start` and `size` of its bytes, or a record's `fields`."""
 
     present: Mask | None
-    values: NDArray[np.generic] | None = None
+    values: NDArray[Any] | None = None
     start: Ints | None = None
     size: Ints | None = None
     fields: tuple["Read", ...] = ()
@@ -36,7 +38,7 @@ class Read:
 class Column:
     """A declared column made of a writer's field; `source` leads to the field, None where the writer has none."""
 
-    declared: pa.Field
+    declared: "pa.Field[Any]"
     source: int | None
     writer: AvroType | None
     children: tuple["Column", ...] = ()
@@ -69,7 +71,8 @@ def read(cursors: Cursors, writer: AvroType, parent: Mask | None) -> Read:
     """One field at all cursors; where an enclosing record is absent nothing is read."""
     present = parent
     if writer.null_branch is not None:
-        some = cursors.branch(parent) != writer.null_branch
+        second = cursors.branch(parent)
+        some = second if writer.null_branch == 0 else ~second
         present = some if parent is None else some & parent
     if writer.kind == "record":
         return Read(present, fields=tuple(read(cursors, field.type, present) for field in writer.fields))
@@ -103,7 +106,8 @@ def _read_span(cursors: Cursors, _: AvroType, present: Mask | None) -> Read:
 
 def _read_fixed(cursors: Cursors, writer: AvroType, present: Mask | None) -> Read:
     start = cursors.fixed(writer.size, present)
-    return Read(present, start=start, size=np.full(len(start), writer.size, np.int64))
+    inside = start + writer.size <= cursors.buffer.size
+    return Read(present, start=start, size=writer.size * (inside if present is None else inside & present))
 
 
 _LEAVES: dict[str, Callable[[Cursors, AvroType, Mask | None], Read]] = {
@@ -126,10 +130,11 @@ class ColumnMaker:
         self._buffer = buffer
         self._doubt = doubt
 
-    def make(self, column: Column, read_: Read | None, parent: Mask | None) -> pa.Array:
+    def make(self, column: Column, read_: Read | None, parent: Mask | None) -> "pa.Array[Any]":
         """The array of a column, its NULLs checked against the declaration."""
         if read_ is None or column.writer is None:
-            return pa.nulls(len(self._doubt), column.declared.type)
+            nulls: pa.Array[Any] = pa.nulls(len(self._doubt), column.declared.type)
+            return nulls
         if read_.present is not None and not column.declared.nullable:
             self.suspect(~read_.present, parent)
         if column.children:
@@ -140,7 +145,7 @@ class ColumnMaker:
         """Rows that are wrong where they are present."""
         np.logical_or(self._doubt, wrong if present is None else wrong & present, out=self._doubt)
 
-    def _struct(self, column: Column, read_: Read) -> pa.Array:
+    def _struct(self, column: Column, read_: Read) -> "pa.Array[Any]":
         children = [
             self.make(child, None if child.source is None else read_.fields[child.source], read_.present)
             for child in column.children
@@ -149,9 +154,10 @@ class ColumnMaker:
         fields = [
             pa.field(child.declared.name, array.type) for child, array in zip(column.children, children, strict=True)
         ]
-        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+        struct: pa.Array[Any] = pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+        return struct
 
-    def _leaf(self, declared: pa.DataType, writer: AvroType, read_: Read) -> pa.Array:
+    def _leaf(self, declared: pa.DataType, writer: AvroType, read_: Read) -> "pa.Array[Any]":
         if pa.types.is_decimal(declared):
             return self._decimal(declared, read_)
         if writer.kind == "enum" and pa.types.is_string(declared):
@@ -162,7 +168,7 @@ class ColumnMaker:
             read_ = replace(read_, values=self._instants(writer.logical, read_))
         return self._number(declared, read_)
 
-    def _number(self, declared: pa.DataType, read_: Read) -> pa.Array:
+    def _number(self, declared: pa.DataType, read_: Read) -> "pa.Array[Any]":
         values = read_.values
         assert values is not None
         if pa.types.is_boolean(declared):
@@ -176,7 +182,7 @@ class ColumnMaker:
         )
         return _array(declared, target, read_.present, len(target))
 
-    def _single(self, values: NDArray[np.generic], present: Mask | None) -> NDArray[np.float32]:
+    def _single(self, values: NDArray[Any], present: Mask | None) -> NDArray[np.float32]:
         if values.dtype == np.float32:
             return values.view(np.float32)
         double = values.astype(np.float64, copy=False)
@@ -185,7 +191,7 @@ class ColumnMaker:
         self.suspect(np.isinf(single) & ~np.isinf(double), present)
         return single
 
-    def _check_range(self, values: NDArray[np.generic], declared: pa.DataType, present: Mask | None) -> None:
+    def _check_range(self, values: NDArray[Any], declared: pa.DataType, present: Mask | None) -> None:
         if declared.bit_width < 64:
             least, greatest = integer_range(declared)
             self.suspect((values < least) | (values > greatest), present)
@@ -202,31 +208,24 @@ class ColumnMaker:
             self.suspect((values < -most) | (values > most), read_.present)
         return values * scale
 
-    def _enum(self, writer: AvroType, read_: Read) -> pa.Array:
+    def _enum(self, writer: AvroType, read_: Read) -> "pa.Array[Any]":
         values = np.asarray(read_.values, np.int64)
         self.suspect((values < 0) | (values >= len(writer.symbols)), read_.present)
         inside = np.clip(values, 0, len(writer.symbols) - 1)
-        indices = pa.array(inside, mask=None if read_.present is None else ~read_.present)
-        return pa.array(writer.symbols, pa.string()).take(indices)
+        symbols = np.array(writer.symbols, dtype=object)[inside]
+        return pa.array(symbols, pa.string(), mask=None if read_.present is None else ~read_.present)
 
-    def _text(self, declared: pa.DataType, read_: Read) -> pa.Array:
+    def _text(self, declared: pa.DataType, read_: Read) -> "pa.Array[Any]":
         """The bytes as views into the buffer, none copied; UTF-8 is checked where a string is declared."""
         assert read_.start is not None and read_.size is not None
         cells = views(self._buffer.words, read_.start, read_.size)
-        count = len(cells)
-        validity = _validity(read_.present)
-        array = pa.Array.from_buffers(
-            pa.binary_view(), count, [validity, pa.py_buffer(cells), pa.py_buffer(self._buffer.raw)]
-        )
         if pa.types.is_binary(declared):
-            return array
-        text = pl.Series(array).cast(pl.String, strict=False)
-        absent = 0 if read_.present is None else count - int(np.count_nonzero(read_.present))
-        if text.null_count() != absent:
-            self.suspect(text.is_null().to_numpy(), read_.present)
-        return text.to_arrow(compat_level=pl.CompatLevel.newest())
+            return binary_array(cells, read_.present, self._buffer.raw)
+        array, wrong = string_array(cells, read_.present, self._buffer.raw)
+        self._doubt[wrong] = True
+        return array
 
-    def _decimal(self, declared: pa.Decimal128Type, read_: Read) -> pa.Array:
+    def _decimal(self, declared: pa.DataType, read_: Read) -> "pa.Array[Any]":
         """Big-endian two's complement of one to sixteen bytes as two words."""
         assert read_.start is not None and read_.size is not None
         words, start, size = self._buffer.words, read_.start, read_.size
@@ -238,7 +237,7 @@ class ColumnMaker:
         second = words[np.maximum(start + size - WORD, 0)].byteswap()
         low = np.where(short, first.view(np.uint64), second)
         high = np.where(short, first >> 63, first)
-        self.suspect(~_within(high, low, 10**declared.precision), read_.present)
+        self.suspect(~_within(high, low, _bound(declared)), read_.present)
         pair = np.empty((len(low), 2), np.uint64)
         pair[:, 0], pair[:, 1] = low, high.view(np.uint64)
         return _array(declared, pair, read_.present, len(pair))
@@ -250,7 +249,13 @@ def _within(high: Ints, low: NDArray[np.uint64], bound: int) -> Mask:
     negative_top, negative_bottom = divmod(1 - bound, 2**64)
     below = (high < top) | ((high == top) & (low < np.uint64(bottom)))
     above = (high > negative_top) | ((high == negative_top) & (low >= np.uint64(negative_bottom)))
-    return below & above
+    within: Mask = below & above
+    return within
+
+
+def _bound(declared: Any) -> int:
+    """What the digits of a decimal must stay below."""
+    return int(10**declared.precision)
 
 
 def _storage(declared: pa.DataType) -> str:
@@ -258,9 +263,5 @@ def _storage(declared: pa.DataType) -> str:
     return f"{'f' if pa.types.is_floating(declared) else 'i'}{declared.bit_width // 8}"
 
 
-def _validity(present: Mask | None) -> pa.Buffer | None:
-    return None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
-
-
-def _array(declared: pa.DataType, data: NDArray[np.generic], present: Mask | None, count: int) -> pa.Array:
-    return pa.Array.from_buffers(declared, count, [_validity(present), pa.py_buffer(np.ascontiguousarray(data))])
+def _array(declared: pa.DataType, data: NDArray[Any], present: Mask | None, count: int) -> "pa.Array[Any]":
+    return pa.Array.from_buffers(declared, count, [validity(present), arrow_buffer(np.ascontiguousarray(data))])

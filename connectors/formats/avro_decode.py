@@ -13,10 +13,11 @@ from connectors.formats.avro_buffer import PREFIX, Buffer, Cursors, Ints
 from connectors.formats.avro_columns import Column, ColumnMaker, convertible, read, vectorised
 from connectors.formats.avro_records import RecordReader, Undecodable, record_reader
 from connectors.formats.avro_resolve import resolve
-from connectors.formats.avro_types import AvroType, avro_type
-from connectors.formats.base import Decoded, Refusal, Unfit, empty_frame, frame_of
+from connectors.formats.avro_types import AvroType, avro_type, unbounded
+from connectors.formats.base import Decoded, Refusal, Unfit, empty_frame, frame_of, in_order, joined
 
 MAX_BLOCK = 1 << 30
+_SLICE = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class AvroDecoder:
     >>> decoder = AvroDecoder(pa.schema([pa.field("a", pa.int64())]), {7: writer}.__getitem__)
     >>> result = decoder.decode([bytes([0, 0, 0, 0, 7, 4]), bytes([0, 0, 0, 0, 7, 4, 4])])
     >>> result.frame["a"].to_list(), result.refused[0].message
-    ([2], 'not a record of its writer schema: 1 bytes are left over')
+    ([2], 'not a record of its writer schema: surplus bytes at the end: 1')
     """
 
     def __init__(self, schema: pa.Schema, writer: Callable[[int], Mapping[str, object]]) -> None:
@@ -52,21 +53,18 @@ class AvroDecoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The rows of the values, and a refusal for each value that is none."""
-        if sum(map(len, values)) > MAX_BLOCK and len(values) > 1:
-            return self._halves(values)
+        if len(values) <= 1 or (len(values) <= _SLICE and sum(map(len, values)) <= MAX_BLOCK):
+            return self._decode(values)
+        step = min(_SLICE, (len(values) + 1) // 2)
+        return joined([(at, self.decode(values[at : at + step])) for at in range(0, len(values), step)])
+
+    def _decode(self, values: Sequence[bytes]) -> Decoded:
         buffer = Buffer(values)
         ids, refused = _schema_ids(buffer, values)
         parts = [self._of_schema(id_, np.flatnonzero(ids == id_), values, buffer, refused) for id_ in _distinct(ids)]
-        frame, kept = _in_order(parts, self._empty)
+        frame, kept = in_order(parts, self._empty)
         refused.sort(key=lambda refusal: refusal.index)
         return Decoded(frame, kept if refused else None, tuple(refused))
-
-    def _halves(self, values: Sequence[bytes]) -> Decoded:
-        middle = len(values) // 2
-        left, right = self.decode(values[:middle]), self.decode(values[middle:])
-        refused = left.refused + tuple(Refusal(r.index + middle, r.message) for r in right.refused)
-        kept = np.concatenate((_indices(left), _indices(right) + middle)) if refused else None
-        return Decoded(pl.concat((left.frame, right.frame)), kept, refused)
 
     def _of_schema(
         self, schema_id: int, rows: Ints, values: Sequence[bytes], buffer: Buffer, refused: list[Refusal]
@@ -81,7 +79,7 @@ class AvroDecoder:
         if not doubt.any():
             return frame, rows
         good = (frame.filter(~doubt), rows[~doubt])
-        return _in_order([good, self._singly(plan.reader, rows[doubt], values, refused)], self._empty)
+        return in_order([good, self._singly(plan.reader, rows[doubt], values, refused)], self._empty)
 
     def _singly(
         self, reader: RecordReader, rows: Ints, values: Sequence[bytes], refused: list[Refusal]
@@ -111,6 +109,8 @@ class AvroDecoder:
             writer = avro_type(schema)
             if writer.kind != "record" or writer.null_branch is not None:
                 return f"the writer schema {schema_id} is no record"
+            if unbounded(writer):
+                return f"the writer schema {schema_id} has an array of elements that take no bytes"
             columns = resolve(writer, list(self._schema))
             fast = vectorised(writer) and all(map(convertible, columns))
             return _Plan(writer, columns, record_reader(schema, writer, columns), fast)
@@ -151,19 +151,3 @@ def _columnar(plan: _Plan, buffer: Buffer, rows: Ints) -> tuple[pl.DataFrame, ND
         for c in plan.columns
     ]
     return pl.DataFrame(columns), cursors.doubt
-
-
-def _in_order(parts: Sequence[tuple[pl.DataFrame, Ints]], empty: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
-    """The parts as one frame in the order of the rows they came from."""
-    full = [part for part in parts if len(part[1])]
-    if not full:
-        return empty, np.zeros(0, np.int64)
-    if len(full) == 1:
-        return full[0]
-    rows = np.concatenate([rows for _, rows in full])
-    order = np.argsort(rows)
-    return pl.concat([frame for frame, _ in full])[order], rows[order]
-
-
-def _indices(result: Decoded) -> Ints:
-    return np.arange(len(result.frame)) if result.kept is None else result.kept

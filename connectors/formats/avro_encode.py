@@ -2,13 +2,16 @@
 
 import io
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import fastavro
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from connectors.formats.avro_buffer import PREFIX, WORD, Ints, Mask, views
+from connectors.formats.arrow_buffers import arrow_buffer
+from connectors.formats.avro_buffer import PREFIX, WORD, Ints, Mask, Words, views
 from connectors.formats.avro_pieces import Piece, Span, decimals, floats, octets, shortest, texts, varint
 from connectors.formats.avro_schema import avro_schema
 from connectors.formats.avro_types import physical
@@ -40,7 +43,7 @@ class AvroEncoder:
         """One record a row."""
         frame = frame.select(self._dtypes.names())
         if frame.schema != self._dtypes:
-            frame = frame.cast(dict(self._dtypes))
+            frame = frame.cast(self._dtypes)
         encode = self._block if self._flat else self._singly
         parts = [encode(part) for part in frame.iter_slices(_SLICE)] if len(frame) else []
         return pl.concat(parts) if parts else pl.Series("value", [], pl.Binary)
@@ -51,7 +54,7 @@ class AvroEncoder:
         pieces: list[Piece | Span] = [_constant(self._prefix, rows)]
         for field in self._fields:
             pieces += _pieces(field, frame[field.name], None)
-        width = np.sum([piece.width for piece in pieces], axis=0, dtype=np.int64)
+        width = np.sum(np.stack([piece.width for piece in pieces]), axis=0)
         start = np.cumsum(width + WORD) - width - WORD
         size = int(start[-1] + width[-1])
         if size > MAX_BLOCK and rows > 1:
@@ -74,14 +77,12 @@ class AvroEncoder:
 
 def _laid_out(pieces: Sequence[Piece | Span], start: Ints, width: Ints, size: int) -> pl.Series:
     out = np.zeros(size + 3 * WORD, np.uint8)
-    words: np.ndarray[tuple[int], np.dtype[np.uint64]] = np.ndarray(
-        (len(out) - WORD + 1,), "<u8", out.data, strides=(1,)
-    )
+    words: Words = np.ndarray((len(out) - WORD + 1,), "<u8", out.data, strides=(1,))
     at = start.copy()
     for piece in pieces:
         piece.write(words, out, at)
         at += piece.width
-    buffers = [None, pa.py_buffer(views(words, start, width)), pa.py_buffer(out)]
+    buffers = [None, arrow_buffer(views(words, start, width)), arrow_buffer(out)]
     return pl.Series("value", pa.Array.from_buffers(pa.binary_view(), len(start), buffers))
 
 
@@ -90,7 +91,7 @@ def _constant(prefix: bytes, rows: int) -> Piece:
     return Piece(word, np.full(rows, PREFIX, np.int64))
 
 
-def _pieces(field: pa.Field, series: pl.Series, parent: Mask | None) -> list[Piece | Span]:
+def _pieces(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None) -> list[Piece | Span]:
     """The pieces of a column; where an enclosing record is absent they are empty."""
     present = parent
     branch: list[Piece | Span] = []
@@ -107,7 +108,7 @@ def _pieces(field: pa.Field, series: pl.Series, parent: Mask | None) -> list[Pie
     return branch + _leaf(field.type, series, present)
 
 
-def _refuse_null(field: pa.Field, series: pl.Series, parent: Mask | None) -> None:
+def _refuse_null(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None) -> None:
     if parent is None or (series.is_null().to_numpy() & parent).any():
         raise UserError(str(Unfit(NULL_REFUSED, (field.name,))))
 
@@ -125,7 +126,7 @@ def _leaf(declared: pa.DataType, series: pl.Series, present: Mask | None) -> lis
     return [varint(values.astype(np.int64, copy=False), present)]
 
 
-def _filled(series: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
+def _filled(series: pl.Series) -> NDArray[Any]:
     """The stored values, with anything where there is none."""
     stored = series.to_physical()
     if stored.null_count():
@@ -139,7 +140,7 @@ def _repeats(declared: pa.DataType) -> bool:
     return bool(pa.types.is_list(declared))
 
 
-def _plain(field: pa.Field) -> Callable[[object], object]:
+def _plain(field: "pa.Field[Any]") -> Callable[[object], object]:
     """The stored form of a value as fastavro writes it without logical types."""
     convert = _plain_value(field.type)
 

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from connectors.formats.arrow_buffers import numpy_of
 from connectors.formats.avro_buffer import WORD, Ints, Mask, Words
 
 _HIGH = 0x8080808080808080
@@ -109,20 +110,16 @@ def texts(series: pl.Series, present: Mask | None) -> tuple[Piece, Span]:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     _, offsets, data = array.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    bounds = numpy_of(offsets, "i8")[array.offset : array.offset + len(array) + 1]
     size = np.diff(bounds)
-    padded = np.concatenate(
-        (np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8), np.zeros(WORD, np.uint8))
-    )
+    padded = np.concatenate((numpy_of(data, "u1"), np.zeros(WORD, np.uint8)))
     return varint(size, present), Span(padded, bounds[:-1].copy(), _where(size, present))
 
 
 def decimals(series: pl.Series, present: Mask | None) -> tuple[Piece, Piece | Span]:
     """The shortest big-endian two's complement of the digits, and its length."""
     array = series.rechunk().to_arrow()
-    pairs = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))].reshape(
-        -1, 2
-    )
+    pairs = numpy_of(array.buffers()[1], "i8")[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
     low, high = (pairs[:, 0].copy(), pairs[:, 1]) if present is None else (pairs[:, 0] * present, pairs[:, 1] * present)
     if not (high == low >> 63).all():
         return texts(pl.Series([shortest(value) for value in series.to_physical()], dtype=pl.Binary), present)

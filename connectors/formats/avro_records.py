@@ -41,6 +41,6 @@ def _record(parsed: object, body: bytes) -> Mapping[str, object]:
         raise Undecodable("not a record of its writer schema: the body is cut short or damaged") from error
     left = len(body) - source.tell()
     if left:
-        raise Undecodable(f"not a record of its writer schema: {left} bytes are left over")
+        raise Undecodable(f"not a record of its writer schema: surplus bytes at the end: {left}")
     assert isinstance(record, dict)
     return record

@@ -1,6 +1,7 @@
 """Which writer's field each declared column comes from, and whether its type may be read as the declared one."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ _INTEGERS = frozenset({"int", "long"})
 _INSTANTS = frozenset(f"{zone}timestamp-{unit}" for zone in ("", "local-") for unit in ("millis", "micros", "nanos"))
 
 
-def resolve(writer: AvroType, declared: Sequence[pa.Field]) -> tuple[Column, ...]:
+def resolve(writer: AvroType, declared: Sequence["pa.Field[Any]"]) -> tuple[Column, ...]:
     """The declared columns over the fields of a writer's record, or Unfit.
 
     >>> resolve(AvroType("record", fields=(AvroField("A", AvroType("int")),)), [pa.field("a", pa.int64())])[0].source
@@ -23,7 +24,7 @@ def resolve(writer: AvroType, declared: Sequence[pa.Field]) -> tuple[Column, ...
     return tuple(_column(writer.fields, field) for field in declared)
 
 
-def _column(fields: Sequence[AvroField], declared: pa.Field) -> Column:
+def _column(fields: Sequence[AvroField], declared: "pa.Field[Any]") -> Column:
     source = _find(fields, declared.name)
     if source is None:
         if declared.nullable:

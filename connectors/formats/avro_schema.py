@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,8 +28,8 @@ _SCALARS: Mapping[pa.DataType, object] = {
 def avro_schema(schema: pa.Schema, name: str) -> dict[str, object]:
     """The record schema of a topic's values; a nullable column is a union with null and defaults to null.
 
-    A nested record has its column's name in the namespace of its path, so every full name is unique. A name Avro cannot hold is refused, not changed:
-    a changed name would no longer match the column when the records are read back.
+    A nested record has its column's name in the namespace of its path, so every full name is unique. A name Avro
+    cannot hold is refused, not changed: a changed name would no longer match the column when the records are read back.
 
     >>> avro_schema(pa.schema([pa.field("a", pa.int64(), nullable=False)]), "Bid")
     {'type': 'record', 'name': 'Bid', 'fields': [{'name': 'a', 'type': 'long'}]}
@@ -37,19 +38,19 @@ def avro_schema(schema: pa.Schema, name: str) -> dict[str, object]:
     return _record(list(schema), _checked(own), ".".join(map(_checked, space.split("."))) if space else "")
 
 
-def _record(fields: list[pa.Field], name: str, space: str) -> dict[str, object]:
+def _record(fields: list["pa.Field[Any]"], name: str, space: str) -> dict[str, object]:
     named = {"type": "record", "name": name, **({"namespace": space} if space else {})}
     path = f"{space}.{name}" if space else name
     return {**named, "fields": [_field(field, path) for field in fields]}
 
 
-def _field(field: pa.Field, path: str) -> dict[str, object]:
+def _field(field: "pa.Field[Any]", path: str) -> dict[str, object]:
     default = {"default": None} if field.nullable else {}
     name = _checked(field.name)
     return {"name": name, "type": _type(field, name, path), **default}
 
 
-def _type(field: pa.Field, name: str, path: str) -> object:
+def _type(field: "pa.Field[Any]", name: str, path: str) -> object:
     inner = _non_null(field.type, name, path)
     return ["null", inner] if field.nullable else inner
 

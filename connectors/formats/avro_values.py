@@ -19,7 +19,8 @@ from connectors.formats.values import Check, check_type, fit_decimal, fit_float,
 def convert_column(column: Column) -> Check:
     """The conversion of a column's values; NULL only where declared.
 
-    >>> convert_column(resolve(AvroType("record", fields=(AvroField("a", AvroType("int")),)), [pa.field("a", pa.int8())])[0])(7)
+    >>> writer = AvroType("record", fields=(AvroField("a", AvroType("int")),))
+    >>> convert_column(resolve(writer, [pa.field("a", pa.int8())])[0])(7)
     7
     """
     declared = column.declared
@@ -136,7 +137,7 @@ def _list(convert: Check, value: object) -> object:
     return [convert(element) for element in value]
 
 
-def _decimal(scale: int, declared: pa.Decimal128Type, value: object) -> object:
+def _decimal(scale: int, declared: pa.DataType, value: object) -> object:
     assert isinstance(value, bytes)
     digits = str(int.from_bytes(value, "big", signed=True)) if len(value) <= 1000 else None
     if digits is None:

@@ -9,6 +9,8 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+Indices = NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -94,3 +96,27 @@ def decoded(
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     indices = np.asarray(kept, dtype=np.int64) if refused else None
     return Decoded(frame_of(schema, columns), indices, tuple(refused))
+
+
+def in_order(parts: Sequence[tuple[pl.DataFrame, Indices]], empty: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
+    """The parts as one frame in the order of the rows they came from."""
+    full = [part for part in parts if len(part[1])]
+    if not full:
+        return empty, np.zeros(0, np.int64)
+    if len(full) == 1:
+        return full[0]
+    rows = np.concatenate([rows for _, rows in full])
+    order = np.argsort(rows)
+    return pl.concat([frame for frame, _ in full])[order], rows[order]
+
+
+def joined(slices: Sequence[tuple[int, Decoded]]) -> Decoded:
+    """The results of consecutive slices, each with the index of its first value."""
+    refused = tuple(Refusal(at + r.index, r.message) for at, part in slices for r in part.refused)
+    frame = pl.concat([part.frame for _, part in slices])
+    kept = np.concatenate([at + _indices(part) for at, part in slices]) if refused else None
+    return Decoded(frame, kept, refused)
+
+
+def _indices(result: Decoded) -> Indices:
+    return np.arange(len(result.frame)) if result.kept is None else result.kept

@@ -1,6 +1,7 @@
 """ISO 8601 text to days and microseconds since 1970, for all years an Arrow date or timestamp can hold."""
 
 import re
+from functools import lru_cache
 
 _DATE = r"([+-]?\d{4,7})-(\d\d)-(\d\d)"
 _TIME = r"(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
@@ -45,6 +46,7 @@ def _seconds(hour: str, minute: str, second: str) -> int | None:
     return h * 3600 + m * 60 + s if h < 24 and m < 60 and s < 60 else None
 
 
+@lru_cache(maxsize=4096)
 def _civil(year: str, month: str, day: str) -> int | None:
     """Days since 1970 in the proleptic Gregorian calendar, counted in eras of 400 years that start in March."""
     y, m, d = int(year), int(month), int(day)

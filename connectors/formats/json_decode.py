@@ -1,33 +1,198 @@
 """JSON records: one object a value."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from operator import attrgetter
+from typing import Annotated, Any
 
 import msgspec
+import numpy as np
+import polars as pl
 import pyarrow as pa
+from msgspec import UNSET, Meta, UnsetType
 
-from connectors.formats.base import Decoded, Refusal, Unfit, decoded
+from connectors.formats.base import Decoded, Indices, Refusal, Unfit, empty_frame, frame_of, in_order, joined
+from connectors.formats.calendar_columns import day_column, microsecond_column
 from connectors.formats.row_decode import row_values
-from connectors.formats.values import check_field
+from connectors.formats.values import Check, check_field, fold, integer_range
+
+_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_SLICE = 1 << 14
+_CALENDAR = {pa.date32(): day_column, pa.timestamp("us"): microsecond_column}
+_UNTYPED = msgspec.json.Decoder(float_hook=Decimal)
 
 
 class JsonDecoder:
-    """Decodes JSON objects into the declared columns: exact types, unknown keys ignored, a missing key is NULL."""
+    """Decodes JSON objects into the declared columns: exact types, unknown keys ignored, a missing key is NULL.
+
+    A key matches its column exactly, or else without regard to case. DECIMAL is a number or a string and keeps its
+    digits, BYTES is base64, DATE is ISO, TIMESTAMP is ISO 8601 or epoch milliseconds, and a float may be "NaN",
+    "Infinity" or "-Infinity".
+
+    >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field("d", pa.decimal128(4, 1))])
+    >>> result = JsonDecoder(schema).decode([b'{"A": 1, "d": 2.5}', b'{"a": 1.5}'])
+    >>> result.frame.rows(), result.refused[0].message
+    ([(1, Decimal('2.5'))], 'column "a": expected INT, got 1.5')
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
+        self._empty = empty_frame(schema)
         self._checks = [(field.name, check_field(field)) for field in schema]
+        self._shape = _Shape(schema, {})
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The rows of the values, and a refusal for each value that is none."""
-        rows: list[list[object]] = []
-        kept: list[int] = []
-        refused: list[Refusal] = []
-        for index, value in enumerate(values):
+        if len(values) <= _SLICE:
+            return self._decode(values)
+        starts = range(0, len(values), _SLICE)
+        return joined([(at, self._decode(values[at : at + _SLICE])) for at in starts])
+
+    def _decode(self, values: Sequence[bytes]) -> Decoded:
+        fast, rows, rest = self._typed(values)
+        slow, slow_rows, refused = self._singly(values, rest)
+        frame, kept = in_order([(fast, rows), (slow, slow_rows)], self._empty)
+        return Decoded(frame, kept if refused else None, tuple(refused))
+
+    def _typed(self, values: Sequence[bytes]) -> tuple[pl.DataFrame, Indices, list[int]]:
+        """The rows that are proven good by typed decoding, and the indices of the others."""
+        shape = self._shape
+        records, indices, rest = shape.records(values)
+        columns = [list(map(attrgetter(f"c{position}"), records)) for position in range(len(self._schema))]
+        wrong: set[int] = set()
+        for position, column in enumerate(columns):
+            wrong.update(shape.settle(position, column, [values[i] for i in indices] if UNSET in column else ()))
+        if wrong:
+            rest = sorted(rest + [indices[row] for row in wrong])
+            good = [row for row in range(len(indices)) if row not in wrong]
+            columns = [[column[row] for row in good] for column in columns]
+            indices = [indices[row] for row in good]
+        return frame_of(self._schema, columns), np.array(indices, np.int64), rest
+
+    def _singly(self, values: Sequence[bytes], rest: Iterable[int]) -> tuple[pl.DataFrame, Indices, list[Refusal]]:
+        """The rows that need a second look, and what is wrong with the refused ones."""
+        rows, kept, refused = [], [], []
+        for index in rest:
             try:
-                rows.append(row_values(self._checks, msgspec.json.decode(value)))
+                record = _UNTYPED.decode(values[index])
+                rows.append(row_values(self._checks, record))
                 kept.append(index)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                refused.append(Refusal(index, f"not JSON: {error}"))
+                self._learn(record)
+            except _BAD_JSON as error:
+                refused.append(Refusal(index, f"not JSON: {_one_line(error)}"))
             except Unfit as unfit:
                 refused.append(Refusal(index, str(unfit)))
-        return decoded(self._schema, rows, kept, refused)
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self._schema)
+        return frame_of(self._schema, columns), np.array(kept, np.int64), refused
+
+    def _learn(self, record: dict[str, object]) -> None:
+        """Lets typed decoding expect the keys as this record spells them: for speed, never for the result."""
+        missing = [name for name, _ in self._checks if name not in record and name not in self._shape.spelling]
+        folded = fold(record) if missing else {}
+        spelled = {name: folded[name.casefold()] for name in missing if name.casefold() in folded}
+        if spelled:
+            self._shape = _Shape(self._schema, self._shape.spelling | spelled)
+
+
+class _Shape:
+    """Typed decoding under one spelling of the keys."""
+
+    def __init__(self, schema: pa.Schema, spelling: dict[str, str]) -> None:
+        self.spelling = spelling
+        self._fields = list(schema)
+        self._checks = [_check_after(field) for field in schema]
+        self._respelled = [name.lower().encode() for name in spelling]
+        names = {f"c{position}": spelling.get(field.name, field.name) for position, field in enumerate(schema)}
+        members = [(f"c{position}", *_member(field)) for position, field in enumerate(schema)]
+        struct = msgspec.defstruct("Record", members, rename=names, kw_only=True, gc=False)
+        self._decode = msgspec.json.Decoder(struct, float_hook=Decimal).decode
+
+    def records(self, values: Sequence[bytes]) -> tuple[list[object], list[int], list[int]]:
+        """The values that decode, the indices of those, and the indices of the others."""
+        records: list[object] = []
+        indices, rest, decode = [], [], self._decode
+        for index, value in enumerate(values):
+            if self._respelled and self._ambiguous(value):
+                rest.append(index)
+                continue
+            try:
+                records.append(decode(value))
+                indices.append(index)
+            except _BAD_JSON:
+                rest.append(index)
+        return records, indices, rest
+
+    def settle(self, position: int, column: list[object], sources: Sequence[bytes]) -> list[int]:
+        """Checks a decoded column in place; the rows that typed decoding cannot settle."""
+        wrong = []
+        if sources:
+            name = self._fields[position].name
+            for row, value in enumerate(column):
+                if value is UNSET:
+                    column[row] = None
+                    if _may_hold(sources[row], name):
+                        wrong.append(row)
+        check = self._checks[position]
+        if check is not None and not self._settle_calendar(position, column):
+            wrong += _check_all(check, column)
+        return wrong
+
+    def _settle_calendar(self, position: int, column: list[object]) -> bool:
+        field = self._fields[position]
+        read = _CALENDAR.get(field.type)
+        settled = read(column) if read and (field.nullable or None not in column) else None
+        if settled is not None:
+            column[:] = settled
+        return settled is not None
+
+    def _ambiguous(self, value: bytes) -> bool:
+        lower = value.lower()
+        return b"\\" in value or any(lower.count(b'"%b"' % name) != 1 for name in self._respelled)
+
+
+def _check_all(check: Check, column: list[object]) -> list[int]:
+    wrong = []
+    for row, value in enumerate(column):
+        try:
+            column[row] = check(value)
+        except Unfit:
+            column[row] = None
+            wrong.append(row)
+    return wrong
+
+
+def _may_hold(source: bytes, name: str) -> bool:
+    """Whether a record without the exact key may have it in another spelling."""
+    return (
+        not name.isascii()
+        or b"\\" in source
+        or not source.isascii()
+        or b'"%b"' % name.lower().encode() in source.lower()
+    )
+
+
+def _member(field: "pa.Field[Any]") -> tuple[Any, ...]:
+    """The type of a struct's member, and its default where a missing key is no fault."""
+    typed = Any if _check_after(field) else _exact(field.type)
+    if not field.nullable:
+        return (typed,)
+    return (typed | None | UnsetType if typed is not Any else Any, UNSET)
+
+
+def _exact(declared: pa.DataType) -> Any:
+    if pa.types.is_integer(declared):
+        least, greatest = integer_range(declared)
+        return Annotated[int, Meta(ge=least, le=greatest)]
+    return {pa.bool_(): bool, pa.float64(): float, pa.string(): str}[declared]
+
+
+def _check_after(field: "pa.Field[Any]") -> Check | None:
+    """The check of a column that typed decoding alone does not settle."""
+    declared = field.type
+    if pa.types.is_integer(declared) or declared in (pa.bool_(), pa.float64(), pa.string()):
+        return None
+    return check_field(field)
+
+
+def _one_line(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -38,7 +39,7 @@ class JsonEncoder:
         """One object a row."""
         frame = frame.select(self._dtypes.names())
         if frame.schema != self._dtypes:
-            frame = frame.cast(dict(self._dtypes))
+            frame = frame.cast(self._dtypes)
         for field in self._fields:
             _refuse_nulls(field, frame[field.name], ())
         texts = frame.select(self._texts)
@@ -56,7 +57,7 @@ class JsonEncoder:
         return pl.Series("value", values, pl.Binary)
 
 
-def _refuse_nulls(field: pa.Field, series: pl.Series, path: tuple[str, ...]) -> None:
+def _refuse_nulls(field: "pa.Field[Any]", series: pl.Series, path: tuple[str, ...]) -> None:
     if not field.nullable and series.null_count():
         raise UserError(str(Unfit(NULL_REFUSED, (*path, field.name))))
     if pa.types.is_struct(field.type):

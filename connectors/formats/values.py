@@ -7,10 +7,12 @@ import base64
 import binascii
 import datetime
 import decimal
+import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,10 +27,11 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _EXACT = decimal.Context(prec=100, traps=[decimal.Inexact, decimal.InvalidOperation])
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 FLOAT_WORDS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
-def check_field(field: pa.Field) -> Check:
+def check_field(field: "pa.Field[Any]") -> Check:
     """The check of a column: its type's, and NULL only where declared.
 
     >>> check_field(pa.field("a", pa.int8()))(5)
@@ -136,7 +139,7 @@ def fit_float(value: int | float | Decimal, name: str) -> float:
     return packed
 
 
-def fit_decimal(declared: pa.Decimal128Type, value: object) -> Decimal:
+def fit_decimal(declared: Any, value: object) -> Decimal:
     """The number at the declared scale, with exactly its digits.
 
     >>> fit_decimal(pa.decimal128(3, 1), "1.25")
@@ -158,6 +161,8 @@ def fit_decimal(declared: pa.Decimal128Type, value: object) -> Decimal:
 
 def _to_decimal(value: object) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        return None
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
         return None
     try:
         return Decimal(repr(value) if isinstance(value, float) else value)

@@ -4,13 +4,18 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from uuid import uuid4
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, Message, TopicPartition
 
-from connectors.kafka.client_errors import kafka_failure, translated
-from connectors.kafka.publish import OP_HEADER, TIMEOUT_S, TS_HEADER, partitions_of
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.errors import translate, translated
+from connectors.kafka.names import OP_HEADER, TS_HEADER
+from connectors.kafka.publish import existing_partitions
+from connectors.kafka.topics import Partition, latest
 from operators.errors import UserError
+
+#: The client reconnects by itself.
+_PASSING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
 
 
 class Pause(enum.Enum):
@@ -34,22 +39,14 @@ class Arrival:
 class Follower:
     """Reads all partitions of one topic, from the beginning or from their present ends, without a consumer group."""
 
-    def __init__(self, client: Mapping[str, str], topic: str, *, from_beginning: bool = True) -> None:
+    def __init__(self, settings: KafkaSettings, topic: str, *, from_beginning: bool = True) -> None:
         self._topic = topic
-        self._partitions = partitions_of(client, topic)
-        self._ended: dict[int, int] = {}
-        self._consumer = Consumer(
-            {
-                **client,
-                "group.id": f"dsms-follow-{uuid4().hex}",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "fetch.queue.backoff.ms": 5,
-            }
-        )
+        self._partitions = existing_partitions(settings, topic)
+        self._admin = settings.admin()
+        self._ended: dict[Partition, int] = {}
+        self._consumer = settings.consumer(auto_offset_reset="earliest")
         start = OFFSET_BEGINNING if from_beginning else OFFSET_END
-        with translated(f'topic "{topic}"'):
+        with translated(self._doing):
             self._consumer.assign([TopicPartition(topic, p, start) for p in self._partitions])
 
     def __enter__(self) -> "Follower":
@@ -63,29 +60,29 @@ class Follower:
     def arrivals(self, poll_s: float = 0.2) -> Iterator[Arrival | Pause]:
         """Changes as they come, and a pause whenever none has come for a while; never ends by itself."""
         while True:
-            with translated(f'topic "{self._topic}"'):
+            with translated(self._doing):
                 message = self._consumer.poll(poll_s)
             if message is None:
                 yield Pause.IDLE
             elif message.error() is None:
                 yield _arrival(message)
             elif message.error().code() == KafkaError._PARTITION_EOF:
-                self._ended[message.partition()] = message.offset()
+                self._ended[self._topic, message.partition()] = message.offset()
                 yield Pause.IDLE
-            elif not message.error().retriable():
-                raise kafka_failure(f'topic "{self._topic}"', message.error())
+            elif message.error().code() not in _PASSING:
+                raise translate(message.error(), self._doing)
 
-    def ends(self) -> dict[int, int]:
-        """The end of each partition at this moment."""
-        with translated(f'topic "{self._topic}"'):
-            return {p: self._end(p) for p in self._partitions}
+    def ends(self) -> dict[Partition, int]:
+        """The end of what is committed in each partition at this moment."""
+        return latest(self._admin, [(self._topic, p) for p in self._partitions])
 
-    def reached(self, ends: Mapping[int, int]) -> bool:
+    def reached(self, ends: Mapping[Partition, int]) -> bool:
         """Whether all records below these ends have been handed out."""
-        return all(self._ended.get(p, -1) >= end for p, end in ends.items())
+        return all(self._ended.get(partition, -1) >= end for partition, end in ends.items())
 
-    def _end(self, partition: int) -> int:
-        return int(self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), TIMEOUT_S)[1])
+    @property
+    def _doing(self) -> str:
+        return f'following topic "{self._topic}"'
 
 
 def _arrival(message: Message) -> Arrival:

@@ -1,18 +1,16 @@
 """Publishing records to a source topic: each is sent once, in order per partition, and counted when it has arrived."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaError, KafkaException, Message
 
-from connectors.kafka.client_errors import kafka_failure, translated
-from operators.errors import UserError
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.errors import translate, translated
+from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
+from connectors.kafka.topics import TIMEOUT_S, partitions_of
+from operators.errors import DsmsError, UserError
 
-OP_HEADER = "dsms-op"
-TS_HEADER = "dsms-ts"
-HEARTBEAT_HEADER = "dsms-heartbeat"
-TIMEOUT_S = 30.0
+DELIVERY_TIMEOUT_MS = 60_000
 _ANY_PARTITION = -1
 
 Headers = list[tuple[str, bytes]]
@@ -37,21 +35,15 @@ class Outgoing:
         return [(name, str(value).encode()) for name, value in known if value is not None]
 
 
-def create_topic(client: Mapping[str, str], topic: str, partitions: int) -> None:
-    """Creates the topic with the broker's default replication."""
-    with translated(f'topic "{topic}"'):
-        created = AdminClient(dict(client)).create_topics([NewTopic(topic, partitions)], request_timeout=TIMEOUT_S)
-        created[topic].result(TIMEOUT_S)
-
-
-def partitions_of(client: Mapping[str, str], topic: str) -> list[int]:
+def existing_partitions(settings: KafkaSettings, topic: str) -> list[int]:
     """The partitions of a topic, or an error with the topics there are."""
-    with translated("kafka"):
-        metadata = AdminClient(dict(client)).list_topics(timeout=TIMEOUT_S)
-    if topic not in metadata.topics:
-        have = ", ".join(sorted(name for name in metadata.topics if not name.startswith("_")))
+    admin = settings.admin()
+    with translated("listing the topics"):
+        topics = admin.list_topics(timeout=TIMEOUT_S).topics
+    if topic not in topics:
+        have = ", ".join(sorted(name for name in topics if not name.startswith("_")))
         raise UserError(f'topic "{topic}" not found', hint=f"have: {have}" if have else "there is none yet")
-    return sorted(metadata.topics[topic].partitions)
+    return partitions_of(admin, topic)
 
 
 class Publisher:
@@ -60,13 +52,11 @@ class Publisher:
     `delivered` counts the records the broker has acknowledged. Keys go to the partitions JVM clients choose.
     """
 
-    def __init__(self, client: Mapping[str, str], topic: str) -> None:
+    def __init__(self, settings: KafkaSettings, topic: str) -> None:
         self._topic = topic
-        self._partitions = partitions_of(client, topic)
-        self._producer = Producer(
-            {**client, "enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 20}
-        )
-        self._failure: KafkaError | None = None
+        self._partitions = existing_partitions(settings, topic)
+        self._producer = settings.producer(message_timeout_ms=DELIVERY_TIMEOUT_MS)
+        self._failure: DsmsError | None = None
         self.delivered = 0
 
     def send(self, message: Outgoing) -> None:
@@ -91,20 +81,32 @@ class Publisher:
         while True:
             self._raise_failure()
             try:
-                self._producer.produce(
-                    self._topic, value, key, partition=partition, headers=headers, on_delivery=self._acknowledged
-                )
-                self._producer.poll(0)
+                self._try_produce(key, value, headers, partition)
                 return
             except BufferError:
                 self._producer.poll(0.5)
 
+    def _try_produce(self, key: bytes | None, value: bytes | None, headers: Headers, partition: int) -> None:
+        try:
+            self._producer.produce(
+                self._topic, value, key, partition=partition, headers=headers, on_delivery=self._acknowledged
+            )
+        except KafkaException as error:
+            raise _failure(self._topic, error.args[0]) from error
+        self._producer.poll(0)
+
     def _acknowledged(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failure = self._failure or error
+            self._failure = self._failure or _failure(self._topic, error)
         elif not any(name == HEARTBEAT_HEADER for name, _ in message.headers() or []):
             self.delivered += 1
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            raise kafka_failure(f'topic "{self._topic}", {self.delivered} records sent', self._failure)
+            raise self._failure
+
+
+def _failure(topic: str, error: KafkaError) -> DsmsError:
+    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return UserError(f'a record is too large for topic "{topic}"', hint='see its "max.message.bytes"')
+    return translate(error, f'publishing to topic "{topic}"')

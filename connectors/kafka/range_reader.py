@@ -81,7 +81,9 @@ class RangeReader:
                 waiting = ", ".join(f"{topic}/{partition}" for topic, partition in ends)
                 raise ExternalError(f"kafka delivers nothing for {_STALL_S:.0f} s from {waiting}")
 
-    def _sort_out(self, messages: list[Message], found: dict[Partition, list[Message]], ends: dict[Partition, int]) -> None:
+    def _sort_out(
+        self, messages: list[Message], found: dict[Partition, list[Message]], ends: dict[Partition, int]
+    ) -> None:
         by_partition: dict[Partition, list[Message]] = {}
         for message in messages:
             by_partition.setdefault((message.topic(), message.partition()), []).append(message)

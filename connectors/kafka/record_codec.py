@@ -34,6 +34,10 @@ class RecordCodec(Protocol):
         """The row in these bytes."""
         ...
 
+    def close(self) -> None:
+        """Ends connections; the codec is not used afterwards."""
+        ...
+
 
 class JsonCodec:
     """Rows as JSON objects.
@@ -52,6 +56,9 @@ class JsonCodec:
             return json.loads(data)
         except ValueError as error:
             raise UserError(f"not JSON: {data[:80]!r}") from error
+
+    def close(self) -> None:
+        """Nothing to end."""
 
 
 class AvroCodec:
@@ -82,6 +89,10 @@ class AvroCodec:
             raise UserError(f"schema of a record not found: {error.error_message}") from error
         except httpx.HTTPError as error:
             raise ExternalError(f"schema registry does not answer: {error}") from error
+
+    def close(self) -> None:
+        """Ends the connections to the registry."""
+        self._client.close()
 
     def _context(self, key: bool) -> SerializationContext:
         return SerializationContext(self._topic, self._fields[key])

@@ -67,3 +67,12 @@ def _offsets(admin: AdminClient, wanted: Iterable[Partition], spec: OffsetSpec) 
             if error.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
                 raise translate(error.args[0], f'asking for offsets of topic "{partition.topic}"') from error
     return found
+
+
+def delete_topic(admin: AdminClient, topic: str) -> None:
+    """Removes a topic; one that does not exist is no error."""
+    try:
+        admin.delete_topics([topic])[topic].result(TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise translate(error.args[0], f'deleting topic "{topic}"') from error

@@ -38,7 +38,9 @@ class Catalog(msgspec.Struct, frozen=True):
         """The catalog with an object more. Its name must be free."""
         taken = self.get(added.name)
         if taken is not None:
-            raise UserError(f'a {kind_of(taken)} named "{taken.name}" exists already', hint="drop it first or choose another name")
+            raise UserError(
+                f'a {kind_of(taken)} named "{taken.name}" exists already', hint="drop it first or choose another name"
+            )
         return Catalog(self.version + 1, self.ids + 1, {**self.objects, added.name.lower(): added})
 
     def without(self, names: Iterable[str]) -> Catalog:

@@ -31,7 +31,7 @@ RESULT_PREFIX = "dsms."
 class Facts(Protocol):
     """What registration must know of, and do in, the outside world."""
 
-    def source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
+    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         """The first offset of each partition; makes the topic when `partitions` is given; UserError when it is missing."""
         ...
 
@@ -59,7 +59,7 @@ def _(statement: st.RegisterSource, catalog: Catalog, facts: Facts) -> Applied:
     columns = _columns(statement)
     _check_free(catalog, statement.name)
     wanted = settings.pop("partitions", None)
-    start = facts.source_topic(statement.topic.text, wanted if isinstance(wanted, int) else None)
+    start = facts.source_topic(statement.name.text, statement.topic.text, wanted if isinstance(wanted, int) else None)
     source = msgspec.convert(
         {
             "type": "source", "name": statement.name.text, "id": catalog.next_id(), "sql": statement.sql,
@@ -70,7 +70,10 @@ def _(statement: st.RegisterSource, catalog: Catalog, facts: Facts) -> Applied:
     )  # fmt: skip
     _check_timestamp(source)
     result = StatementResult(
-        "REGISTER SOURCE", f'source "{source.name}" registered over topic "{source.topic}"', notices=defaults, name=source.name
+        "REGISTER SOURCE",
+        f'source "{source.name}" registered over topic "{source.topic}"',
+        notices=defaults,
+        name=source.name,
     )
     return catalog.with_object(source), result
 
@@ -92,7 +95,9 @@ def _check_timestamp(source: Source) -> None:
     declared = {field.name: field.type for field in source.schema}
     kind = declared.get(source.timestamp or "")
     if kind is not None and not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
-        raise UserError(f'TIMESTAMP BY "{source.timestamp}" needs an integer, TIMESTAMP or DATE column, not {type_sql(kind)}')
+        raise UserError(
+            f'TIMESTAMP BY "{source.timestamp}" needs an integer, TIMESTAMP or DATE column, not {type_sql(kind)}'
+        )
 
 
 @apply.register
@@ -105,7 +110,9 @@ def _(statement: st.CreateStream, catalog: Catalog, facts: Facts) -> Applied:
     keys = tuple(_key(name, source) for name in statement.keys)
     stream = Stream(name=statement.name.text, id=catalog.next_id(), sql=statement.sql, source=source.name, keys=keys)
     form = f"keyed by {', '.join(keys)}" if keys else "append-only"
-    return catalog.with_object(stream), StatementResult("CREATE STREAM", f'stream "{stream.name}" created, {form}', name=stream.name)
+    return catalog.with_object(stream), StatementResult(
+        "CREATE STREAM", f'stream "{stream.name}" created, {form}', name=stream.name
+    )
 
 
 def _key(name: st.Name, source: Source) -> str:
@@ -113,9 +120,15 @@ def _key(name: st.Name, source: Source) -> str:
     for field in source.schema:
         if field.name.lower() == name.text.lower():
             if any(nested(field.type) for nested in _NESTED_KEY):
-                raise SqlError(f'key column "{field.name}" has the type {type_sql(field.type)}, which cannot be a key', **place)
+                raise SqlError(
+                    f'key column "{field.name}" has the type {type_sql(field.type)}, which cannot be a key', **place
+                )
             return str(field.name)
-    raise SqlError(f'column "{name.text}" not found in source "{source.name}"', **place, hint="have: " + ", ".join(source.schema.names))
+    raise SqlError(
+        f'column "{name.text}" not found in source "{source.name}"',
+        **place,
+        hint="have: " + ", ".join(source.schema.names),
+    )
 
 
 @apply.register
@@ -132,7 +145,9 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     query = facts.result_topic(draft, node)
     kind = "CREATE STREAMED VIEW" if statement.kind == "view" else "SELECT STREAMED"
     message = f'{statement.kind} "{name}" created; results in topic "{query.topic}"'
-    return catalog.with_object(query), StatementResult(kind, message, notices=_query_notices(node, query, given), name=name)
+    return catalog.with_object(query), StatementResult(
+        kind, message, notices=_query_notices(node, query, given), name=name
+    )
 
 
 def _query_notices(node: logical.Node, query: Query, given: dict[str, object]) -> tuple[str, ...]:
@@ -162,7 +177,9 @@ def _(statement: st.Drop, catalog: Catalog, facts: Facts) -> Applied:
     place = statement.name.place
     found = catalog.find(statement.name.text, line=place.line, column=place.column)
     if kind_of(found) != statement.kind:
-        raise SqlError(f'"{found.name}" is a {kind_of(found)}, not a {statement.kind}', line=place.line, column=place.column)
+        raise SqlError(
+            f'"{found.name}" is a {kind_of(found)}, not a {statement.kind}', line=place.line, column=place.column
+        )
     above = dependents(catalog, found)
     if above and not statement.cascade:
         raise SqlError(

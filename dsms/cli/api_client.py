@@ -7,7 +7,8 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from dsms.coordinator.service import Document, StatementResult
+from dsms.catalog.result import StatementResult
+from dsms.coordinator.service import Document
 from operators.errors import DsmsError, ExternalError, InternalError, SqlError, UserError
 
 STATEMENT_TIMEOUT_S = 300.0
@@ -29,12 +30,8 @@ class ApiClient:
         self._client.close()
 
     def execute(self, sql: str) -> list[StatementResult]:
-        """The results of the statements; an error in the text carries a note that points at it."""
-        try:
-            answer = self._call("POST", "/v1/statements", json={"sql": sql})
-        except SqlError as error:
-            error.add_note(caret(sql, error.line, error.column))
-            raise
+        """The results of the statements."""
+        answer = self._call("POST", "/v1/statements", json={"sql": sql})
         return msgspec.convert(answer["results"], list[StatementResult])
 
     def status(self) -> Document:
@@ -71,19 +68,6 @@ class ApiClient:
         if answer.is_success:
             return answer.json()
         raise _error(self.url, answer)
-
-
-def caret(sql: str, line: int, column: int) -> str:
-    """The line of the text with a caret under the column, both counted from 1.
-
-    >>> print(caret("SELECT a\\nFROM nope", 2, 6))
-    FROM nope
-         ^
-    """
-    lines = sql.splitlines() or [""]
-    text = lines[min(line, len(lines)) - 1]
-    pad = "".join("\t" if character == "\t" else " " for character in text[: column - 1].ljust(column - 1))
-    return f"{text}\n{pad}^"
 
 
 def _document(answer: Any) -> Document:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from connectors.kafka.config import KafkaSettings
 from dsms.cli.api_client import ApiClient
 from dsms.local.supervisor import status
 from operators.errors import ExternalError
@@ -37,9 +38,9 @@ def connect(coordinator: str | None, data_dir: Path) -> ApiClient:
     return ApiClient(coordinator_url(coordinator, data_dir))
 
 
-def kafka_client(api: ApiClient) -> dict[str, str]:
+def kafka_settings(api: ApiClient) -> KafkaSettings:
     """How clients reach the cluster's Kafka."""
     address = api.status().get("kafka")
     if not address:
         raise ExternalError(f'the coordinator at "{api.url}" does not say where Kafka is')
-    return {"bootstrap.servers": str(address)}
+    return KafkaSettings(str(address))

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -12,9 +12,10 @@ from rich.table import Table
 
 from connectors.kafka.follow import Arrival, Follower, Pause
 from connectors.kafka.record_codec import AvroCodec, JsonCodec, RecordCodec
-from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_client
+from connectors.kafka.topics import Partition
+from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.notation import TableView, render_change
-from dsms.cli.output import print_json, stdout, table
+from dsms.cli.output import print_json, print_line, stdout, table
 from operators.errors import UserError
 
 FRONTIER_EVERY_S = 0.5
@@ -88,7 +89,8 @@ def consume(  # noqa: PLR0913 (the options of a command line)
         result = _result(document, api.url)
         limits = Limits(max_records, until, timeout)
         with (
-            Follower(kafka_client(api), str(document["topic"]), from_beginning=from_beginning) as follower,
+            closing(result.codec),
+            Follower(kafka_settings(api), str(document["topic"]), from_beginning=from_beginning) as follower,
             _shower(output, result, name) as show,
         ):
             for arrival in limited(follower, limits, lambda: api.describe(name).get("frontier")):
@@ -102,7 +104,7 @@ def limited(follower: Follower, limits: Limits, frontier: Callable[[], int | Non
     ends of the partitions at that moment bound what is still to come.
     """
     shown, heard, seen = 0, time.monotonic(), None
-    ends: dict[int, int] | None = None
+    ends: dict[Partition, int] | None = None
     asked = float("-inf")
     for arrival in follower.arrivals():
         now = time.monotonic()
@@ -130,7 +132,9 @@ def _result(document: dict[str, Any], registry_url: str) -> Result:
     if not document.get("topic"):
         raise UserError(f'"{document.get("name")}" has no result topic')
     avro = document.get("format") == "avro"
-    codec: RecordCodec = AvroCodec(registry_url, str(document["topic"])) if avro else JsonCodec()
+    codec: RecordCodec = (
+        AvroCodec(document.get("registry") or registry_url, str(document["topic"])) if avro else JsonCodec()
+    )
     columns = tuple(str(column["name"]) for column in document.get("columns") or ())
     return Result(codec, columns, tuple(document.get("key") or ()))
 
@@ -143,8 +147,7 @@ def _shower(output: str, result: Result, name: str) -> Iterator[Show]:
         with _table_shower(result, name) as show:
             yield show
     else:
-        console = stdout()
-        yield lambda change: console.print(render_change(change.op, result.values(change), change.ts), markup=False)
+        yield lambda change: print_line(render_change(change.op, result.values(change), change.ts))
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
-from dsms.cli.output import note, print_documents, print_json, print_result
+from dsms.cli.output import note, print_documents, print_json
+from dsms.cli.sql import run
 
 
 def explain(
@@ -19,11 +20,7 @@ def explain(
     Example: dsms explain 'SELECT STREAMED room FROM R(readings) WHERE t > 30'
     """
     with connect(coordinator, data_dir) as api:
-        for result in api.execute(f"EXPLAIN {what}"):
-            if output == "json":
-                print_json(result)
-            else:
-                print_result(result)
+        run(api, f"EXPLAIN {what}", output)
 
 
 def dead_letters(

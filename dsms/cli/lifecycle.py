@@ -1,8 +1,6 @@
 """`dsms up`, `dsms status` and `dsms down`: a whole cluster on this machine."""
 
 import os
-from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -12,6 +10,7 @@ from dsms.cli.api_client import ApiClient
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat
 from dsms.cli.output import note, print_documents, print_json, stdout
 from dsms.local import supervisor
+from dsms.local.encoding import encode
 from dsms.local.settings import load_settings
 from dsms.local.state import LocalState
 from operators.errors import ExternalError
@@ -56,8 +55,7 @@ def status(
         raise ExternalError(f'no cluster runs in "{data_dir}"', hint='start one with "dsms up"')
     document: dict[str, Any] = {"local": _document(state)} if state else {}
     if url:
-        with suppress(ExternalError) if state else ApiClient(url), ApiClient(url) as api:
-            document["cluster"] = api.status()
+        document |= _cluster(url, required=state is None)
     if output == "json":
         print_json(document)
         return
@@ -75,8 +73,20 @@ def down(data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
         note(f'nothing runs in "{data_dir}"')
 
 
+def _cluster(url: str, *, required: bool) -> dict[str, Any]:
+    """The coordinator's own status; beside running services its silence is told, not an error."""
+    try:
+        with ApiClient(url) as api:
+            return {"cluster": api.status()}
+    except ExternalError as error:
+        if required:
+            raise
+        note(str(error))
+        return {}
+
+
 def _document(state: LocalState) -> dict[str, Any]:
-    return dict(msgspec.to_builtins(state, enc_hook=lambda value: str(value) if isinstance(value, Path) else value))
+    return dict(msgspec.json.decode(encode(state)))
 
 
 def _print_addresses(state: LocalState) -> None:

@@ -1,5 +1,6 @@
 """What commands print: data on standard output, everything about it on standard error."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -8,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dsms.catalog.result import StatementResult
 from dsms.cli.notation import render_value
-from dsms.coordinator.service import StatementResult
 from operators.errors import DsmsError
 
 
@@ -34,7 +35,13 @@ def json_line(document: object) -> str:
 
 def print_json(document: object) -> None:
     """A document as one line of JSON."""
-    stdout().print(json_line(document), markup=False)
+    print_line(json_line(document))
+
+
+def print_line(line: str) -> None:
+    """One line of data, at once: a reader at the other end of a pipe waits for it."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> Table:

@@ -2,17 +2,18 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Annotated, Any, Literal, TextIO
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from connectors.kafka.publish import Publisher, create_topic
+from connectors.kafka.publish import Publisher
 from connectors.kafka.record_codec import AvroCodec, JsonCodec, RecordCodec
+from connectors.kafka.topics import ensure_topic
 from dsms.cli.api_client import ApiClient
-from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_client
+from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.output import note
 from dsms.cli.record_lines import LineFormat, numbered
 from operators.errors import UserError
@@ -24,7 +25,7 @@ def publish(  # noqa: PLR0913 (the options of a command line)
     key: Annotated[
         list[str] | None, typer.Option("--key", help="A column of the record's key; may be repeated.")
     ] = None,
-    create: Annotated[bool, typer.Option("--create", help="Create the topic first.")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Create the topic if there is none.")] = False,
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Of the topic that --create makes.")] = 1,
     advance: Annotated[
         int | None, typer.Option("--advance", help="Promise that no record below this instant will follow.")
@@ -45,13 +46,13 @@ def publish(  # noqa: PLR0913 (the options of a command line)
     Example: echo '{"room": "a", "t": 31, "ts": 1}' | dsms publish readings --key room --create
     """
     with connect(coordinator, data_dir) as api:
-        client = kafka_client(api)
-        lines = LineFormat(*_line_format(api, topic, key, encoding))
+        settings = kafka_settings(api)
         if create:
-            create_topic(client, topic, partitions)
-        publisher = Publisher(client, topic)
+            ensure_topic(settings.admin(), topic, partitions)
+        publisher = Publisher(settings, topic)
         if file is not None or advance is None:
-            with _opened(file) as text:
+            lines = _line_format(api, topic, key, encoding)
+            with closing(lines.codec), _opened(file) as text:
                 send_lines(publisher, lines, text, topic)
         if advance is not None:
             note(f'advanced {publisher.heartbeat(advance)} partitions of "{topic}" to {advance}')
@@ -79,14 +80,13 @@ def _outgoing(lines: LineFormat, number: int, line: str) -> Any:
         raise UserError(f"line {number}: {error.message}", hint=error.hint) from error
 
 
-def _line_format(
-    api: ApiClient, topic: str, key: list[str] | None, encoding: str | None
-) -> tuple[RecordCodec, list[str], frozenset[str]]:
+def _line_format(api: ApiClient, topic: str, key: list[str] | None, encoding: str | None) -> LineFormat:
     source = next((source for source in api.sources() if source.get("topic") == topic), {})
-    columns = frozenset(str(column["name"]) for column in source.get("columns") or ())
+    columns = {str(column["name"]) for column in source.get("columns") or ()}
+    columns |= {str(source.get(clause)) for clause in ("timestamp", "tagged")}
     chosen = encoding or source.get("format") or "json"
-    codec: RecordCodec = AvroCodec(api.url, topic) if chosen == "avro" else JsonCodec()
-    return codec, key if key is not None else list(source.get("key") or ()), columns
+    codec: RecordCodec = AvroCodec(source.get("registry") or api.url, topic) if chosen == "avro" else JsonCodec()
+    return LineFormat(codec, key if key is not None else list(source.get("key") or ()), frozenset(columns))
 
 
 @contextmanager

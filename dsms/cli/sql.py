@@ -4,23 +4,37 @@ import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import typer
 
+from dsms.catalog.result import StatementResult
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import print_error, print_json, print_result
 from dsms.cli.shell import Shell
-from dsms.coordinator.service import StatementResult
-from operators.errors import DsmsError, UserError
+from dsms.cli.statement_text import caret
+from operators.errors import DsmsError, SqlError, UserError
 
 
 class Session(Protocol):
     """Runs statements: the coordinator, or this process."""
 
-    def execute(self, sql: str) -> list[Any]:
-        """The statements' results, or rows of a one-time query as documents."""
+    def execute(self, sql: str) -> list[StatementResult]:
+        """The statements' results."""
         ...
+
+
+class InMemory:
+    """A session in this process."""
+
+    def __init__(self) -> None:
+        from dsms.testing import LocalSession
+
+        self._session = LocalSession()
+
+    def execute(self, sql: str) -> list[StatementResult]:
+        """The statements' results."""
+        return self._session.run(sql)
 
 
 def sql(
@@ -42,7 +56,7 @@ def sql(
     if execute is not None and file is not None:
         raise typer.BadParameter("-e and -f exclude each other")
     with ExitStack() as stack:
-        session: Session = _local_session() if in_memory else stack.enter_context(connect(coordinator, data_dir))
+        session: Session = InMemory() if in_memory else stack.enter_context(connect(coordinator, data_dir))
         text = _script(execute, file)
         if text is not None:
             run(session, text, output)
@@ -53,18 +67,17 @@ def sql(
 
 
 def run(session: Session, text: str, output: str) -> None:
-    """Executes the statements and prints what they did."""
-    results = session.execute(text)
-    rows = [result for result in results if isinstance(result, dict)]
-    statements = [result for result in results if isinstance(result, StatementResult)]
-    if rows:
-        columns = tuple(rows[0])
-        statements.append(StatementResult("SELECT", "", columns, tuple(tuple(row.values()) for row in rows)))
-    for statement in statements:
+    """Executes the statements and prints what they did; an error in the text carries a note that points at it."""
+    try:
+        results = session.execute(text)
+    except SqlError as error:
+        error.add_note(caret(text, error.line, error.column))
+        raise
+    for result in results:
         if output == "json":
-            print_json(statement)
+            print_json(result)
         else:
-            print_result(statement)
+            print_result(result)
 
 
 def names_of(session: Session) -> Iterable[str]:
@@ -97,10 +110,3 @@ def _read(file: Path) -> str:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f'"{file}" cannot be read: {error}') from error
-
-
-def _local_session() -> Session:
-    from dsms.testing import LocalSession
-
-    session: Session = LocalSession()
-    return session

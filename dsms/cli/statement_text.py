@@ -1,4 +1,4 @@
-"""Whether a text typed so far is a whole statement."""
+"""The text of statements: whether it is whole, and where an error in it is."""
 
 from sqlglot import TokenType, tokenize
 from sqlglot.errors import TokenError
@@ -19,3 +19,16 @@ def complete(text: str) -> bool:
         return False
     closed = kinds.count(TokenType.L_BRACE) == kinds.count(TokenType.R_BRACE)
     return closed and bool(kinds) and kinds[-1] == TokenType.SEMICOLON
+
+
+def caret(sql: str, line: int, column: int) -> str:
+    """The line of the text with a caret under the column, both counted from 1.
+
+    >>> print(caret("SELECT a\\nFROM nope", 2, 6))
+    FROM nope
+         ^
+    """
+    lines = sql.splitlines() or [""]
+    text = lines[min(line, len(lines)) - 1]
+    pad = "".join("\t" if character == "\t" else " " for character in text[: column - 1].ljust(column - 1))
+    return f"{text}\n{pad}^"

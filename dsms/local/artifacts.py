@@ -152,7 +152,10 @@ def _report_progress(line: str, report: Report) -> None:
 
 
 def _why(lines: list[str]) -> str:
-    marks = ("error", "problem", "not found", "exception", "refused", "timed out", "failed")
-    said = [line.strip() for line in lines if any(mark in line.lower() for mark in marks)]
+    said = _lines_with(lines, "server access error", "exception") or _lines_with(lines, "not found", "error", "failed")
     choices = "check the network, HTTPS_PROXY, DSMS_MAVEN_MIRROR (a url) or DSMS_IVY_SETTINGS (a file)"
     return "\n".join([choices, *(said or lines)[-ERROR_LINES:]])
+
+
+def _lines_with(lines: list[str], *marks: str) -> list[str]:
+    return [line.strip() for line in lines if any(mark in line.lower() for mark in marks)]

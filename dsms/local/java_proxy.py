@@ -9,6 +9,8 @@ from operators.errors import ConfigError
 def proxy_options(environ: Mapping[str, str]) -> list[str]:
     """Java options for HTTPS_PROXY, HTTP_PROXY and NO_PROXY, upper or lower case.
 
+    The user and password have one name for both schemes: that is where Ivy looks for them.
+
     >>> proxy_options({"https_proxy": "http://gate:3128", "NO_PROXY": "localhost,.corp"})
     ['-Dhttps.proxyHost=gate', '-Dhttps.proxyPort=3128', '-Dhttp.nonProxyHosts=localhost|*.corp']
     """
@@ -33,8 +35,8 @@ def _scheme_options(scheme: str, url: str) -> list[str]:
     options = [f"-D{scheme}.proxyHost={parts.hostname}", f"-D{scheme}.proxyPort={port}"]
     if parts.username:
         options += [
-            f"-D{scheme}.proxyUser={unquote(parts.username)}",
-            f"-D{scheme}.proxyPassword={unquote(parts.password or '')}",
+            f"-Dhttp.proxyUser={unquote(parts.username)}",
+            f"-Dhttp.proxyPassword={unquote(parts.password or '')}",
             "-Djdk.http.auth.tunneling.disabledSchemes=",
         ]
     return options

@@ -136,7 +136,16 @@ def _spawn(spec: ProcessSpec) -> subprocess.Popen[bytes]:
 
 
 def _tree(pid: int) -> list[psutil.Process]:
+    """Everything the child has started, also in process groups of its own, also when the child itself is gone."""
+    found = {process.pid: process for process in psutil.process_iter() if _session(process.pid) == pid}
+    with suppress(psutil.NoSuchProcess):
+        found |= {process.pid: process for process in psutil.Process(pid).children(recursive=True)}
+    found.pop(pid, None)
+    return list(found.values())
+
+
+def _session(pid: int) -> int | None:
     try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return None

@@ -69,7 +69,12 @@ def _relation(table: exp.Expr, catalog: Catalog) -> tuple[logical.Node, str]:
     line, column = position(at)
     found = catalog.find(name, line=line, column=column)
     if isinstance(found, Query) and found.kind == "query":
-        raise SqlError(f'"{name}" is a query, not a view', line=line, column=column, hint="make it a view: CREATE STREAMED VIEW … AS …")
+        raise SqlError(
+            f'"{name}" is a query, not a view',
+            line=line,
+            column=column,
+            hint="make it a view: CREATE STREAMED VIEW … AS …",
+        )
     if isinstance(found, Source):
         raise SqlError(
             f'"{name}" is a source, not a stream', line=line, column=column, hint=f"CREATE STREAM … OVER {name} KEY …"
@@ -142,4 +147,9 @@ def _output(node: exp.Expr, scope: Scope, number: int) -> list[tuple[str, Expres
 
 def _refusal(node: exp.Expr, construct: str) -> SqlError:
     line, column = position(node)
-    return SqlError(f"{construct} is not supported here", line=line, column=column, hint="have: SELECT … FROM one stream or view WHERE …")
+    return SqlError(
+        f"{construct} is not supported here",
+        line=line,
+        column=column,
+        hint="have: SELECT … FROM one stream or view WHERE …",
+    )

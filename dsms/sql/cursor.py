@@ -105,7 +105,11 @@ class Cursor:
     def rest_without(self, word: str) -> tuple[str, bool]:
         """The rest of the statement at its place in an otherwise blank script, with `SELECT word` read as SELECT."""
         tokens = self.tokens[self.at :]
-        marked = [two for one, two in zip(tokens, tokens[1:], strict=False) if (one.text.upper(), two.text.upper()) == ("SELECT", word)]
+        marked = [
+            two
+            for one, two in zip(tokens, tokens[1:], strict=False)
+            if (one.text.upper(), two.text.upper()) == ("SELECT", word)
+        ]
         text = _blank(self.script[: tokens[0].start]) + self.script[tokens[0].start : tokens[-1].end + 1]
         for token in marked[:1]:
             text = text[: token.start] + " " * (token.end + 1 - token.start) + text[token.end + 1 :]

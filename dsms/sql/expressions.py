@@ -9,11 +9,13 @@ from sqlglot import exp
 
 from dsms.sql.expression_functions import bind_function
 from dsms.sql.interval import parse_interval
-from dsms.sql.position import error_at
+from dsms.sql.position import error_at, position_of
 from dsms.sql.scope import Scope
 from dsms.sql.types import parse_type
 from operators.errors import SqlError, UserError
 from operators.expressions import Call, Column, Expression, Literal, call, cast
+
+__all__ = ["bind_expression", "position_of"]
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "equal",
@@ -178,7 +180,7 @@ def _(node: exp.Neg, scope: Scope) -> Expression:
 @_bind.register
 def _(node: exp.Not, scope: Scope) -> Expression:
     if isinstance(node.this, exp.Is):
-        return _is(node.this, scope, negated=True)
+        return _is(node.this, scope, negated=not node.this.args.get("negate"))
     return call("not", bind_expression(node.this, scope))
 
 
@@ -189,7 +191,7 @@ def _(node: exp.BitwiseNot, scope: Scope) -> Expression:
 
 @_bind.register
 def _(node: exp.Is, scope: Scope) -> Expression:
-    return _is(node, scope, negated=False)
+    return _is(node, scope, negated=bool(node.args.get("negate")))
 
 
 def _is(node: exp.Is, scope: Scope, *, negated: bool) -> Expression:
@@ -306,7 +308,24 @@ def _(node: exp.Bracket, scope: Scope) -> Expression:
     if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
         raise error_at(node, "a slice is not supported in a row expression", hint="a[1] is the first element")
     index = bind_expression(node.expressions[0], scope)
+    if isinstance(index, Literal) and isinstance(index.value, int) and _shifted(node.expressions[0]):
+        index = Literal(index.value + 1, index.type)
     return call("subscript", bind_expression(node.this, scope), index)
+
+
+def _shifted(index: exp.Expr) -> bool:
+    """The PostgreSQL parser makes literal positions count from 0, in literals that stand nowhere in the text."""
+    return not any("line" in part.meta for part in index.walk())
+
+
+@_bind.register
+def _(node: exp.JSONValue, scope: Scope) -> Expression:
+    return bind_function(node, lambda child: bind_expression(child, scope))
+
+
+@_bind.register
+def _(node: exp.JSONPath, scope: Scope) -> Expression:
+    return Literal(node.sql().strip("'"), pa.string())
 
 
 @_bind.register(exp.Subquery)

@@ -3,34 +3,33 @@
 import re
 from decimal import Decimal
 
-import pyarrow as pa
 from sqlglot import exp
 
 from dsms.sql.position import error_at
+from operators.expressions import Interval
 
-_NANOSECONDS = {
-    "NANOSECOND": 1,
-    "MICROSECOND": 1_000,
-    "MILLISECOND": 1_000_000,
-    "SECOND": 1_000_000_000,
-    "MINUTE": 60_000_000_000,
-    "HOUR": 3_600_000_000_000,
+_MICROSECONDS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
 }
 _DAYS = {"DAY": 1, "WEEK": 7}
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _SHORT = {"S": "SECOND", "SEC": "SECOND", "M": "MINUTE", "MIN": "MINUTE", "H": "HOUR", "HR": "HOUR", "D": "DAY"}
 _SHORT |= {"MS": "MILLISECOND", "US": "MICROSECOND", "W": "WEEK", "MON": "MONTH", "Y": "YEAR"}
 _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*(?:,|and\b)?")
-UNITS = (*_NANOSECONDS, *_DAYS, *_MONTHS)
+UNITS = (*_MICROSECONDS, *_DAYS, *_MONTHS)
 
 
-def parse_interval(node: exp.Interval) -> "pa.MonthDayNano":
+def parse_interval(node: exp.Interval) -> Interval:
     """Returns the interval that a literal states.
 
     >>> import sqlglot
     >>> parse_interval(sqlglot.parse_one("INTERVAL '1 day 2 hours'"))
-    MonthDayNano(months=0, days=1, nanoseconds=7200000000000)
-    >>> parse_interval(sqlglot.parse_one("INTERVAL 5 MINUTES")).nanoseconds // 10**9
+    Interval(months=0, days=1, microseconds=7200000000)
+    >>> parse_interval(sqlglot.parse_one("INTERVAL 5 MINUTES")).microseconds // 10**6
     300
     """
     text, unit = _amount(node), node.args.get("unit")
@@ -45,7 +44,7 @@ def parse_interval(node: exp.Interval) -> "pa.MonthDayNano":
         position = match.end()
         added = _parts(node, Decimal(match[1]), match[2])
         totals = [total + more for total, more in zip(totals, added, strict=True)]
-    return pa.MonthDayNano(totals)  # type: ignore[call-arg, arg-type]  # one sequence, whatever the stubs say
+    return Interval(*totals)
 
 
 def unit_name(word: str) -> str | None:
@@ -74,8 +73,8 @@ def _parts(node: exp.Interval, amount: Decimal, word: str) -> tuple[int, int, in
     unit = unit_name(word)
     if unit is None:
         raise error_at(node, f'unit "{word}" not found', hint=f"have: {', '.join(UNITS)}")
-    if unit in _NANOSECONDS:
-        return 0, 0, int(amount * _NANOSECONDS[unit])
+    if unit in _MICROSECONDS:
+        return 0, 0, int(amount * _MICROSECONDS[unit])
     if amount != int(amount):
         raise error_at(node, f'"{amount} {word}" is no whole number of {unit.lower()}s')
     return int(amount) * _MONTHS.get(unit, 0), int(amount) * _DAYS.get(unit, 0), 0

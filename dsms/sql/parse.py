@@ -124,7 +124,9 @@ def _named(cursor: Cursor, kind: str) -> st.ContinuousQuery:
     query = _select(cursor, name, streamed=True)
     assert isinstance(query, st.ContinuousQuery)
     kind_: st.Kind = _KINDS[kind.upper()]
-    return st.ContinuousQuery("view" if kind_ == "view" else "query", name, query.select, clauses, cursor.sql, query.select_sql)
+    return st.ContinuousQuery(
+        "view" if kind_ == "view" else "query", name, query.select, clauses, cursor.sql, query.select_sql
+    )
 
 
 def _with(cursor: Cursor) -> tuple[st.Clause, ...]:

@@ -76,7 +76,10 @@ class Intake:
         offsets = frame[ORDER].to_numpy()
         late, after = clock.admit(instants, offsets, slack=self.source.slack, heartbeats=arrivals.heartbeats)
         if late.any():
-            dead += [self._late(arrivals, int(offset), int(ts)) for offset, ts in zip(offsets[late], instants[late], strict=True)]
+            dead += [
+                self._late(arrivals, int(offset), int(ts))
+                for offset, ts in zip(offsets[late], instants[late], strict=True)
+            ]
             frame = frame.filter(~pl.Series(late))
         order = pl.col(ORDER) + (arrivals.partition << ORDER_SHIFT)
         elements = frame.with_columns(order, pl.lit(FOREVER, pl.Int64).alias(TO))
@@ -137,13 +140,17 @@ class Intake:
         """An upsert tagged in a column was decoded as if every column were nullable; this checks the declared ones."""
         required = [field.name for field in self.source.schema if not field.nullable]
         checks = [
-            pl.when((op != DELETE) & pl.col(name).is_null()).then(pl.lit(f'column "{name}" is NULL but declared NOT NULL'))
+            pl.when((op != DELETE) & pl.col(name).is_null()).then(
+                pl.lit(f'column "{name}" is NULL but declared NOT NULL')
+            )
             for name in required
         ]
         return pl.coalesce(pl.lit(None, pl.String), *checks)
 
     def _late(self, arrivals: Arrivals, offset: int, instant: int) -> DeadLetter:
-        return _letter(arrivals, offset, f"late: instant {instant} is below the frontier of its partition at this record")
+        return _letter(
+            arrivals, offset, f"late: instant {instant} is below the frontier of its partition at this record"
+        )
 
 
 def reading_schema(source: Source, *, deletions: bool = False) -> pa.Schema:

@@ -106,7 +106,9 @@ class LocalSession:
         """The rows of a stream, view or query at an instant below the frontier; by default the last one."""
         running = self._started(name)
         if at is not None and at >= running.frontier:
-            raise UserError(f"instant {at} is not final yet", hint=f"the frontier is {running.frontier}; call advance({at + 1})")
+            raise UserError(
+                f"instant {at} is not final yet", hint=f"the frontier is {running.frontier}; call advance({at + 1})"
+            )
         return relation_at(running.published, running.lane.keys, at)
 
     def dead_letters(self, source: str) -> list[dict[str, object]]:
@@ -114,7 +116,8 @@ class LocalSession:
         letters = self._dead.get(self._source(source).id, {}).values()
         ordered = sorted(letters, key=lambda letter: (letter.offset, letter.query or ""))
         return [
-            {"offset": letter.offset, "reason": letter.reason, "record": letter.value, "query": letter.query} for letter in ordered
+            {"offset": letter.offset, "reason": letter.reason, "record": letter.value, "query": letter.query}
+            for letter in ordered
         ]
 
     def explain(self, name: str) -> str:
@@ -139,7 +142,9 @@ class LocalSession:
         return result
 
     def _start(self, found: Stream | Query) -> None:
-        lane = compile_lane(found.id, found.name, plan_of(found.name, self.catalog), found if isinstance(found, Query) else None)
+        lane = compile_lane(
+            found.id, found.name, plan_of(found.name, self.catalog), found if isinstance(found, Query) else None
+        )
         self._running[found.id] = _Running(lane, [initial_state(lane) for _ in range(self.partitions)])
 
     def _work(self) -> None:
@@ -155,7 +160,9 @@ class LocalSession:
         promised = max((beat.time for beat in beats), default=BEGINNING)
         if end == running.position and promised <= running.clock.frontier:
             return False
-        admitted = _intake(running.lane.source).admit(_arrivals(running.lane.source, log, running.position, end, beats), running.clock)
+        admitted = _intake(running.lane.source).admit(
+            _arrivals(running.lane.source, log, running.position, end, beats), running.clock
+        )
         delta, faults = before(running.lane, admitted.delta)
         self._bury(running.lane.source, [*admitted.dead, *_fault_letters(running.lane, faults, log)])
         self._target_stage(running, log, delta, Move(running.frontier, max(running.frontier, admitted.clock.frontier)))
@@ -169,7 +176,9 @@ class LocalSession:
         running.frontier = move.end
         changes = pl.concat([step.changes for step in steps]).sort(FROM, ORDER, pl.col(OP) != "-", maintain_order=True)
         running.published += as_changes(changes, running.lane.schema.names, running.lane.keys)
-        self._bury(running.lane.source, _fault_letters(running.lane, tuple(f for step in steps for f in step.faults), log))
+        self._bury(
+            running.lane.source, _fault_letters(running.lane, tuple(f for step in steps for f in step.faults), log)
+        )
 
     def _bury(self, source: Source, letters: Sequence[DeadLetter]) -> None:
         buried = self._dead.setdefault(source.id, {})
@@ -196,7 +205,7 @@ class LocalSession:
 class _LocalFacts:
     """The outside world of a session: every topic exists, with one partition."""
 
-    def source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
+    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         return {0: 0}
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:

@@ -5,7 +5,7 @@ from operators.expressions.evaluate import compile_expression, evaluate
 from operators.expressions.function import Compiled, Function
 from operators.expressions.functions import FUNCTIONS
 from operators.expressions.rendering import to_sql, type_name
-from operators.expressions.tree import Call, Column, Expression, Literal, columns, walk
+from operators.expressions.tree import Call, Column, Expression, Interval, Literal, columns, walk
 
 __all__ = [
     "FUNCTIONS",
@@ -14,6 +14,7 @@ __all__ = [
     "Compiled",
     "Expression",
     "Function",
+    "Interval",
     "Literal",
     "call",
     "cast",

@@ -93,6 +93,8 @@ def partial_call(build: Callable[..., pl.Expr], message: Callable[..., pl.Expr])
 
 def no_value(value: pl.Expr, arguments: Arguments, values: Sequence[pl.Expr]) -> pl.Expr:
     """True where the value is null although no argument is."""
+    if any(isinstance(argument, Literal) and argument.value is None for argument in arguments):
+        return pl.lit(value=False)
     present = [
         value_.is_not_null()
         for argument, value_ in zip(arguments, values, strict=True)

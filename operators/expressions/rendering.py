@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from operators.expressions.tree import Call, Column, Expression, Literal
+from operators.expressions.tree import Call, Column, Expression, Interval, Literal
 
 BINARY: dict[str, tuple[str, int]] = {
     "or": ("OR", 1),
@@ -156,6 +156,12 @@ def _field(call: Call) -> tuple[str, int]:
     return f"{_inside(call.arguments[0], _ATOM)}.{identifier(str(name.value))}", _ATOM
 
 
+def _struct(call: Call) -> tuple[str, int]:
+    assert isinstance(call.type, pa.StructType)
+    fields = zip(call.type, call.arguments[1::2], strict=True)
+    return f"STRUCT({', '.join(f'{to_sql(value)} AS {identifier(field.name)}' for field, value in fields)})", _ATOM
+
+
 def _extract(call: Call) -> tuple[str, int]:
     part = call.arguments[0]
     assert isinstance(part, Literal)
@@ -171,6 +177,8 @@ _SPECIAL: dict[str, Callable[[Call], tuple[str, int]]] = {
     "try_cast": _cast,
     "field": _field,
     "extract": _extract,
+    "struct": _struct,
+    "bit_xor": lambda call: (f"XOR({_list(call.arguments)})", _ATOM),
     "array": lambda call: (f"[{_list(call.arguments)}]", _ATOM),
     "subscript": lambda call: (f"{_inside(call.arguments[0], _ATOM)}[{to_sql(call.arguments[1])}]", _ATOM),
 }
@@ -203,15 +211,15 @@ def _text_literal(literal: Literal) -> str:
         return f"TIMESTAMP '{value.isoformat(' ')}'"
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
-    if isinstance(value, pa.MonthDayNano):
+    if isinstance(value, Interval):
         return _interval(value)
     return json.dumps(value, default=str)
 
 
-def _interval(value: "pa.MonthDayNano") -> str:
+def _interval(value: Interval) -> str:
     parts = [
         f"{count} {unit}"
-        for count, unit in ((value.months, "months"), (value.days, "days"), (value.nanoseconds // 1000, "microseconds"))
+        for count, unit in ((value.months, "months"), (value.days, "days"), (value.microseconds, "microseconds"))
         if count
     ]
     return f"INTERVAL '{' '.join(parts) or '0 days'}'"

@@ -6,7 +6,7 @@ What a call means is in `functions`, how it runs in `evaluate`, how it reads in 
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -46,6 +46,14 @@ class Literal:
     def _identity(self) -> Hashable:
         # 1, 1.0 and True are equal in Python and so are 0.0 and -0.0; NaN is not equal to itself
         return (str(self.type), type(self.value).__name__, repr(self.value))
+
+
+class Interval(NamedTuple):
+    """The value of a literal interval: a number of months, of days and of microseconds, each with its sign."""
+
+    months: int
+    days: int
+    microseconds: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Random schemas, and rows of them as the Python values an independent reader would give."""
 
-import datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -79,7 +78,3 @@ def tables(draw, types, max_rows=12):
     rows = draw(st.lists(st.tuples(*map(nullable_values, schema)), max_size=max_rows))
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
-
-
-def utc(microseconds):
-    return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)

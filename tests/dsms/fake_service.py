@@ -3,7 +3,8 @@
 from decimal import Decimal
 from typing import Any
 
-from dsms.coordinator.service import Document, StatementResult, UnknownName
+from dsms.catalog.result import StatementResult
+from dsms.coordinator.service import Document, UnknownName
 from operators.errors import ExternalError, InternalError, SqlError
 
 READINGS: Document = {

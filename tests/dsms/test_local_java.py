@@ -78,8 +78,8 @@ def test_no_java_is_one_clear_error(tmp_path: Path):
             [
                 "-Dhttps.proxyHost=gate",
                 "-Dhttps.proxyPort=1",
-                "-Dhttps.proxyUser=me",
-                "-Dhttps.proxyPassword=a b",
+                "-Dhttp.proxyUser=me",
+                "-Dhttp.proxyPassword=a b",
                 "-Djdk.http.auth.tunneling.disabledSchemes=",
             ],
         ),

@@ -86,13 +86,15 @@ def test_giving_up_while_starting_leaves_nothing(tmp_path: Path, why: type[BaseE
 
 
 def test_it_starts_again_after_a_crash(tmp_path: Path):
-    process, _ = family(tmp_path)
+    process, file = family(tmp_path)
     process.start()
     first = process.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
     assert wait_until(lambda: not process.alive, 5)
+    grandchild = int(file.read_text())
     process.kill()
+    assert wait_until(lambda: gone(grandchild), 5)
     process.start()
     assert process.alive
     assert process.pid != first

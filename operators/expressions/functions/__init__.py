@@ -5,8 +5,26 @@ from operators.expressions.functions.arithmetic import ARITHMETIC
 from operators.expressions.functions.comparison import COMPARISON
 from operators.expressions.functions.conditional import CONDITIONAL
 from operators.expressions.functions.conversion import CONVERSION
+from operators.expressions.functions.json import JSON
 from operators.expressions.functions.logic import LOGIC
+from operators.expressions.functions.math import NUMBERS
+from operators.expressions.functions.nested import NESTED
+from operators.expressions.functions.patterns import PATTERNS
+from operators.expressions.functions.text import TEXTS
+from operators.expressions.functions.time import TIME
 
-FUNCTIONS: dict[str, Function] = {**COMPARISON, **LOGIC, **ARITHMETIC, **CONDITIONAL, **CONVERSION}
+FUNCTIONS: dict[str, Function] = {
+    **COMPARISON,
+    **LOGIC,
+    **CONDITIONAL,
+    **ARITHMETIC,
+    **NUMBERS,
+    **TEXTS,
+    **PATTERNS,
+    **TIME,
+    **JSON,
+    **NESTED,
+    **CONVERSION,
+}
 
 __all__ = ["FUNCTIONS"]

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import polars as pl
-import pyarrow as pa
 
 from operators.expressions.function import Compiled, literal_value, total
-from operators.expressions.tree import Call, Literal
+from operators.expressions.tree import Call, Interval, Literal
 
 # 0001-01-01 to 9999-12-31, the dates that every notation of a result can carry
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
@@ -27,9 +26,9 @@ def interval_after(call: Call, arguments: Sequence[Compiled], sign: int) -> Comp
     return total(lambda value: _shift(value, amount, sign))(call, [arguments[time]])
 
 
-def _shift(value: pl.Expr, amount: "pa.MonthDayNano", sign: int) -> pl.Expr:
+def _shift(value: pl.Expr, amount: Interval, sign: int) -> pl.Expr:
     if amount.months:
         value = value.dt.offset_by(f"{sign * amount.months}mo")
-    if amount.days or amount.nanoseconds:
-        value = value + pl.duration(days=sign * amount.days, microseconds=sign * (amount.nanoseconds // 1000))
+    if amount.days or amount.microseconds:
+        value = value + pl.duration(days=sign * amount.days, microseconds=sign * amount.microseconds)
     return value

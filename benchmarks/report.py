@@ -1,0 +1,49 @@
+"""The one shape of benchmark results: figures with the machine, the commit and the versions they hold for."""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+PACKAGES = ("polars", "pyarrow", "numpy", "fastavro", "msgspec", "pyspark", "confluent-kafka", "redis")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What another system or library does in the same place."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """One figure; `better` says which direction is good, `aim` what was asked for."""
+
+    name: str
+    value: float
+    unit: str
+    better: str = "higher"
+    aim: float | None = None
+    peer: Peer | None = None
+
+
+def write_report(path: Path, results: Sequence[Result]) -> None:
+    """Writes the results as JSON, and prints them."""
+    machine = {"processor": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+    report = {
+        "machine": machine,
+        "commit": commit.stdout.strip(),
+        "versions": {name: version(name) for name in PACKAGES},
+        "results": [asdict(result) for result in results],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=2) + "\n")
+    for result in results:
+        peer = f"  ({result.peer.name}: {result.peer.value:,.0f})" if result.peer else ""
+        print(f"{result.name:<44} {result.value:>14,.0f} {result.unit}{peer}")

@@ -1,0 +1,30 @@
+"""NumPy memory as Arrow buffers and back, without a copy."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+
+def arrow_buffer(values: Any) -> pa.Buffer:
+    """The memory of an array or of bytes.
+
+    >>> arrow_buffer(np.array([1, 2], np.int8)).size
+    2
+    """
+    return pa.py_buffer(values)
+
+
+def validity(present: NDArray[np.bool_] | None) -> pa.Buffer | None:
+    """Arrow's bitmap of the rows that are present; None where all are."""
+    return None if present is None else arrow_buffer(np.packbits(present, bitorder="little"))
+
+
+def numpy_of(buffer: Any, dtype: str) -> NDArray[Any]:
+    """The memory of a buffer as an array; that of no buffer is empty.
+
+    >>> numpy_of(arrow_buffer(b"ab"), "u1")
+    array([97, 98], dtype=uint8)
+    """
+    return np.frombuffer(buffer, dtype) if buffer else np.zeros(0, dtype)

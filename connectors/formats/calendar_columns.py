@@ -1,0 +1,45 @@
+"""Whole columns of plain ISO 8601 text at once; anything unusual is left to calendar_text, value by value."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+_PLAIN = {
+    pl.Date: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+    pl.Datetime: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,6})?Z?$",
+}
+
+
+def microsecond_column(values: Sequence[object]) -> list[object] | None:
+    """Microseconds since 1970 of plain timestamps in UTC, or None if one of the values is none.
+
+    >>> microsecond_column(["1970-01-01T00:00:01.5Z", None])
+    [1500000, None]
+    """
+    texts = _plain(values, _PLAIN[pl.Datetime])
+    if texts is None:
+        return None
+    return _stored(
+        texts, texts.str.strip_suffix("Z").str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False)
+    )
+
+
+def day_column(values: Sequence[object]) -> list[object] | None:
+    """Days since 1970 of plain dates, or None if one of the values is none.
+
+    >>> day_column(["1970-01-03"]), day_column([5])
+    ([2], None)
+    """
+    texts = _plain(values, _PLAIN[pl.Date])
+    return None if texts is None else _stored(texts, texts.str.to_date("%Y-%m-%d", strict=False))
+
+
+def _plain(values: Sequence[object], pattern: str) -> pl.Series | None:
+    if not all(value is None or type(value) is str for value in values):
+        return None
+    texts = pl.Series(values, dtype=pl.String)
+    return texts if texts.str.contains(pattern).all() else None
+
+
+def _stored(texts: pl.Series, read: pl.Series) -> list[object] | None:
+    return read.to_physical().to_list() if read.null_count() == texts.null_count() else None

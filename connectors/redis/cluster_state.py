@@ -1,0 +1,68 @@
+"""What coordinator and executors tell each other through Redis: the catalog copy, assignments and signs of life."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import redis
+
+from connectors.redis.client import connect
+from connectors.redis.errors import translated
+
+#: An executor that has not been heard of for so long is dead.
+LEASE_MS = 4_000
+
+
+class ClusterState:
+    """Documents of one cluster. All of them can be lost: the coordinator writes them again from Kafka."""
+
+    def __init__(self, url: str, cluster: str) -> None:
+        self._client: redis.Redis = connect(url)
+        self._prefix = "dsms:{" + cluster + "}:"
+
+    def catalog(self) -> bytes | None:
+        """The copy of the catalog."""
+        return self._get("catalog")
+
+    def set_catalog(self, body: bytes) -> None:
+        """Replaces the copy of the catalog."""
+        with translated("writing the catalog copy"):
+            self._client.set(self._prefix + "catalog", body)
+
+    def assignment(self, fragment: str) -> bytes | None:
+        """Who runs a fragment."""
+        return self._get(f"assignment:{fragment}")
+
+    def set_assignment(self, fragment: str, body: bytes) -> None:
+        """Assigns a fragment."""
+        with translated("writing an assignment"):
+            self._client.set(self._prefix + f"assignment:{fragment}", body)
+
+    def beat(self, executor: str, body: bytes) -> None:
+        """A sign of life of an executor, which lasts for the lease."""
+        with translated("writing a sign of life"):
+            self._client.set(self._prefix + f"executor:{executor}", body, px=LEASE_MS)
+
+    def leave(self, executor: str) -> None:
+        """Ends an executor's lease at once."""
+        with translated("leaving"):
+            self._client.delete(self._prefix + f"executor:{executor}")
+
+    def executors(self) -> dict[str, bytes]:
+        """The executors that are alive, with what they last said."""
+        prefix = self._prefix + "executor:"
+        with translated("looking for executors"):
+            names = sorted(
+                cast(bytes, name).decode() for name in self._client.scan_iter(match=prefix + "*", count=1000)
+            )
+            bodies = cast(list[bytes | None], self._client.mget(names)) if names else []
+        return {name[len(prefix) :]: body for name, body in zip(names, bodies, strict=True) if body is not None}
+
+    def ping(self) -> None:
+        """Raises ExternalError unless Redis answers."""
+        with translated("asking whether it is there"):
+            self._client.ping()
+
+    def _get(self, name: str) -> bytes | None:
+        with translated(f"reading the {name}"):
+            return cast("bytes | None", self._client.get(self._prefix + name))

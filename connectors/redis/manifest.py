@@ -1,0 +1,34 @@
+"""The manifest of a fragment: which epoch is complete, and where everything stood then."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import redis
+
+from connectors.redis.client import key
+from connectors.redis.errors import translated
+from operators.errors import Fenced
+
+
+class ManifestStore:
+    """Reads and replaces the manifest of one fragment, atomically."""
+
+    def __init__(self, client: redis.Redis, cluster: str, fragment: str) -> None:
+        self._client = client
+        self._key = key(cluster, fragment, "manifest")
+        source = resources.files("connectors.redis").joinpath("lua/commit_manifest.lua").read_text()
+        self._commit = client.register_script(source)
+
+    def read(self) -> tuple[int, bytes | None]:
+        """The token of the last writer and the manifest; (0, None) when there is none."""
+        with translated("reading the manifest"):
+            token, body = self._client.hmget(self._key, "token", "body")  # type: ignore[misc]
+        return int(token or 0), body
+
+    def commit(self, token: int, body: bytes) -> None:
+        """Makes `body` the manifest. Raises Fenced when a newer incarnation has written one."""
+        with translated("writing the manifest"):
+            done = self._commit(keys=[self._key], args=[token, body])
+        if not done:
+            raise Fenced("a newer executor of the fragment has written the manifest")

@@ -1,0 +1,111 @@
+"""Runs of traces: immutable Arrow blobs in Redis, with a memory-mapped file cache on every host."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import polars as pl
+import redis
+
+from connectors.redis.client import key
+from connectors.redis.errors import translated
+from operators.delta import frame_from_ipc, frame_to_ipc
+from operators.errors import ExternalError
+
+#: A Redis string holds 512 MB; pieces of this size keep every command short.
+CHUNK = 48 * 1024 * 1024
+
+
+class RunStore:
+    """Writes a run once under its name and reads it from anywhere.
+
+    A name is a path-like text (`incarnation/epoch/…`) and never changes its content.
+    """
+
+    def __init__(self, client: redis.Redis, cluster: str, fragment: str, cache: Path) -> None:
+        self._client = client
+        self._cluster, self._fragment = cluster, fragment
+        self._cache = cache
+
+    def write(self, runs: dict[str, pl.DataFrame]) -> None:
+        """Stores the runs; all are in Redis when this returns."""
+        if not runs:
+            return
+        with translated("writing state"):
+            pipeline = self._client.pipeline(transaction=False)
+            for name, frame in runs.items():
+                blob = frame_to_ipc(frame)
+                pieces = {str(at // CHUNK): blob[at : at + CHUNK] for at in range(0, len(blob), CHUNK)}
+                pipeline.hset(self._key(name), mapping=pieces)  # type: ignore[arg-type]
+            pipeline.execute()
+        for name, frame in runs.items():
+            self._cache_file(name, frame)
+
+    def read(self, name: str) -> pl.DataFrame:
+        """A run, from the file cache or else from Redis. Raises ExternalError, not retryable, when it is gone."""
+        path = self._path(name)
+        if not path.exists():
+            with translated("reading state"):
+                pieces = self._client.hgetall(self._key(name))
+            if not pieces:
+                raise ExternalError(
+                    f'run "{name}" is gone from redis', retryable=True, hint="state is rebuilt from kafka"
+                )
+            blob = b"".join(piece for _, piece in sorted(pieces.items(), key=lambda item: int(item[0])))  # type: ignore[union-attr]
+            self._cache_file(name, frame_from_ipc(blob))
+        return pl.read_ipc(path, memory_map=True)
+
+    def present(self, names: Iterable[str]) -> bool:
+        """Whether Redis holds every one of the runs."""
+        listed = list(names)
+        if not listed:
+            return True
+        with translated("looking for state"):
+            pipeline = self._client.pipeline(transaction=False)
+            for name in listed:
+                pipeline.exists(self._key(name))
+            return all(pipeline.execute())
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Removes runs that no manifest names any more."""
+        listed = list(names)
+        with translated("removing state"):
+            pipeline = self._client.pipeline(transaction=False)
+            for name in listed:
+                pipeline.unlink(self._key(name))
+            pipeline.execute()
+        for name in listed:
+            self._path(name).unlink(missing_ok=True)
+
+    def sweep(self, kept: set[str]) -> int:
+        """Removes every run of the fragment that is not in `kept`, such as those of a crashed epoch; gives their number."""
+        prefix = self._key("")
+        with translated("removing state"):
+            names = [
+                found.decode()[len(prefix) :]
+                for found in self._client.scan_iter(match=_escaped(prefix) + "*", count=1000)
+            ]
+        orphans = [name for name in names if name not in kept]
+        if orphans:
+            self.delete(orphans)
+        return len(orphans)
+
+    def _key(self, name: str) -> str:
+        return key(self._cluster, self._fragment, "run", name)
+
+    def _path(self, name: str) -> Path:
+        return self._cache / (name.replace("/", "_") + ".arrow")
+
+    def _cache_file(self, name: str, frame: pl.DataFrame) -> None:
+        self._cache.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self._cache, suffix=".tmp")
+        os.close(handle)
+        frame.write_ipc(temporary, compression="uncompressed")
+        Path(temporary).rename(self._path(name))
+
+
+def _escaped(prefix: str) -> str:
+    return "".join(f"[{character}]" if character in "*?[" else character for character in prefix)

@@ -1,0 +1,41 @@
+"""`python -m dsms.coordinator`: the coordinator process."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from connectors.kafka.config import KafkaSettings
+from dsms.coordinator.api import create_app
+from dsms.coordinator.core import Coordinator
+
+
+def main(
+    *,
+    kafka: Annotated[str, typer.Option(help="Kafka's bootstrap address, HOST:PORT")],
+    redis: Annotated[str, typer.Option(help="URL of Redis")],
+    http_port: Annotated[int, typer.Option(help="port of the REST API")] = 8080,
+    host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
+    cluster: Annotated[str, typer.Option(help="name of the cluster")] = "local",
+) -> None:
+    """Serves the REST API and assigns fragments to executors.
+
+    Example: python -m dsms.coordinator --kafka 127.0.0.1:9092 --redis redis://127.0.0.1:6379
+    """
+    coordinator = Coordinator(KafkaSettings(kafka), redis, cluster)
+    stopping = threading.Event()
+    watcher = threading.Thread(target=coordinator.watch, args=(stopping,), name="watch")
+    coordinator.turn()
+    watcher.start()
+    try:
+        uvicorn.run(create_app(coordinator, coordinator.registry), host=host, port=http_port, log_level="warning")
+    finally:
+        stopping.set()
+        watcher.join()
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,68 @@
+"""The catalog's truth: a compacted topic, one record an object, one transaction a change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from connectors.kafka.compacted import read_compacted
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.epoch_writer import EpochWriter, Records
+from connectors.kafka.names import internal_topic, transactional_id
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.objects import Object
+
+_META = b"catalog"
+_OBJECT, _REGISTRY = b"object/", b"registry/"
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    version: int
+    ids: int
+
+
+class CatalogLog:
+    """Making one fences an older coordinator; then it reads what was written."""
+
+    def __init__(self, settings: KafkaSettings, cluster: str) -> None:
+        self._settings = settings
+        self._topic = internal_topic(cluster, "catalog")
+        self._writer = EpochWriter(settings, transactional_id(cluster, "catalog"))
+        self._registry_events = 0
+
+    def read(self) -> tuple[Catalog, list[dict[str, Any]]]:
+        """The catalog, and the events of the schema registry in order."""
+        entries = read_compacted(self._settings, self._settings.admin(), self._topic)
+        meta = msgspec.json.decode(entries[_META], type=_Meta) if _META in entries else _Meta(0, 0)
+        found = [msgspec.json.decode(body, type=Object) for key, body in entries.items() if key.startswith(_OBJECT)]
+        objects = {one.name.lower(): one for one in sorted(found, key=lambda one: int(one.id[1:]))}
+        events = sorted(
+            (int(key.removeprefix(_REGISTRY)), body) for key, body in entries.items() if key.startswith(_REGISTRY)
+        )
+        self._registry_events = len(events)
+        return Catalog(meta.version, meta.ids, objects), [msgspec.json.decode(body) for _, body in events]
+
+    def write(self, before: Catalog, after: Catalog) -> None:
+        """Logs the difference, as a whole."""
+        changed = {name: found for name, found in after.objects.items() if before.objects.get(name) != found}
+        gone = [name for name in before.objects if name not in after.objects]
+        keys = [_META, *(_OBJECT + name.encode() for name in (*changed, *gone))]
+        meta = msgspec.json.encode(_Meta(after.version, after.ids))
+        values = [meta, *(msgspec.json.encode(found) for found in changed.values()), *(None for _ in gone)]
+        self._write(Records(self._topic, keys, values))
+
+    def write_event(self, event: dict[str, Any]) -> None:
+        """Logs an event of the schema registry."""
+        self._registry_events += 1
+        key = _REGISTRY + str(self._registry_events).encode()
+        self._write(Records(self._topic, [key], [msgspec.json.encode(event)]))
+
+    def _write(self, records: Records) -> None:
+        self._writer.begin()
+        try:
+            self._writer.write(records)
+            self._writer.commit()
+        except BaseException:
+            self._writer.abort()
+            raise

@@ -1,0 +1,281 @@
+"""The coordinator: takes statements, keeps the catalog, and sees that every fragment has a living executor."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import msgspec
+import structlog
+
+from connectors.formats import avro_schema
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.dead_letters import last_dead_letters
+from connectors.kafka.names import dead_letter_topic, internal_topic
+from connectors.kafka.topics import COMPACTED, KEPT, delete_topic, earliest, ensure_topic, latest, partitions_of
+from connectors.redis.cluster_state import ClusterState
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.leases import Assignment, ExecutorStatus, assign
+from dsms.catalog.objects import Object, Query, Source, kind_of
+from dsms.catalog.register import apply, schema_and_keys
+from dsms.catalog.result import StatementResult
+from dsms.coordinator.catalog_log import CatalogLog
+from dsms.coordinator.registry import SchemaRegistry
+from dsms.coordinator.service import Document, UnknownName
+from dsms.plan import logical
+from dsms.sql import statements as st
+from dsms.sql.bind import plan_of
+from dsms.sql.parse import parse
+from dsms.sql.types import type_sql
+from operators.errors import DsmsError, ExternalError, UserError
+
+log = structlog.get_logger()
+FRAGMENT = "main"
+_TURN_S = 0.5
+_DROP_WAIT_S = 5.0
+
+
+class Coordinator:
+    """The service behind the REST API. Statements run one after another; all state is in Kafka, with a copy in Redis."""
+
+    def __init__(self, kafka: KafkaSettings, redis_url: str, cluster: str) -> None:
+        self._kafka, self._cluster_name = kafka, cluster
+        self._cluster = ClusterState(redis_url, cluster)
+        self._admin = kafka.admin()
+        self._lock = threading.RLock()
+        self._make_internal_topics()
+        self._log = CatalogLog(kafka, cluster)
+        self.registry = SchemaRegistry(self._log_registry_event)
+        self._catalog, events = self._log.read()
+        for event in events:
+            self.registry.apply(event)
+        self._trouble: dict[str, str] = {}
+
+    def execute(self, sql: str) -> list[StatementResult]:
+        """Runs statements; a failing one raises, those before it stay done."""
+        with self._lock:
+            return [self._statement(statement) for statement in parse(sql)]
+
+    def sources(self) -> list[Document]:
+        """All sources."""
+        return [self._document(found) for found in self._catalog.sources()]
+
+    def streams(self) -> list[Document]:
+        """All tagged streams, views included."""
+        views = [query for query in self._catalog.queries() if query.kind == "view"]
+        return [self._document(found) for found in (*self._catalog.streams(), *views)]
+
+    def queries(self) -> list[Document]:
+        """All continuous queries, views included."""
+        return [self._document(found) for found in self._catalog.queries()]
+
+    def describe(self, name: str) -> Document:
+        """One object."""
+        return self._document(self._known(name))
+
+    def drop(self, name: str) -> StatementResult:
+        """Drops one object that nothing else needs."""
+        found = self._known(name)
+        return self.execute(f'DROP {kind_of(found).upper()} "{found.name}"')[0]
+
+    def dead_letters(self, source: str, limit: int) -> list[Document]:
+        """The latest refused records of a source."""
+        found = self._known(source)
+        if not isinstance(found, Source):
+            raise UserError(f'"{found.name}" is a {kind_of(found)}; dead letters belong to sources')
+        return last_dead_letters(self._kafka, self._admin, dead_letter_topic(found.name), limit)
+
+    def status(self) -> Document:
+        """Executors with what they last said, the assignment, and how far queries are behind."""
+        executors = {name: msgspec.to_builtins(status) for name, status in self._alive().items()}
+        assignment = self._cluster.assignment(FRAGMENT)
+        return {
+            "cluster": self._cluster_name, "kafka": self._kafka.bootstrap, "catalog_version": self._catalog.version,
+            "executors": executors, "assignments": {FRAGMENT: msgspec.json.decode(assignment) if assignment else None},
+            "lag": self._lag(),
+        }  # fmt: skip
+
+    def readiness(self) -> dict[str, str]:
+        """What keeps the coordinator from working."""
+        return dict(self._trouble)
+
+    def turn(self) -> None:
+        """One look at the cluster: the copies in Redis are made good, and the fragment gets a living executor."""
+        trouble: dict[str, str] = {}
+        try:
+            self._restore_copies()
+        except ExternalError as error:
+            trouble["redis"] = str(error)
+        try:
+            latest(self._admin, [(internal_topic(self._cluster_name, "catalog"), 0)])
+        except DsmsError as error:
+            trouble["kafka"] = str(error)
+        self._trouble = trouble
+
+    def watch(self, stopping: threading.Event) -> None:
+        """Turns until it is told to stop."""
+        while not stopping.wait(_TURN_S):
+            self.turn()
+
+    def _statement(self, statement: st.Statement) -> StatementResult:
+        before = self._catalog
+        after, result = apply(statement, before, _Facts(self))
+        if after.version == before.version:
+            return result
+        self._log.write(before, after)
+        self._catalog = after
+        try:
+            self._restore_copies()
+        except ExternalError as error:
+            log.warning("the catalog copy will be made later", reason=str(error))
+        self._remove_topics(before, after)
+        return result
+
+    def _restore_copies(self) -> None:
+        body = msgspec.json.encode(self._catalog)
+        if self._cluster.catalog() != body:
+            self._cluster.set_catalog(body)
+        held = self._cluster.assignment(FRAGMENT)
+        current = msgspec.json.decode(held, type=Assignment) if held else None
+        wanted = assign(current, self._alive())
+        if wanted is not None and wanted != current:
+            self._cluster.set_assignment(FRAGMENT, msgspec.json.encode(wanted))
+            log.info("fragment assigned", fragment=FRAGMENT, executor=wanted.executor, lease=wanted.lease)
+
+    def _alive(self) -> dict[str, ExecutorStatus]:
+        return {
+            name: msgspec.json.decode(body, type=ExecutorStatus) for name, body in self._cluster.executors().items()
+        }
+
+    def _log_registry_event(self, event: dict[str, Any]) -> None:
+        with self._lock:
+            self._log.write_event(event)
+
+    def _make_internal_topics(self) -> None:
+        for purpose, config in (("catalog", COMPACTED), ("progress", COMPACTED), ("heartbeats", KEPT)):
+            ensure_topic(self._admin, internal_topic(self._cluster_name, purpose), 1, config)
+
+    def _remove_topics(self, before: Catalog, after: Catalog) -> None:
+        """The result topics of dropped queries go once no executor writes them any more, or a few seconds have passed."""
+        gone = [found for found in before.queries() if found.name.lower() not in after.objects]
+        if not gone:
+            return
+        waiting = threading.Event()
+        for _ in range(int(_DROP_WAIT_S / 0.1)):
+            if all(
+                status.plan_version >= after.version for status in self._alive().values() if status.state == "running"
+            ):
+                break
+            waiting.wait(0.1)
+        for query in gone:
+            delete_topic(self._admin, query.topic)
+
+    def _known(self, name: str) -> Object:
+        found = self._catalog.get(name)
+        if found is None:
+            raise UnknownName("object", name, (one.name for one in self._catalog.objects.values()))
+        return found
+
+    def _document(self, found: Object) -> Document:
+        schema, keys = schema_and_keys(found, self._catalog)
+        columns = [{"name": field.name, "type": type_sql(field.type), "nullable": field.nullable} for field in schema]
+        document = {
+            "name": found.name, "kind": kind_of(found), "sql": found.sql, "id": found.id, "columns": columns,
+            "key": list(keys), "state": self.state_of(found),
+        }  # fmt: skip
+        if isinstance(found, Source | Query):
+            document |= {"topic": found.topic, "format": found.format, "partitions": found.partitions}
+        return document
+
+    def state_of(self, found: Object) -> str:
+        """How an object fares: "running", "waiting for an executor", or "failed: why"."""
+        if not isinstance(found, Query):
+            return "registered"
+        try:
+            for status in self._alive().values():
+                if found.id in status.lanes:
+                    error = status.lanes[found.id].error
+                    return f"failed: {error.splitlines()[0]}" if error else status.state
+        except ExternalError as error:
+            return f"unknown: {error}"
+        return "waiting for an executor"
+
+    def _lag(self) -> dict[str, int]:
+        """The records that each query has still to read."""
+        lags: dict[str, int] = {}
+        lanes = {lane: held for status in self._alive().values() for lane, held in status.lanes.items()}
+        for query in self._catalog.queries():
+            source = logical.tag_of(self._plan(query.name)).source
+            wanted = [(source.topic, partition) for partition in range(source.partitions)]
+            ends = latest(self._admin, wanted)
+            offsets = lanes[query.id].offsets if query.id in lanes else {}
+            lags[query.name] = sum(
+                end - offsets.get(str(partition), source.start.get(partition, 0))
+                for (_, partition), end in ends.items()
+            )
+        return lags
+
+    def _plan(self, name: str) -> logical.Node:
+        return plan_of(name, self._catalog)
+
+    def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
+        """The first offset of each partition of a source topic; it is made when `partitions` is given."""
+        found = partitions_of(self._admin, topic)
+        if not found and partitions is None:
+            raise UserError(
+                f'topic "{topic}" does not exist', hint=f"create it, or say FROM {topic} PARTITIONS 4 to have it made"
+            )
+        if not found:
+            ensure_topic(self._admin, topic, partitions or 1)
+            found = list(range(partitions or 1))
+        first = earliest(self._admin, [(topic, partition) for partition in found])
+        return {partition: first.get((topic, partition), 0) for partition in found}
+
+    def make_result_topic(self, query: Query, node: logical.Node) -> Query:
+        """The result topic, empty, and the schemas of its records."""
+        keyed = bool(logical.keys(node))
+        existing = partitions_of(self._admin, query.topic)
+        ends = latest(self._admin, [(query.topic, partition) for partition in existing])
+        starts = earliest(self._admin, [(query.topic, partition) for partition in existing])
+        if any(ends[partition] > starts[partition] for partition in ends):
+            raise UserError(
+                f'topic "{query.topic}" holds records already',
+                hint="choose another one: CREATE … WITH (topic = 'name') AS …",
+            )
+        if existing:
+            query = msgspec.structs.replace(query, partitions=len(existing))
+        else:
+            ensure_topic(self._admin, query.topic, query.partitions, COMPACTED if keyed else KEPT)
+        return self._with_schemas(query, node) if query.format == "avro" else query
+
+    def _with_schemas(self, query: Query, node: logical.Node) -> Query:
+        schema, keys = logical.schema(node), logical.keys(node)
+        value = msgspec.json.encode(avro_schema(schema, f"{query.name}_value")).decode()
+        ids = {"value_schema_id": self.registry.register(f"{query.topic}-value", value)}
+        if keys:
+            key_schema = schema.empty_table().select(list(keys)).schema
+            key = msgspec.json.encode(avro_schema(key_schema, f"{query.name}_key")).decode()
+            ids["key_schema_id"] = self.registry.register(f"{query.topic}-key", key)
+        return msgspec.structs.replace(query, **ids)
+
+    def make_dead_letter_topic(self, source: str) -> None:
+        """The topic of a source's dead letters."""
+        ensure_topic(self._admin, dead_letter_topic(source), 1, KEPT)
+
+
+class _Facts:
+    """The outside world of registration."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
+        start = self._coordinator.make_source_topic(topic, partitions)
+        self._coordinator.make_dead_letter_topic(name)
+        return start
+
+    def result_topic(self, query: Query, node: logical.Node) -> Query:
+        return self._coordinator.make_result_topic(query, node)
+
+    def state_of(self, found: Object) -> str:
+        return self._coordinator.state_of(found)

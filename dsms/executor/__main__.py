@@ -1,0 +1,52 @@
+"""`python -m dsms.executor`: one executor process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from connectors.kafka.config import KafkaSettings
+from dsms.executor.process import ExecutorProcess
+from dsms.executor.settings import ExecutorSettings
+from dsms.executor.spark import spark_session
+
+
+def main(
+    *,
+    kafka: Annotated[str, typer.Option(help="Kafka's bootstrap address, HOST:PORT")],
+    redis: Annotated[str, typer.Option(help="URL of Redis")],
+    coordinator: Annotated[str, typer.Option(help="URL of the coordinator, which serves the schema registry")],
+    data_dir: Annotated[Path, typer.Option(help="directory for scratch files and the state cache")],
+    cluster: Annotated[str, typer.Option(help="name of the cluster")] = "local",
+    id: Annotated[str, typer.Option(help="name of this executor")] = "executor-1",  # noqa: A002 the option's name
+    master: Annotated[str, typer.Option(help="Spark master")] = f"local[{os.cpu_count() or 2},2]",
+    partitions: Annotated[int, typer.Option(help="partitions of every exchange")] = os.cpu_count() or 2,
+    batch_seconds: Annotated[float, typer.Option(help="what a batch should take; its size adapts")] = 1.0,
+) -> None:
+    """Runs the fragments that the coordinator assigns to this executor.
+
+    Example: python -m dsms.executor --kafka 127.0.0.1:9092 --redis redis://127.0.0.1:6379
+    --coordinator http://127.0.0.1:8080 --data-dir .dsms
+    """
+    settings = ExecutorSettings(
+        KafkaSettings(kafka), redis, coordinator, data_dir.absolute(), cluster, id, master, partitions, partitions,
+        target_batch_s=batch_seconds, faults=os.environ.get("DSMS_FAULT", ""),
+    )  # fmt: skip
+    scratch = data_dir.absolute() / "scratch" / f"{id}-spark"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    ExecutorProcess(settings, lambda: spark_session(master, scratch, partitions), stopping).run()
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,112 @@
+"""The commit of an epoch, and recovery from any point of it.
+
+The order, with every gap a fault point of the crash tests:
+
+    computed          the stages have written the epoch's new runs to Redis; nothing names them yet
+    begun             the Kafka transaction is open
+    half_written      some records are in it; no reader sees them
+    written           results, dead letters and progress are in it
+    committed         a read-committed reader sees all of them
+    manifest_written  the manifest names the epoch's runs; old runs may go
+
+Recovery fences older owners by starting the transactional producer, reads the published frontiers from Kafka and the
+manifest from Redis, removes runs that no manifest names, and goes on from the manifest (or from the beginning of the logs
+when Redis lost it). What it computes again is equal by the log law, and what is published already is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.kafka.compacted import read_compacted
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.epoch_writer import EpochWriter
+from connectors.kafka.names import internal_topic, transactional_id
+from connectors.redis.manifest import ManifestStore
+from connectors.redis.run_store import RunStore
+from dsms.catalog.objects import Query
+from dsms.executor.epoch import Epoch, Published
+from dsms.executor.fault_points import FaultPoints
+from dsms.executor.manifest import Manifest
+from dsms.executor.publish import dead_records, progress_records, read_published, result_records
+from dsms.plan.lane import FragmentPlan, Lane
+
+FRAGMENT: Final = "main"
+
+
+@dataclass
+class Recovered:
+    """Where a fragment goes on."""
+
+    manifest: Manifest
+    published: Published
+
+
+class Committer:
+    """Commits the epochs of one fragment, in order. Making one recovers: older owners are fenced first."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        cluster: str,
+        fragment: str,
+        stores: tuple[ManifestStore, RunStore],
+        faults: FaultPoints,
+    ) -> None:
+        self._kafka, self._cluster, self._fragment = kafka, cluster, fragment
+        self._manifests, self._runs = stores
+        self._faults = faults
+        self._writer = EpochWriter(kafka, transactional_id(cluster, fragment))
+        self.token = 0
+
+    def recover(self, plan: FragmentPlan, token: int) -> Recovered:
+        """The last complete epoch. `token` grows with every recovery; it is at least one above the last writer's."""
+        progress = read_compacted(self._kafka, self._kafka.admin(), internal_topic(self._cluster, "progress"))
+        held, body = self._manifests.read()
+        self.token = max(token, held + 1)
+        manifest = Manifest.decode(body) if body else Manifest()
+        if not (manifest.fits(plan.partitions) and self._runs.present(manifest.names())):
+            manifest = Manifest(epoch=manifest.epoch, targets=plan.partitions)
+        self._runs.sweep(manifest.names())
+        return Recovered(manifest, read_published(progress, _sinks(plan.lanes)))
+
+    def commit(self, epoch: Epoch, lanes: Mapping[str, Lane], before: Manifest, published: Published) -> Published:
+        """Commits an epoch, and gives what is published after it."""
+        self._faults.hit("computed")
+        self._publish(epoch, lanes, published)
+        self._faults.hit("committed")
+        self._manifests.commit(self.token, epoch.manifest.encode())
+        self._faults.hit("manifest_written")
+        gone = before.names() - epoch.manifest.names()
+        if gone:
+            self._runs.delete(gone)
+        moved = {lane: one.after.frontier for lane, one in epoch.lanes.items()}
+        frontiers = {
+            **published.frontiers,
+            **{lane: max(f, published.frontiers.get(lane, f)) for lane, f in moved.items()},
+        }
+        return Published(frontiers, dict(epoch.dead_upto))
+
+    def _publish(self, epoch: Epoch, lanes: Mapping[str, Lane], published: Published) -> None:
+        results = [
+            result_records(lanes[lane], one.changes) for lane, one in epoch.lanes.items() if one.changes is not None
+        ]
+        topics = {lane.source.name: lane.source.topic for lane in lanes.values()}
+        progress = progress_records(self._cluster, epoch, _sinks(lanes), published)
+        records = [*results, *dead_records(epoch.dead, topics), progress]
+        if not any(one.values for one in records):
+            return
+        self._writer.begin()
+        self._faults.hit("begun")
+        for at, one in enumerate(records):
+            self._writer.write(one)
+            if at == 0:
+                self._faults.hit("half_written")
+        self._faults.hit("written")
+        self._writer.commit()
+
+
+def _sinks(lanes: Mapping[str, Lane]) -> dict[str, Query]:
+    return {lane_id: lane.sink for lane_id, lane in lanes.items() if lane.sink is not None}

@@ -1,0 +1,47 @@
+"""The control file: what the driver tells the reader process beside it.
+
+Spark runs a source's planning (`latestOffset`, `partitions`) in a process of its own. The driver writes this file, whole and
+atomically, before each epoch is planned; the reader only reads it. Both are on one host and trust each other.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from connectors.kafka.config import KafkaSettings
+from dsms.executor.manifest import Position
+from dsms.plan.lane import FragmentPlan
+
+
+@dataclass(frozen=True)
+class Control:
+    """The plan, where every running lane stands after the last epoch, and how large the next batch may be."""
+
+    plan: FragmentPlan
+    positions: dict[str, dict[int, Position]]
+    batch_records: int
+    source_tasks: int
+    kafka: KafkaSettings
+    registry_url: str
+    cluster: str
+    fragment: str
+    #: Lanes that failed and are left alone.
+    stopped: frozenset[str] = field(default_factory=frozenset)
+
+    def write(self, path: Path) -> None:
+        """Replaces the file at once."""
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            pickle.dump(self, file)
+        Path(temporary).rename(path)
+
+    @staticmethod
+    def read(path: Path) -> Control:
+        """What was last written."""
+        found = pickle.loads(path.read_bytes())  # noqa: S301 our own driver wrote it, in a directory of ours
+        assert isinstance(found, Control)
+        return found

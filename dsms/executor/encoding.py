@@ -1,0 +1,48 @@
+"""Tagged changes as Kafka records: key, value, operation and instant, column by column."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+
+from connectors.formats import AvroEncoder, Encoder, JsonEncoder
+from dsms.catalog.objects import Query
+from dsms.plan.lane import Lane
+from operators.delta import FROM, ORDER
+from operators.stream_output import DELETE, OP
+
+KEY, VALUE = "key", "value"
+
+
+def encode_changes(lane: Lane, changes: pl.DataFrame) -> pl.DataFrame:
+    """The changes as `key`, `value` (null where there is none), `__op`, `__from` and `__order`.
+
+    The key is the primary key, the value the row; a deletion of a keyed result has no value.
+    """
+    assert lane.sink is not None
+    encoded = changes.select(FROM, ORDER, OP)
+    if not lane.keys:
+        value = _encoder(lane.sink, lane.schema, lane.sink.value_schema_id).encode(changes.select(lane.schema.names))
+        return encoded.with_columns(value.alias(VALUE), pl.lit(None, pl.Binary).alias(KEY))
+    key_schema = pa.schema([lane.schema.field(name) for name in lane.keys])
+    key = _encoder(lane.sink, key_schema, lane.sink.key_schema_id).encode(changes.select(lane.keys))
+    return encoded.with_columns(key.alias(KEY), _values(lane, changes).alias(VALUE))
+
+
+def _values(lane: Lane, changes: pl.DataFrame) -> pl.Series:
+    assert lane.sink is not None
+    encoder = _encoder(lane.sink, lane.schema, lane.sink.value_schema_id)
+    present = changes.select((pl.col(OP) != DELETE).alias("present")).to_series()
+    if present.all():
+        return encoder.encode(changes.select(lane.schema.names))
+    values = encoder.encode(changes.filter(present).select(lane.schema.names))
+    at = pl.when(present).then(present.cum_sum().cast(pl.Int64) - 1)
+    positions = changes.select(at.alias("at")).to_series()
+    return values.gather(positions) if len(values) else pl.Series(VALUE, [None] * changes.height, pl.Binary)
+
+
+def _encoder(sink: Query, schema: pa.Schema, schema_id: int | None) -> Encoder:
+    if sink.format == "json":
+        return JsonEncoder(schema)
+    assert schema_id is not None, f'result "{sink.name}" has no schema id'
+    return AvroEncoder(schema, schema_id)

@@ -1,0 +1,147 @@
+"""What an epoch computed, put together in the driver: a pure function of the computed rows and of what was published."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+
+from dsms.executor.manifest import LaneManifest, Manifest, Position
+from dsms.executor.source_task import CLOCK, DEAD, FAILURE, Clock, Letters
+from dsms.executor.target_stage import CHANGES, FAULTS, RUNS
+from dsms.plan.lane import Lane
+from dsms.stages.state_names import Names
+from operators.delta import FROM, ORDER, ORDER_SHIFT, frame_from_ipc
+from operators.operator import FAULT, FAULT_ROW
+from operators.stream_output import DELETE, OP
+
+
+@dataclass(frozen=True)
+class Published:
+    """What is in Kafka already: for each lane the frontier below which its results are, for each owner of dead letters
+    and partition the offset below which they are."""
+
+    frontiers: Mapping[str, int]
+    dead: Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True)
+class LaneEpoch:
+    """One lane's part of an epoch: its manifest after it, its changes in their one order, and its failure if it failed."""
+
+    after: LaneManifest
+    changes: pl.DataFrame | None
+    records: int
+
+
+@dataclass(frozen=True)
+class DeadRecord:
+    """A dead letter ready to be written: which source it belongs to, and where the refused record stands."""
+
+    source: str
+    partition: int
+    offset: int
+    reason: str
+    value: bytes
+    query: str | None
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """An epoch ready to be committed."""
+
+    manifest: Manifest
+    lanes: Mapping[str, LaneEpoch]
+    dead: tuple[DeadRecord, ...]
+    #: The published offset of dead letters by owner and partition, after this epoch.
+    dead_upto: Mapping[tuple[str, int], int]
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+def assemble(rows: pa.Table, lanes: Mapping[str, Lane], before: Manifest, published: Published) -> Epoch:
+    """The epoch after `before`. What is published already is left out, so that a replay writes nothing twice."""
+    sorted_rows = _by_lane_and_kind(rows)
+    failures = {lane: found[FAILURE][0]["blob"].decode() for lane, found in sorted_rows.items() if FAILURE in found}
+    worked = {
+        lane: found for lane, found in sorted_rows.items() if lane in lanes and lane not in failures and CLOCK in found
+    }
+    done = {
+        lane: _lane_epoch(lanes[lane], found, before.lanes[lane], published.frontiers) for lane, found in worked.items()
+    }
+    dead, upto = _dead_letters(sorted_rows.get("", {}).get(DEAD, []), published.dead)
+    for lane, found in worked.items():
+        dead += _fault_records(lanes[lane], found, published.frontiers)
+    after = {**before.lanes, **{lane: one.after for lane, one in done.items()}}
+    version = max((row["plan"] for found in worked.values() for row in found[CLOCK]), default=before.plan_version)
+    manifest = msgspec.structs.replace(before, epoch=before.epoch + 1, plan_version=version, lanes=after)
+    return Epoch(manifest, done, tuple(dead), upto, failures)
+
+
+Row = dict[str, object]
+
+
+def _by_lane_and_kind(rows: pa.Table) -> dict[str, dict[str, list[dict]]]:  # type: ignore[type-arg]
+    found: dict[str, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))  # type: ignore[type-arg]
+    for row in rows.to_pylist():
+        found[row["lane"]][row["kind"]].append(row)
+    return {lane: dict(kinds) for lane, kinds in found.items()}
+
+
+def _lane_epoch(
+    lane: Lane, found: dict[str, list[dict]], before: LaneManifest, published: Mapping[str, int]
+) -> LaneEpoch:  # type: ignore[type-arg]
+    positions, records = dict(before.positions), 0
+    for row in found[CLOCK]:
+        clock = msgspec.msgpack.decode(row["blob"], type=Clock)
+        positions[row["source_partition"]] = Position(clock.offset, clock.frontier, clock.high)
+        records += clock.records
+    frontier = max(before.frontier, min(position.frontier for position in positions.values()))
+    runs = list(before.runs)
+    for row in found.get(RUNS, []):
+        runs[row["target"]] = msgspec.json.decode(row["blob"], type=Names)
+    return LaneEpoch(LaneManifest(frontier, positions, runs), _changes(lane, found, published), records)
+
+
+def _changes(lane: Lane, found: dict[str, list[dict]], published: Mapping[str, int]) -> pl.DataFrame | None:  # type: ignore[type-arg]
+    """The lane's unpublished changes, sorted by (instant, order, `-` first): the one order of its result log."""
+    frames = [frame_from_ipc(row["blob"]) for row in found.get(CHANGES, [])]
+    if not frames:
+        return None
+    merged = pl.concat(frames).filter(pl.col(FROM) >= published.get(lane.id, _LOWEST))
+    return merged.sort(FROM, ORDER, pl.col(OP) != DELETE, maintain_order=True)
+
+
+_LOWEST = -(2**63)
+
+
+def _dead_letters(
+    rows: list[dict],
+    published: Mapping[tuple[str, int], int],  # type: ignore[type-arg]
+) -> tuple[list[DeadRecord], dict[tuple[str, int], int]]:
+    """The letters of all slices, each once: lanes that read one range at different times refuse the same records."""
+    upto = dict(published)
+    dead: list[DeadRecord] = []
+    decoded = [(row["source_partition"], msgspec.msgpack.decode(row["blob"], type=Letters)) for row in rows]
+    for partition, slice_ in sorted(decoded, key=lambda item: (item[0], item[1].start)):
+        known = upto.get((slice_.owner, partition), 0)
+        dead += [
+            DeadRecord(slice_.source, partition, offset, reason, value, query)
+            for offset, reason, value, query in slice_.letters
+            if offset >= known
+        ]
+        upto[(slice_.owner, partition)] = max(known, slice_.end)
+    return dead, upto
+
+
+def _fault_records(lane: Lane, found: dict[str, list[dict]], published: Mapping[str, int]) -> list[DeadRecord]:  # type: ignore[type-arg]
+    records = []
+    for row in found.get(FAULTS, []):
+        faults = frame_from_ipc(row["blob"]).filter(pl.col(FROM) >= published.get(lane.id, _LOWEST)).sort(FROM, ORDER)
+        for order, reason, text in faults.select(ORDER, FAULT, FAULT_ROW).iter_rows():
+            partition, offset = order >> ORDER_SHIFT, order & ((1 << ORDER_SHIFT) - 1)
+            records.append(DeadRecord(lane.source.name, partition, offset, reason, text.encode(), lane.name))
+    return records

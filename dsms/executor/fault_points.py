@@ -1,0 +1,30 @@
+"""Fault points: places in the commit protocol where a crash test kills the process; off by default."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+POINTS = ("computed", "begun", "half_written", "written", "committed", "manifest_written")
+
+
+class FaultPoints:
+    """`point:n` kills the process with SIGKILL when `point` is passed for the n-th time; "" never does.
+
+    >>> FaultPoints("").hit("begun")
+    """
+
+    def __init__(self, spec: str) -> None:
+        self._point, _, count = spec.partition(":")
+        self._left = int(count or 1)
+        if self._point and self._point not in POINTS:
+            raise ValueError(f'unknown fault point "{self._point}"; have: {", ".join(POINTS)}')
+
+    def hit(self, point: str) -> None:
+        """Passes a point."""
+        assert point in POINTS
+        if point != self._point:
+            return
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,73 @@
+"""The manifest of an epoch: all that recovery needs beside the logs."""
+
+from __future__ import annotations
+
+import msgspec
+import polars as pl
+
+from dsms.plan.lane import Lane
+from dsms.stages.state_names import Names, all_names, no_names
+from operators.clock import PartitionClock
+from operators.delta import BEGINNING
+
+FORMAT = 1
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """Where a lane stands in a source partition: the next offset, and the clock there."""
+
+    offset: int
+    frontier: int = BEGINNING
+    high: int = BEGINNING
+
+    @property
+    def clock(self) -> PartitionClock:
+        """The partition's clock."""
+        return PartitionClock(self.frontier, self.high)
+
+
+class LaneManifest(msgspec.Struct, frozen=True):
+    """A lane after an epoch: its frontier, its positions, and the names of its state on each target."""
+
+    frontier: int
+    positions: dict[int, Position]
+    runs: list[Names]
+
+    def names(self) -> set[str]:
+        """The names of all runs."""
+        return {name for names in self.runs for name in all_names(names)}
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """A fragment after an epoch. State is bound to the number of targets and to the hash of this Polars version."""
+
+    epoch: int = 0
+    plan_version: int = 0
+    lanes: dict[str, LaneManifest] = {}
+    targets: int = 0
+    hashing: str = f"polars {pl.__version__}"
+    format: int = FORMAT
+
+    def names(self) -> set[str]:
+        """The names of all runs of all lanes."""
+        return {name for lane in self.lanes.values() for name in lane.names()}
+
+    def fits(self, targets: int) -> bool:
+        """Whether its state can be used as it is; otherwise it is rebuilt from the logs."""
+        return (self.targets, self.hashing, self.format) == (targets, Manifest().hashing, FORMAT)
+
+    def encode(self) -> bytes:
+        """As JSON."""
+        return msgspec.json.encode(self)
+
+    @staticmethod
+    def decode(body: bytes) -> Manifest:
+        """From JSON."""
+        return msgspec.json.decode(body, type=Manifest)
+
+
+def beginning(lane: Lane, targets: int) -> LaneManifest:
+    """A lane that has read nothing."""
+    source = lane.source
+    positions = {partition: Position(source.start.get(partition, 0)) for partition in range(source.partitions)}
+    return LaneManifest(BEGINNING, positions, [no_names(lane) for _ in range(targets)])

@@ -1,0 +1,29 @@
+"""The pace of batches: their size follows the time they take, so that a burst makes larger batches, not later results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+_GROWTH = 2.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How many records the next batch may hold, so that it takes about `target_s`.
+
+    >>> Pace(100, 1000, 1.0).after(records=100, seconds=0.25).batch_records
+    200
+    >>> Pace(100, 1000, 1.0).after(records=100, seconds=4.0).batch_records
+    50
+    """
+
+    batch_records: int
+    most: int
+    target_s: float
+
+    def after(self, *, records: int, seconds: float) -> Pace:
+        """The pace after a batch. A batch that was not full tells nothing about larger ones."""
+        if records < self.batch_records // 2 and seconds < self.target_s:
+            return self
+        factor = min(max(self.target_s / max(seconds, 1e-3), 1 / _GROWTH), _GROWTH)
+        return replace(self, batch_records=max(1, min(int(self.batch_records * factor), self.most)))

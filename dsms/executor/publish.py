@@ -1,0 +1,102 @@
+"""An epoch as Kafka records: results, dead letters and progress of one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import polars as pl
+
+from connectors.kafka.epoch_writer import Headers, Records
+from connectors.kafka.names import OP_HEADER, TS_HEADER, dead_letter_topic, internal_topic
+from dsms.catalog.objects import Query
+from dsms.executor.encoding import KEY, VALUE
+from dsms.executor.epoch import DeadRecord, Epoch, Published
+from dsms.plan.lane import Lane
+from operators.delta import FROM, ORDER, ORDER_SHIFT
+from operators.stream_output import INSERT, OP
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """The progress record of a result partition: every result of `query` below `frontier` is in it."""
+
+    query: str
+    frontier: int
+    epoch: int
+
+
+def result_records(lane: Lane, changes: pl.DataFrame) -> Records:
+    """A lane's changes: header `dsms-ts` is the instant, `dsms-op` is there unless it is `+`.
+
+    Rows without a key go to the result partition of their source partition, so their order is kept.
+    """
+    assert lane.sink is not None
+    keyed = bool(lane.keys)
+    partitions = None
+    if not keyed:
+        numbers = (pl.col(ORDER) // (1 << ORDER_SHIFT)) % lane.sink.partitions
+        partitions = changes.select(numbers.alias("partition")).to_series().to_list()
+    return Records(lane.sink.topic, changes[KEY].to_list(), changes[VALUE].to_list(), _headers(changes), partitions)
+
+
+def _headers(changes: pl.DataFrame) -> list[Headers]:
+    instants = changes[FROM].cast(pl.String).cast(pl.Binary).to_list()
+    if (changes[OP] == INSERT).all():
+        return [[(TS_HEADER, ts)] for ts in instants]
+    ops = changes[OP].cast(pl.Binary).to_list()
+    plus = INSERT.encode()
+    return [
+        [(TS_HEADER, ts)] if op == plus else [(OP_HEADER, op), (TS_HEADER, ts)]
+        for op, ts in zip(ops, instants, strict=True)
+    ]
+
+
+def dead_records(dead: tuple[DeadRecord, ...], topics: Mapping[str, str]) -> Iterator[Records]:
+    """The dead letters, by source topic: the value as it came, and where it came from in headers."""
+    for source in dict.fromkeys(letter.source for letter in dead):
+        mine = [letter for letter in dead if letter.source == source]
+        keys = [f"{letter.partition}/{letter.offset}".encode() for letter in mine]
+        yield Records(
+            dead_letter_topic(source),
+            keys,
+            [letter.value for letter in mine],
+            [_provenance(letter, topics[source]) for letter in mine],
+        )
+
+
+def _provenance(letter: DeadRecord, topic: str) -> Headers:
+    query: Headers = [("dsms-query", letter.query.encode())] if letter.query else []
+    return [
+        ("dsms-error", letter.reason.encode()), ("dsms-source", letter.source.encode()), ("dsms-topic", topic.encode()),
+        ("dsms-partition", str(letter.partition).encode()), ("dsms-offset", str(letter.offset).encode()), *query,
+    ]  # fmt: skip
+
+
+def progress_records(cluster: str, epoch: Epoch, sinks: Mapping[str, Query], published: Published) -> Records:
+    """What is published once the transaction is: the frontier by result partition, the offset by owner of dead letters."""
+    entries: dict[bytes, bytes] = {}
+    for lane, one in epoch.lanes.items():
+        if one.after.frontier > published.frontiers.get(lane, -(2**63)):
+            body = msgspec.json.encode(Progress(lane, one.after.frontier, epoch.manifest.epoch))
+            sink = sinks[lane]
+            entries |= {f"{sink.topic}/{partition}".encode(): body for partition in range(sink.partitions)}
+    for (owner, partition), offset in epoch.dead_upto.items():
+        if published.dead.get((owner, partition)) != offset:
+            entries[f"dead/{owner}/{partition}".encode()] = str(offset).encode()
+    return Records(internal_topic(cluster, "progress"), list(entries), list(entries.values()))
+
+
+def read_published(entries: Mapping[bytes, bytes], sinks: Mapping[str, Query]) -> Published:
+    """What the progress topic says. A frontier counts only for the very query that wrote it."""
+    frontiers: dict[str, int] = {}
+    for lane, sink in sinks.items():
+        body = entries.get(f"{sink.topic}/0".encode())
+        progress = msgspec.json.decode(body, type=Progress) if body else None
+        if progress is not None and progress.query == lane:
+            frontiers[lane] = progress.frontier
+    dead: dict[tuple[str, int], int] = {}
+    for key, value in entries.items():
+        if key.startswith(b"dead/"):
+            _, owner, partition = key.decode().split("/")
+            dead[(owner, int(partition))] = int(value)
+    return Published(frontiers, dead)

@@ -1,0 +1,95 @@
+"""Kafka messages as arrivals: what a source takes from value, key, headers and record timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from confluent_kafka import Message
+
+from connectors.formats import AvroDecoder, Decoder, JsonDecoder
+from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
+from dsms.catalog.objects import Source
+from dsms.stages.intake import Arrivals, Intake, reading_schema
+from operators.clock import Heartbeat
+from operators.delta import FOREVER
+
+WriterSchema = Callable[[int], dict[str, object]]
+
+
+def intake_of(source: Source, writer: WriterSchema) -> Intake:
+    """The intake of a source in its declared format."""
+
+    def decoder(*, deletions: bool) -> Decoder:
+        schema = reading_schema(source, deletions=deletions)
+        return AvroDecoder(schema, writer) if source.format == "avro" else JsonDecoder(schema)
+
+    upserts, deletions = decoder(deletions=False), decoder(deletions=True)
+    return Intake(source, upserts.decode, deletions.decode)  # type: ignore[arg-type]
+
+
+def arrivals_of(source: Source, partition: int, messages: Sequence[Message], logged: tuple[Heartbeat, ...]) -> Arrivals:
+    """The messages of one partition in offset order; in-stream heartbeats are taken out of them."""
+    values = [message.value() for message in messages]
+    beats: list[Heartbeat] = []
+    if None in values:
+        messages, beats = _without_heartbeats(messages)
+        values = [message.value() for message in messages]
+    heads = _heads(source, messages)
+    return Arrivals(
+        partition, _offsets(messages), values, _instants(source, messages, heads), _ops(source, heads),
+        [message.key() for message in messages] if None in values else None,
+        tuple(sorted([*logged, *beats], key=lambda beat: beat.offset)),
+    )  # fmt: skip
+
+
+Headers = dict[str, bytes | None]
+
+
+def _heads(source: Source, messages: Sequence[Message]) -> list[Headers] | None:
+    """The headers, where instant or operation may stand in them."""
+    if source.timestamp is not None and source.tagged != "header":
+        return None
+    return [dict(headers) if (headers := message.headers()) else {} for message in messages]
+
+
+def _offsets(messages: Sequence[Message]) -> np.ndarray:
+    if messages and messages[-1].offset() - messages[0].offset() == len(messages) - 1:
+        return np.arange(messages[0].offset(), messages[-1].offset() + 1, dtype=np.int64)
+    return np.fromiter((message.offset() for message in messages), np.int64, len(messages))
+
+
+def _instants(source: Source, messages: Sequence[Message], heads: list[Headers] | None) -> np.ndarray:
+    if source.timestamp is not None or heads is None:
+        return np.zeros(len(messages), np.int64)
+    pairs = zip(messages, heads, strict=True)
+    return np.fromiter((_instant(message, head) for message, head in pairs), np.int64, len(messages))
+
+
+def _instant(message: Message, head: Headers) -> int:
+    """The header's instant, else the record's timestamp; what is no number is out of every range, so the intake refuses it."""
+    text = head.get(TS_HEADER)
+    if text is None:
+        return int(message.timestamp()[1])
+    try:
+        ts = int(text)
+    except ValueError:
+        return FOREVER
+    return ts if abs(ts) < FOREVER else FOREVER
+
+
+def _ops(source: Source, heads: list[Headers] | None) -> list[str | None] | None:
+    if source.tagged != "header" or heads is None or not any(OP_HEADER in head for head in heads):
+        return None
+    return [None if (op := head.get(OP_HEADER)) is None else op.decode(errors="replace") for head in heads]
+
+
+def _without_heartbeats(messages: Sequence[Message]) -> tuple[list[Message], list[Heartbeat]]:
+    kept, beats = [], []
+    for message in messages:
+        time = dict(message.headers() or []).get(HEARTBEAT_HEADER) if message.value() is None else None
+        if time is None or not time.lstrip(b"-").isdigit():
+            kept.append(message)
+        else:
+            beats.append(Heartbeat(message.offset(), int(time)))
+    return kept, beats

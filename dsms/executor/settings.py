@@ -1,0 +1,31 @@
+"""The settings of an executor process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from connectors.kafka.config import KafkaSettings
+
+
+@dataclass(frozen=True)
+class ExecutorSettings:
+    """Where the services are, and how a fragment runs.
+
+    `partitions` is the number of parts of every exchange; `target_batch_s` what a batch should take: its size adapts.
+    """
+
+    kafka: KafkaSettings
+    redis_url: str
+    registry_url: str
+    data_dir: Path
+    cluster: str = "local"
+    executor_id: str = "executor-1"
+    master: str = "local[2,2]"
+    partitions: int = 2
+    source_tasks: int = 2
+    first_batch_records: int = 50_000
+    max_batch_records: int = 2_000_000
+    target_batch_s: float = 1.0
+    #: Fault points for crash tests, such as `after_begin:3`; empty in production.
+    faults: str = ""

@@ -1,0 +1,132 @@
+"""Our Spark streaming data source: offsets and partitions planned beside the driver, read in the workers."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from connectors.kafka.heartbeats import HeartbeatLog
+from connectors.kafka.topics import AdminClient, latest
+from dsms.catalog.objects import Source
+from dsms.executor.control import Control
+from dsms.executor.idleness import Silence, promises
+from dsms.executor.manifest import Position
+from dsms.executor.offsets import Offsets, SourcePartition, next_offsets, offsets_at, slices, spread
+from dsms.executor.source_task import ROUTED, SourceTask, run_source_task
+
+FORMAT = "dsms"
+CONTROL_OPTION = "control"
+
+
+class StreamSource(DataSource):  # type: ignore[misc]
+    """`spark.readStream.format("dsms").option("control", path)`: the routed rows of a fragment."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns of a routed row."""
+        return ROUTED
+
+    def streamReader(self, schema: object) -> FragmentReader:  # noqa: N802 Spark's name
+        """The reader of the fragment that the control file describes."""
+        return FragmentReader(Path(self.options[CONTROL_OPTION]))
+
+
+class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
+    """Plans batches from the control file, the ends of the topics and the heartbeat log. Spark calls it from one thread."""
+
+    def __init__(self, control: Path) -> None:
+        self._path = control
+        self._log: HeartbeatLog | None = None
+        self._admin: AdminClient | None = None
+        self._grown: dict[SourcePartition, tuple[int, float]] = {}
+        self._looked = 0.0
+        self._planned: Control | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name
+        """Where the manifest says that lanes stand."""
+        control = Control.read(self._path)
+        return offsets_at(control.plan, _running(control), self._heartbeats(control).known)
+
+    def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802 Spark's name
+        """Up to where the next batch goes. Idle partitions are promised in the heartbeat log first."""
+        control = self._planned = Control.read(self._path)
+        positions = _running(control)
+        ends = self._ends(control, positions)
+        log = self._heartbeats(control)
+        for source, seen in self._silences(control, positions, ends):
+            if beats := promises(source, seen):
+                log.promise(source.id, beats)
+        return next_offsets(control.plan, positions, ends, log.known, control.batch_records)
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+        """One task for each core, each with about as many records."""
+        control = self._planned or Control.read(self._path)
+        found = slices(control.plan, _running(control), start, end, self._heartbeats(control).known)
+        return [
+            SourceTask(
+                tuple(held), {lane: control.plan.lanes[lane] for one in held for lane in one.lanes},
+                control.plan.version, control.plan.partitions, control.kafka, control.registry_url,
+            )
+            for held in spread(found, control.source_tasks)
+        ]  # fmt: skip
+
+    def read(self, partition: SourceTask) -> Iterator[pa.RecordBatch]:
+        """Runs in a worker."""
+        return run_source_task(partition)
+
+    def _heartbeats(self, control: Control) -> HeartbeatLog:
+        if self._log is None:
+            self._log = HeartbeatLog(control.kafka, control.cluster, control.fragment)
+        return self._log
+
+    def _ends(self, control: Control, positions: Mapping[str, Mapping[int, Position]]) -> dict[SourcePartition, int]:
+        """The committed ends of all source partitions that exist, and since when each stands there."""
+        sources = {lane: control.plan.lanes[lane].source for lane in positions}
+        topics = {(source.topic, partition) for lane, source in sources.items() for partition in positions[lane]}
+        self._admin = self._admin or control.kafka.admin()
+        found = latest(self._admin, topics) if topics else {}
+        self._looked = time.monotonic()
+        ends = {
+            (source.id, partition): found[(source.topic, partition)]
+            for lane, source in sources.items()
+            for partition in positions[lane]
+            if (source.topic, partition) in found
+        }
+        for key, end in ends.items():
+            if self._grown.get(key, (None, 0.0))[0] != end:
+                self._grown[key] = (end, self._looked)
+        return ends
+
+    def _silences(
+        self, control: Control, positions: Mapping[str, Mapping[int, Position]], ends: Mapping[SourcePartition, int]
+    ) -> Iterator[tuple[Source, Silence]]:
+        by_source: dict[str, list[str]] = defaultdict(list)
+        for lane in positions:
+            by_source[control.plan.lanes[lane].source.id].append(lane)
+        for source_id, lanes in by_source.items():
+            leader = max(lanes, key=lambda lane: sum(position.offset for position in positions[lane].values()))
+            silent = {
+                partition: (self._looked - self._grown[(source_id, partition)][1]) * 1000
+                for partition in positions[leader]
+                if (source_id, partition) in self._grown
+            }
+            mine = {partition: end for (found, partition), end in ends.items() if found == source_id}
+            yield control.plan.lanes[leader].source, Silence(positions[leader], mine, silent)
+
+
+def _running(control: Control) -> dict[str, dict[int, Position]]:
+    return {
+        lane: positions
+        for lane, positions in control.positions.items()
+        if lane in control.plan.lanes and lane not in control.stopped
+    }

@@ -1,0 +1,43 @@
+"""The Spark session of an executor: the one place that configures Spark."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from dsms.executor.source import StreamSource
+
+
+def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
+    """A session tuned for small batches of few, large rows."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": "1g",
+        "spark.driver.maxResultSize": "0",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(targets),
+        "spark.sql.streaming.pollingDelay": "20ms",
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.numRecentProgressUpdates": "2",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.python.worker.reuse": "true",
+        "spark.rdd.compress": "false",
+        "spark.shuffle.compress": "false",
+    }
+    builder = SparkSession.builder.master(master).appName("dsms")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.dataSource.register(StreamSource)
+    return session

@@ -1,0 +1,15 @@
+"""Topics for tests."""
+
+from collections.abc import Callable
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+TopicFactory = Callable[..., str]
+
+
+def create_topic(kafka: str, name: str, *, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+    """Creates one topic and returns its name when the broker has it."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+    created = admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])
+    created[name].result(30)
+    return name

@@ -1,0 +1,188 @@
+"""JSON held as text. Polars has no validating reader, so a batch is read by Python's, row by row."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from operators.errors import UserError
+from operators.expressions.arrow_types import polars_type
+from operators.expressions.function import (
+    Arguments,
+    Compiled,
+    Evaluation,
+    Function,
+    Rule,
+    Signature,
+    first_fault,
+    lit_text,
+    literal_value,
+    quoted,
+)
+from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, with_constants
+from operators.expressions.functions.rules import exactly
+from operators.expressions.tree import Call
+
+Read = Callable[[Any], Any]
+
+_STEP = re.compile(r'\.(?:"([^"]*)"|([^.\[\]"]+))|\[(-?\d+)\]|\["([^"]*)"\]|\[\'([^\']*)\'\]')
+
+
+class _Missing:
+    """What a path that leads nowhere finds."""
+
+
+_MISSING = _Missing()
+
+
+def parse_path(path: str) -> tuple[str | int, ...]:
+    """Returns the steps of a path: names of an object, positions of an array from 0.
+
+    >>> parse_path('$.a."b c"[0]')
+    ('a', 'b c', 0)
+    """
+    text = path if path.startswith("$") else f"$.{path}"
+    steps: list[str | int] = []
+    position = 1
+    while position < len(text):
+        match = _STEP.match(text, position)
+        if match is None:
+            raise UserError(f'"{path}" is no JSON path', hint="for example '$.a.b[0]'")
+        quoted_name, name, index, *others = match.groups()
+        steps.append(
+            int(index) if index is not None else next(x for x in (quoted_name, name, *others) if x is not None)
+        )
+        position = match.end()
+    return tuple(steps)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _load(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _follow(document: Any, steps: tuple[str | int, ...]) -> Any:
+    for step in steps:
+        if isinstance(step, str):
+            document = document.get(step, _MISSING) if isinstance(document, dict) else _MISSING
+        elif isinstance(document, list) and -len(document) <= step < len(document):
+            document = document[step]
+        else:
+            return _MISSING
+    return document
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _any(value: Any) -> str | None:
+    return None if value is _MISSING else _dump(value)
+
+
+def _string(value: Any) -> str | None:
+    if value is _MISSING or value is None:
+        return None
+    return value if isinstance(value, str) else _dump(value)
+
+
+def _scalar(value: Any) -> str | None:
+    return None if isinstance(value, dict | list) else _string(value)
+
+
+def _composite(value: Any) -> str | None:
+    return _dump(value) if isinstance(value, dict | list) else None
+
+
+def _exists(value: Any) -> bool:
+    return value is not _MISSING
+
+
+def _length(value: Any) -> int | None:
+    return len(value) if isinstance(value, list) else None
+
+
+def _rows(texts: pl.Series, read: Callable[[str], Any], invalid: Any, dtype: pl.DataType) -> pl.Series:
+    values: list[Any] = []
+    for text in texts:
+        try:
+            values.append(None if text is None else read(text))
+        except (ValueError, RecursionError):
+            values.append(invalid)
+    return pl.Series(texts.name, values, dtype=dtype)
+
+
+def _valid(texts: pl.Series) -> pl.Series:
+    return _rows(texts, lambda text: _load(text) is not _MISSING, False, pl.Boolean())
+
+
+def _evaluation(read: Read) -> Evaluation:
+    def evaluate(call: Call, arguments: Any) -> Compiled:
+        steps = parse_path(str(literal_value(call.arguments[1]))) if len(call.arguments) == 2 else ()
+        dtype = polars_type(call.type)
+
+        def found(texts: pl.Series) -> pl.Series:
+            return _rows(texts, lambda text: read(_follow(_load(text), steps)), None, dtype)
+
+        text = arguments[0].value
+        valid = text.map_batches(_valid, return_dtype=pl.Boolean, is_elementwise=True)
+        own = pl.when(~valid).then(lit_text(f"invalid JSON in {quoted(call)}"))
+        value = text.map_batches(found, return_dtype=dtype, is_elementwise=True)
+        return Compiled(value, first_fault([arguments[0].fault, own]))
+
+    return evaluate
+
+
+def _valid_evaluation(_: Call, arguments: Any) -> Compiled:
+    value = arguments[0].value.map_batches(_valid, return_dtype=pl.Boolean, is_elementwise=True)
+    return Compiled(value, arguments[0].fault)
+
+
+def _path_rule(result: Any, *, optional: int = 0) -> Rule:
+    rule = with_constants(exactly(TEXT, TEXT, result=result, nullable=True, optional=optional), 1)
+
+    def checked(arguments: Arguments) -> Signature | None:
+        signature = rule(arguments)
+        if signature is not None and len(arguments) == 2:
+            parse_path(str(literal_value(arguments[1])))
+        return signature
+
+    return checked
+
+
+def _entry(summary: str, example: str, result: Any, read: Read, optional: int = 0) -> Function:
+    rule = _path_rule(result, optional=optional)
+    return Function("json", "JSON text and a literal path", summary, example, rule, _evaluation(read))
+
+
+JSON: dict[str, Function] = {
+    "json_extract": _entry(
+        "What the path finds, as JSON; text that is no JSON is a fault.", "JSON_EXTRACT(j, '$.a[0]')", TEXT, _any
+    ),
+    "json_extract_string": _entry(
+        "What the path finds, as text: strings without quotes.", "JSON_EXTRACT_STRING(j, '$.a')", TEXT, _string
+    ),
+    "json_value": _entry(
+        "The string, number or boolean the path finds, as text; else NULL.", "JSON_VALUE(j, '$.a')", TEXT, _scalar
+    ),
+    "json_query": _entry(
+        "The object or array the path finds, as JSON; else NULL.", "JSON_QUERY(j, '$.a')", TEXT, _composite
+    ),
+    "json_exists": _entry("True where the path finds something.", "JSON_EXISTS(j, '$.a')", BOOLEAN, _exists),
+    "json_array_length": _entry(
+        "The number of elements of the array; NULL for what is none.", "JSON_ARRAY_LENGTH(j)", LONG, _length, 1
+    ),
+    "json_valid": Function(
+        "json",
+        "text",
+        "True for text that is JSON.",
+        "JSON_VALID(j)",
+        exactly(TEXT, result=BOOLEAN),
+        _valid_evaluation,
+    ),
+}

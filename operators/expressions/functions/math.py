@@ -1,0 +1,233 @@
+"""Functions of numbers."""
+
+import math
+from collections.abc import Callable
+
+import polars as pl
+import pyarrow as pa
+
+from operators.expressions.arrow_types import decimal, digits, floating, integer, numeric, polars_type, whole_digits
+from operators.expressions.function import (
+    Arguments,
+    Function,
+    Rule,
+    Signature,
+    lit_text,
+    literal_value,
+    partial,
+    partial_call,
+    quoted,
+    total,
+    total_call,
+)
+from operators.expressions.functions.entry import BOOLEAN, DOUBLE, LONG, Build, constant, counts
+from operators.expressions.functions.rules import exactly, same
+from operators.expressions.tree import Call
+
+_ONE = exactly(DOUBLE, result=DOUBLE)
+_BITS: dict[pa.DataType, int] = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
+
+
+def _double(summary: str, example: str, build: Build) -> Function:
+    return Function("numbers", "a number", summary, example, _doubles(1), total(build))
+
+
+def _doubles(count: int) -> Rule:
+    def rule(arguments: Arguments) -> Signature | None:
+        fits = len(arguments) == count and all(
+            numeric(argument.type) or pa.types.is_null(argument.type) for argument in arguments
+        )
+        return Signature((DOUBLE,) * count, DOUBLE) if fits else None
+
+    return rule
+
+
+def _defined(summary: str, example: str, build: Build, problem: str, count: int = 1) -> Function:
+    return Function(
+        "numbers",
+        "a number" if count == 1 else "two numbers",
+        summary,
+        example,
+        _doubles(count),
+        partial(build, problem),
+    )
+
+
+def _rounding(arguments: Arguments) -> Signature | None:
+    """A decimal keeps the digits asked for; there is room for the carry."""
+    if not counts(arguments, 1, 2) or not numeric(arguments[0].type):
+        return None
+    if len(arguments) == 2 and not (constant(arguments[1]) and integer(arguments[1].type)):
+        return None
+    places = literal_value(arguments[1]) if len(arguments) == 2 else 0
+    type_ = arguments[0].type
+    if not 0 <= places <= 38:
+        return None
+    if decimal(type_):
+        scale = min(places, digits(type_)[1])
+        result: pa.DataType = pa.decimal128(min(38, max(1, whole_digits(type_) + 1 + scale)), scale)
+    else:
+        result = type_
+    return Signature((type_, *(argument.type for argument in arguments[1:])), result)
+
+
+def _places(call: Call) -> int:
+    return int(literal_value(call.arguments[1])) if len(call.arguments) == 2 else 0
+
+
+def _round(mode: str) -> Callable[..., pl.Expr]:
+    def build(call: Call, value: pl.Expr, *_: pl.Expr) -> pl.Expr:
+        type_ = call.arguments[0].type
+        if integer(type_):
+            return value
+        if decimal(type_):
+            value = value.cast(pl.Decimal(38, digits(type_)[1]))
+        rounded = _direction(value, mode, _places(call))
+        return rounded if floating(type_) else rounded.cast(polars_type(call.type), strict=False)
+
+    return build
+
+
+def _direction(value: pl.Expr, mode: str, places: int) -> pl.Expr:
+    if mode == "floor":
+        return value.floor()
+    if mode == "ceil":
+        return value.ceil()
+    if mode == "trunc":
+        return value.truncate(places)
+    return value.round(places, mode="half_away_from_zero")
+
+
+def _abs(call: Call, value: pl.Expr) -> pl.Expr:
+    if not integer(call.type):
+        return value.abs()
+    return value.cast(pl.Int128).abs().cast(polars_type(call.type), strict=False)
+
+
+def _sign(call: Call, value: pl.Expr) -> pl.Expr:
+    return value.sign().cast(polars_type(call.type), strict=False)
+
+
+def _shift(*, left: bool) -> Callable[..., pl.Expr]:
+    def build(call: Call, value: pl.Expr, by: pl.Expr) -> pl.Expr:
+        steps = pl.when(by.is_between(0, _BITS[call.type] - 1)).then(by)
+        factor = pl.lit(2, dtype=pl.Int128).pow(steps.cast(pl.UInt32))
+        wide = value.cast(pl.Int128)
+        return (wide * factor if left else wide // factor).cast(polars_type(call.type), strict=False)
+
+    return build
+
+
+def _shift_rule(arguments: Arguments) -> Signature | None:
+    fits = len(arguments) == 2 and all(integer(argument.type) for argument in arguments)
+    return Signature((arguments[0].type, LONG), arguments[0].type) if fits else None
+
+
+def _bits(summary: str, example: str, build: Build, count: int = 2) -> Function:
+    takes = "two integers" if count == 2 else "an integer"
+    return Function("numbers", takes, summary, example, same(integer, count), total(build))
+
+
+def _out_of_range(call: Call, *_: pl.Expr) -> pl.Expr:
+    return lit_text(f"integer overflow in {quoted(call)}")
+
+
+def _positive(value: pl.Expr) -> pl.Expr:
+    return pl.when(value > 0).then(value)
+
+
+_NO_LOGARITHM = "logarithm of a number not above zero"
+_ROUND_TAKES = "a number and a literal number of digits from 0 to 38"
+
+
+def _rounder(summary: str, example: str, mode: str) -> Function:
+    return Function("numbers", _ROUND_TAKES, summary, example, _rounding, partial_call(_round(mode), _out_of_range))
+
+
+NUMBERS: dict[str, Function] = {
+    "abs": Function(
+        "numbers",
+        "a number",
+        "Without its sign.",
+        "ABS(-2)",
+        same(numeric, 1),
+        partial_call(_abs, _out_of_range),
+    ),
+    "sign": Function("numbers", "a number", "-1, 0 or 1.", "SIGN(-2)", same(numeric, 1), total_call(_sign)),
+    "floor": _rounder("The next whole number below.", "FLOOR(1.5)", "floor"),
+    "ceil": _rounder("The next whole number above; also CEILING.", "CEIL(1.5)", "ceil"),
+    "round": _rounder("Rounded to so many digits, halves away from zero.", "ROUND(2.345, 2)", "half"),
+    "trunc": _rounder("Cut to so many digits.", "TRUNC(2.345, 2)", "trunc"),
+    "power": Function(
+        "numbers",
+        "two numbers",
+        "The first to the power of the second.",
+        "POWER(2, 3)",
+        _doubles(2),
+        total(lambda a, b: a.pow(b)),
+    ),
+    "sqrt": _defined(
+        "The square root.", "SQRT(2)", lambda a: pl.when(a >= 0).then(a).sqrt(), "square root of a negative number"
+    ),
+    "exp": _double("e to the power of the number.", "EXP(1)", lambda a: a.exp()),
+    "ln": _defined("The natural logarithm.", "LN(2)", lambda a: _positive(a).log(), _NO_LOGARITHM),
+    "log10": _defined(
+        "The logarithm to base 10; also LOG(x).",
+        "LOG10(100)",
+        lambda a: _positive(a).log10(),
+        _NO_LOGARITHM,
+    ),
+    "log2": _defined("The logarithm to base 2.", "LOG2(8)", lambda a: _positive(a).log(2), _NO_LOGARITHM),
+    "log": _defined(
+        "The logarithm of the second number to the base of the first.",
+        "LOG(2, 8)",
+        lambda base, a: _positive(a).log() / _positive(base).log().replace(0.0, None),
+        _NO_LOGARITHM,
+        2,
+    ),
+    "sin": _double("Sine of radians.", "SIN(0)", lambda a: a.sin()),
+    "cos": _double("Cosine of radians.", "COS(0)", lambda a: a.cos()),
+    "tan": _double("Tangent of radians.", "TAN(0)", lambda a: a.tan()),
+    "asin": _double("Arc sine.", "ASIN(0)", lambda a: a.arcsin()),
+    "acos": _double("Arc cosine.", "ACOS(1)", lambda a: a.arccos()),
+    "atan": _double("Arc tangent.", "ATAN(0)", lambda a: a.arctan()),
+    "atan2": Function("numbers", "two numbers", "The angle of (y, x).", "ATAN2(0, 1)", _doubles(2), total(pl.arctan2)),
+    "degrees": _double("Radians to degrees.", "DEGREES(0)", lambda a: a.degrees()),
+    "radians": _double("Degrees to radians.", "RADIANS(0)", lambda a: a.radians()),
+    "pi": Function(
+        "numbers",
+        "nothing",
+        "The number pi.",
+        "PI()",
+        exactly(result=DOUBLE),
+        total(lambda: pl.lit(math.pi)),
+    ),
+    "isnan": Function(
+        "numbers",
+        "a float",
+        "True for NaN.",
+        "ISNAN(x)",
+        exactly(DOUBLE, result=BOOLEAN),
+        total(lambda a: a.is_nan()),
+    ),
+    "bit_and": _bits("Bits set in both.", "5 & 3", lambda a, b: a & b),
+    "bit_or": _bits("Bits set in one.", "5 | 3", lambda a, b: a | b),
+    "bit_xor": _bits("Bits set in exactly one.", "XOR(5, 3)", lambda a, b: a ^ b),
+    "bit_not": _bits("All bits turned.", "~5", lambda a: ~a, 1),
+    "shift_left": Function(
+        "numbers",
+        "two integers",
+        "Times a power of 2; overflow is a fault.",
+        "1 << 3",
+        _shift_rule,
+        partial_call(_shift(left=True), _out_of_range),
+    ),
+    "shift_right": Function(
+        "numbers",
+        "two integers",
+        "Divided by a power of 2, rounded down.",
+        "8 >> 3",
+        _shift_rule,
+        partial_call(_shift(left=False), _out_of_range),
+    ),
+}

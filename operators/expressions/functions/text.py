@@ -1,0 +1,249 @@
+"""Text: lengths and positions count characters from 1, comparison is byte by byte."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import polars as pl
+import pyarrow as pa
+
+from operators.expressions.function import (
+    Arguments,
+    Compiled,
+    Function,
+    Rule,
+    Signature,
+    first_fault,
+    partial,
+    total,
+)
+from operators.expressions.functions.comparison import masked
+from operators.expressions.functions.conversion import converted, convertible
+from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, Build
+from operators.expressions.functions.rules import exactly
+from operators.expressions.tree import Call
+
+_FAR = 2**31
+_LONGEST = 1_000_000
+
+
+def _entry(summary: str, example: str, rule: Rule, build: Build, takes: str = "text") -> Function:
+    return Function("text", takes, summary, example, rule, total(build))
+
+
+def _substring(text: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> pl.Expr:
+    start = start.clip(-_FAR, _FAR)
+    offset = pl.max_horizontal(start, 1) - 1
+    if length is None:
+        return pl.when(start.is_not_null()).then(text.str.slice(offset))
+    end = start + length.clip(0, _FAR) - 1
+    cut = text.str.slice(offset, pl.max_horizontal(end - offset, 0))
+    return pl.when(start.is_not_null() & length.is_not_null()).then(cut)
+
+
+def _position(text: pl.Expr, part: pl.Expr) -> pl.Expr:
+    before = text.str.splitn(part, 2).struct.field("field_0").str.len_chars().cast(pl.Int64) + 1
+    found = text.str.contains(part, literal=True)
+    return (
+        pl.when((part == "") & text.is_not_null()).then(1).when(found).then(before).when(~found).then(0).cast(pl.Int64)
+    )
+
+
+def _replace(text: pl.Expr, old: pl.Expr, new: pl.Expr) -> pl.Expr:
+    replaced = text.str.split(old).list.join(new)
+    return pl.when((old == "") & new.is_not_null()).then(text).otherwise(replaced)
+
+
+def _split_part(text: pl.Expr, separator: pl.Expr, index: pl.Expr) -> pl.Expr:
+    parts = pl.when(separator == "").then(pl.concat_list(text)).otherwise(text.str.split(separator))
+    position = pl.when(index > 0).then(index - 1).otherwise(index)
+    part = parts.list.get(position, null_on_oob=True).fill_null("")
+    return pl.when((index != 0) & text.is_not_null() & separator.is_not_null()).then(part)
+
+
+def _repeat(text: pl.Expr, times: pl.Expr) -> pl.Expr:
+    size = text.str.len_bytes().cast(pl.Int64) * times.clip(0, _LONGEST + 1)
+    fits = pl.when(size <= _LONGEST).then(times.clip(0, _LONGEST))
+    return pl.when(fits.is_not_null()).then(text.repeat_by(fits).list.join(""))
+
+
+def _padding(text: pl.Expr, width: pl.Expr, fill: pl.Expr) -> pl.Expr:
+    missing = (width - text.str.len_chars().cast(pl.Int64)).clip(0, _LONGEST)
+    return _repeat(fill, missing).str.slice(0, missing)
+
+
+def _pad(*, left: bool) -> Build:
+    def build(text: pl.Expr, width: pl.Expr, fill: pl.Expr | None = None) -> pl.Expr:
+        width = pl.when(width <= _LONGEST).then(width.clip(0, _LONGEST))
+        padding = _padding(text, width, pl.lit(" ") if fill is None else fill)
+        whole = pl.concat_str(padding, text) if left else pl.concat_str(text, padding)
+        return whole.str.slice(0, width)
+
+    return build
+
+
+def _strip(method: str) -> Build:
+    def build(text: pl.Expr, characters: pl.Expr | None = None) -> pl.Expr:
+        stripped: pl.Expr = getattr(text.str, method)(" " if characters is None else characters)
+        return stripped if characters is None else pl.when(characters.is_not_null()).then(stripped)
+
+    return build
+
+
+def _texts(least: int, *, strict: bool) -> Rule:
+    def rule(arguments: Arguments) -> Signature | None:
+        types = [argument.type for argument in arguments]
+        texts = any(pa.types.is_string(type_) for type_ in types) or not strict
+        if len(types) < least or not texts or not all(convertible(type_, TEXT) for type_ in types):
+            return None
+        return Signature(tuple(types), TEXT, None if strict else False)
+
+    return rule
+
+
+def _joined(*, strict: bool) -> Callable[[Call, Sequence[Compiled]], Compiled]:
+    def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
+        texts = [converted(one.value, of.type, TEXT) for one, of in zip(arguments, call.arguments, strict=True)]
+        fault = first_fault([argument.fault for argument in arguments])
+        return masked(pl.concat_str(texts, ignore_nulls=not strict), fault)
+
+    return evaluate
+
+
+def _concat_ws(call: Call, arguments: Sequence[Compiled]) -> Compiled:
+    texts = [converted(one.value, of.type, TEXT) for one, of in zip(arguments, call.arguments, strict=True)]
+    value = pl.concat_list(texts[1:]).list.drop_nulls().list.join(texts[0])
+    return masked(value, first_fault([argument.fault for argument in arguments]))
+
+
+def _digest(name: str) -> Build:
+    """Polars has no stable digests: a Python loop over the batch."""
+
+    def digests(texts: pl.Series) -> pl.Series:
+        values = [None if text is None else hashlib.new(name, text.encode()).hexdigest() for text in texts]
+        return pl.Series(texts.name, values, dtype=pl.String)
+
+    return lambda text: text.map_batches(digests, return_dtype=pl.String, is_elementwise=True)
+
+
+_ONE, _TWO = exactly(TEXT, result=TEXT), exactly(TEXT, TEXT, result=BOOLEAN)
+_TRIM = exactly(TEXT, TEXT, result=TEXT, optional=1)
+_PAD = exactly(TEXT, LONG, TEXT, result=TEXT, optional=1)
+_CUT = exactly(TEXT, LONG, result=TEXT)
+
+TEXTS: dict[str, Function] = {
+    "upper": _entry("In capitals.", "UPPER('a')", _ONE, lambda a: a.str.to_uppercase()),
+    "lower": _entry("In small letters.", "LOWER('A')", _ONE, lambda a: a.str.to_lowercase()),
+    "initcap": _entry("Every word with a capital.", "INITCAP('ab cd')", _ONE, lambda a: a.str.to_titlecase()),
+    "reverse": _entry("Backwards.", "REVERSE('abc')", _ONE, lambda a: a.str.reverse()),
+    "length": _entry(
+        "The number of characters; also CHAR_LENGTH.",
+        "LENGTH('abc')",
+        exactly(TEXT, result=LONG),
+        lambda a: a.str.len_chars().cast(pl.Int64),
+    ),
+    "octet_length": _entry(
+        "The number of bytes in UTF-8.",
+        "OCTET_LENGTH('abc')",
+        exactly(TEXT, result=LONG),
+        lambda a: a.str.len_bytes().cast(pl.Int64),
+    ),
+    "substring": _entry(
+        "The part that starts at a position, with at most so many characters; also SUBSTR.",
+        "SUBSTRING('hello', 2, 3)",
+        exactly(TEXT, LONG, LONG, result=TEXT, optional=1),
+        _substring,
+        "text, a position and a length",
+    ),
+    "trim": _entry("Without spaces, or these characters, at both ends.", "TRIM(' a ')", _TRIM, _strip("strip_chars")),
+    "ltrim": _entry("Without them at the start.", "LTRIM(' a')", _TRIM, _strip("strip_chars_start")),
+    "rtrim": _entry("Without them at the end.", "RTRIM('a ')", _TRIM, _strip("strip_chars_end")),
+    "concat": Function(
+        "text",
+        "values",
+        "All values as one text; NULLs are passed over.",
+        "CONCAT('a', 1)",
+        _texts(1, strict=False),
+        _joined(strict=False),
+    ),
+    "concat_strict": Function(
+        "text",
+        "values, one of them text",
+        "All values as one text; NULL where one is.",
+        "'a' || 1",
+        _texts(2, strict=True),
+        _joined(strict=True),
+    ),
+    "concat_ws": Function(
+        "text",
+        "a separator and values",
+        "The values that are not NULL, with the separator between.",
+        "CONCAT_WS(',', 'a', 'b')",
+        _texts(2, strict=False),
+        _concat_ws,
+    ),
+    "replace": _entry(
+        "With every occurrence replaced.",
+        "REPLACE('abc', 'b', 'x')",
+        exactly(TEXT, TEXT, TEXT, result=TEXT),
+        _replace,
+        "three texts",
+    ),
+    "strpos": _entry(
+        "The position of the second in the first, 0 where it is none; also POSITION(b IN a).",
+        "STRPOS('abc', 'b')",
+        exactly(TEXT, TEXT, result=LONG),
+        _position,
+        "two texts",
+    ),
+    "split_part": Function(
+        "text",
+        "text, a separator and a position",
+        "The part at the position, from the end where it is negative; empty where there is none.",
+        "SPLIT_PART('a,b', ',', 2)",
+        exactly(TEXT, TEXT, LONG, result=TEXT),
+        partial(_split_part, "position 0"),
+    ),
+    "starts_with": _entry("True for a prefix.", "STARTS_WITH('abc', 'a')", _TWO, lambda a, b: a.str.starts_with(b)),
+    "ends_with": _entry("True for a suffix.", "ENDS_WITH('abc', 'c')", _TWO, lambda a, b: a.str.ends_with(b)),
+    "contains": _entry("True for a part.", "CONTAINS('abc', 'b')", _TWO, lambda a, b: a.str.contains(b, literal=True)),
+    "left": _entry(
+        "The first characters; all but the last where the number is negative.",
+        "LEFT('abc', 2)",
+        _CUT,
+        lambda a, n: a.str.head(n),
+        "text and a number",
+    ),
+    "right": _entry(
+        "The last characters; all but the first where the number is negative.",
+        "RIGHT('abc', 2)",
+        _CUT,
+        lambda a, n: a.str.tail(n),
+        "text and a number",
+    ),
+    "repeat": Function(
+        "text",
+        "text and a number",
+        "So many times; more than a million bytes are a fault.",
+        "REPEAT('ab', 2)",
+        _CUT,
+        partial(_repeat, "text too long"),
+    ),
+    "lpad": Function(
+        "text",
+        "text, a width and a filling",
+        "Filled, or cut, to the width; more than a million characters are a fault.",
+        "LPAD('7', 3, '0')",
+        _PAD,
+        partial(_pad(left=True), "text too long"),
+    ),
+    "rpad": Function(
+        "text",
+        "text, a width and a filling",
+        "Filled at the end, or cut, to the width.",
+        "RPAD('7', 3, '0')",
+        _PAD,
+        partial(_pad(left=False), "text too long"),
+    ),
+    "md5": _entry("The MD5 digest in hexadecimal.", "MD5('a')", _ONE, _digest("md5")),
+    "sha256": _entry("The SHA-256 digest in hexadecimal.", "SHA256('a')", _ONE, _digest("sha256")),
+}

@@ -1,0 +1,243 @@
+"""Dates and timestamps: naive, in UTC, to the microsecond."""
+
+from collections.abc import Callable
+
+import polars as pl
+import pyarrow as pa
+
+from operators.errors import UserError
+from operators.expressions.arrow_types import TIMESTAMP, integer, temporal
+from operators.expressions.function import (
+    Arguments,
+    Function,
+    Signature,
+    lit_text,
+    literal_value,
+    partial,
+    partial_call,
+    quoted,
+    total,
+    total_call,
+)
+from operators.expressions.functions.entry import DOUBLE, LONG, TEXT, constant, with_constants
+from operators.expressions.functions.rules import exactly
+from operators.expressions.tree import Call, Expression
+
+Part = Callable[[pl.Expr], pl.Expr]
+
+
+def _long(value: pl.Expr) -> pl.Expr:
+    return value.cast(pl.Int64)
+
+
+_PARTS: dict[str, Part] = {
+    "year": lambda t: t.dt.year(),
+    "isoyear": lambda t: t.dt.iso_year(),
+    "quarter": lambda t: t.dt.quarter(),
+    "month": lambda t: t.dt.month(),
+    "week": lambda t: t.dt.week(),
+    "day": lambda t: t.dt.day(),
+    "dow": lambda t: t.dt.weekday() % 7,
+    "isodow": lambda t: t.dt.weekday(),
+    "doy": lambda t: t.dt.ordinal_day(),
+    "hour": lambda t: t.dt.hour(),
+    "minute": lambda t: t.dt.minute(),
+    "second": lambda t: t.dt.second(),
+    "millisecond": lambda t: _long(t.dt.second()) * 1_000 + _long(t.dt.microsecond()) // 1_000,
+    "microsecond": lambda t: _long(t.dt.second()) * 1_000_000 + _long(t.dt.microsecond()),
+    "epoch": lambda t: _long(t) / 1_000_000,
+}
+_STEPS = {
+    "microsecond": "1us", "millisecond": "1ms", "second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w",
+    "month": "1mo", "quarter": "1q", "year": "1y",
+}  # fmt: skip
+_LENGTHS = {
+    "microsecond": 1, "millisecond": 1_000, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6,
+    "day": 86_400 * 10**6, "week": 7 * 86_400 * 10**6,
+}  # fmt: skip
+_ALIASES = {"dayofweek": "dow", "dayofyear": "doy", "weekday": "dow", "us": "microsecond", "ms": "millisecond"}
+
+
+def _unit(expression: Expression, choices: dict[str, object]) -> str:
+    word = str(literal_value(expression)).lower()
+    word = _ALIASES.get(word, word)
+    unit = word if word in choices else word.removesuffix("s")
+    if unit not in choices:
+        raise UserError(f'part "{word}" of a time not found', hint=f"have: {', '.join(choices)}")
+    return unit
+
+
+def _moment(expression: Expression) -> bool:
+    return temporal(expression.type) or bool(pa.types.is_null(expression.type))
+
+
+def _extract_rule(arguments: Arguments) -> Signature | None:
+    if len(arguments) != 2 or not constant(arguments[0]) or not _moment(arguments[1]):
+        return None
+    unit = _unit(arguments[0], dict(_PARTS))
+    return Signature((TEXT, TIMESTAMP), DOUBLE if unit == "epoch" else LONG)
+
+
+def _extract(call: Call, _: pl.Expr, moment: pl.Expr) -> pl.Expr:
+    unit = _unit(call.arguments[0], dict(_PARTS))
+    value = _PARTS[unit](moment)
+    return value if unit == "epoch" else _long(value)
+
+
+def _trunc_rule(arguments: Arguments) -> Signature | None:
+    if len(arguments) != 2 or not constant(arguments[0]) or not _moment(arguments[1]):
+        return None
+    _unit(arguments[0], dict(_STEPS))
+    return Signature((TEXT, TIMESTAMP), TIMESTAMP)
+
+
+def _trunc(call: Call, _: pl.Expr, moment: pl.Expr) -> pl.Expr:
+    return moment.dt.truncate(_STEPS[_unit(call.arguments[0], dict(_STEPS))])
+
+
+def _diff_rule(arguments: Arguments) -> Signature | None:
+    if len(arguments) != 3 or not constant(arguments[0]) or not all(map(_moment, arguments[1:])):
+        return None
+    _unit(arguments[0], dict(_STEPS))
+    return Signature((TEXT, TIMESTAMP, TIMESTAMP), LONG)
+
+
+def _diff(call: Call, _: pl.Expr, start: pl.Expr, end: pl.Expr) -> pl.Expr:
+    unit = _unit(call.arguments[0], dict(_STEPS))
+    return _number(end, unit) - _number(start, unit)
+
+
+def _number(moment: pl.Expr, unit: str) -> pl.Expr:
+    """The number of the calendar unit that the moment lies in."""
+    years = _long(moment.dt.year())
+    if unit == "year":
+        return years
+    if unit in ("month", "quarter"):
+        months = years * 12 + _long(moment.dt.month()) - 1
+        return months if unit == "month" else months // 3
+    # 1970-01-01 is a Thursday, weeks start on Monday
+    shift = 3 * _LENGTHS["day"] if unit == "week" else 0
+    return (_long(moment) + shift) // _LENGTHS[unit]
+
+
+def _format(call: Call, position: int) -> str:
+    text = str(literal_value(call.arguments[position]))
+    return text.replace("%f", "%6f")
+
+
+def _formatted(call: Call, moment: pl.Expr, _: pl.Expr) -> pl.Expr:
+    return moment.dt.strftime(_format(call, 1))
+
+
+def _parsed(call: Call, text: pl.Expr, _: pl.Expr) -> pl.Expr:
+    format_ = _format(call, 1)
+    clock = any(code in format_ for code in ("%H", "%I", "%M", "%S", "%T", "%s", "%R"))
+    if not clock:
+        return text.str.to_date(format_, strict=False).cast(pl.Datetime("us"))
+    return text.str.to_datetime(format_, time_unit="us", strict=False)
+
+
+def _unparsed(call: Call, text: pl.Expr, _: pl.Expr) -> pl.Expr:
+    return pl.concat_str(lit_text('cannot read "'), text.str.slice(0, 80), lit_text(f'" in {quoted(call)}'))
+
+
+def _from_seconds(seconds: pl.Expr) -> pl.Expr:
+    micros = (seconds * 1_000_000).round(0)
+    return micros.cast(pl.Int64, strict=False).cast(pl.Datetime("us"))
+
+
+def _epoch_rule(arguments: Arguments) -> Signature | None:
+    if len(arguments) != 1:
+        return None
+    if integer(arguments[0].type):
+        return Signature((LONG,), TIMESTAMP)
+    return Signature((TIMESTAMP,), LONG) if _moment(arguments[0]) else None
+
+
+def _epoch(per_unit: int) -> Callable[..., pl.Expr]:
+    def build(call: Call, value: pl.Expr) -> pl.Expr:
+        if call.type == LONG:
+            return _long(value) // per_unit
+        return (value.cast(pl.Int128) * per_unit).cast(pl.Int64, strict=False).cast(pl.Datetime("us"))
+
+    return build
+
+
+def _out_of_range(call: Call, *_: pl.Expr) -> pl.Expr:
+    return lit_text(f"timestamp out of range in {quoted(call)}")
+
+
+TIME: dict[str, Function] = {
+    "extract": Function(
+        "time",
+        "a part and a date or timestamp",
+        f"The part: {', '.join(_PARTS)}; also YEAR(t), MONTH(t), …",
+        "EXTRACT(YEAR FROM t)",
+        _extract_rule,
+        total_call(_extract),
+    ),
+    "date_trunc": Function(
+        "time",
+        "a unit and a date or timestamp",
+        f"The start of the unit the time lies in: {', '.join(_STEPS)}.",
+        "DATE_TRUNC('hour', t)",
+        _trunc_rule,
+        total_call(_trunc),
+    ),
+    "date_diff": Function(
+        "time",
+        "a unit and two dates or timestamps",
+        "How many starts of a unit lie between the first and the second; also DATEDIFF.",
+        "DATE_DIFF('day', a, b)",
+        _diff_rule,
+        total_call(_diff),
+    ),
+    "strftime": Function(
+        "time",
+        "a date or timestamp and a literal format",
+        "As text, with the codes of strftime.",
+        "STRFTIME(t, '%Y-%m-%d')",
+        with_constants(exactly(TIMESTAMP, TEXT, result=TEXT), 1),
+        total_call(_formatted),
+    ),
+    "strptime": Function(
+        "time",
+        "text and a literal format",
+        "The timestamp that a text states; a fault where it does not fit the format.",
+        "STRPTIME('31.01.2024', '%d.%m.%Y')",
+        with_constants(exactly(TEXT, TEXT, result=TIMESTAMP), 1),
+        partial_call(_parsed, _unparsed),
+    ),
+    "to_timestamp": Function(
+        "time",
+        "a number",
+        "The timestamp so many seconds after 1970.",
+        "TO_TIMESTAMP(1.5)",
+        exactly(DOUBLE, result=TIMESTAMP),
+        partial(_from_seconds, "timestamp out of range"),
+    ),
+    "epoch": Function(
+        "time",
+        "a date or timestamp",
+        "The seconds since 1970, with fractions.",
+        "EPOCH(t)",
+        exactly(TIMESTAMP, result=DOUBLE),
+        total(lambda t: _long(t) / 1_000_000),
+    ),
+    "epoch_ms": Function(
+        "time",
+        "a date or timestamp, or a BIGINT",
+        "The milliseconds since 1970; of a BIGINT, the timestamp.",
+        "EPOCH_MS(t)",
+        _epoch_rule,
+        partial_call(_epoch(1_000), _out_of_range),
+    ),
+    "epoch_us": Function(
+        "time",
+        "a date or timestamp, or a BIGINT",
+        "The microseconds since 1970; of a BIGINT, the timestamp.",
+        "EPOCH_US(t)",
+        _epoch_rule,
+        partial_call(_epoch(1), _out_of_range),
+    ),
+}
