@@ -1,8 +1,7 @@
 """Records a second of every format, both ways, in one process: `python -m benchmarks.formats`.
 
-The data are Nexmark's Bid (about 110 bytes in Avro) and four bigint columns, in
-batches of 20 000, best of five.
-The peers are what most Python programs use in the same place, to and from dicts: fastavro and the standard json.
+The data are Nexmark's Bid (about 110 bytes in Avro) and four bigint columns, in batches of 20 000, best of five. The
+peers are what most Python programs use in the same place, to and from dicts: fastavro and the standard json.
 """
 
 import io
@@ -10,6 +9,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import numpy as np
@@ -22,17 +22,16 @@ from connectors.formats import AvroDecoder, AvroEncoder, JsonDecoder, JsonEncode
 RECORDS, BATCH, PEER_RECORDS = 200_000, 20_000, 20_000
 OUT = Path(__file__).parent / "out" / "formats.json"
 
-BID = pa.schema(
-    [
-        pa.field("auction", pa.int64(), nullable=False),
-        pa.field("bidder", pa.int64(), nullable=False),
-        pa.field("price", pa.int64(), nullable=False),
-        pa.field("channel", pa.string(), nullable=False),
-        pa.field("url", pa.string(), nullable=False),
-        pa.field("dateTime", pa.timestamp("us"), nullable=False),
-        pa.field("extra", pa.string(), nullable=False),
-    ]
-)
+_BID: "list[pa.Field[Any]]" = [
+    pa.field("auction", pa.int64(), nullable=False),
+    pa.field("bidder", pa.int64(), nullable=False),
+    pa.field("price", pa.int64(), nullable=False),
+    pa.field("channel", pa.string(), nullable=False),
+    pa.field("url", pa.string(), nullable=False),
+    pa.field("dateTime", pa.timestamp("us"), nullable=False),
+    pa.field("extra", pa.string(), nullable=False),
+]
+BID = pa.schema(_BID)
 BIGINTS = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in "abcd"])
 
 

@@ -1,8 +1,10 @@
 """Publishing records to a source topic: each is sent once, in order per partition, and counted when it has arrived."""
 
+import time
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import translate, translated
@@ -11,6 +13,7 @@ from connectors.kafka.topics import TIMEOUT_S, partitions_of
 from operators.errors import DsmsError, UserError
 
 DELIVERY_TIMEOUT_MS = 60_000
+_APPEARS_S = 2.0
 _ANY_PARTITION = -1
 
 Headers = list[tuple[str, bytes]]
@@ -36,14 +39,24 @@ class Outgoing:
 
 
 def existing_partitions(settings: KafkaSettings, topic: str) -> list[int]:
-    """The partitions of a topic, or an error with the topics there are."""
+    """The partitions of a topic, or an error with the topics there are.
+
+    A broker may learn of a topic a moment after it was made, so a missing one is asked for again for a while.
+    """
     admin = settings.admin()
+    deadline = time.monotonic() + _APPEARS_S
+    while not (found := partitions_of(admin, topic)):
+        if time.monotonic() > deadline:
+            raise _not_found(admin, topic)
+        admin.poll(0.1)
+    return found
+
+
+def _not_found(admin: AdminClient, topic: str) -> UserError:
     with translated("listing the topics"):
         topics = admin.list_topics(timeout=TIMEOUT_S).topics
-    if topic not in topics:
-        have = ", ".join(sorted(name for name in topics if not name.startswith("_")))
-        raise UserError(f'topic "{topic}" not found', hint=f"have: {have}" if have else "there is none yet")
-    return partitions_of(admin, topic)
+    have = ", ".join(sorted(name for name in topics if not name.startswith("_")))
+    return UserError(f'topic "{topic}" not found', hint=f"have: {have}" if have else "there is none yet")
 
 
 class Publisher:

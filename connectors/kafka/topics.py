@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from connectors.kafka.errors import translate, translated
-from operators.errors import UserError
+from operators.errors import ExternalError, UserError
 
 TIMEOUT_S = 10.0
 COMPACTED = {"cleanup.policy": "compact"}
@@ -35,12 +36,22 @@ def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mappin
     future = admin.create_topics([NewTopic(topic, partitions, config=dict(config or {}))])[topic]
     try:
         future.result(TIMEOUT_S)
+        _await_leaders(admin, topic, partitions)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return
         if error.args[0].code() == KafkaError.TOPIC_EXCEPTION:
             raise UserError(f'"{topic}" is no topic name', hint="letters, digits, '.', '_' and '-'") from error
         raise translate(error.args[0], f'creating topic "{topic}"') from error
+
+
+@retry(
+    retry=retry_if_exception_type(ExternalError), wait=wait_exponential(0.02, max=0.5), stop=stop_after_delay(TIMEOUT_S), reraise=True
+)
+def _await_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
+    known = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
+    if sum(partition.leader >= 0 for partition in known.values()) < partitions:
+        raise ExternalError(f'topic "{topic}" has no leaders yet')
 
 
 def earliest(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int]:

@@ -10,7 +10,7 @@ from dsms.catalog.objects import Query, Source, Stream
 from dsms.plan import logical
 from dsms.sql.dialect import Dsms
 from dsms.sql.expressions import bind_expression
-from dsms.sql.position import position
+from dsms.sql.position import position_of
 from dsms.sql.scope import Scope
 from operators.errors import SqlError
 from operators.expressions import Column, Expression
@@ -66,7 +66,7 @@ def _relation(table: exp.Expr, catalog: Catalog) -> tuple[logical.Node, str]:
     if not isinstance(table, exp.Table):
         raise _refusal(table, "a subquery in FROM")
     name, at = _name_of(table)
-    line, column = position(at)
+    line, column = position_of(at)
     found = catalog.find(name, line=line, column=column)
     if isinstance(found, Query) and found.kind == "query":
         raise SqlError(
@@ -108,7 +108,7 @@ def _with_ts(node: logical.Node, alias: str, select: exp.Expr) -> logical.Node:
         return node
     if not logical.keys(node) and not logical.append_only(node):
         at = next(column for column in select.find_all(exp.Column) if column.name.upper() == TS)
-        line, column = position(at)
+        line, column = position_of(at)
         raise SqlError(
             f'TS of "{alias}" is ambiguous: its rows are deleted and have no key', line=line, column=column,
             hint="select the key columns in the view",
@@ -119,7 +119,7 @@ def _with_ts(node: logical.Node, alias: str, select: exp.Expr) -> logical.Node:
 def _predicate(node: exp.Expr, scope: Scope) -> Expression:
     predicate = bind_expression(node, scope)
     if str(predicate.type) not in ("bool", "null"):
-        line, column = position(node)
+        line, column = position_of(node)
         raise SqlError(f"WHERE needs a BOOLEAN, not {predicate.type}", line=line, column=column)
     return predicate
 
@@ -129,7 +129,7 @@ def _outputs(select: exp.Select, scope: Scope) -> tuple[tuple[str, Expression], 
     for number, node in enumerate(select.expressions, 1):
         for name, output in _output(node, scope, number):
             if any(name.lower() == other.lower() for other, _ in outputs):
-                line, column = position(node)
+                line, column = position_of(node)
                 raise SqlError(f'two columns are named "{name}"', line=line, column=column, hint="rename one with AS")
             outputs.append((name, output))
     return tuple(outputs)
@@ -146,7 +146,7 @@ def _output(node: exp.Expr, scope: Scope, number: int) -> list[tuple[str, Expres
 
 
 def _refusal(node: exp.Expr, construct: str) -> SqlError:
-    line, column = position(node)
+    line, column = position_of(node)
     return SqlError(
         f"{construct} is not supported here",
         line=line,

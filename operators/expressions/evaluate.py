@@ -37,7 +37,7 @@ def _literal(literal: Literal) -> pl.Expr:
         return pl.lit(None, dtype=pl.Null)
     dtype = polars_type(literal.type)
     if pa.types.is_nested(literal.type):
-        return pl.lit(pl.Series("", [literal.value], dtype=dtype))
+        return pl.lit(pl.Series("", [literal.value], dtype=dtype)).first()
     return pl.lit(literal.value, dtype=dtype)
 
 

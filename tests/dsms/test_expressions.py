@@ -57,7 +57,7 @@ ROW = {
     "r": 1.5,
     "TS": 42,
 }
-FRAME = pl.DataFrame(pa.Table.from_pylist([ROW], schema=FIELDS))
+FRAME = pl.DataFrame(pa.Table.from_pylist([ROW, ROW], schema=FIELDS))
 SCOPE = Scope(FIELDS, "Q")
 
 
@@ -73,7 +73,8 @@ def run(sql):
     if faults[0] is not None:
         assert values["x"][0] is None
         return "!" + faults[0]
-    value = values["x"][0]
+    value, again = values["x"]
+    assert str(value) == str(again)
     return value.to_list() if isinstance(value, pl.Series) else value
 
 
@@ -485,4 +486,4 @@ def test_faults_are_per_row_and_first_by_order():
 def test_constants_have_the_height_of_the_frame():
     frame = FRAME.clear().clone()
     assert evaluate(frame, {"x": bind("1 / 0"), "y": bind("ARRAY[1]")})[0].height == 0
-    assert evaluate(pl.concat([FRAME] * 3), {"x": bind("1 / 0"), "y": bind("ARRAY[1]")})[1].len() == 3
+    assert evaluate(pl.concat([FRAME] * 3), {"x": bind("1 / 0"), "y": bind("ARRAY[1]")})[1].len() == 6

@@ -121,6 +121,8 @@ def duckdb_sql(node: Expression) -> str:
     if not isinstance(node, Call):
         return f"CAST({to_sql(node)} AS {duckdb_type(node.type)})"
     arguments = [duckdb_sql(argument) for argument in node.arguments]
+    if node.function in ("lpad", "rpad"):
+        arguments[1] = f"CAST({arguments[1]} AS INTEGER)"
     if node.function == "widen":
         return f"CAST({arguments[0]} AS {duckdb_type(node.type)})"
     if node.function == "divide":
@@ -133,7 +135,7 @@ def duckdb_sql(node: Expression) -> str:
     )
     for name, argument in zip(names, arguments, strict=True):
         template = template.replace(f'"@{name}"', f"({argument})")
-    return f"({template})"
+    return f"CAST({template} AS {duckdb_type(node.type)})"
 
 
 def duckdb_type(type_):

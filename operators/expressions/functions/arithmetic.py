@@ -195,7 +195,10 @@ def _division_problem(call: Call, left: pl.Expr, right: pl.Expr) -> pl.Expr:
 
 
 def _negate(call: Call, value: pl.Expr) -> pl.Expr:
-    return _narrow(-value.cast(_wide(call.type)), call.type) if integer(call.type) else -value
+    if not integer(call.type):
+        return -value
+    wide = _wide(call.type)
+    return _narrow(pl.lit(0, dtype=wide) - value.cast(wide), call.type)
 
 
 _NUMBERS = "two numbers"

@@ -53,7 +53,7 @@ def _compare(symbol: str, summary: str, build: Callable[[pl.Expr, pl.Expr], pl.E
 def _one_of(call: Call, value: pl.Expr, *_: pl.Expr) -> pl.Expr:
     choices = [literal_value(choice) for choice in call.arguments[1:]]
     known = [choice for choice in choices if choice is not None]
-    found = value.is_in(pl.lit(pl.Series("", known, dtype=polars_type(call.arguments[0].type)).implode()))
+    found = value.is_in(pl.lit(pl.Series("", known, dtype=polars_type(call.arguments[0].type)).implode()).first())
     return found if len(known) == len(choices) else pl.when(found).then(True)
 
 
