@@ -185,7 +185,14 @@ class Coordinator:
         }  # fmt: skip
         if isinstance(found, Source | Query):
             document |= {"topic": found.topic, "format": found.format, "partitions": found.partitions}
+        if isinstance(found, Source):
+            document |= {"timestamp": found.timestamp, "tagged": found.tagged, "registry": found.registry}
+        if isinstance(found, Query):
+            document["frontier"] = self._frontier(found)
         return document
+
+    def _frontier(self, query: Query) -> int | None:
+        return next((status.lanes[query.id].frontier for status in self._alive().values() if query.id in status.lanes), None)
 
     def state_of(self, found: Object) -> str:
         """How an object fares: "running", "waiting for an executor", or "failed: why"."""

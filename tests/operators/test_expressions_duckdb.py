@@ -77,7 +77,15 @@ FLOAT_CALLS = st.one_of(
     calls(["greatest", "least"], FLOATS, FLOATS),
     st.builds(lambda x: cast(x, pa.float64()), INTEGERS),
 )
+POSITIONS = st.one_of(
+    st.sampled_from([Literal(1, pa.int64()), Literal(2, pa.int64()), Literal(None, pa.int64())]),
+    st.sampled_from([1, 3]).map(lambda n: call("nullif", Literal(n, pa.int64()), Column("j", pa.int64()))),
+)
 TEXT_CALLS = st.one_of(
+    calls(["left", "right", "repeat", "substring"], TEXTS, POSITIONS),
+    calls(["split_part"], TEXTS, TEXTS, POSITIONS),
+    calls(["substring"], TEXTS, POSITIONS, POSITIONS),
+    calls(["concat"], TEXTS, INTEGERS),
     calls(["lower", "upper", "reverse", "trim"], TEXTS),
     calls(["concat_strict"], TEXTS, TEXTS),
     calls(["replace"], TEXTS, TEXTS, TEXTS),
@@ -212,7 +220,7 @@ def same(ours, theirs):
     return ours == theirs and type(ours) is type(theirs)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(TREES, ROWS)
 def test_value_and_fault_are_those_of_duckdb(node, rows):
     frame = pl.DataFrame(pa.Table.from_pylist(rows, schema=SCHEMA))

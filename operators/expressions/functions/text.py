@@ -30,6 +30,11 @@ def _entry(summary: str, example: str, rule: Rule, build: Build, takes: str = "t
     return Function("text", takes, summary, example, rule, total(build))
 
 
+def _spread(text: pl.Expr, *others: pl.Expr) -> pl.Expr:
+    """The text, as long as the longest argument and null where one is null: list operations misread a lone literal."""
+    return pl.when(pl.all_horizontal([other.is_not_null() for other in others])).then(text)
+
+
 def _substring(text: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> pl.Expr:
     start = start.clip(-_FAR, _FAR)
     offset = pl.max_horizontal(start, 1) - 1
@@ -41,6 +46,7 @@ def _substring(text: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> 
 
 
 def _position(text: pl.Expr, part: pl.Expr) -> pl.Expr:
+    text = _spread(text, part)
     before = text.str.splitn(part, 2).struct.field("field_0").str.len_chars().cast(pl.Int64) + 1
     found = text.str.contains(part, literal=True)
     return (
@@ -49,11 +55,13 @@ def _position(text: pl.Expr, part: pl.Expr) -> pl.Expr:
 
 
 def _replace(text: pl.Expr, old: pl.Expr, new: pl.Expr) -> pl.Expr:
+    text = _spread(text, old, new)
     replaced = text.str.split(old).list.join(new)
     return pl.when((old == "") & new.is_not_null()).then(text).otherwise(replaced)
 
 
 def _split_part(text: pl.Expr, separator: pl.Expr, index: pl.Expr) -> pl.Expr:
+    text = _spread(text, separator, index)
     parts = pl.when(separator == "").then(pl.concat_list(text)).otherwise(text.str.split(separator))
     position = pl.when(index > 0).then(index - 1).otherwise(index)
     part = parts.list.get(position, null_on_oob=True).fill_null("")
@@ -61,6 +69,7 @@ def _split_part(text: pl.Expr, separator: pl.Expr, index: pl.Expr) -> pl.Expr:
 
 
 def _repeat(text: pl.Expr, times: pl.Expr) -> pl.Expr:
+    text = _spread(text, times)
     size = text.str.len_bytes().cast(pl.Int64) * times.clip(0, _LONGEST + 1)
     fits = pl.when(size <= _LONGEST).then(times.clip(0, _LONGEST))
     return pl.when(fits.is_not_null()).then(text.repeat_by(fits).list.join(""))
