@@ -1,7 +1,8 @@
 """What an operator is: a frozen description with one pure step.
 
-Work moves a frontier from `start` to `end` and handles the elements with `start ≤ from < end`; what an operator returns
-for instants below `end` is complete and final. State is a tuple of traces, taken and given back, so a step can be repeated.
+Work moves a frontier from `start` to `end` and handles the elements with `start ≤ from < end`; what an operator
+returns for instants below `end` is complete and final. State is a tuple of traces, taken and given back, so a step can
+be repeated.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def run(operators: Sequence[Operator], delta: Delta, traces: Sequence[tuple[Trac
 def reject(delta: Delta, faults: pl.Series) -> tuple[Delta, pl.DataFrame | None]:
     """The elements without a fault, and the faults of those with one.
 
-    A row in fault is left out with every weight, so its retraction is left out too; it is reported once, by its insertion.
+    A row in fault is left out with every weight, so its retraction is left out too; it is reported once, by its
+    insertion.
     """
     bad = faults.is_not_null()
     if not bad.any():

@@ -1,4 +1,5 @@
-"""Restamp: ℜ(V) of a keyed view V, whose column TS is the instant at which V last changed the row (SyncSQL section 2.1)."""
+"""Restamp: ℜ(V) of a keyed view V, whose column TS is the instant at which V last changed the row (SyncSQL section
+2.1)."""
 
 from __future__ import annotations
 

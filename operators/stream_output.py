@@ -21,8 +21,9 @@ _NEW, _OLD = "__new", "__old"
 class StreamOutput:
     """The net changes of the relation at each instant below the frontier, sorted by (instant, order, `-` before `+`).
 
-    With `keys` (unique at every instant) a change is `+` when the key enters the relation, `u` when its row is replaced by
-    another one, `-` when it leaves. Without keys a row's multiplicity n → m gives m-n times `+` or n-m times `-`.
+    With `keys` (unique at every instant) a change is `+` when the key enters the relation, `u` when its row is
+    replaced by another one, `-` when it leaves. Without keys a row's multiplicity n → m gives m-n times `+` or n-m
+    times `-`.
     The output frame has the row, `__from` (the instant), `__order` and `__op`.
     """
 
@@ -64,7 +65,7 @@ def _keyless(net: pl.DataFrame) -> pl.DataFrame:
     tagged = _tag(net, pl.when(pl.col(WEIGHT) > 0).then(pl.lit(INSERT)).otherwise(pl.lit(DELETE)), keep=[WEIGHT])
     times = tagged[WEIGHT].abs()
     if times.max() not in (None, 1):
-        tagged = tagged.select(pl.all().repeat_by(times)).explode(pl.all())
+        tagged = tagged.select(pl.all().repeat_by(times)).explode(tagged.columns)
     return tagged.sort(FROM, ORDER, pl.col(WEIGHT) > 0, maintain_order=True).drop(WEIGHT)
 
 

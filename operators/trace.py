@@ -1,7 +1,8 @@
 """Trace: a Z-set held as a few sorted, immutable runs, merged like an LSM tree.
 
 A trace answers for instants at or above the frontier it was last appended at: starts below it are moved up to it and
-elements that ended by it are dropped whenever runs merge, so that old changes cancel and state is bounded by the relation.
+elements that ended by it are dropped whenever runs merge, so that old changes cancel and state is bounded by the
+relation.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from connectors.kafka.topics import earliest, latest, partitions_of
 
 
 def read_log(settings: KafkaSettings, admin: AdminClient, topic: str) -> list[tuple[bytes, bytes | None]]:
-    """All committed records of a topic as (key, value), in order within a partition; [] when the topic does not exist."""
+    """All committed records of a topic as (key, value), in order within a partition; [] when the topic does not
+    exist."""
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
     ranges = [(key[1], first[key], last[key]) for key in wanted if last.get(key, 0) > first.get(key, 0)]

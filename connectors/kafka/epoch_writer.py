@@ -44,7 +44,7 @@ class EpochWriter:
     def write(self, records: Records) -> None:
         """Adds records to the transaction, in order; nobody can read them before `commit`."""
         produce, poll, topic = self._producer.produce, self._producer.poll, records.topic
-        headers = records.headers or [None] * len(records.values)
+        headers: Sequence[Headers | None] = records.headers or [None] * len(records.values)
         partitions = records.partitions or [-1] * len(records.values)
         with translated(f'writing to topic "{topic}"'):
             for count, (key, value, header, partition) in enumerate(

@@ -23,7 +23,8 @@ def _client(url: str) -> SchemaRegistryClient:
 
 @lru_cache(maxsize=64)
 def schema_lookup(url: str) -> Callable[[int], dict[str, Any]]:
-    """A cached lookup of writer schemas by id. It raises LookupError for an unknown id, ExternalError when unreachable."""
+    """A cached lookup of writer schemas by id. It raises LookupError for an unknown id, ExternalError when
+    unreachable."""
 
     @lru_cache(maxsize=4096)
     def lookup(schema_id: int) -> dict[str, Any]:

@@ -46,7 +46,10 @@ def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mappin
 
 
 @retry(
-    retry=retry_if_exception_type(ExternalError), wait=wait_exponential(0.02, max=0.5), stop=stop_after_delay(TIMEOUT_S), reraise=True
+    retry=retry_if_exception_type(ExternalError),
+    wait=wait_exponential(0.02, max=0.5),
+    stop=stop_after_delay(TIMEOUT_S),
+    reraise=True,
 )
 def _await_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
     known = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
@@ -11,12 +9,8 @@ from redis.retry import Retry
 
 def connect(url: str) -> redis.Redis:
     """A client of `redis://`, `rediss://` or `unix://`; it connects on first use and reconnects after a failure."""
-    return cast(
-        redis.Redis,
-        redis.Redis.from_url(
-            url, socket_timeout=20, socket_connect_timeout=2, retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), 3)
-        ),
-    )
+    retry = Retry(ExponentialBackoff(cap=0.5, base=0.02), 3)
+    return redis.Redis.from_url(url, socket_timeout=20, socket_connect_timeout=2, retry=retry)
 
 
 def key(cluster: str, fragment: str, *parts: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import resources
+from typing import cast
 
 import redis
 
@@ -23,7 +24,7 @@ class ManifestStore:
     def read(self) -> tuple[int, bytes | None]:
         """The token of the last writer and the manifest; (0, None) when there is none."""
         with translated("reading the manifest"):
-            token, body = self._client.hmget(self._key, "token", "body")  # type: ignore[misc]
+            token, body = cast("list[bytes | None]", self._client.hmget(self._key, ["token", "body"]))
         return int(token or 0), body
 
     def commit(self, token: int, body: bytes) -> None:

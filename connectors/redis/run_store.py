@@ -6,8 +6,10 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 import polars as pl
+import pyarrow as pa
 import redis
 
 from connectors.redis.client import key
@@ -45,18 +47,19 @@ class RunStore:
             self._cache_file(name, frame)
 
     def read(self, name: str) -> pl.DataFrame:
-        """A run, from the file cache or else from Redis. Raises ExternalError, not retryable, when it is gone."""
+        """A run, from the file cache or else from Redis. Raises ExternalError when it is gone: recovery rebuilds it."""
         path = self._path(name)
         if not path.exists():
             with translated("reading state"):
-                pieces = self._client.hgetall(self._key(name))
+                pieces = cast("dict[bytes, bytes]", self._client.hgetall(self._key(name)))
             if not pieces:
                 raise ExternalError(
                     f'run "{name}" is gone from redis', retryable=True, hint="state is rebuilt from kafka"
                 )
-            blob = b"".join(piece for _, piece in sorted(pieces.items(), key=lambda item: int(item[0])))  # type: ignore[union-attr]
+            blob = b"".join(piece for _, piece in sorted(pieces.items(), key=lambda item: int(item[0])))
             self._cache_file(name, frame_from_ipc(blob))
-        return pl.read_ipc(path, memory_map=True)
+        with pa.memory_map(str(path)) as mapped:
+            return cast(pl.DataFrame, pl.from_arrow(pa.ipc.open_file(mapped).read_all()))
 
     def present(self, names: Iterable[str]) -> bool:
         """Whether Redis holds every one of the runs."""
@@ -81,7 +84,8 @@ class RunStore:
             self._path(name).unlink(missing_ok=True)
 
     def sweep(self, kept: set[str]) -> int:
-        """Removes every run of the fragment that is not in `kept`, such as those of a crashed epoch; gives their number."""
+        """Removes every run of the fragment that is not in `kept`, such as those of a crashed epoch; gives their
+        number."""
         prefix = self._key("")
         with translated("removing state"):
             names = [
@@ -103,7 +107,7 @@ class RunStore:
         self._cache.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=self._cache, suffix=".tmp")
         os.close(handle)
-        frame.write_ipc(temporary, compression="uncompressed")
+        frame.write_ipc(temporary, compression="uncompressed", compat_level=pl.CompatLevel.newest())
         Path(temporary).rename(self._path(name))
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import msgspec
 
 from dsms.catalog.objects import Object, Query, Source, Stream, kind_of
-from operators.errors import SqlError, UserError
+from dsms.sql.statements import Place
+from operators.errors import UserError
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -27,11 +28,11 @@ class Catalog(msgspec.Struct, frozen=True):
         """The object of a name, whatever its case."""
         return self.objects.get(name.lower())
 
-    def find(self, name: str, *, line: int = 1, column: int = 1) -> Object:
+    def find(self, name: str, place: Place | None = None) -> Object:
         """The object of a name; SqlError with the close matches when there is none."""
         found = self.get(name)
         if found is None:
-            raise SqlError(f'"{name}" not found', line=line, column=column, hint=self._choices(name))
+            raise (place or Place()).error(f'"{name}" not found', self._choices(name))
         return found
 
     def with_object(self, added: Object) -> Catalog:

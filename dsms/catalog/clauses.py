@@ -112,7 +112,7 @@ def _word(clause: Clause) -> str:
 
 
 def _wrong(clause: Clause, message: str, hint: str = "") -> SqlError:
-    return SqlError(message, line=clause.place.line, column=clause.place.column, hint=hint)
+    return clause.place.error(message, hint)
 
 
 _SOURCE = {

@@ -34,7 +34,8 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
 
 
 def assign(current: Assignment | None, alive: Mapping[str, ExecutorStatus]) -> Assignment | None:
-    """The assignment of a fragment now: it stays while its executor lives, else a living one takes it; None: nobody can.
+    """The assignment of a fragment now: it stays while its executor lives, else a living one takes it; None: nobody
+    can.
 
     >>> assign(Assignment("a", 1), {"b": ExecutorStatus()})
     Assignment(executor='b', lease=2)

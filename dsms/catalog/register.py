@@ -21,7 +21,7 @@ from dsms.sql import statements as st
 from dsms.sql.bind import bind, names_in, plan_of
 from dsms.sql.dialect import Dsms
 from dsms.sql.types import parse_type, type_sql
-from operators.errors import SqlError, UserError
+from operators.errors import UserError
 from operators.tagger import TS
 
 _NESTED_KEY = (pa.types.is_list, pa.types.is_struct)
@@ -32,7 +32,8 @@ class Facts(Protocol):
     """What registration must know of, and do in, the outside world."""
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
-        """The first offset of each partition; makes the topic when `partitions` is given; UserError when it is missing."""
+        """The first offset of each partition; makes the topic when `partitions` is given; UserError when it is
+        missing."""
         ...
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
@@ -82,11 +83,10 @@ def _columns(statement: st.RegisterSource) -> list[Column]:
     columns: list[Column] = []
     for definition in statement.columns:
         name = definition.name
-        place = {"line": name.place.line, "column": name.place.column}
         if name.text.upper() == TS or name.text.startswith("__"):
-            raise SqlError(f'column name "{name.text}" is reserved', **place)
+            raise name.place.error(f'column name "{name.text}" is reserved')
         if any(name.text.lower() == other.name.lower() for other in columns):
-            raise SqlError(f'two columns are named "{name.text}"', **place)
+            raise name.place.error(f'two columns are named "{name.text}"')
         columns.append(Column(name.text, type_sql(parse_type(definition.type)), definition.nullable))
     return columns
 
@@ -102,10 +102,9 @@ def _check_timestamp(source: Source) -> None:
 
 @apply.register
 def _(statement: st.CreateStream, catalog: Catalog, facts: Facts) -> Applied:
-    place = statement.source.place
-    source = catalog.find(statement.source.text, line=place.line, column=place.column)
+    source = catalog.find(statement.source.text, statement.source.place)
     if not isinstance(source, Source):
-        raise SqlError(f'"{source.name}" is a {kind_of(source)}, not a source', line=place.line, column=place.column)
+        raise statement.source.place.error(f'"{source.name}" is a {kind_of(source)}, not a source')
     _check_free(catalog, statement.name)
     keys = tuple(_key(name, source) for name in statement.keys)
     stream = Stream(name=statement.name.text, id=catalog.next_id(), sql=statement.sql, source=source.name, keys=keys)
@@ -116,18 +115,16 @@ def _(statement: st.CreateStream, catalog: Catalog, facts: Facts) -> Applied:
 
 
 def _key(name: st.Name, source: Source) -> str:
-    place = {"line": name.place.line, "column": name.place.column}
     for field in source.schema:
         if field.name.lower() == name.text.lower():
             if any(nested(field.type) for nested in _NESTED_KEY):
-                raise SqlError(
-                    f'key column "{field.name}" has the type {type_sql(field.type)}, which cannot be a key', **place
+                raise name.place.error(
+                    f'key column "{field.name}" has the type {type_sql(field.type)}, which cannot be a key'
                 )
             return str(field.name)
-    raise SqlError(
+    raise name.place.error(
         f'column "{name.text}" not found in source "{source.name}"',
-        **place,
-        hint="have: " + ", ".join(source.schema.names),
+        "have: " + ", ".join(source.schema.names),
     )
 
 
@@ -163,10 +160,9 @@ def _generated_name(select: sqlglot.exp.Expr) -> str:
 
 def _check_free(catalog: Catalog, name: st.Name) -> None:
     if (taken := catalog.get(name.text)) is not None:
-        raise SqlError(
-            f'a {kind_of(taken)} named "{taken.name}" exists already', line=name.place.line, column=name.place.column,
-            hint="drop it first or choose another name",
-        )  # fmt: skip
+        raise name.place.error(
+            f'a {kind_of(taken)} named "{taken.name}" exists already', "drop it first or choose another name"
+        )
 
 
 @apply.register
@@ -174,18 +170,15 @@ def _(statement: st.Drop, catalog: Catalog, facts: Facts) -> Applied:
     found = catalog.get(statement.name.text)
     if found is None and statement.if_exists:
         return catalog, StatementResult("DROP", f'{statement.kind} "{statement.name.text}" does not exist')
-    place = statement.name.place
-    found = catalog.find(statement.name.text, line=place.line, column=place.column)
+    found = catalog.find(statement.name.text, statement.name.place)
     if kind_of(found) != statement.kind:
-        raise SqlError(
-            f'"{found.name}" is a {kind_of(found)}, not a {statement.kind}', line=place.line, column=place.column
-        )
+        raise statement.name.place.error(f'"{found.name}" is a {kind_of(found)}, not a {statement.kind}')
     above = dependents(catalog, found)
     if above and not statement.cascade:
-        raise SqlError(
-            f'{statement.kind} "{found.name}" is used by {", ".join(above)}', line=place.line, column=place.column,
-            hint="drop these first or add CASCADE",
-        )  # fmt: skip
+        raise statement.name.place.error(
+            f'{statement.kind} "{found.name}" is used by {", ".join(above)}',
+            "drop these first or add CASCADE",
+        )
     names = [found.name, *above]
     return catalog.without(names), StatementResult("DROP", f"dropped {', '.join(names)}", name=found.name)
 
@@ -218,8 +211,7 @@ def _over(found: Object) -> str:
 
 @apply.register
 def _(statement: st.Describe, catalog: Catalog, facts: Facts) -> Applied:
-    place = statement.name.place
-    found = catalog.find(statement.name.text, line=place.line, column=place.column)
+    found = catalog.find(statement.name.text, statement.name.place)
     schema, keys = schema_and_keys(found, catalog)
     rows = tuple((field.name, type_sql(field.type), field.nullable, field.name in keys) for field in schema)
     message = f'{kind_of(found)} "{found.name}": {facts.state_of(found)}'
@@ -231,9 +223,7 @@ def schema_and_keys(found: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[s
     if isinstance(found, Source):
         return found.schema, ()
     node = plan_of(found.name, catalog)
-    schema = logical.schema(node)
-    visible = [field for field in schema if isinstance(found, Query) or field.name != TS]
-    return pa.schema(visible), logical.keys(node)
+    return logical.visible(node), logical.keys(node)
 
 
 @apply.register
@@ -245,5 +235,4 @@ def _(statement: st.Explain, catalog: Catalog, facts: Facts) -> Applied:
 
 def _named_plan(statement: st.Explain, catalog: Catalog) -> logical.Node:
     assert statement.name is not None
-    place = statement.name.place
-    return plan_of(catalog.find(statement.name.text, line=place.line, column=place.column).name, catalog)
+    return plan_of(catalog.find(statement.name.text, statement.name.place).name, catalog)

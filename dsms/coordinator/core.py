@@ -63,7 +63,8 @@ class Coordinator:
     def streams(self) -> list[Document]:
         """All tagged streams, views included."""
         views = [query for query in self._catalog.queries() if query.kind == "view"]
-        return [self._document(found) for found in (*self._catalog.streams(), *views)]
+        tagged: list[Object] = [*self._catalog.streams(), *views]
+        return [self._document(found) for found in tagged]
 
     def queries(self) -> list[Document]:
         """All continuous queries, views included."""
@@ -156,7 +157,8 @@ class Coordinator:
             ensure_topic(self._admin, internal_topic(self._cluster_name, purpose), 1, config)
 
     def _remove_topics(self, before: Catalog, after: Catalog) -> None:
-        """The result topics of dropped queries go once no executor writes them any more, or a few seconds have passed."""
+        """The result topics of dropped queries go once no executor writes them any more, or a few seconds have
+        passed."""
         gone = [found for found in before.queries() if found.name.lower() not in after.objects]
         if not gone:
             return
@@ -179,7 +181,7 @@ class Coordinator:
     def _document(self, found: Object) -> Document:
         schema, keys = schema_and_keys(found, self._catalog)
         columns = [{"name": field.name, "type": type_sql(field.type), "nullable": field.nullable} for field in schema]
-        document = {
+        document: Document = {
             "name": found.name, "kind": kind_of(found), "sql": found.sql, "id": found.id, "columns": columns,
             "key": list(keys), "state": self.state_of(found),
         }  # fmt: skip
@@ -192,7 +194,9 @@ class Coordinator:
         return document
 
     def _frontier(self, query: Query) -> int | None:
-        return next((status.lanes[query.id].frontier for status in self._alive().values() if query.id in status.lanes), None)
+        return next(
+            (status.lanes[query.id].frontier for status in self._alive().values() if query.id in status.lanes), None
+        )
 
     def state_of(self, found: Object) -> str:
         """How an object fares: "running", "waiting for an executor", or "failed: why"."""

@@ -17,17 +17,20 @@ from dsms.executor.settings import ExecutorSettings
 from dsms.executor.spark import spark_session
 
 
-def main(
+def main(  # noqa: PLR0913 one parameter an option
     *,
     kafka: Annotated[str, typer.Option(help="Kafka's bootstrap address, HOST:PORT")],
     redis: Annotated[str, typer.Option(help="URL of Redis")],
     coordinator: Annotated[str, typer.Option(help="URL of the coordinator, which serves the schema registry")],
     data_dir: Annotated[Path, typer.Option(help="directory for scratch files and the state cache")],
     cluster: Annotated[str, typer.Option(help="name of the cluster")] = "local",
-    id: Annotated[str, typer.Option(help="name of this executor")] = "executor-1",  # noqa: A002 the option's name
+    id: Annotated[str, typer.Option(help="name of this executor")] = "executor-1",
     master: Annotated[str, typer.Option(help="Spark master")] = f"local[{os.cpu_count() or 2},2]",
     partitions: Annotated[int, typer.Option(help="partitions of every exchange")] = os.cpu_count() or 2,
     batch_seconds: Annotated[float, typer.Option(help="what a batch should take; its size adapts")] = 1.0,
+    batch_records: Annotated[
+        int, typer.Option(help="the most records of a batch")
+    ] = ExecutorSettings.max_batch_records,
 ) -> None:
     """Runs the fragments that the coordinator assigns to this executor.
 
@@ -36,6 +39,7 @@ def main(
     """
     settings = ExecutorSettings(
         KafkaSettings(kafka), redis, coordinator, data_dir.absolute(), cluster, id, master, partitions, partitions,
+        first_batch_records=min(batch_records, ExecutorSettings.first_batch_records), max_batch_records=batch_records,
         target_batch_s=batch_seconds, faults=os.environ.get("DSMS_FAULT", ""),
     )  # fmt: skip
     scratch = data_dir.absolute() / "scratch" / f"{id}-spark"

@@ -10,8 +10,8 @@ The order, with every gap a fault point of the crash tests:
     manifest_written  the manifest names the epoch's runs; old runs may go
 
 Recovery fences older owners by starting the transactional producer, reads the published frontiers from Kafka and the
-manifest from Redis, removes runs that no manifest names, and goes on from the manifest (or from the beginning of the logs
-when Redis lost it). What it computes again is equal by the log law, and what is published already is left out.
+manifest from Redis, removes runs that no manifest names, and goes on from the manifest (or from the beginning of the
+logs when Redis lost it). What it computes again is equal by the log law, and what is published already is left out.
 """
 
 from __future__ import annotations

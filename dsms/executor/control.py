@@ -1,7 +1,8 @@
 """The control file: what the driver tells the reader process beside it.
 
-Spark runs a source's planning (`latestOffset`, `partitions`) in a process of its own. The driver writes this file, whole and
-atomically, before each epoch is planned; the reader only reads it. Both are on one host and trust each other.
+Spark runs a source's planning (`latestOffset`, `partitions`) in a process of its own. The driver writes this file,
+whole and atomically, before each epoch is planned; the reader only reads it. Both are on one host and trust each
+other.
 """
 
 from __future__ import annotations
@@ -42,6 +43,6 @@ class Control:
     @staticmethod
     def read(path: Path) -> Control:
         """What was last written."""
-        found = pickle.loads(path.read_bytes())  # noqa: S301 our own driver wrote it, in a directory of ours
+        found = pickle.loads(path.read_bytes())
         assert isinstance(found, Control)
         return found

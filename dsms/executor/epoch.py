@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -31,7 +32,8 @@ class Published:
 
 @dataclass(frozen=True)
 class LaneEpoch:
-    """One lane's part of an epoch: its manifest after it, its changes in their one order, and its failure if it failed."""
+    """One lane's part of an epoch: its manifest after it, its changes in their one order, and its failure if it
+    failed."""
 
     after: LaneManifest
     changes: pl.DataFrame | None
@@ -81,19 +83,18 @@ def assemble(rows: pa.Table, lanes: Mapping[str, Lane], before: Manifest, publis
     return Epoch(manifest, done, tuple(dead), upto, failures)
 
 
-Row = dict[str, object]
+Row = dict[str, Any]
+Found = dict[str, list[Row]]
 
 
-def _by_lane_and_kind(rows: pa.Table) -> dict[str, dict[str, list[dict]]]:  # type: ignore[type-arg]
-    found: dict[str, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))  # type: ignore[type-arg]
+def _by_lane_and_kind(rows: pa.Table) -> dict[str, Found]:
+    found: dict[str, Found] = defaultdict(lambda: defaultdict(list))
     for row in rows.to_pylist():
         found[row["lane"]][row["kind"]].append(row)
     return {lane: dict(kinds) for lane, kinds in found.items()}
 
 
-def _lane_epoch(
-    lane: Lane, found: dict[str, list[dict]], before: LaneManifest, published: Mapping[str, int]
-) -> LaneEpoch:  # type: ignore[type-arg]
+def _lane_epoch(lane: Lane, found: Found, before: LaneManifest, published: Mapping[str, int]) -> LaneEpoch:
     positions, records = dict(before.positions), 0
     for row in found[CLOCK]:
         clock = msgspec.msgpack.decode(row["blob"], type=Clock)
@@ -106,7 +107,7 @@ def _lane_epoch(
     return LaneEpoch(LaneManifest(frontier, positions, runs), _changes(lane, found, published), records)
 
 
-def _changes(lane: Lane, found: dict[str, list[dict]], published: Mapping[str, int]) -> pl.DataFrame | None:  # type: ignore[type-arg]
+def _changes(lane: Lane, found: Found, published: Mapping[str, int]) -> pl.DataFrame | None:
     """The lane's unpublished changes, sorted by (instant, order, `-` first): the one order of its result log."""
     frames = [frame_from_ipc(row["blob"]) for row in found.get(CHANGES, [])]
     if not frames:
@@ -119,8 +120,8 @@ _LOWEST = -(2**63)
 
 
 def _dead_letters(
-    rows: list[dict],
-    published: Mapping[tuple[str, int], int],  # type: ignore[type-arg]
+    rows: list[Row],
+    published: Mapping[tuple[str, int], int],
 ) -> tuple[list[DeadRecord], dict[tuple[str, int], int]]:
     """The letters of all slices, each once: lanes that read one range at different times refuse the same records."""
     upto = dict(published)
@@ -137,7 +138,7 @@ def _dead_letters(
     return dead, upto
 
 
-def _fault_records(lane: Lane, found: dict[str, list[dict]], published: Mapping[str, int]) -> list[DeadRecord]:  # type: ignore[type-arg]
+def _fault_records(lane: Lane, found: Found, published: Mapping[str, int]) -> list[DeadRecord]:
     records = []
     for row in found.get(FAULTS, []):
         faults = frame_from_ipc(row["blob"]).filter(pl.col(FROM) >= published.get(lane.id, _LOWEST)).sort(FROM, ORDER)

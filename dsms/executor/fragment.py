@@ -43,7 +43,12 @@ class Fragment:
         self._scratch = settings.data_dir / "scratch" / f"{settings.executor_id}-{self._token}"
         self._scratch.mkdir(parents=True)
         self._cache = settings.data_dir / "cache" / FRAGMENT
-        self._pace = Pace(settings.first_batch_records, settings.max_batch_records, settings.target_batch_s)
+        self._pace = Pace(
+            settings.first_batch_records,
+            settings.min_batch_records,
+            settings.max_batch_records,
+            settings.target_batch_s,
+        )
         client = connect(settings.redis_url)
         stores = (
             ManifestStore(client, settings.cluster, FRAGMENT),
@@ -147,21 +152,31 @@ class Fragment:
         stage = TargetStage(self._context(before))
         targets = self._plan.partitions
         rows = routed.repartitionById(targets, routed.target).mapInArrow(stage, COMPUTED).toArrow()
+        computed = time.monotonic()
         self._settle()
         epoch = assemble(rows, lanes, before, self._published)
+        for lane, why in epoch.failures.items():
+            log.error("query failed, the others go on", query=lanes[lane].name, reason=why)
         self.failures |= epoch.failures
         self._computed = epoch.manifest
         self._pending = self._thread.submit(self._commit, epoch, lanes, before)
         read = sum(one.records for one in epoch.lanes.values())
-        self._pace = self._pace.after(records=read, seconds=time.monotonic() - started)
+        ended = time.monotonic()
+        self._pace = self._pace.after(records=read, seconds=ended - started)
+        log.debug(
+            "epoch computed", epoch=epoch.manifest.epoch, records=read, stages_s=round(computed - started, 3),
+            rest_s=round(ended - computed, 3),
+        )  # fmt: skip
         self._write_control()
 
     def _commit(self, epoch: Epoch, lanes: dict, before: Manifest) -> None:  # type: ignore[type-arg]
+        started = time.monotonic()
         try:
             self._published = self._committer.commit(epoch, lanes, before, self._published)
         except DsmsError as error:
             self._failed = error
             raise
+        log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
         self._on_epoch(epoch)
 
     def _settle(self) -> None:

@@ -26,7 +26,8 @@ class Silence:
 def promises(source: Source, seen: Silence) -> dict[int, Heartbeat]:
     """The heartbeats to log now: a partition that is read to its end and silent for the declared time is moved up.
 
-    While others still speak it moves to the slack below the greatest instant seen; when all are silent, past that instant.
+    While others still speak it moves to the slack below the greatest instant seen; when all are silent, past that
+    instant.
     """
     if source.idle_ms is None:
         return {}

@@ -1,7 +1,7 @@
 """What a batch covers, as pure functions over Spark's offset documents.
 
-An offset document is `{"plan": version, "at": {lane: {partition: [offset, heartbeats]}}}`: how far each lane has read each
-partition of its source, and how many of the partition's logged heartbeats it has taken.
+An offset document is `{"plan": version, "at": {lane: {partition: [offset, heartbeats]}}}`: how far each lane has read
+each partition of its source, and how many of the partition's logged heartbeats it has taken.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Slice:
 
 
 def offsets_at(plan: FragmentPlan, positions: Mapping[str, Mapping[int, Position]], beats: Beats) -> Offsets:
-    """The document of where lanes stand. Heartbeats at a position itself count as not yet taken: taking one again changes nothing."""
+    """The document of where lanes stand. Heartbeats at a position itself count as not yet taken: taking one again
+    changes nothing."""
     at = {
         lane_id: {
             str(partition): [position.offset, _before(lane, partition, position.offset, beats)]

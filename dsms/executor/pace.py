@@ -1,4 +1,5 @@
-"""The pace of batches: their size follows the time they take, so that a burst makes larger batches, not later results."""
+"""The pace of batches: their size follows the time they take, so that a burst makes larger batches, not later
+results."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ _GROWTH = 2.0
 class Pace:
     """How many records the next batch may hold, so that it takes about `target_s`.
 
-    >>> Pace(100, 1000, 1.0).after(records=100, seconds=0.25).batch_records
+    >>> Pace(100, 10, 1000, 1.0).after(records=100, seconds=0.25).batch_records
     200
-    >>> Pace(100, 1000, 1.0).after(records=100, seconds=4.0).batch_records
+    >>> Pace(100, 10, 1000, 1.0).after(records=100, seconds=4.0).batch_records
     50
     """
 
     batch_records: int
+    #: Below this the fixed cost of a batch outweighs its records: a smaller one would not be sooner.
+    least: int
     most: int
     target_s: float
 
@@ -26,4 +29,4 @@ class Pace:
         if records < self.batch_records // 2 and seconds < self.target_s:
             return self
         factor = min(max(self.target_s / max(seconds, 1e-3), 1 / _GROWTH), _GROWTH)
-        return replace(self, batch_records=max(1, min(int(self.batch_records * factor), self.most)))
+        return replace(self, batch_records=max(self.least, min(int(self.batch_records * factor), self.most)))

@@ -27,7 +27,8 @@ _BACKOFF_S = (0.2, 0.5, 1.0, 2.0)
 
 
 class ExecutorProcess:
-    """Runs the fragment while the assignment names this executor; it starts again after failures, never after being fenced."""
+    """Runs the fragment while the assignment names this executor; it starts again after failures, never after being
+    fenced."""
 
     def __init__(
         self, settings: ExecutorSettings, make_session: Callable[[], SparkSession], stopping: threading.Event

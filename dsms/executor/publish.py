@@ -73,7 +73,8 @@ def _provenance(letter: DeadRecord, topic: str) -> Headers:
 
 
 def progress_records(cluster: str, epoch: Epoch, sinks: Mapping[str, Query], published: Published) -> Records:
-    """What is published once the transaction is: the frontier by result partition, the offset by owner of dead letters."""
+    """What is published once the transaction is: the frontier by result partition, the offset by owner of dead
+    letters."""
     entries: dict[bytes, bytes] = {}
     for lane, one in epoch.lanes.items():
         if one.after.frontier > published.frontiers.get(lane, -(2**63)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import polars as pl
 from confluent_kafka import Message
 
 from connectors.formats import AvroDecoder, Decoder, JsonDecoder
@@ -25,7 +26,7 @@ def intake_of(source: Source, writer: WriterSchema) -> Intake:
         return AvroDecoder(schema, writer) if source.format == "avro" else JsonDecoder(schema)
 
     upserts, deletions = decoder(deletions=False), decoder(deletions=True)
-    return Intake(source, upserts.decode, deletions.decode)  # type: ignore[arg-type]
+    return Intake(source, upserts.decode, deletions.decode)
 
 
 def arrivals_of(source: Source, partition: int, messages: Sequence[Message], logged: tuple[Heartbeat, ...]) -> Arrivals:
@@ -59,15 +60,16 @@ def _offsets(messages: Sequence[Message]) -> np.ndarray:
     return np.fromiter((message.offset() for message in messages), np.int64, len(messages))
 
 
-def _instants(source: Source, messages: Sequence[Message], heads: list[Headers] | None) -> np.ndarray:
+def _instants(source: Source, messages: Sequence[Message], heads: list[Headers] | None) -> pl.Series:
     if source.timestamp is not None or heads is None:
-        return np.zeros(len(messages), np.int64)
+        return pl.repeat(None, len(messages), dtype=pl.Int64, eager=True)
     pairs = zip(messages, heads, strict=True)
-    return np.fromiter((_instant(message, head) for message, head in pairs), np.int64, len(messages))
+    return pl.Series([_instant(message, head) for message, head in pairs], dtype=pl.Int64)
 
 
 def _instant(message: Message, head: Headers) -> int:
-    """The header's instant, else the record's timestamp; what is no number is out of every range, so the intake refuses it."""
+    """The header's instant, else the record's timestamp; what is no number is out of every range, so the intake
+    refuses it."""
     text = head.get(TS_HEADER)
     if text is None:
         return int(message.timestamp()[1])

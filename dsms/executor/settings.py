@@ -24,8 +24,9 @@ class ExecutorSettings:
     master: str = "local[2,2]"
     partitions: int = 2
     source_tasks: int = 2
-    first_batch_records: int = 50_000
-    max_batch_records: int = 2_000_000
+    first_batch_records: int = 200_000
+    min_batch_records: int = 100_000
+    max_batch_records: int = 1_000_000
     target_batch_s: float = 1.0
     #: Fault points for crash tests, such as `after_begin:3`; empty in production.
     faults: str = ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from connectors.kafka.heartbeats import HeartbeatLog
-from connectors.kafka.topics import AdminClient, latest
+from connectors.kafka.topics import Partition, latest
 from dsms.catalog.objects import Source
 from dsms.executor.control import Control
 from dsms.executor.idleness import Silence, promises
@@ -42,12 +43,13 @@ class StreamSource(DataSource):  # type: ignore[misc]
 
 
 class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Plans batches from the control file, the ends of the topics and the heartbeat log. Spark calls it from one thread."""
+    """Plans batches from the control file, the ends of the topics and the heartbeat log. Spark calls it from one
+    thread."""
 
     def __init__(self, control: Path) -> None:
         self._path = control
         self._log: HeartbeatLog | None = None
-        self._admin: AdminClient | None = None
+        self._latest: Callable[[set[Partition]], dict[Partition, int]] | None = None
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
         self._looked = 0.0
         self._planned: Control | None = None
@@ -93,8 +95,8 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
         """The committed ends of all source partitions that exist, and since when each stands there."""
         sources = {lane: control.plan.lanes[lane].source for lane in positions}
         topics = {(source.topic, partition) for lane, source in sources.items() for partition in positions[lane]}
-        self._admin = self._admin or control.kafka.admin()
-        found = latest(self._admin, topics) if topics else {}
+        self._latest = self._latest or partial(latest, control.kafka.admin())
+        found = self._latest(topics)
         self._looked = time.monotonic()
         ends = {
             (source.id, partition): found[(source.topic, partition)]

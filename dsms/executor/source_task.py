@@ -1,4 +1,5 @@
-"""The source stage in a Python worker: consume, decode, run the stateless operators, and cut the deltas for the exchange."""
+"""The source stage in a Python worker: consume, decode, run the stateless operators, and cut the deltas for the
+exchange."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from operators.operator import FAULT
 
 #: What a source task gives to the exchange, one row per (slice, lane, target), and passes on to the driver.
 ROUTED = "target int, lane string, kind string, source_partition int, plan long, frontier long, blob binary"
-ROUTED_ARROW = pa.schema([
+ROUTED_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
     ("target", pa.int32()), ("lane", pa.string()), ("kind", pa.string()), ("source_partition", pa.int32()),
     ("plan", pa.int64()), ("frontier", pa.int64()), ("blob", pa.binary()),
 ])  # fmt: skip

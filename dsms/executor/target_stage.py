@@ -26,7 +26,7 @@ from operators.errors import ExternalError
 from operators.operator import Move
 
 COMPUTED = "lane string, kind string, target int, source_partition int, plan long, blob binary"
-COMPUTED_ARROW = pa.schema([
+COMPUTED_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
     ("lane", pa.string()), ("kind", pa.string()), ("target", pa.int32()), ("source_partition", pa.int32()),
     ("plan", pa.int64()), ("blob", pa.binary()),
 ])  # fmt: skip
@@ -110,7 +110,8 @@ class TargetStage:
 def frontier_after(held: LaneContext, rows: Iterable[dict[str, Any]]) -> int:
     """A receiver's frontier is the minimum over its senders; a partition that sent nothing stands where it stood."""
     sent = {row["source_partition"]: row["frontier"] for row in rows}
-    return max(held.frontier, min({**held.partition_frontiers, **sent}.values()))
+    lowest = min({**held.partition_frontiers, **sent}.values())
+    return max(held.frontier, int(lowest))
 
 
 def _results(lane: Lane, target: int, step: LaneStep) -> list[dict[str, Any]]:

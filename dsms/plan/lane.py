@@ -20,7 +20,7 @@ from operators.project import Project
 from operators.restamp import Restamp
 from operators.stamp import Stamp
 from operators.stream_output import StreamOutput
-from operators.tagger import TS, Tagger
+from operators.tagger import Tagger
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ def plan_fragment(catalog: Catalog, partitions: int) -> FragmentPlan:
 
 
 def compile_lane(lane_id: str, name: str, node: logical.Node, sink: Query | None = None) -> Lane:
-    """The physical stages of a logical plan: what needs no state runs before the exchange where the stream has no key."""
+    """The physical stages of a logical plan: what needs no state runs before the exchange where the stream has no
+    key."""
     tag = logical.tag_of(node)
     chain = tuple(operators(node))
-    visible = [field for field in logical.schema(node) if sink is not None or field.name != TS]
     return Lane(
         lane_id, name, tag.source,
         before=() if tag.keys else chain, exchange=tag.keys, after=chain if tag.keys else (),
-        output=StreamOutput(logical.keys(node), logical.append_only(node)), schema=pa.schema(visible), sink=sink,
+        output=StreamOutput(logical.keys(node), logical.append_only(node)), schema=logical.visible(node), sink=sink,
     )  # fmt: skip
 
 

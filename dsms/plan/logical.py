@@ -102,6 +102,12 @@ def _(node: Project) -> tuple[str, ...]:
     return tuple(renamed[key] for key in below) if all(key in renamed for key in below) else ()
 
 
+def visible(node: Node) -> pa.Schema:
+    """The columns that `*` stands for: TS of a relational view is a pseudo-column, read only by name."""
+    shown = schema(node)
+    return shown.remove(shown.get_field_index(TS)) if isinstance(node, Tag | Restamp) else shown
+
+
 def append_only(node: Node) -> bool:
     """Whether rows are never retracted (a monotonic relation)."""
     return not tag_of(node).keys

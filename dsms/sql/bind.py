@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
@@ -10,10 +11,11 @@ from dsms.catalog.objects import Query, Source, Stream
 from dsms.plan import logical
 from dsms.sql.dialect import Dsms
 from dsms.sql.expressions import bind_expression
-from dsms.sql.position import position_of
+from dsms.sql.position import error_at, position_of
 from dsms.sql.scope import Scope
+from dsms.sql.statements import Place
 from operators.errors import SqlError
-from operators.expressions import Column, Expression
+from operators.expressions import Column, Expression, type_name
 from operators.tagger import TS
 
 _RELATION_OF = ("R", "ℜ")
@@ -42,7 +44,7 @@ def bind(select: exp.Expr, catalog: Catalog) -> logical.Node:
     scope = Scope(logical.schema(node), alias)
     if where := select.args.get("where"):
         node = logical.Filter(node, _predicate(where.this, scope))
-    return logical.Project(node, _outputs(select, scope))
+    return logical.Project(node, _outputs(select, scope, logical.visible(relation)))
 
 
 def plan_of(name: str, catalog: Catalog) -> logical.Node:
@@ -66,19 +68,12 @@ def _relation(table: exp.Expr, catalog: Catalog) -> tuple[logical.Node, str]:
     if not isinstance(table, exp.Table):
         raise _refusal(table, "a subquery in FROM")
     name, at = _name_of(table)
-    line, column = position_of(at)
-    found = catalog.find(name, line=line, column=column)
+    place = Place(*position_of(at))
+    found = catalog.find(name, place)
     if isinstance(found, Query) and found.kind == "query":
-        raise SqlError(
-            f'"{name}" is a query, not a view',
-            line=line,
-            column=column,
-            hint="make it a view: CREATE STREAMED VIEW … AS …",
-        )
+        raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")
     if isinstance(found, Source):
-        raise SqlError(
-            f'"{name}" is a source, not a stream', line=line, column=column, hint=f"CREATE STREAM … OVER {name} KEY …"
-        )
+        raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")
     return plan_of(name, catalog), table.alias or found.name
 
 
@@ -101,44 +96,41 @@ def _name_of(table: exp.Table) -> tuple[str, exp.Expr]:
 
 
 def _with_ts(node: logical.Node, alias: str, select: exp.Expr) -> logical.Node:
-    """The relation with its TS column: a view's is the instant of its own last change, so it needs a key or append-only rows."""
+    """The relation with its TS column: a view's is the instant of its own last change, so it needs a key or append-
+    only rows."""
     if isinstance(node, logical.Tag):
         return node
     if any(name.upper() == TS for name in logical.schema(node).names):
         return node
     if not logical.keys(node) and not logical.append_only(node):
         at = next(column for column in select.find_all(exp.Column) if column.name.upper() == TS)
-        line, column = position_of(at)
-        raise SqlError(
-            f'TS of "{alias}" is ambiguous: its rows are deleted and have no key', line=line, column=column,
-            hint="select the key columns in the view",
-        )  # fmt: skip
+        message = f'TS of "{alias}" is ambiguous: its rows are deleted and have no key'
+        raise error_at(at, message, hint="select the key columns in the view")
     return logical.Restamp(node, alias)
 
 
 def _predicate(node: exp.Expr, scope: Scope) -> Expression:
     predicate = bind_expression(node, scope)
     if str(predicate.type) not in ("bool", "null"):
-        line, column = position_of(node)
-        raise SqlError(f"WHERE needs a BOOLEAN, not {predicate.type}", line=line, column=column)
+        raise error_at(node, f"WHERE needs a BOOLEAN, not {type_name(predicate.type)}")
     return predicate
 
 
-def _outputs(select: exp.Select, scope: Scope) -> tuple[tuple[str, Expression], ...]:
+def _outputs(select: exp.Select, scope: Scope, visible: pa.Schema) -> tuple[tuple[str, Expression], ...]:
     outputs: list[tuple[str, Expression]] = []
     for number, node in enumerate(select.expressions, 1):
-        for name, output in _output(node, scope, number):
+        for name, output in _output(node, scope, visible, number):
             if any(name.lower() == other.lower() for other, _ in outputs):
-                line, column = position_of(node)
-                raise SqlError(f'two columns are named "{name}"', line=line, column=column, hint="rename one with AS")
+                raise error_at(node, f'two columns are named "{name}"', hint="rename one with AS")
+            if name.startswith("__"):
+                raise error_at(node, f'column name "{name}" is reserved')
             outputs.append((name, output))
     return tuple(outputs)
 
 
-def _output(node: exp.Expr, scope: Scope, number: int) -> list[tuple[str, Expression]]:
+def _output(node: exp.Expr, scope: Scope, visible: pa.Schema, number: int) -> list[tuple[str, Expression]]:
     if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-        fields = [field for field in scope.fields if field.name != TS]
-        return [(field.name, Column(field.name, field.type, field.nullable)) for field in fields]
+        return [(field.name, Column(field.name, field.type, field.nullable)) for field in visible]
     if isinstance(node, exp.Alias):
         return [(node.alias, bind_expression(node.this, scope))]
     bound = bind_expression(node, scope)
@@ -146,10 +138,4 @@ def _output(node: exp.Expr, scope: Scope, number: int) -> list[tuple[str, Expres
 
 
 def _refusal(node: exp.Expr, construct: str) -> SqlError:
-    line, column = position_of(node)
-    return SqlError(
-        f"{construct} is not supported here",
-        line=line,
-        column=column,
-        hint="have: SELECT … FROM one stream or view WHERE …",
-    )
+    return error_at(node, f"{construct} is not supported here", hint="have: SELECT … FROM one stream or view WHERE …")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import NoReturn
 
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from dsms.sql.statements import Name, Place
 from dsms.sql.types import parse_type
-from operators.errors import SqlError, UserError
+from operators.errors import UserError
 
 
 def place_of(token: Token) -> Place:
@@ -32,9 +33,8 @@ class Cursor:
     def peek(self) -> Token:
         """The next token, left where it is."""
         if not self.more():
-            last = self.tokens[-1]
-            place = place_of(last)
-            raise SqlError("the statement ends too early", line=place.line, column=place.column + len(last.text))
+            last = place_of(self.tokens[-1])
+            raise Place(last.line, last.column + len(self.tokens[-1].text)).error("the statement ends too early")
         return self.tokens[self.at]
 
     def peeks(self, word: str) -> bool:
@@ -77,8 +77,7 @@ class Cursor:
         """The identifier that a token spells; subscript digits count as digits."""
         text = unicodedata.normalize("NFKC", token.text)
         if not all(part.isidentifier() for part in text.replace("-", "_").split(".")):
-            place = place_of(token)
-            raise SqlError(f'"{token.text}" is no {what}', line=place.line, column=place.column)
+            raise place_of(token).error(f'"{token.text}" is no {what}')
         return Name(text, place_of(token))
 
     def until(self, *stops: str) -> list[Token]:
@@ -121,11 +120,9 @@ class Cursor:
         if self.more():
             self.fail(f'unexpected "{self.peek().text}"')
 
-    def fail(self, message: str, hint: str = "") -> None:
+    def fail(self, message: str, hint: str = "") -> NoReturn:
         """Raises SqlError at the next token."""
-        token = self.tokens[min(self.at, len(self.tokens) - 1)]
-        place = place_of(token)
-        raise SqlError(message, line=place.line, column=place.column, hint=hint)
+        raise place_of(self.tokens[min(self.at, len(self.tokens) - 1)]).error(message, hint)
 
 
 def _blank(text: str) -> str:

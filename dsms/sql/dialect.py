@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sqlglot.dialects.postgres import Postgres
-from sqlglot.tokens import TokenType
 
 
 class Dsms(Postgres):
@@ -12,4 +11,4 @@ class Dsms(Postgres):
     class Tokenizer(Postgres.Tokenizer):
         """`SHOW`, `EXPLAIN` and `REGISTER` are tokenised like any other statement."""
 
-        COMMANDS: set[TokenType] = set()
+        COMMANDS = set()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from dsms.sql import statements as st
 from dsms.sql.cursor import Cursor, place_of
@@ -50,8 +52,7 @@ def _statement(cursor: Cursor) -> st.Statement:
             return parse_rest(cursor, label)
     if cursor.peeks("SELECT") or cursor.peeks("WITH") or cursor.peeks("("):
         return _select(cursor, label)
-    cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(_STARTS))
-    raise AssertionError
+    return cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(_STARTS))
 
 
 def _label(cursor: Cursor) -> st.Name | None:
@@ -93,7 +94,7 @@ def _column(cursor: Cursor) -> st.ColumnDefinition:
 def _create_stream(cursor: Cursor, label: st.Name | None) -> st.CreateStream:
     name = cursor.name("stream name")
     if label and label.text.lower() != name.text.lower():
-        raise SqlError(f'label "{label.text}" differs from the name "{name.text}"', **vars_of(label.place))
+        raise label.place.error(f'label "{label.text}" differs from the name "{name.text}"')
     cursor.expect("OVER")
     source = cursor.name("source name")
     cursor.expect("KEY")
@@ -152,7 +153,7 @@ def _clauses(cursor: Cursor, choices: tuple[str, ...]) -> tuple[st.Clause, ...]:
         while cursor.more() and cursor.peek().text.upper() not in choices:
             words.append(cursor.next().text)
         if any(name.lower() == other.name for other in found):
-            raise SqlError(f"clause {name} is given twice", **vars_of(place_of(token)))
+            raise place_of(token).error(f"clause {name} is given twice")
         found.append(st.Clause(name.lower(), tuple(words), place_of(token)))
     return tuple(found)
 
@@ -214,12 +215,7 @@ def _explain(cursor: Cursor, _: st.Name | None) -> st.Explain:
     return st.Explain(name, None, cursor.sql)
 
 
-def vars_of(place: st.Place) -> dict[str, int]:
-    """A place as the keyword arguments of SqlError."""
-    return {"line": place.line, "column": place.column}
-
-
-_STATEMENTS = {
+_STATEMENTS: dict[tuple[str, ...], Callable[[Cursor, st.Name | None], st.Statement]] = {
     ("REGISTER", "SOURCE"): _register_source,
     ("CREATE", "STREAM"): _create_stream,
     ("CREATE", "STREAMED", "VIEW"): _create_view,

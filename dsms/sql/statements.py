@@ -7,6 +7,8 @@ from typing import Literal
 
 from sqlglot import exp
 
+from operators.errors import SqlError
+
 Kind = Literal["source", "stream", "view", "query"]
 
 
@@ -16,6 +18,14 @@ class Place:
 
     line: int = 1
     column: int = 1
+
+    def error(self, message: str, hint: str = "") -> SqlError:
+        """The error that points here.
+
+        >>> str(Place(2, 5).error("no such thing"))
+        'line 2, column 5: no such thing'
+        """
+        return SqlError(message, line=self.line, column=self.column, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -29,8 +30,8 @@ class Arrivals:
 
     partition: int
     offsets: np.ndarray
-    values: Sequence[object]
-    instants: np.ndarray
+    values: Sequence[Any]
+    instants: pl.Series
     ops: Sequence[str | None] | None = None
     keys: Sequence[object] | None = None
     heartbeats: tuple[Heartbeat, ...] = ()
@@ -57,12 +58,13 @@ class Admitted:
     clock: PartitionClock
 
 
-Decode = Callable[[Sequence[object]], Decoded]
+Decode = Callable[[Sequence[Any]], Decoded]
 
 
 @dataclass(frozen=True)
 class Intake:
-    """Reads the records of one source. `decode` serves upserts, `decode_keys` deletions, whose rows may lack all but the key."""
+    """Reads the records of one source. `decode` serves upserts, `decode_keys` deletions, whose rows may lack all but
+    the key."""
 
     source: Source
     decode: Decode
@@ -96,14 +98,15 @@ class Intake:
         else:
             upserts, removed = np.flatnonzero(~deletions), np.flatnonzero(deletions)
             bodies = [_body(arrivals, int(index)) for index in removed]
+            present = [arrivals.values[int(index)] for index in upserts]
             rows = pl.concat([
-                self._decoded(arrivals, upserts, self.decode, [arrivals.values[i] for i in upserts], 1, dead),
+                self._decoded(arrivals, upserts, self.decode, present, 1, dead),
                 self._decoded(arrivals, removed, self.decode_keys, bodies, -1, dead),
             ]).sort(ORDER)  # fmt: skip
         return self._checked(arrivals, rows, dead)
 
     def _decoded(
-        self, arrivals: Arrivals, at: np.ndarray | None, decode: Decode, values: Sequence[object], weight: int,
+        self, arrivals: Arrivals, at: np.ndarray | None, decode: Decode, values: Sequence[Any], weight: int,
         dead: list[DeadLetter],
     ) -> pl.DataFrame:  # fmt: skip
         decoded = decode(values)
@@ -112,7 +115,7 @@ class Intake:
         instants = arrivals.instants if kept is None else arrivals.instants[kept]
         dead += [_refused(arrivals, refusal, at) for refusal in decoded.refused]
         columns = [
-            pl.Series(FROM, instants, pl.Int64), pl.Series(ORDER, offsets, pl.Int64),
+            instants.alias(FROM), pl.Series(ORDER, offsets, pl.Int64),
             pl.repeat(weight, decoded.frame.height, dtype=pl.Int64, eager=True).alias(WEIGHT),
         ]  # fmt: skip
         return decoded.frame.with_columns(columns)

@@ -59,7 +59,8 @@ class LocalSession:
     are there). Neither changes a result.
 
     >>> session = LocalSession()
-    >>> _ = session.execute("REGISTER SOURCE T (char RoomID, int Temperature) FROM t; CREATE STREAM S OVER T KEY RoomID")
+    >>> _ = session.execute("REGISTER SOURCE T (char RoomID, int Temperature) FROM t")
+    >>> _ = session.execute("CREATE STREAM S OVER T KEY RoomID")
     >>> _ = session.execute("CREATE STREAMED VIEW Hot AS SELECT RoomID, Temperature FROM R(S) WHERE Temperature > 80")
     >>> session.push("T", [{"RoomID": "a", "Temperature": t, "ts": ts} for t, ts in ((78, 1), (105, 2), (76, 5))])
     >>> session.advance(6)
@@ -88,7 +89,8 @@ class LocalSession:
         return [self._statement(statement) for statement in parse(sql)]
 
     def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
-        """Appends dicts to a source's log, in order: the columns, `ts` (int), and for tagged input `op` (`+`, `u`, `-`)."""
+        """Appends dicts to a source's log, in order: the columns, `ts` (int), and for tagged input `op` (`+`, `u`,
+        `-`)."""
         self._log_of(source).records.extend(dict(record) for record in records)
         self._work()
 
@@ -112,7 +114,8 @@ class LocalSession:
         return relation_at(running.published, running.lane.keys, at)
 
     def dead_letters(self, source: str) -> list[dict[str, object]]:
-        """What was refused and why: dicts with `offset`, `reason`, `record` and `query` (None: refused by the source)."""
+        """What was refused and why: dicts with `offset`, `reason`, `record` and `query` (None: refused by the
+        source)."""
         letters = self._dead.get(self._source(source).id, {}).values()
         ordered = sorted(letters, key=lambda letter: (letter.offset, letter.query or ""))
         return [

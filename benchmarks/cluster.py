@@ -1,0 +1,77 @@
+"""A cluster of the benchmark's own: data in a temporary directory, free ports, gone afterwards."""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from connectors.kafka.config import KafkaSettings
+from dsms.cli.api_client import ApiClient
+from dsms.local import supervisor
+from dsms.local.settings import LocalSettings
+from dsms.local.state import LocalState
+from dsms.local.waiting import wait_until
+from operators.errors import ExternalError
+
+READY_S = 120.0
+#: Services that are not ours.
+FOREIGN = ("kafka", "redis")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the services are."""
+
+    state: LocalState
+    kafka: KafkaSettings
+    api: ApiClient
+
+    @property
+    def url(self) -> str:
+        """The coordinator, which is the schema registry too."""
+        return self.api.url
+
+    def pids(self, *, ours: bool) -> list[int]:
+        """The processes of coordinator and executors, or those of Kafka and Redis."""
+        return [one.pid for one in self.state.services if one.pid and (one.name not in FOREIGN) == ours]
+
+    def failure(self) -> str | None:
+        """Why a query or an executor failed, if any did."""
+        for executor in self.api.status()["executors"].values():
+            for lane in executor["lanes"].values():
+                if lane["error"]:
+                    return str(lane["error"])
+            if executor["reason"]:
+                return str(executor["reason"])
+        return None
+
+
+def report(line: str) -> None:
+    """Progress, with the time."""
+    print(f"{time.strftime('%H:%M:%S')}  {line}", flush=True)
+
+
+@contextmanager
+def running_cluster(keep: Path | None = None) -> Iterator[Cluster]:
+    """Started with an idle fragment, stopped at the end; `keep` is a directory for the data that stays."""
+    with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
+        directory = (keep or Path(temporary)).absolute()
+        settings = LocalSettings(data_dir=directory, kafka_port=0, redis_port=0, http_port=0)
+        state = supervisor.up(settings, report=report)
+        try:
+            assert state.coordinator is not None
+            with ApiClient(state.coordinator) as api:
+                _await_executor(api)
+                yield Cluster(state, KafkaSettings(state.kafka), api)
+        finally:
+            supervisor.down(directory, report=report)
+
+
+def _await_executor(api: ApiClient) -> None:
+    def running() -> bool:
+        return any(one["state"] == "running" for one in api.status()["executors"].values())
+
+    if not wait_until(running, READY_S, pause_s=0.2):
+        raise ExternalError(f"no executor runs after {READY_S:g} s", hint="see executor-1.log in the data directory")

@@ -1,0 +1,82 @@
+"""Reading committed results back, and comparing them with what polars computes from the generated bids.
+
+The decoder is the benchmark's own, for records of integers only: nothing that was measured is used to check itself.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import polars as pl
+from confluent_kafka import KafkaError, TopicPartition
+from numpy.typing import NDArray
+
+from benchmarks.bids import all_bids
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.errors import translate
+from connectors.kafka.topics import earliest, latest, partitions_of
+from operators.errors import InternalError
+
+_CONSUME = 50_000
+_POLL_S = 1.0
+_MORE = 0x80
+
+
+def integers(bodies: bytes, width: int) -> NDArray[np.int64]:
+    """Avro records of `width` longs one after another, as a matrix.
+
+    >>> integers(bytes([2, 4, 0x80, 1, 1]), 2).tolist()
+    [[1, 2], [64, -1]]
+    """
+    octets = np.frombuffer(bodies, np.uint8)
+    ends = np.flatnonzero(octets < _MORE)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    shifts = (np.arange(len(octets)) - np.repeat(starts, ends - starts + 1)).astype(np.uint64) * np.uint64(7)
+    parts = (octets & 0x7F).astype(np.uint64) << shifts
+    values = np.add.reduceat(parts, starts)
+    signed = (values >> np.uint64(1)).astype(np.int64) ^ -(values & np.uint64(1)).astype(np.int64)
+    return signed.reshape(-1, width)
+
+
+def committed(kafka: KafkaSettings, topic: str, columns: Sequence[str], prefix: int) -> pl.DataFrame:
+    """All committed results of a topic; `prefix` is what stands before each Avro body."""
+    admin = kafka.admin()
+    places = [(topic, partition) for partition in partitions_of(admin, topic)]
+    first, last = earliest(admin, places), latest(admin, places)
+    waiting = {place: last[place] for place in places if last[place] > first[place]}
+    consumer = kafka.consumer()
+    consumer.assign([TopicPartition(*place, first[place]) for place in waiting])
+    parts: list[NDArray[np.int64]] = []
+    try:
+        while waiting:
+            messages = consumer.consume(_CONSUME, _POLL_S)
+            bodies = []
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    value = message.value()
+                    assert value is not None
+                    bodies.append(value[prefix:])
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    waiting.pop((topic, int(message.partition())), None)
+                else:
+                    raise translate(error, f'reading topic "{topic}"')
+            if bodies:
+                parts.append(integers(b"".join(bodies), len(columns)))
+    finally:
+        consumer.close()
+    matrix = np.concatenate(parts) if parts else np.empty((0, len(columns)), np.int64)
+    return pl.DataFrame(matrix, schema=dict.fromkeys(columns, pl.Int64))
+
+
+def expected(records: int, query: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
+    """What a query gives over the generated bids."""
+    return pl.concat([query(frame) for frame in all_bids(records)])
+
+
+def verify(found: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
+    """Both hold the same rows equally often, or an error."""
+    if found.height != wanted.height:
+        raise InternalError(f'"{name}" gave {found.height} results, not {wanted.height}')
+    columns = wanted.columns
+    if not found.sort(columns).equals(wanted.sort(columns)):
+        raise InternalError(f'"{name}" gave wrong results')

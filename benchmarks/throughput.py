@@ -1,0 +1,106 @@
+"""Records a second of our system: from the statement to the last committed result, less the same over one bid a partition."""
+
+import time
+from dataclasses import dataclass
+
+import polars as pl
+
+from benchmarks.bids import PARTITIONS, WRITER, end_ms, load
+from benchmarks.cluster import Cluster, report
+from benchmarks.jobs import SOURCE_COLUMNS, Job
+from benchmarks.progress import FrontierWatch, Moved
+from benchmarks.results import committed, expected, verify
+from benchmarks.usage import Usage
+from connectors.kafka.registry import register_schema
+from operators.errors import ExternalError
+
+SLOWEST = 20_000
+PREFIX = 5
+_WAIT_S = 2.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one job: wall time, epochs, CPU and memory of ours, and those of Kafka and Redis."""
+
+    seconds: float
+    epochs: int
+    cpu_s: float
+    peak_mb: float
+    services_cpu_s: float
+    services_peak_mb: float
+
+
+def register(cluster: Cluster, stream: str, topic: str) -> None:
+    """A stream of bids over a topic."""
+    cluster.api.execute(
+        f"REGISTER SOURCE {stream}Source ({SOURCE_COLUMNS}) FROM {topic} FORMAT AVRO "
+        f'TIMESTAMP BY "dateTime" TAGGED NONE IDLE AFTER 1 SECOND; '
+        f"CREATE STREAM {stream} OVER {stream}Source KEY NULL"
+    )
+
+
+def prepare(cluster: Cluster, records: int) -> None:
+    """The streams Bids, with all records, and Few, with one a partition."""
+    for stream, topic, count in (("Bids", "bid", records), ("Few", "few", PARTITIONS)):
+        schema_id = register_schema(cluster.url, f"{topic}-value", WRITER)
+        size = load(cluster.kafka, topic, count, schema_id)
+        register(cluster, stream, topic)
+        report(f"loaded {count:,} bids of {size:.1f} bytes into {topic}")
+
+
+def measure(cluster: Cluster, job: Job, records: int, runs: int) -> list[Run]:
+    """Runs of a job, each verified; the cost of a run over almost nothing is taken off the times."""
+    idle = min(run_once(cluster, job, "Few", PARTITIONS, f"few{number}").seconds for number in range(2))
+    report(f"{job.name}: {idle:.2f} s over {PARTITIONS} bids, which is taken off")
+    done = []
+    for number in range(1, runs + 1):
+        run = run_once(cluster, job, "Bids", records, f"run{number}")
+        net = max(run.seconds - idle, 1e-3)
+        report(
+            f"{job.name} run {number}: {run.seconds:.2f} s, less {idle:.2f} s: {records / net:,.0f} records/s, "
+            f"{run.epochs} epochs, {run.cpu_s:.1f} CPU s (Kafka and Redis {run.services_cpu_s:.1f}), "
+            f"{run.peak_mb:,.0f} MB; results are right"
+        )
+        done.append(Run(net, run.epochs, run.cpu_s, run.peak_mb, run.services_cpu_s, run.services_peak_mb))
+    return done
+
+
+def run_once(cluster: Cluster, job: Job, stream: str, records: int, label: str) -> Run:
+    """Creates the query, waits until all results are committed, verifies them, and drops the query."""
+    name = f"{job.name.replace('-', '_')}_{label}"
+    topic = f"dsms.{name}"
+    select = job.select('"', stream, "STREAMED ")
+    watch = FrontierWatch(cluster.kafka, cluster.state.cluster, topic)
+    try:
+        with Usage(cluster.pids(ours=True)) as ours, Usage(cluster.pids(ours=False)) as services:
+            started = time.monotonic()
+            cluster.api.execute(f"CREATE QUERY {name} WITH (FORMAT = AVRO) AS {select}")
+            moves = _until(watch, cluster, end_ms(records), 60 + records / SLOWEST)
+    finally:
+        watch.close()
+    verify(found(cluster, topic, job), expected(records, job.answer), name)
+    cluster.api.execute(f"DROP QUERY {name}")
+    return Run(
+        moves[-1].seen_s - started, len(moves), ours.cpu_s, ours.peak_mb, services.cpu_s, services.peak_mb
+    )  # fmt: skip
+
+
+def found(cluster: Cluster, topic: str, job: Job) -> pl.DataFrame:
+    """The committed results; ours have microseconds."""
+    results = committed(cluster.kafka, topic, job.columns, PREFIX)
+    return results.with_columns(pl.col("dateTime") // 1_000)
+
+
+def _until(watch: FrontierWatch, cluster: Cluster, end: int, timeout_s: float) -> list[Moved]:
+    moves: list[Moved] = []
+    deadline = time.monotonic() + timeout_s
+    while not moves or moves[-1].frontier < end:
+        moved = watch.next(_WAIT_S)
+        if moved is not None:
+            moves.append(moved)
+        elif failure := cluster.failure():
+            raise ExternalError(f"the job failed: {failure}", retryable=False)
+        if time.monotonic() > deadline:
+            raise ExternalError(f"the job did not end within {timeout_s:g} s")
+    return moves

@@ -1,0 +1,74 @@
+"""What process trees use: CPU seconds and memory, sampled while something runs."""
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+
+import psutil
+
+SAMPLE_S = 0.5
+MB = 1 << 20
+
+
+class Usage:
+    """Measures trees of processes between enter and exit.
+
+    Memory is the proportional set size where the system tells it: what processes share counts once.
+    """
+
+    def __init__(self, roots: Sequence[int]) -> None:
+        self._roots = list(roots)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="usage", daemon=True)
+        self._first: dict[tuple[int, float], float] = {}
+        self._last: dict[tuple[int, float], float] = {}
+        self.peak_mb = 0.0
+
+    def __enter__(self) -> "Usage":
+        self._first = self._cpu_by_process()
+        self._last = dict(self._first)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._last |= self._cpu_by_process()
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds used, of processes that came and went as far as a sample saw them."""
+        return sum(spent - self._first.get(process, 0.0) for process, spent in self._last.items())
+
+    def _sample(self) -> None:
+        while True:
+            self._last |= self._cpu_by_process()
+            self.peak_mb = max(self.peak_mb, sum(_memory(process) for process in self._processes()) / MB)
+            if self._ended.wait(SAMPLE_S):
+                return
+
+    def _processes(self) -> list[psutil.Process]:
+        found: list[psutil.Process] = []
+        for root in self._roots:
+            with suppress(psutil.NoSuchProcess):
+                process = psutil.Process(root)
+                found += [process, *process.children(recursive=True)]
+        return found
+
+    def _cpu_by_process(self) -> dict[tuple[int, float], float]:
+        spent: dict[tuple[int, float], float] = {}
+        for process in self._processes():
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                spent[(process.pid, process.create_time())] = times.user + times.system
+        return spent
+
+
+def _memory(process: psutil.Process) -> int:
+    with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        full = process.memory_full_info()
+        return int(getattr(full, "pss", full.rss))
+    return 0

@@ -1,0 +1,133 @@
+"""`python -m dsms.demo`: starts everything, plays the paper's examples, compares, and stops everything again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from connectors.kafka.config import KafkaSettings
+from dsms.cli.api_client import ApiClient
+from dsms.cli.output import print_error
+from dsms.demo.play import play
+from dsms.demo.screen import Screen
+from dsms.demo.story import SCENES
+from dsms.local import supervisor
+from dsms.local.settings import DEFAULT_DATA_DIR, load_settings
+from dsms.local.state import LocalState
+from dsms.local.waiting import wait_until
+from operators.errors import DsmsError, ExternalError, UserError
+
+EXECUTOR_DEADLINE_S = 120.0
+INTERRUPTED = 130
+
+Keep = Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")]
+
+
+def main(*, keep: Keep = False) -> None:
+    """Show continuous queries at work on a Kafka, a Redis and a Spark of their own.
+
+    Exit codes: 0 all results were as the paper prints them, 1 they were not or something failed, 130 Ctrl-C.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = demo(Path(os.environ.get("DSMS_DATA") or DEFAULT_DATA_DIR).absolute() / "demo", keep=keep)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except DsmsError as error:
+        print_error(error)
+        code = 1
+    sys.exit(code)
+
+
+def demo(data_dir: Path, *, keep: bool) -> int:
+    """Runs all scenes in a fresh data directory; 0 when everything was as the paper prints it."""
+    screen = Screen()
+    with _cluster(data_dir, screen, keep=keep) as state:
+        assert state.coordinator is not None
+        with ApiClient(state.coordinator) as api:
+            _await_executor(api, screen)
+            wrong = [line for scene in SCENES for line in play(scene, api, KafkaSettings(state.kafka), screen)]
+        _judge(wrong, screen)
+        if keep:
+            _how_to_go_on(data_dir, screen)
+    return 1 if wrong else 0
+
+
+@contextmanager
+def _cluster(data_dir: Path, screen: Screen, *, keep: bool) -> Iterator[LocalState]:
+    """A cluster of its own on free ports; it ends with the block, unless `keep` is given and nothing failed."""
+    if supervisor.status(data_dir):
+        raise UserError("a demo runs already", hint=f'stop it with "{_command("down", data_dir)}"')
+    shutil.rmtree(data_dir, ignore_errors=True)
+    ports = {"kafka_port": 0, "redis_port": 0, "http_port": 0}
+    screen.title("Starting Kafka, Redis, the coordinator and a Spark executor")
+    kept = False
+    try:
+        with screen.waiting("starting (the first time fetches the broker, about 45 MB)"):
+            state = supervisor.up(load_settings(os.environ, {"data_dir": data_dir, **ports}), report=screen.aside)
+        yield state
+        kept = keep
+    finally:
+        if not kept:
+            _stop(data_dir, screen)
+
+
+def _stop(data_dir: Path, screen: Screen) -> None:
+    """Stops everything; a second Ctrl-C does not keep it from doing so."""
+    earlier = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with screen.waiting("stopping everything"):
+            supervisor.down(data_dir, report=lambda _: None)
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+    screen.line("Everything is stopped.")
+
+
+def _await_executor(api: ApiClient, screen: Screen) -> None:
+    def ready() -> bool:
+        return any(executor["state"] in ("idle", "running") for executor in api.status()["executors"].values())
+
+    with screen.waiting("waiting for Spark"):
+        if not wait_until(ready, EXECUTOR_DEADLINE_S, pause_s=0.2):
+            raise ExternalError(f"no executor was ready within {EXECUTOR_DEADLINE_S:g} s")
+    screen.aside("spark is ready")
+
+
+def _judge(wrong: list[str], screen: Screen) -> None:
+    screen.line()
+    for line in wrong:
+        screen.line(f"not as in the paper: {line}")
+    if not wrong:
+        screen.line("All results are exactly what the paper prints.")
+
+
+def _how_to_go_on(data_dir: Path, screen: Screen) -> None:
+    screen.line("It goes on running. Try:")
+    for command in ("status", "sql", "consume HotRooms1", "down"):
+        screen.line(f"  {_command(command, data_dir)}")
+
+
+def _command(command: str, data_dir: Path) -> str:
+    """How to say a command of `dsms` from here."""
+    program = Path(sys.executable).parent / "dsms"
+    here = Path.cwd()
+    shown = [path.relative_to(here) if path.is_relative_to(here) else path for path in (program, data_dir)]
+    return f"{shown[0]} {command} --data-dir {shown[1]}"
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    typer.run(main)

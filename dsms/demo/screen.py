@@ -1,0 +1,48 @@
+"""How the demo speaks: lines on standard output, and a spinner where a human waits at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+
+_FIRST, _OTHERS = 16, 14
+
+
+class Screen:
+    """Lines and a table of fixed columns that grows row by row."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False, soft_wrap=True)
+
+    def title(self, text: str) -> None:
+        """A heading."""
+        self._console.print(f"\n{text}", style="bold", markup=False)
+
+    def line(self, text: str = "") -> None:
+        """A line as it is."""
+        self._console.print(text, markup=False)
+
+    def aside(self, text: str) -> None:
+        """A line of less weight."""
+        self._console.print(f"  {text}", style="dim", markup=False)
+
+    def row(self, cells: Sequence[str]) -> None:
+        """A row under the columns.
+
+        >>> Screen().row(["<a,78>1", "+<a,78>1", ""])
+          <a,78>1         +<a,78>1
+        """
+        widths = [_FIRST, *[_OTHERS] * (len(cells) - 1)]
+        text = "".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        self._console.print(f"  {text.rstrip()}", markup=False)
+
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """While something takes time: a spinner on a terminal, nothing elsewhere."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with self._console.status(text):
+            yield

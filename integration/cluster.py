@@ -1,0 +1,149 @@
+"""A coordinator and executors as processes of their own, for tests that crash them and read what they wrote."""
+
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from kafka_log import last_values
+
+from dsms.local.java import find_java
+from dsms.local.ports import free_port
+from dsms.local.process import ManagedProcess, ProcessSpec
+from dsms.local.services import http_ready
+from dsms.local.waiting import wait_until
+
+DEADLINE_S = 150.0
+
+
+class Refused(Exception):
+    """The coordinator answered with an error: the HTTP status and the `error` document."""
+
+    def __init__(self, status: int, error: dict[str, Any]) -> None:
+        super().__init__(f"{status}: {error}")
+        self.status, self.error = status, error
+
+
+class Cluster:
+    """One named cluster over a broker and a Redis that others may share. Close it, and no process of it is left."""
+
+    def __init__(self, kafka: str, redis_url: str, directory: Path, name: str | None = None) -> None:
+        self.kafka, self.redis_url, self.directory = kafka, redis_url, directory
+        self.name = name or f"c{uuid.uuid4().hex[:10]}"
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self._client = httpx.Client(base_url=self.url, timeout=120, trust_env=False)
+        self.coordinator = self._process("coordinator", self._coordinator_command(), lambda: http_ready(f"{self.url}/healthz"))
+        self._executors: list[ManagedProcess] = []
+
+    def start_executor(
+        self, executor_id: str = "executor-1", *, fault: str = "", partitions: int = 2, batch_records: int = 0
+    ) -> ManagedProcess:
+        """A new executor process; several may have one id, as after a split of the network."""
+        label = f"{executor_id}-{len(self._executors)}"
+        command = [
+            *(sys.executable, "-m", "dsms.executor", "--kafka", self.kafka, "--redis", self.redis_url),
+            *("--coordinator", self.url, "--cluster", self.name, "--id", executor_id),
+            *("--data-dir", str(self.directory / label), "--partitions", str(partitions), "--master", "local[2,2]"),
+            *(("--batch-records", str(batch_records), "--batch-seconds", "20") if batch_records else ()),
+        ]
+        process = self._process(label, command, lambda: True, {"DSMS_FAULT": fault})
+        self._executors.append(process)
+        process.start()
+        return process
+
+    def sql(self, text: str) -> list[dict[str, Any]]:
+        """Runs statements; raises Refused."""
+        return self._answer(self._client.post("/v1/statements", json={"sql": text}))["results"]
+
+    def get(self, path: str) -> Any:
+        """The document at a path such as `queries/Hot`; raises Refused."""
+        return self._answer(self._client.get(f"/v1/{path}"))
+
+    def topic(self, name: str) -> str:
+        """The result topic of a query."""
+        return self.get(f"queries/{name}")["topic"]
+
+    def frontier(self, topic: str) -> int:
+        """The published frontier of a result topic, as its progress record says."""
+        body = last_values(self.kafka, f"_dsms.{self.name}.progress").get(f"{topic}/0".encode())
+        return -(2**63) if body is None else httpx.Response(200, content=body).json()["frontier"]
+
+    def await_frontier(self, topic: str, instant: int, deadline_s: float = DEADLINE_S) -> None:
+        """Returns when every result below the instant is published."""
+        done = wait_until(lambda: self.frontier(topic) >= instant, deadline_s, pause_s=0.1)
+        assert done, f"{topic} stands at {self.frontier(topic)}, not {instant}; {self.logs()}"
+
+    def await_state(self, state: str, executor_id: str = "executor-1", deadline_s: float = DEADLINE_S) -> None:
+        """Returns when an executor says that it is in the state."""
+        done = wait_until(lambda: self.executor_state(executor_id) == state, deadline_s, pause_s=0.1)
+        assert done, f"{executor_id} is {self.executor_state(executor_id)}, not {state}; {self.logs()}"
+
+    def executor_state(self, executor_id: str) -> str:
+        """What the executor last said of itself; "" while its lease is over."""
+        return self.get("status")["executors"].get(executor_id, {}).get("state", "")
+
+    def logs(self) -> str:
+        """The ends of all logs, for messages."""
+        files = sorted(self.directory.glob("*.log"))
+        return "\n".join(f"== {file.name}\n{file.read_text(errors='replace')[-3000:]}" for file in files)
+
+    def close(self) -> None:
+        """Ends everything."""
+        for process in [*self._executors, self.coordinator]:
+            process.kill()
+        self._client.close()
+
+    def _coordinator_command(self) -> list[str]:
+        port = self.url.rsplit(":", 1)[-1]
+        return [
+            *(sys.executable, "-m", "dsms.coordinator", "--kafka", self.kafka, "--redis", self.redis_url),
+            *("--http-port", port, "--cluster", self.name),
+        ]
+
+    def _process(
+        self, label: str, command: list[str], ready: Any, extra: dict[str, str] | None = None
+    ) -> ManagedProcess:
+        java_home = find_java(os.environ).resolve().parent.parent
+        env = {**os.environ, "JAVA_HOME": str(java_home), "PYTHONUNBUFFERED": "1", **(extra or {})}
+        return ManagedProcess(ProcessSpec(label, tuple(command), self.directory / f"{label}.log", ready, env))
+
+    @staticmethod
+    def _answer(response: httpx.Response) -> Any:
+        if response.is_success:
+            return response.json()
+        raise Refused(response.status_code, response.json()["error"])
+
+
+def kill_9(process: ManagedProcess) -> None:
+    """Kills exactly the process, as a crash would, then clears away what its death has not ended yet."""
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    assert wait_until(lambda: not process.alive, 10)
+    process.kill()
+
+
+def await_crash(process: ManagedProcess, deadline_s: float = DEADLINE_S) -> None:
+    """Returns when the process has died of its fault point."""
+    assert wait_until(lambda: not process.alive, deadline_s), f"{process.spec.name} did not crash: {log_of(process)}"
+    process.kill()
+
+
+def log_of(process: ManagedProcess) -> str:
+    """What the process has logged."""
+    return process.spec.log_file.read_text(errors="replace")
+
+
+@contextmanager
+def running(kafka: str, redis_url: str, directory: Path) -> Iterator[Cluster]:
+    """A cluster with a coordinator and no executor yet."""
+    cluster = Cluster(kafka, redis_url, directory)
+    try:
+        cluster.coordinator.start()
+        yield cluster
+    finally:
+        cluster.close()

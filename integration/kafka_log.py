@@ -1,0 +1,98 @@
+"""Kafka as a stock client sees it: what tests write to source topics, and what stands in result topics."""
+
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+
+class Input(NamedTuple):
+    """A record to write: its instant and operation travel in headers."""
+
+    value: bytes | None
+    ts: int
+    partition: int = 0
+    op: str = "+"
+
+
+class Change(NamedTuple):
+    """A record of a result topic."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    op: str
+    ts: int
+
+
+class Letter(NamedTuple):
+    """A dead letter: the record as it came, and where from and why."""
+
+    value: bytes | None
+    headers: tuple[tuple[str, str], ...]
+
+
+def write(kafka: str, topic: str, inputs: Iterable[Input]) -> None:
+    """Appends records; all are in the log when this returns."""
+    with_acks = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "linger.ms": 1})
+    for one in inputs:
+        headers = [("dsms-ts", str(one.ts).encode())]
+        if one.op != "+":
+            headers.append(("dsms-op", one.op.encode()))
+        with_acks.produce(topic, one.value, partition=one.partition, headers=headers)
+    assert with_acks.flush(30) == 0
+
+
+def advance(kafka: str, topic: str, instant: int, partitions: int = 1) -> None:
+    """Promises in the log of every partition that nothing below the instant follows."""
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+    for partition in range(partitions):
+        producer.produce(topic, None, partition=partition, headers=[("dsms-heartbeat", str(instant).encode())])
+    assert producer.flush(30) == 0
+
+
+def changes(kafka: str, topic: str) -> list[Change]:
+    """Everything committed in a result topic, partition by partition, in log order."""
+    return [_change(message) for message in read_committed(kafka, topic)]
+
+
+def _change(message: Message) -> Change:
+    headers = dict(message.headers() or [])
+    op = headers.get("dsms-op", b"+").decode()
+    return Change(message.partition(), message.key(), message.value(), op, int(headers["dsms-ts"]))
+
+
+def letters(kafka: str, source: str) -> list[Letter]:
+    """The dead letters of a source, in log order."""
+    found = read_committed(kafka, f"dsms.{source}.dead-letters")
+    return [
+        Letter(one.value(), tuple(sorted((name, value.decode()) for name, value in one.headers() or []))) for one in found
+    ]
+
+
+def last_values(kafka: str, topic: str) -> dict[bytes, bytes]:
+    """A compacted topic as a table."""
+    return {message.key(): message.value() for message in read_committed(kafka, topic)}
+
+
+def read_committed(kafka: str, topic: str) -> list[Message]:
+    """All committed records of a topic up to its end, sorted by partition and offset; [] when it does not exist."""
+    consumer = Consumer({
+        "bootstrap.servers": kafka, "group.id": "reading", "enable.auto.commit": False, "enable.partition.eof": True,
+        "isolation.level": "read_committed", "fetch.queue.backoff.ms": 5, "log_level": 2,
+    })  # fmt: skip
+    try:
+        known = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in known])
+        found, open_partitions, deadline = [], set(known), time.monotonic() + 30
+        while open_partitions:
+            assert time.monotonic() < deadline, f"{topic} cannot be read to its end"
+            for message in consumer.consume(10_000, 0.2):
+                if message.error() is None:
+                    found.append(message)
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    open_partitions.discard(message.partition())
+    finally:
+        consumer.close()
+    return sorted(found, key=lambda message: (message.partition(), message.offset()))

@@ -1,0 +1,204 @@
+"""Kill -9 of everything, at every gap of the commit protocol: result topics equal those of an undisturbed run."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+from cluster import Cluster, await_crash, kill_9, running
+from kafka_log import advance, write
+from kafka_topics import create_topic
+from workload import END, PARTITIONS, Outcome, assert_begins, assert_same, await_all, outcome, register, workload
+
+from dsms.executor.fault_points import POINTS
+from dsms.local.broker import Broker
+from dsms.local.process import ManagedProcess
+from dsms.local.redis_server import RedisServer
+from dsms.local.waiting import wait_until
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+SEED = 7
+STEP = 60
+#: Pieces of the input: one for each disturbance of the longest test.
+PIECES = len(POINTS) + 1
+
+
+@dataclass
+class Feed:
+    """The input, piece by piece, so that every disturbance meets work in progress."""
+
+    kafka: str
+    topic: str
+    given: int = 0
+
+    def piece(self) -> int:
+        """Writes the next piece; gives an instant below which its results become final."""
+        write(self.kafka, self.topic, pieces()[self.given])
+        self.given += 1
+        advance(self.kafka, self.topic, self.given * STEP, PARTITIONS)
+        return self.given * STEP
+
+    def rest(self) -> None:
+        """Writes what is left, and the end."""
+        while self.given < PIECES:
+            self.piece()
+        advance(self.kafka, self.topic, END, PARTITIONS)
+
+
+def pieces() -> list[list]:
+    return [workload(SEED + number, STEP, number * STEP) for number in range(PIECES)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """What the whole input gives when nothing happens."""
+    with running(kafka, redis_url, tmp_path_factory.mktemp("undisturbed")) as cluster:
+        feed = feed_of(cluster)
+        cluster.start_executor(batch_records=20)
+        feed.rest()
+        await_all(cluster, cluster.name)
+        return outcome(kafka, cluster.name)
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Iterator[Broker]:
+    from dsms.local.installed import local_broker
+
+    broker = local_broker(tmp_path_factory.mktemp("kafka"), os.environ)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture(scope="module")
+def own_redis(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Iterator[RedisServer]:
+    from dsms.local.installed import local_redis
+
+    server = local_redis(tmp_path_factory.mktemp("redis"), os.environ)
+    server.start()
+    yield server
+    server.kill()
+
+
+def feed_of(cluster: Cluster) -> Feed:
+    topic = create_topic(cluster.kafka, f"{cluster.name}-in", partitions=PARTITIONS)
+    register(cluster, topic, cluster.name)
+    return Feed(cluster.kafka, topic)
+
+
+def finish(cluster: Cluster, feed: Feed, undisturbed: Outcome) -> None:
+    feed.rest()
+    await_all(cluster, cluster.name)
+    assert_same(outcome(cluster.kafka, cluster.name), undisturbed)
+
+
+def test_the_executor_at_every_fault_point(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
+    """Every restart recovers from the crash before it, and then dies at the next point, at its second epoch."""
+    with running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster)
+        for point in POINTS:
+            executor = cluster.start_executor(fault=f"{point}:2", batch_records=20)
+            feed.piece()
+            await_crash(executor)
+            assert_begins(outcome(kafka, cluster.name), undisturbed)
+        cluster.start_executor(batch_records=20)
+        finish(cluster, feed, undisturbed)
+
+
+def workers(executor: ManagedProcess) -> list[psutil.Process]:
+    """The forked Spark Python workers of an executor."""
+    found = psutil.Process(executor.pid).children(recursive=True)
+    daemons = {one.pid for one in found if "pyspark.daemon" in " ".join(one.cmdline())}
+    return [one for one in found if one.ppid() in daemons]
+
+
+def test_spark_workers_and_the_coordinator(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
+    with running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster)
+        executor = cluster.start_executor(batch_records=20)
+        first = feed.piece()
+        await_all(cluster, cluster.name, first)
+        feed.piece()
+        victims = workers(executor)
+        assert victims
+        for worker in victims:
+            worker.kill()
+        await_all(cluster, cluster.name, feed.piece())
+        kill_9(cluster.coordinator)
+        feed.piece()
+        cluster.coordinator.start()
+        finish(cluster, feed, undisturbed)
+
+
+def lose_the_last_second(server: RedisServer, copy: Path) -> None:
+    """Brings the data directory back to an older copy of it, while the server is dead."""
+    shutil.rmtree(server.config.data_dir)
+    shutil.copytree(copy, server.config.data_dir)
+
+
+def test_redis_in_every_way(own_broker: Broker, own_redis: RedisServer, tmp_path: Path, undisturbed: Outcome):
+    """Killed; killed with its last second lost; emptied while it runs; back with an empty directory."""
+    kafka = own_broker.address
+    with running(kafka, own_redis.url, tmp_path / "cluster") as cluster:
+        feed = feed_of(cluster)
+        executor = cluster.start_executor(batch_records=20)
+        await_all(cluster, cluster.name, feed.piece())
+        feed.piece()
+        own_redis.kill()
+        own_redis.start()
+        await_all(cluster, cluster.name, feed.piece())
+
+        copy = tmp_path / "copy"
+        own_redis.kill()
+        shutil.copytree(own_redis.config.data_dir, copy)
+        own_redis.start()
+        await_all(cluster, cluster.name, feed.piece())
+        kill_9(executor)
+        own_redis.kill()
+        lose_the_last_second(own_redis, copy)
+        own_redis.start()
+        executor = cluster.start_executor(batch_records=20)
+        await_all(cluster, cluster.name, feed.piece())
+
+        with redis.Redis.from_url(own_redis.url) as client:
+            client.flushall()
+        await_all(cluster, cluster.name, feed.piece())
+
+        own_redis.kill()
+        shutil.rmtree(own_redis.config.data_dir)
+        own_redis.start()
+        finish(cluster, feed, undisturbed)
+
+
+def test_the_broker(own_broker: Broker, own_redis: RedisServer, tmp_path: Path, undisturbed: Outcome):
+    with running(own_broker.address, own_redis.url, tmp_path) as cluster:
+        feed = feed_of(cluster)
+        cluster.start_executor(batch_records=20)
+        await_all(cluster, cluster.name, feed.piece())
+        feed.piece()
+        own_broker.kill()
+        own_broker.start()
+        await_all(cluster, cluster.name, feed.piece())
+        finish(cluster, feed, undisturbed)
+
+
+def test_the_reader_process(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
+    """Spark plans batches in a Python process of its own; its death ends the query, which starts again."""
+    with running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster)
+        executor = cluster.start_executor(batch_records=20)
+        await_all(cluster, cluster.name, feed.piece())
+        runners = [
+            one for one in psutil.Process(executor.pid).children(recursive=True)
+            if "python_streaming_source_runner" in " ".join(one.cmdline())
+        ]  # fmt: skip
+        assert runners
+        feed.piece()
+        os.kill(runners[0].pid, signal.SIGKILL)
+        assert wait_until(lambda: not runners[0].is_running(), 10)
+        finish(cluster, feed, undisturbed)

@@ -1,0 +1,100 @@
+"""The demo as people run it: a process that ends by itself, or by Ctrl-C, and leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dsms.local.waiting import wait_until
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+
+DEADLINE_S = 400
+#: Figures 2 and 3 of the paper side by side, with what arrived.
+HOT_ROOMS = """\
+  arrived         Rooms         Q3            HotRooms1     Q4
+  <a,78>1         +<a,78>1
+  <a,105>2        u<a,105>2     +<a,105>2     +<a,105>2     +<a,105>2
+  <b,70>3         +<b,70>3
+  <c,95>4         +<c,95>4      +<c,95>4      +<c,95>4
+  <a,76>5         u<a,76>5      -<a>5         -<a>5         -<a>5
+  <c,103>6        u<c,103>6     u<c,103>6     u<c,103>6     +<c,103>6
+"""
+
+
+class Demo:
+    """A running demo, in a process group of its own as under a terminal."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "dsms.demo"], env={**os.environ, "DSMS_DATA": str(data)}, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        self.output = ""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                self.output += line
+
+    def saw(self, text: str) -> bool:
+        return wait_until(lambda: text in self.output or self.process.poll() is not None, DEADLINE_S) and (
+            text in self.output
+        )
+
+    def interrupt(self) -> None:
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def ended(self) -> int:
+        code = self.process.wait(DEADLINE_S)
+        self._reader.join()
+        return code
+
+    def leftovers(self) -> list[str]:
+        """The processes that were started with our data directory in their environment."""
+        return [" ".join(process.cmdline()[:4]) for process in psutil.process_iter() if self._ours(process)]
+
+    def _ours(self, process: psutil.Process) -> bool:
+        try:
+            return process.environ().get("DSMS_DATA") == str(self._data) and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    running = Demo(tmp_path)
+    yield running
+    if running.process.poll() is None:
+        running.interrupt()
+        running.ended()
+
+
+def test_the_demo_shows_what_the_paper_prints_and_ends(demo):
+    started = time.monotonic()
+    assert demo.ended() == 0, demo.output
+    assert HOT_ROOMS in demo.output
+    assert "  <b,85>5         u<b,85>5      +<b,85>5\n" in demo.output
+    assert "All results are exactly what the paper prints.\nEverything is stopped.\n" in demo.output
+    assert not demo.leftovers()
+    assert time.monotonic() - started < DEADLINE_S
+
+
+@pytest.mark.parametrize("moment", ["kafka is ready", "> Updates: "])
+def test_ctrl_c_stops_everything(demo, moment):
+    assert demo.saw(moment), demo.output
+    assert len(demo.leftovers()) > 1
+    demo.interrupt()
+    assert demo.ended() == 130, demo.output
+    assert wait_until(lambda: not demo.leftovers(), 30), demo.leftovers()

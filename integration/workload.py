@@ -1,0 +1,89 @@
+"""Seeded input with everything that can go wrong in it, queries over it, and all that they write."""
+
+import json
+import random
+from dataclasses import dataclass
+
+from cluster import Cluster
+from kafka_log import Change, Input, Letter, changes, letters
+
+PARTITIONS = 2
+SLACK = 5
+#: An instant above all of the workload's.
+END = 1_000_000
+SOURCE = "src"
+KEYED, FAULTY, KEYLESS, AVRO = VIEWS = ("hot", "ratio", "flat", "encoded")
+STATEMENTS = """
+    REGISTER SOURCE {p}src (k VARCHAR NOT NULL, v INT, d INT) FROM {topic} SLACK {slack} IDLE NEVER;
+    CREATE STREAM {p}keyed OVER {p}src KEY k;
+    CREATE STREAM {p}all OVER {p}src KEY NULL;
+    CREATE STREAMED VIEW {p}hot AS SELECT k, v FROM R({p}keyed) WHERE v > 50;
+    CREATE STREAMED VIEW {p}ratio AS SELECT k, v / d AS q FROM R({p}keyed);
+    CREATE STREAMED VIEW {p}flat AS SELECT k, 100 / d AS q, v FROM R({p}all) WHERE v < 80;
+    CREATE STREAMED VIEW {p}encoded WITH (format = avro) AS SELECT k, v, d FROM R({p}keyed) WHERE v > 60;
+"""
+BAD = (b"no json", b'{"k": "a", "v": "many"}', b'{"v": 3}', b"\xff\xfe", b"[]")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that a workload's queries wrote: the result logs in order, the dead letters as a bag."""
+
+    results: dict[str, list[Change]]
+    dead: list[Letter]
+
+
+def workload(seed: int, count: int, first: int = 0) -> list[Input]:
+    """Records of all partitions: instants wander up, some are late; some values are bad, some rows divide by zero."""
+    chance = random.Random(seed)
+    return [_input(chance, first + at) for at in range(count)]
+
+
+def _input(chance: random.Random, at: int) -> Input:
+    ts, partition = at + chance.randint(-2 * SLACK, SLACK), chance.randrange(PARTITIONS)
+    if chance.random() < 0.05:
+        return Input(chance.choice(BAD), ts, partition)
+    row = {"k": f"k{chance.randrange(12)}", "v": chance.randrange(120), "d": chance.randrange(6)}
+    op = "-" if chance.random() < 0.1 else "+"
+    return Input(json.dumps(row).encode(), ts, partition, op)
+
+
+def register(cluster: Cluster, topic: str, prefix: str) -> None:
+    """Makes the workload's source, streams and views; names begin with the prefix."""
+    cluster.sql(STATEMENTS.format(p=prefix, topic=topic, slack=SLACK))
+
+
+def result_topic(prefix: str, view: str) -> str:
+    """Where a view's results are."""
+    return f"dsms.{prefix}{view}"
+
+
+def await_all(cluster: Cluster, prefix: str, instant: int = END) -> None:
+    """Returns when all views are final below the instant."""
+    for view in VIEWS:
+        cluster.await_frontier(result_topic(prefix, view), instant)
+
+
+def outcome(kafka: str, prefix: str) -> Outcome:
+    """What stands in Kafka now; the prefix is taken out of it, so that runs compare."""
+    dead = [
+        Letter(one.value, tuple((name, value.replace(prefix, "")) for name, value in one.headers))
+        for one in letters(kafka, f"{prefix}{SOURCE}")
+    ]
+    return Outcome({view: changes(kafka, result_topic(prefix, view)) for view in VIEWS}, sorted(dead, key=repr))
+
+
+def assert_same(found: Outcome, expected: Outcome) -> None:
+    """The same records in the same order in every result partition, and the same dead letters."""
+    for view in VIEWS:
+        assert found.results[view] == expected.results[view], view
+    assert found.dead == expected.dead
+
+
+def assert_begins(found: Outcome, expected: Outcome) -> None:
+    """Nothing is published that the undisturbed run does not have at the same place."""
+    for view in VIEWS:
+        for partition in range(PARTITIONS):
+            part = [one for one in found.results[view] if one.partition == partition]
+            whole = [one for one in expected.results[view] if one.partition == partition]
+            assert part == whole[: len(part)], view

@@ -1,0 +1,38 @@
+"""What all tests share: how hard Hypothesis searches, and golden files."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+GOLDEN = Path(__file__).parent / "golden"
+_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", max_examples=40, **_COMMON)
+settings.register_profile("fuzz", max_examples=2000, print_blob=True, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-golden` writes golden files anew; their difference is reviewed as code."""
+    parser.addoption("--update-golden", action="store_true", default=False, help="write golden files anew")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)` fails with a diff unless the file under tests/golden holds the text."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        known = path.read_text() if path.exists() else ""
+        diff = difflib.unified_diff(known.splitlines(), text.splitlines(), name, "now", lineterm="")
+        assert known == text, "\n".join(diff)
+
+    return check
