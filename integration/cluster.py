@@ -37,14 +37,16 @@ class Cluster:
         self.name = name or f"c{uuid.uuid4().hex[:10]}"
         self.url = f"http://127.0.0.1:{free_port()}"
         self._client = httpx.Client(base_url=self.url, timeout=120, trust_env=False)
-        self.coordinator = self._process("coordinator", self._coordinator_command(), lambda: http_ready(f"{self.url}/healthz"))
-        self._executors: list[ManagedProcess] = []
+        self.coordinator = self._process(
+            "coordinator", self._coordinator_command(), lambda: http_ready(f"{self.url}/healthz")
+        )
+        self.executors: list[ManagedProcess] = []
 
     def start_executor(
         self, executor_id: str = "executor-1", *, fault: str = "", partitions: int = 2, batch_records: int = 0
     ) -> ManagedProcess:
         """A new executor process; several may have one id, as after a split of the network."""
-        label = f"{executor_id}-{len(self._executors)}"
+        label = f"{executor_id}-{len(self.executors)}"
         command = [
             *(sys.executable, "-m", "dsms.executor", "--kafka", self.kafka, "--redis", self.redis_url),
             *("--coordinator", self.url, "--cluster", self.name, "--id", executor_id),
@@ -52,7 +54,7 @@ class Cluster:
             *(("--batch-records", str(batch_records), "--batch-seconds", "20") if batch_records else ()),
         ]
         process = self._process(label, command, lambda: True, {"DSMS_FAULT": fault})
-        self._executors.append(process)
+        self.executors.append(process)
         process.start()
         return process
 
@@ -94,7 +96,7 @@ class Cluster:
 
     def close(self) -> None:
         """Ends everything."""
-        for process in [*self._executors, self.coordinator]:
+        for process in [*self.executors, self.coordinator]:
             process.kill()
         self._client.close()
 

@@ -67,7 +67,8 @@ def letters(kafka: str, source: str) -> list[Letter]:
     """The dead letters of a source, in log order."""
     found = read_committed(kafka, f"dsms.{source}.dead-letters")
     return [
-        Letter(one.value(), tuple(sorted((name, value.decode()) for name, value in one.headers() or []))) for one in found
+        Letter(one.value(), tuple(sorted((name, value.decode()) for name, value in one.headers() or [])))
+        for one in found
     ]
 
 

@@ -112,9 +112,7 @@ def notation(kafka: str, topic: str, decode: Callable[[bytes], dict[str, object]
 def test_in_json(cluster: Cluster, unique: str, case: str):
     arrived, expected = CASES[case]
     topics = run(cluster, unique, QUERIES, format="JSON", with_="")
-    rows = [
-        Input(json.dumps({"RoomID": room, "Temperature": heat}).encode(), ts) for room, heat, ts in tuples(arrived)
-    ]
+    rows = [Input(json.dumps({"RoomID": room, "Temperature": heat}).encode(), ts) for room, heat, ts in tuples(arrived)]
     write(cluster.kafka, f"{unique}port5501", rows)
     advance(cluster.kafka, f"{unique}port5501", 10)
     for query, lines in expected.items():
@@ -143,7 +141,7 @@ def test_in_avro(cluster: Cluster, unique: str, case: str):
 
 def test_a_tagged_input_of_example_2(cluster: Cluster, unique: str):
     cluster.sql(f"""
-        REGISTER SOURCE {unique}In (char Attr1) FROM {unique}.s PARTITIONS 1 IDLE NEVER;
+        REGISTER SOURCE {unique}In (char Attr1) FROM "{unique}.s" PARTITIONS 1 IDLE NEVER;
         CREATE STREAM {unique}S OVER {unique}In KEY Attr1;
         CREATE STREAMED VIEW {unique}Out AS SELECT Attr1, TS FROM R({unique}S)
     """)

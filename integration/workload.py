@@ -14,7 +14,7 @@ END = 1_000_000
 SOURCE = "src"
 KEYED, FAULTY, KEYLESS, AVRO = VIEWS = ("hot", "ratio", "flat", "encoded")
 STATEMENTS = """
-    REGISTER SOURCE {p}src (k VARCHAR NOT NULL, v INT, d INT) FROM {topic} SLACK {slack} IDLE NEVER;
+    REGISTER SOURCE {p}src (k VARCHAR NOT NULL, v INT, d INT) FROM "{topic}" SLACK {slack} IDLE NEVER;
     CREATE STREAM {p}keyed OVER {p}src KEY k;
     CREATE STREAM {p}all OVER {p}src KEY NULL;
     CREATE STREAMED VIEW {p}hot AS SELECT k, v FROM R({p}keyed) WHERE v > 50;

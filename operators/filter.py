@@ -28,4 +28,4 @@ class Filter:
         """The elements whose predicate is TRUE."""
         values, faults = evaluate(delta.frame, {_KEEP: self.predicate})
         kept, rejected = reject(Delta(delta.frame.with_columns(values)), faults)
-        return Step(Delta(kept.frame.filter(pl.col(_KEEP)).drop(_KEEP)), (), rejected)
+        return Step(Delta(kept.frame.filter(pl.col(_KEEP).cast(pl.Boolean)).drop(_KEEP)), (), rejected)

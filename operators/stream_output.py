@@ -43,8 +43,7 @@ class StreamOutput:
         """The tagged changes of a delta that is complete at its instants."""
         if self.append_only:
             return _tag(delta.frame, pl.lit(INSERT))
-        net = delta.consolidate().frame
-        return self._keyed(net) if self.keys else _keyless(net)
+        return self._keyed(delta.consolidate().frame) if self.keys else _keyless(_net_of_record(delta))
 
     def _keyed(self, net: pl.DataFrame) -> pl.DataFrame:
         at = [*self.keys, FROM]
@@ -59,6 +58,12 @@ class StreamOutput:
             .otherwise(pl.lit(INSERT))
         )
         return _tag(sides.with_columns(op.alias(OP)), pl.col(OP)).sort(FROM, ORDER, maintain_order=True)
+
+
+def _net_of_record(delta: Delta) -> pl.DataFrame:
+    same = [*delta.columns, FROM, TO, ORDER]
+    summed = delta.frame.group_by(same, maintain_order=True).agg(pl.col(WEIGHT).sum())
+    return summed.filter(pl.col(WEIGHT) != 0).select(delta.frame.columns)
 
 
 def _keyless(net: pl.DataFrame) -> pl.DataFrame:

@@ -87,7 +87,7 @@ class Duck:
     def schema(self, sql: str, name: str, schema: pa.Schema) -> pa.Schema:
         """The columns of a query over a relation of that schema."""
         self._database.register(name, schema.empty_table())
-        return self._database.execute(sql).to_arrow_table().schema
+        return self._database.sql(sql).to_arrow_table().schema
 
 
 def bag(rows: Iterable[Mapping[str, object]]) -> Counter[str]:

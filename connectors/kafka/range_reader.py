@@ -1,8 +1,9 @@
-"""Reading given ranges of offsets with one living consumer a process."""
+"""Reading given ranges of offsets: one living consumer a partition, so that the next range goes on where the last one ended."""
 
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,10 +14,10 @@ from connectors.kafka.errors import translate, translated
 from connectors.kafka.topics import Partition
 from operators.errors import ExternalError
 
-_CONSUME = 10_000
+_CONSUME = 20_000
 _STALL_S = 30.0
-#: Records read beyond the end of a range are kept for the next one, up to so many.
-_SPILL = 100_000
+_MOST_CONSUMERS = 32
+_PREFETCH = {"fetch_message_max_bytes": 2_000_000, "queued_min_messages": 20_000, "fetch_wait_max_ms": 10}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,101 +36,99 @@ class OffsetRange:
 
 
 class RangeReader:
-    """Reads ranges one after another; a range that starts where the last one ended goes on without a new fetch."""
+    """Reads ranges of many partitions; the least recently used consumers are closed when there are too many."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._consumer = settings.consumer(fetch_message_max_bytes=4_000_000, queued_min_messages=50_000)
-        self._next: dict[Partition, int] = {}
-        self._spill: dict[Partition, list[Message]] = {}
+        self._settings = settings
+        self._readers: OrderedDict[Partition, _PartitionReader] = OrderedDict()
 
-    def read(self, ranges: Sequence[OffsetRange]) -> dict[Partition, list[Message]]:
-        """All committed records of the ranges, in offset order, by partition.
+    def read(self, ranges: Sequence[OffsetRange]) -> list[list[Message]]:
+        """The committed records of each range, in offset order. All ranges are fetched at the same time.
 
         Raises ExternalError when nothing arrives for 30 s, or when records of a range are gone.
         """
-        found: dict[Partition, list[Message]] = {wanted.key: [] for wanted in ranges}
-        ends = {wanted.key: wanted.end for wanted in ranges if wanted.end > wanted.start}
-        if ends:
-            self._position([wanted for wanted in ranges if wanted.end > wanted.start])
-            self._take_spill(found, ends)
-            self._consume(found, ends)
+        started = [self._start(wanted) for wanted in ranges]
+        found = [reader.drain(wanted) if reader else [] for reader, wanted in zip(started, ranges, strict=True)]
+        while len(self._readers) > _MOST_CONSUMERS:
+            self._readers.popitem(last=False)[1].close()
         return found
 
-    def _position(self, ranges: Sequence[OffsetRange]) -> None:
-        if {wanted.key: wanted.start for wanted in ranges} == self._next:
-            return
-        self._spill = {}
-        with translated("assigning partitions"):
-            self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start) for wanted in ranges])
+    def close(self) -> None:
+        """Closes all consumers."""
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
 
-    def _take_spill(self, found: dict[Partition, list[Message]], ends: dict[Partition, int]) -> None:
-        spilled, self._spill = self._spill, {key: [] for key in ends}
-        self._next = dict(ends)
-        for key, messages in spilled.items():
-            self._keep(key, messages, found, ends)
+    def _start(self, wanted: OffsetRange) -> _PartitionReader | None:
+        if wanted.end <= wanted.start:
+            return None
+        reader = self._readers.get(wanted.key) or _PartitionReader(self._settings)
+        self._readers[wanted.key] = reader
+        self._readers.move_to_end(wanted.key)
+        reader.start(wanted)
+        return reader
 
-    def _consume(self, found: dict[Partition, list[Message]], ends: dict[Partition, int]) -> None:
+
+class _PartitionReader:
+    """A consumer of one partition, and the offset it stands at; None when that is not known."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._consumer = settings.consumer(**_PREFETCH)
+        self._at: int | None = None
+
+    def start(self, wanted: OffsetRange) -> None:
+        """Begins to fetch; a range that starts where the last one ended is being fetched already."""
+        if self._at != wanted.start:
+            with translated("assigning a partition"):
+                self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
+            self._at = wanted.start
+
+    def drain(self, wanted: OffsetRange) -> list[Message]:
+        """The records of the range that `start` began."""
+        at, self._at = wanted.start, None
+        found: list[Message] = []
         heard = time.monotonic()
-        while ends:
+        while at < wanted.end:
             with translated("reading"):
-                messages = self._consumer.consume(_CONSUME, 0.5)
+                messages = self._consumer.consume(min(wanted.end - at, _CONSUME), 0.5)
             if messages:
                 heard = time.monotonic()
-                self._sort_out(messages, found, ends)
+                at = self._take(messages, wanted, found)
             elif time.monotonic() - heard > _STALL_S:
-                self._forget()
-                waiting = ", ".join(f"{topic}/{partition}" for topic, partition in ends)
-                raise ExternalError(f"kafka delivers nothing for {_STALL_S:.0f} s from {waiting}")
-
-    def _sort_out(
-        self, messages: list[Message], found: dict[Partition, list[Message]], ends: dict[Partition, int]
-    ) -> None:
-        by_partition: dict[Partition, list[Message]] = {}
-        for message in messages:
-            by_partition.setdefault((message.topic(), message.partition()), []).append(message)
-        for key, batch in by_partition.items():
-            self._keep(key, batch, found, ends)
-
-    def _keep(
-        self, key: Partition, messages: list[Message], found: dict[Partition, list[Message]], ends: dict[Partition, int]
-    ) -> None:
-        if not messages:
-            return
-        end = self._next[key]
-        fine = self._without_events(messages, key, ends)
-        if not fine:
-            return
-        if fine[-1].offset() < end:
-            found[key] += fine
-        else:
-            cut = sum(message.offset() < end for message in fine)
-            found[key] += fine[:cut]
-            self._spill[key] += fine[cut:]
-        if fine[-1].offset() >= end - 1:
-            ends.pop(key, None)
-        if len(self._spill[key]) > _SPILL:
-            self._next[key], self._spill[key] = -1, []
-
-    def _without_events(self, messages: list[Message], key: Partition, ends: dict[Partition, int]) -> list[Message]:
-        """The records; the end-of-partition event closes a range whose last offsets hold no committed record."""
-        if all(message.error() is None for message in messages):
-            return messages
-        for message in messages:
-            error = message.error()
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                self._forget()
-                raise translate(error, f"reading {key[0]}/{key[1]}")
-            if error is not None and message.offset() >= self._next[key]:
-                ends.pop(key, None)
-        return [message for message in messages if message.error() is None]
-
-    def _forget(self) -> None:
-        """After a failure nothing is known about where the consumer stands."""
-        self._next, self._spill = {}, {}
+                raise ExternalError(
+                    f"kafka delivers nothing for {_STALL_S:.0f} s from {wanted.topic}/{wanted.partition} at offset {at}"
+                )
+        if at == wanted.end:
+            self._at = at
+        return _cut(found, wanted.end)
 
     def close(self) -> None:
-        """Closes the consumer."""
         self._consumer.close()
+
+    def _take(self, messages: list[Message], wanted: OffsetRange, found: list[Message]) -> int:
+        """Adds the records, and gives the next offset. The end-of-partition event tells how far the log reaches even
+        where its last offsets hold no committed record."""
+        if set(map(Message.error, messages)) == {None}:
+            found += messages
+            return int(messages[-1].offset()) + 1
+        at = wanted.start
+        for message in messages:
+            error = message.error()
+            if error is None:
+                found.append(message)
+                at = message.offset() + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                at = message.offset()
+            else:
+                raise translate(error, f"reading {wanted.topic}/{wanted.partition}")
+        return at
+
+
+def _cut(found: list[Message], end: int) -> list[Message]:
+    """Offsets without a record let a consumer run past the end of a range; what it read there is read again."""
+    while found and found[-1].offset() >= end:
+        found.pop()
+    return found
 
 
 def read_whole(settings: KafkaSettings, topic: str, ends: Iterable[tuple[int, int, int]]) -> list[Message]:
@@ -139,4 +138,4 @@ def read_whole(settings: KafkaSettings, topic: str, ends: Iterable[tuple[int, in
         found = reader.read([OffsetRange(topic, partition, start, end) for partition, start, end in ends])
     finally:
         reader.close()
-    return [message for messages in found.values() for message in messages]
+    return [message for messages in found for message in messages]

@@ -15,7 +15,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class LaneStatus(msgspec.Struct, frozen=True):
-    """How a query fares: its frontier (None: none yet), the records it has read and has still to read, why it failed."""
+    """How a query fares: its frontier (None: none yet), the next offset by partition, and why it failed."""
 
     frontier: int | None = None
     offsets: dict[str, int] = {}

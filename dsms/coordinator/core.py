@@ -36,7 +36,7 @@ _DROP_WAIT_S = 5.0
 
 
 class Coordinator:
-    """The service behind the REST API. Statements run one after another; all state is in Kafka, with a copy in Redis."""
+    """The service behind the REST API. Statements run one by one; all state is in Kafka, with a copy in Redis."""
 
     def __init__(self, kafka: KafkaSettings, redis_url: str, cluster: str) -> None:
         self._kafka, self._cluster_name = kafka, cluster

@@ -1,4 +1,4 @@
-"""What an epoch computed, put together in the driver: a pure function of the computed rows and of what was published."""
+"""What an epoch computed, assembled in the driver: a pure function of the computed rows and of what was published."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from operators.delta import BEGINNING
 
 @dataclass(frozen=True)
 class Silence:
-    """A source as seen now: where its leading lane stands, the ends of its partitions, and since when each is silent."""
+    """A source as seen now: where its leading lane stands, the ends of its partitions, and how long each is silent."""
 
     positions: Mapping[int, Position]
     ends: Mapping[int, int]

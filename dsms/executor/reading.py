@@ -31,11 +31,11 @@ def intake_of(source: Source, writer: WriterSchema) -> Intake:
 
 def arrivals_of(source: Source, partition: int, messages: Sequence[Message], logged: tuple[Heartbeat, ...]) -> Arrivals:
     """The messages of one partition in offset order; in-stream heartbeats are taken out of them."""
-    values = [message.value() for message in messages]
+    values = list(map(Message.value, messages))
     beats: list[Heartbeat] = []
     if None in values:
         messages, beats = _without_heartbeats(messages)
-        values = [message.value() for message in messages]
+        values = list(map(Message.value, messages))
     heads = _heads(source, messages)
     return Arrivals(
         partition, _offsets(messages), values, _instants(source, messages, heads), _ops(source, heads),

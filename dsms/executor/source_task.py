@@ -11,6 +11,7 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 from confluent_kafka import Message
+from polars.exceptions import PanicException
 from pyspark.sql.datasource import InputPartition
 
 from connectors.kafka.config import KafkaSettings
@@ -70,11 +71,9 @@ class SourceTask(InputPartition):  # type: ignore[misc]
 def run_source_task(task: SourceTask) -> Iterator[pa.RecordBatch]:
     """The routed rows of a task, one Arrow batch a slice."""
     ranges = [OffsetRange(one.topic, one.partition, one.start, one.end) for one in task.slices]
-    reader = _reader(task.kafka)
     for group in _disjoint(ranges):
-        messages = reader.read([ranges[index] for index in group])
-        for index in group:
-            yield _routed(task, task.slices[index], messages[ranges[index].key])
+        for index, messages in zip(group, _reader(task.kafka).read([ranges[index] for index in group]), strict=True):
+            yield _routed(task, task.slices[index], messages)
 
 
 def _disjoint(ranges: Sequence[OffsetRange]) -> list[list[int]]:
@@ -122,7 +121,7 @@ def _route_lane(
         parts = exchange(lane, delta, task.targets)
     except ExternalError:
         raise
-    except Exception as error:  # noqa: BLE001 the outermost place that knows whose operators these are
+    except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operators these are
         rows.add(0, lane.id, FAILURE, f"{type(error).__name__}: {error}".encode())
         return
     for target, part in enumerate(parts):

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import polars as pl
 import pyarrow as pa
+from polars.exceptions import PanicException
 
 from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
@@ -89,7 +90,7 @@ class TargetStage:
             return self._step(target, held, rows, fresh)
         except ExternalError:
             raise
-        except Exception as error:  # noqa: BLE001 the outermost place that knows whose operators these are
+        except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operators these are
             trace = traceback.format_exc(limit=-3)
             return [_row(lane_id, FAILURE, target, f"{type(error).__name__}: {error}\n{trace}".encode())]
 

@@ -1,4 +1,4 @@
-"""Intake: records of one log partition become the elements of a source, and everything refused becomes a dead letter."""
+"""Intake: records of one log partition become the elements of a source, and what is refused becomes a dead letter."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class LocalSession:
         self._running: dict[str, _Running] = {}
 
     def execute(self, sql: str) -> list[dict[str, object]]:
-        """Runs one or more statements; gives the rows of the last one as dicts (a one-time SELECT, SHOW, EXPLAIN, …)."""
+        """Runs one or more statements; gives the rows of the last one as dicts (of SELECT, SHOW, EXPLAIN, …)."""
         results = self.run(sql)
         last = results[-1] if results else StatementResult("", "")
         return [dict(zip(last.columns, row, strict=True)) for row in last.rows]
