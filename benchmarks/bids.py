@@ -93,7 +93,7 @@ def encoder(schema_id: int) -> AvroEncoder:
 def load(kafka: KafkaSettings, topic: str, records: int, schema_id: int | None) -> float:
     """Fills a new topic, bid n into partition n modulo 4; the mean size of a record in bytes.
 
-    Without a schema id the values are plain Avro. With one, each partition ends with a heartbeat: nothing earlier comes.
+    Without a schema id the values are plain Avro. With one, each partition ends with a heartbeat: no more comes.
     """
     ensure_topic(kafka.admin(), topic, PARTITIONS, KEPT)
     producer = kafka.producer()

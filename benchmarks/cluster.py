@@ -54,6 +54,18 @@ def report(line: str) -> None:
 
 
 @contextmanager
+def running_kafka() -> Iterator[KafkaSettings]:
+    """Only a broker (and an idle Redis), for a peer."""
+    with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
+        settings = LocalSettings(data_dir=Path(temporary), kafka_port=0, redis_port=0, services_only=True)
+        state = supervisor.up(settings, report=report)
+        try:
+            yield KafkaSettings(state.kafka)
+        finally:
+            supervisor.down(settings.data_dir, report=report)
+
+
+@contextmanager
 def running_cluster(keep: Path | None = None) -> Iterator[Cluster]:
     """Started with an idle fragment, stopped at the end; `keep` is a directory for the data that stays."""
     with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:

@@ -1,52 +1,86 @@
 """The first slice end to end: `python -m benchmarks.slice --records 300000` runs filter and pass-through over Kafka.
 
-A cluster of its own reads bids from a topic of four partitions and writes Avro results exactly once.
+A cluster of its own reads bids from a topic of four partitions and writes Avro results exactly once. Then follow the
+fixed cost of a batch and the latency at half the highest load, and with `--peers` or PEERS=1 Flink on the same jobs.
 """
 
 import argparse
+import os
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.cluster import report, running_cluster
-from benchmarks.jobs import JOBS
-from benchmarks.report import Result, write_report
+from benchmarks.cluster import Cluster, report, running_cluster
+from benchmarks.fixed_cost import measure_fixed_cost
+from benchmarks.jobs import JOBS, Job
+from benchmarks.latency import measure_latency
+from benchmarks.peers.flink import NAME, FlinkRun, run_flink
+from benchmarks.report import Peer, Result, write_report
 from benchmarks.throughput import Run, measure, prepare
 
 OUT = Path(__file__).parent / "out" / "slice.json"
+BATCH_AIM_S, P99_AIM_S = 0.3, 1.2
+LOWER = "lower"
 
 
 def main() -> None:
-    """Measures and writes the report."""
+    """Measures and writes the report; without peers first, so that the two systems never run together."""
     options = _options()
-    results: list[Result] = []
+    jobs = tuple(job for job in JOBS if options.job in (None, job.name))
     with running_cluster(options.data_dir) as cluster:
         report(f"cluster in {cluster.state.data_dir}, coordinator {cluster.url}")
         prepare(cluster, options.records)
-        for job in [job for job in JOBS if options.job in (None, job.name)]:
-            runs = measure(cluster, job, options.records, options.runs)
-            best = min(runs, key=lambda run: run.seconds)
-            results += figures(job.name, job.aim, best, options.records)
-    write_report(OUT, results)
+        best = {job.name: _best(cluster, job, options) for job in jobs}
+        results = [] if options.only_throughput else _times(cluster, best, options)
+    found = run_flink(jobs, options.records) if options.peers else {}
+    throughput = [one for job in jobs for one in _figures(job, best[job.name], found.get(job.name), options.records)]
+    write_report(options.out, [*throughput, *results])
 
 
-def figures(name: str, aim: float, run: Run, records: int) -> list[Result]:
-    """The figures of the best run."""
-    millions = records / 1e6
-    lower = "lower"
+def _best(cluster: Cluster, job: Job, options: argparse.Namespace) -> Run:
+    return min(measure(cluster, job, options.records, options.runs), key=lambda run: run.seconds)
+
+
+def _figures(job: Job, run: Run, peer: FlinkRun | None, records: int) -> list[Result]:
+    """The figures of the best run beside the peer's warm one."""
+    millions, unit = records / 1e6, "CPU s/million records"
+    ours = [
+        Result(f"{job.name}: throughput", records / run.seconds, "records/s", aim=job.aim),
+        Result(f"{job.name}: CPU", run.cpu_s / millions, unit, LOWER),
+        Result(f"{job.name}: peak memory", run.peak_mb, "MB", LOWER),
+        Result(f"{job.name}: CPU of Kafka and Redis", run.services_cpu_s / millions, unit, LOWER),
+        Result(f"{job.name}: peak memory of Kafka and Redis", run.services_peak_mb, "MB", LOWER),
+    ]
+    if peer is None:
+        return ours
+    theirs = (records / peer.net_s, peer.cpu_s / millions, peer.peak_mb)
+    return [*(replace(one, peer=Peer(NAME, value)) for one, value in zip(ours, theirs, strict=False)), *ours[3:]]
+
+
+def _times(cluster: Cluster, best: dict[str, Run], options: argparse.Namespace) -> list[Result]:
+    cost = measure_fixed_cost(cluster)
+    rate = options.rate or max(options.records / run.seconds for run in best.values()) / 2
+    latency = measure_latency(cluster, JOBS[0], rate, options.latency_seconds)
+    at = f"filter at {latency.rate:,.0f} records/s: latency"
     return [
-        Result(f"{name}: throughput", records / run.seconds, "records/s", aim=aim),
-        Result(f"{name}: CPU", run.cpu_s / millions, "CPU s/million records", lower),
-        Result(f"{name}: CPU of Kafka and Redis", run.services_cpu_s / millions, "CPU s/million records", lower),
-        Result(f"{name}: peak memory", run.peak_mb, "MB", lower),
-        Result(f"{name}: peak memory of Kafka and Redis", run.services_peak_mb, "MB", lower),
+        Result("fixed cost of a batch, median", cost.batch_s * 1_000, "ms", LOWER, BATCH_AIM_S * 1_000),
+        Result("a single record until visible, median", cost.record_s * 1_000, "ms", LOWER),
+        Result(f"{at} p50", latency.p50_s * 1_000, "ms", LOWER),
+        Result(f"{at} p99", latency.p99_s * 1_000, "ms", LOWER, P99_AIM_S * 1_000),
+        Result(f"{at} maximum", latency.highest_s * 1_000, "ms", LOWER),
     ]
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--runs", type=int, default=2, help="runs of every job; the best is reported")
     parser.add_argument("--job", choices=[job.name for job in JOBS], help="only this one")
+    parser.add_argument("--rate", type=float, help="records a second for the latency; default half the highest load")
+    parser.add_argument("--latency-seconds", type=int, default=30, help="after a warm-up of 10 s")
+    parser.add_argument("--only-throughput", action="store_true", help="without fixed cost and latency")
+    parser.add_argument("--peers", action="store_true", default=os.environ.get("PEERS") == "1", help="Flink as well")
     parser.add_argument("--data-dir", type=Path, help="an empty directory for data and logs, which stay there")
+    parser.add_argument("--out", type=Path, default=OUT, help="where the report goes")
     return parser.parse_args()
 
 

@@ -19,6 +19,8 @@ from dsms.local.services import http_ready
 from dsms.local.waiting import wait_until
 
 DEADLINE_S = 150.0
+#: Spark starts often here and never runs long.
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 class Refused(Exception):
@@ -53,7 +55,7 @@ class Cluster:
             *("--data-dir", str(self.directory / label), "--partitions", str(partitions), "--master", "local[2,2]"),
             *(("--batch-records", str(batch_records), "--batch-seconds", "20") if batch_records else ()),
         ]
-        process = self._process(label, command, lambda: True, {"DSMS_FAULT": fault})
+        process = self._process(label, command, lambda: True, {"DSMS_FAULT": fault, "JAVA_TOOL_OPTIONS": QUICK_START})
         self.executors.append(process)
         process.start()
         return process
@@ -77,12 +79,12 @@ class Cluster:
 
     def await_frontier(self, topic: str, instant: int, deadline_s: float = DEADLINE_S) -> None:
         """Returns when every result below the instant is published."""
-        done = wait_until(lambda: self.frontier(topic) >= instant, deadline_s, pause_s=0.1)
+        done = wait_until(lambda: self.frontier(topic) >= instant, deadline_s, pause_s=0.3)
         assert done, f"{topic} stands at {self.frontier(topic)}, not {instant}; {self.logs()}"
 
     def await_state(self, state: str, executor_id: str = "executor-1", deadline_s: float = DEADLINE_S) -> None:
         """Returns when an executor says that it is in the state."""
-        done = wait_until(lambda: self.executor_state(executor_id) == state, deadline_s, pause_s=0.1)
+        done = wait_until(lambda: self.executor_state(executor_id) == state, deadline_s, pause_s=0.3)
         assert done, f"{executor_id} is {self.executor_state(executor_id)}, not {state}; {self.logs()}"
 
     def executor_state(self, executor_id: str) -> str:

@@ -59,8 +59,8 @@ def test_refused_records_are_dead_letters(cluster: Cluster, unique: str):
     assert sorted(letter["offset"] for letter in told) == [1, 2, 3, 4, 5]
 
 
-#: Makes the expression engine itself fail, not only the row: a defect, as a stand-in for all that are not known yet.
-POISON = f'{{"k":"a","v":{-(2**63)},"t":"[{{"}}'
+#: Alone in a batch it makes Polars panic in split_part: a stand-in for every defect that is not known yet.
+POISON = b'{"k":"a","v":-9223372036854775808,"t":"q"}'
 
 
 @pytest.mark.parametrize("key", ["k", "NULL"])
@@ -71,17 +71,15 @@ def test_a_poisoned_query_stops_alone(cluster: Cluster, unique: str, key: str):
         CREATE STREAMED VIEW {unique}Bad AS SELECT k, split_part(t, '', v) AS x FROM R({unique}S);
         CREATE STREAMED VIEW {unique}Good AS SELECT k, v FROM R({unique}S)
     """)
-    rows = [b'{"k":"a","v":1,"t":"q"}', POISON.encode(), b'{"k":"b","v":2,"t":"q"}']
-    write(cluster.kafka, f"{unique}.t", [Input(value, ts) for ts, value in enumerate(rows, 1)])
-    advance(cluster.kafka, f"{unique}.t", 9)
-    cluster.await_frontier(f"dsms.{unique}Good", 9)
-    assert wait_until(lambda: cluster.get(f"queries/{unique}Bad")["state"].startswith("failed: "), 30)
+    write(cluster.kafka, f"{unique}.t", [Input(POISON, 1)])
+    advance(cluster.kafka, f"{unique}.t", 2)
+    cluster.await_frontier(f"dsms.{unique}Good", 2)
+    assert wait_until(lambda: cluster.get(f"queries/{unique}Bad")["state"].startswith("failed: "), 60)
     write(cluster.kafka, f"{unique}.t", [Input(b'{"k":"c","v":3,"t":"q"}', 9)])
     advance(cluster.kafka, f"{unique}.t", 12)
     cluster.await_frontier(f"dsms.{unique}Good", 12)
-    assert [(row["k"], row["v"], ts) for row, ts in values(cluster.kafka, f"dsms.{unique}Good")] == [
-        ("a", 1, 1), ("a", -(2**63), 2), ("b", 2, 3), ("c", 3, 9),
-    ]  # fmt: skip
+    found = values(cluster.kafka, f"dsms.{unique}Good")
+    assert found == [({"k": "a", "v": -(2**63)}, 1), ({"k": "c", "v": 3}, 9)]
     assert changes(cluster.kafka, f"dsms.{unique}Bad") == []
     cluster.sql(f"DROP VIEW {unique}Bad")
 

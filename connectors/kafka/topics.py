@@ -16,6 +16,7 @@ COMPACTED = {"cleanup.policy": "compact"}
 #: Kept for ever: replays need them.
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
 
+_MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 #: A topic and a partition of it.
 Partition = tuple[str, int]
 
@@ -67,6 +68,16 @@ def latest(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, i
     return _offsets(admin, wanted, OffsetSpec.latest())
 
 
+class _Moving(ExternalError):
+    """The leader of a partition is being chosen, as it is just after the topic was made."""
+
+
+@retry(
+    retry=retry_if_exception_type(_Moving),
+    wait=wait_exponential(0.02, max=0.5),
+    stop=stop_after_delay(TIMEOUT_S),
+    reraise=True,
+)
 def _offsets(admin: AdminClient, wanted: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
     asked = {TopicPartition(*partition): spec for partition in wanted}
     if not asked:
@@ -78,6 +89,8 @@ def _offsets(admin: AdminClient, wanted: Iterable[Partition], spec: OffsetSpec) 
         try:
             found[(partition.topic, partition.partition)] = future.result().offset
         except KafkaException as error:
+            if error.args[0].code() in _MOVING:
+                raise _Moving(f'the leader of topic "{partition.topic}" is being chosen') from error
             if error.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
                 raise translate(error.args[0], f'asking for offsets of topic "{partition.topic}"') from error
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import singledispatch
 from typing import Protocol
 
@@ -87,8 +88,16 @@ def _columns(statement: st.RegisterSource) -> list[Column]:
             raise name.place.error(f'column name "{name.text}" is reserved')
         if any(name.text.lower() == other.name.lower() for other in columns):
             raise name.place.error(f'two columns are named "{name.text}"')
-        columns.append(Column(name.text, type_sql(parse_type(definition.type)), definition.nullable))
+        columns.append(Column(name.text, type_sql(_type_of(definition)), definition.nullable))
     return columns
+
+
+def _type_of(definition: st.ColumnDefinition) -> pa.DataType:
+    try:
+        return parse_type(definition.type)
+    except UserError as error:
+        message = re.sub(r"^line \d+, column \d+: ", "", error.message)
+        raise definition.name.place.error(f'column "{definition.name.text}": {message}', error.hint) from error
 
 
 def _check_timestamp(source: Source) -> None:
@@ -107,6 +116,9 @@ def _(statement: st.CreateStream, catalog: Catalog, facts: Facts) -> Applied:
         raise statement.source.place.error(f'"{source.name}" is a {kind_of(source)}, not a source')
     _check_free(catalog, statement.name)
     keys = tuple(_key(name, source) for name in statement.keys)
+    for number, name in enumerate(statement.keys):
+        if keys[number] in keys[:number]:
+            raise name.place.error(f'key column "{keys[number]}" is given twice')
     stream = Stream(name=statement.name.text, id=catalog.next_id(), sql=statement.sql, source=source.name, keys=keys)
     form = f"keyed by {', '.join(keys)}" if keys else "append-only"
     return catalog.with_object(stream), StatementResult(

@@ -12,6 +12,7 @@ from connectors.kafka.epoch_writer import EpochWriter, Records
 from connectors.kafka.names import internal_topic, transactional_id
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Object
+from operators.errors import Fenced
 
 _META = b"catalog"
 _OBJECT, _REGISTRY = b"object/", b"registry/"
@@ -28,11 +29,16 @@ class CatalogLog:
     def __init__(self, settings: KafkaSettings, cluster: str) -> None:
         self._settings = settings
         self._topic = internal_topic(cluster, "catalog")
-        self._writer = EpochWriter(settings, transactional_id(cluster, "catalog"))
+        self._id = transactional_id(cluster, "catalog")
+        self._writer = EpochWriter(settings, self._id)
         self._registry_events = 0
+        #: A write failed: its change may be in the log or not, until the log is read again.
+        self.in_doubt = False
 
     def read(self) -> tuple[Catalog, list[dict[str, Any]]]:
-        """The catalog, and the events of the schema registry in order."""
+        """The catalog, and the events of the schema registry in order. A write in doubt is settled first."""
+        if self.in_doubt:
+            self._writer = EpochWriter(self._settings, self._id)
         entries = read_compacted(self._settings, self._settings.admin(), self._topic)
         meta = msgspec.json.decode(entries[_META], type=_Meta) if _META in entries else _Meta(0, 0)
         found = [msgspec.json.decode(body, type=Object) for key, body in entries.items() if key.startswith(_OBJECT)]
@@ -40,7 +46,8 @@ class CatalogLog:
         events = sorted(
             (int(key.removeprefix(_REGISTRY)), body) for key, body in entries.items() if key.startswith(_REGISTRY)
         )
-        self._registry_events = len(events)
+        self._registry_events = max((number for number, _ in events), default=0)
+        self.in_doubt = False
         return Catalog(meta.version, meta.ids, objects), [msgspec.json.decode(body) for _, body in events]
 
     def write(self, before: Catalog, after: Catalog) -> None:
@@ -59,10 +66,13 @@ class CatalogLog:
         self._write(Records(self._topic, [key], [msgspec.json.encode(event)]))
 
     def _write(self, records: Records) -> None:
-        self._writer.begin()
+        """Writes one transaction; how a failed one ended only a new writer can tell, unless this one is fenced."""
+        self.in_doubt = True
         try:
+            self._writer.begin()
             self._writer.write(records)
             self._writer.commit()
-        except BaseException:
-            self._writer.abort()
+        except Fenced:
+            self.in_doubt = False
             raise
+        self.in_doubt = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import msgspec
@@ -54,6 +55,7 @@ class Coordinator:
     def execute(self, sql: str) -> list[StatementResult]:
         """Runs statements; a failing one raises, those before it stay done."""
         with self._lock:
+            self._settle()
             return [self._statement(statement) for statement in parse(sql)]
 
     def sources(self) -> list[Document]:
@@ -108,7 +110,10 @@ class Coordinator:
         except ExternalError as error:
             trouble["redis"] = str(error)
         try:
-            latest(self._admin, [(internal_topic(self._cluster_name, "catalog"), 0)])
+            self._check_kafka()
+            if self._log.in_doubt:
+                with self._lock:
+                    self._settle()
         except DsmsError as error:
             trouble["kafka"] = str(error)
         self._trouble = trouble
@@ -118,11 +123,23 @@ class Coordinator:
         while not stopping.wait(_TURN_S):
             self.turn()
 
+    def _check_kafka(self) -> None:
+        """Raises ExternalError when Kafka does not answer: a write would take long to fail, and leave its end open."""
+        latest(self._admin, [(internal_topic(self._cluster_name, "catalog"), 0)])
+
+    def _settle(self) -> None:
+        """After a write that failed half-way, the log says what is so."""
+        if self._log.in_doubt:
+            self._catalog, events = self._log.read()
+            for event in events:
+                self.registry.apply(event)
+
     def _statement(self, statement: st.Statement) -> StatementResult:
         before = self._catalog
         after, result = apply(statement, before, _Facts(self))
         if after.version == before.version:
             return result
+        self._check_kafka()
         self._log.write(before, after)
         self._catalog = after
         try:
@@ -150,6 +167,9 @@ class Coordinator:
 
     def _log_registry_event(self, event: dict[str, Any]) -> None:
         with self._lock:
+            if self._log.in_doubt:
+                raise ExternalError("an earlier change to the registry is being settled", hint="try again")
+            self._check_kafka()
             self._log.write_event(event)
 
     def _make_internal_topics(self) -> None:
@@ -162,15 +182,19 @@ class Coordinator:
         gone = [found for found in before.queries() if found.name.lower() not in after.objects]
         if not gone:
             return
-        waiting = threading.Event()
-        for _ in range(int(_DROP_WAIT_S / 0.1)):
-            if all(
-                status.plan_version >= after.version for status in self._alive().values() if status.state == "running"
-            ):
-                break
+        waiting, deadline = threading.Event(), time.monotonic() + _DROP_WAIT_S
+        while not self._followed(after.version) and time.monotonic() < deadline:
             waiting.wait(0.1)
         for query in gone:
             delete_topic(self._admin, query.topic)
+
+    def _followed(self, version: int) -> bool:
+        """Whether every running executor has come to a plan; unknown while Redis is away."""
+        try:
+            statuses = self._alive().values()
+        except ExternalError:
+            return False
+        return all(status.plan_version >= version for status in statuses if status.state == "running")
 
     def _known(self, name: str) -> Object:
         found = self._catalog.get(name)

@@ -39,7 +39,8 @@ def main(  # noqa: PLR0913 one parameter an option
     """
     settings = ExecutorSettings(
         KafkaSettings(kafka), redis, coordinator, data_dir.absolute(), cluster, id, master, partitions, partitions,
-        first_batch_records=min(batch_records, ExecutorSettings.first_batch_records), max_batch_records=batch_records,
+        first_batch_records=min(batch_records, ExecutorSettings.first_batch_records),
+        min_batch_records=min(batch_records, ExecutorSettings.min_batch_records), max_batch_records=batch_records,
         target_batch_s=batch_seconds, faults=os.environ.get("DSMS_FAULT", ""),
     )  # fmt: skip
     scratch = data_dir.absolute() / "scratch" / f"{id}-spark"

@@ -40,15 +40,14 @@ def result_records(lane: Lane, changes: pl.DataFrame) -> Records:
 
 
 def _headers(changes: pl.DataFrame) -> list[Headers]:
-    instants = changes[FROM].cast(pl.String).cast(pl.Binary).to_list()
-    if (changes[OP] == INSERT).all():
-        return [[(TS_HEADER, ts)] for ts in instants]
-    ops = changes[OP].cast(pl.Binary).to_list()
-    plus = INSERT.encode()
-    return [
-        [(TS_HEADER, ts)] if op == plus else [(OP_HEADER, op), (TS_HEADER, ts)]
-        for op, ts in zip(ops, instants, strict=True)
-    ]
+    """The headers of each change; changes of one instant and operation share them, because making them is what costs."""
+    shared = {
+        (op, ts): [(TS_HEADER, str(ts).encode())]
+        if op == INSERT
+        else [(OP_HEADER, op.encode()), (TS_HEADER, str(ts).encode())]
+        for op, ts in changes.select(OP, FROM).unique().iter_rows()
+    }
+    return [shared[change] for change in zip(changes[OP].to_list(), changes[FROM].to_list(), strict=True)]
 
 
 def dead_records(dead: tuple[DeadRecord, ...], topics: Mapping[str, str]) -> Iterator[Records]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
@@ -24,6 +26,8 @@ _CLAUSE_NAMES = {
     "joins": "JOIN", "group": "GROUP BY", "having": "HAVING", "order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET",
     "distinct": "DISTINCT", "with_": "WITH", "windows": "WINDOW", "laterals": "LATERAL", "qualify": "QUALIFY",
 }  # fmt: skip
+
+_TABLE_PARTS = {"db": "a qualified name", "sample": "TABLESAMPLE", "joins": "JOIN", "pivots": "PIVOT"}
 
 
 def bind(select: exp.Expr, catalog: Catalog) -> logical.Node:
@@ -65,8 +69,7 @@ def names_in(select: exp.Expr) -> list[str]:
 
 
 def _relation(table: exp.Expr, catalog: Catalog) -> tuple[logical.Node, str]:
-    if not isinstance(table, exp.Table):
-        raise _refusal(table, "a subquery in FROM")
+    _check_from(table)
     name, at = _name_of(table)
     place = Place(*position_of(at))
     found = catalog.find(name, place)
@@ -75,6 +78,20 @@ def _relation(table: exp.Expr, catalog: Catalog) -> tuple[logical.Node, str]:
     if isinstance(found, Source):
         raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")
     return plan_of(name, catalog), table.alias or found.name
+
+
+def _check_from(table: exp.Expr) -> None:
+    """Refuses by name what stands in FROM beside a name and an alias."""
+    if isinstance(table, exp.Bracket):
+        raise _refusal(table, f"{table.this.name}[…] in FROM")
+    if not isinstance(table, exp.Table):
+        raise _refusal(table, "a subquery in FROM")
+    for part, value in table.args.items():
+        if value and part not in ("this", "alias"):
+            construct = _TABLE_PARTS.get(part, part.upper())
+            raise _refusal(value[0] if isinstance(value, list) else value, f"{construct} in FROM")
+    if table.alias_column_names:
+        raise _refusal(table, "a list of column names in FROM")
 
 
 def name_of(table: exp.Table) -> str:
@@ -86,13 +103,18 @@ def _name_of(table: exp.Table) -> tuple[str, exp.Expr]:
     """The stream's name in `S`, `R(S)` or `ℜ(S)`, and the node that spells it."""
     inner = table.this
     if isinstance(inner, exp.Identifier):
-        return inner.name, inner
+        return _digits(inner.name), inner
     arguments = getattr(inner, "expressions", [])
     if isinstance(inner, exp.Anonymous) and inner.name.upper() in _RELATION_OF and len(arguments) == 1:
         argument = arguments[0]
         if isinstance(argument, exp.Column) and not argument.table:
-            return argument.name, argument
+            return _digits(argument.name), argument
     raise _refusal(table, f'"{inner.sql()}" in FROM')
+
+
+def _digits(name: str) -> str:
+    """Subscript digits count as digits, as in declarations."""
+    return unicodedata.normalize("NFKC", name)
 
 
 def _with_ts(node: logical.Node, alias: str, select: exp.Expr) -> logical.Node:
@@ -125,16 +147,34 @@ def _outputs(select: exp.Select, scope: Scope, visible: pa.Schema) -> tuple[tupl
             if name.startswith("__"):
                 raise error_at(node, f'column name "{name}" is reserved')
             outputs.append((name, output))
+    if not outputs:
+        raise _refusal(select, "SELECT without columns")
     return tuple(outputs)
 
 
 def _output(node: exp.Expr, scope: Scope, visible: pa.Schema, number: int) -> list[tuple[str, Expression]]:
-    if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+    star = node.this if isinstance(node, exp.Column) else node
+    if isinstance(star, exp.Star):
+        _check_star(node, star, scope)
         return [(field.name, Column(field.name, field.type, field.nullable)) for field in visible]
     if isinstance(node, exp.Alias):
-        return [(node.alias, bind_expression(node.this, scope))]
-    bound = bind_expression(node, scope)
+        return [(node.alias, _typed(node.this, scope))]
+    bound = _typed(node, scope)
     return [(bound.name if isinstance(bound, Column) else f"column{number}", bound)]
+
+
+def _typed(node: exp.Expr, scope: Scope) -> Expression:
+    bound = bind_expression(node, scope)
+    if pa.types.is_null(bound.type):
+        raise error_at(node, "NULL has no type here", hint="say CAST(NULL AS …)")
+    return bound
+
+
+def _check_star(node: exp.Expr, star: exp.Star, scope: Scope) -> None:
+    if changed := [part for part, value in star.args.items() if value]:
+        raise _refusal(node, f"* {changed[0].strip('_').upper()}")
+    if isinstance(node, exp.Column) and node.table.lower() != (scope.alias or "").lower():
+        raise error_at(node, f'"{node.table}" not found', hint=f"have: {scope.alias}")
 
 
 def _refusal(node: exp.Expr, construct: str) -> SqlError:

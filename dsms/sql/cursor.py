@@ -103,6 +103,7 @@ class Cursor:
 
     def rest_without(self, word: str) -> tuple[str, bool]:
         """The rest of the statement at its place in an otherwise blank script, with `SELECT word` read as SELECT."""
+        self.peek()
         tokens = self.tokens[self.at :]
         marked = [
             two

@@ -175,6 +175,8 @@ def _parse_select(text: str) -> exp.Expr:
         first = error.errors[0]
         width = len(first.get("highlight") or " ")
         message = str(first["description"]).split(" <Token")[0].rstrip(".")
+        if message.startswith("Required keyword"):
+            message = "the expression ends too early"
         raise SqlError(
             f'{message[0].lower()}{message[1:]} at "{first.get("highlight")}"',
             line=first["line"] or 1,

@@ -17,7 +17,7 @@ from operators.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, TO, WE
 
 DELETE = "-"
 _OPS = ("+", "u", "-")
-_OP_COLUMN = "__op"
+_OP = "__op"
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,11 @@ class Intake:
             op = pl.col(self.source.tagged)
             reasons = pl.coalesce(reasons, _op_fault(op, self.source.tagged), self._missing(op))
             rows = rows.with_columns(pl.when(op == DELETE).then(-1).otherwise(1).cast(pl.Int64).alias(WEIGHT))
+        if arrivals.ops is not None:
+            at = np.searchsorted(arrivals.offsets, rows[ORDER].to_numpy())
+            rows = rows.with_columns(pl.Series(_OP, list(arrivals.ops), pl.String).gather(at))
+            op = pl.col(_OP)
+            reasons = pl.coalesce(reasons, pl.when(op.is_not_null()).then(_op_fault(op, "op")))
         faults = rows.select(reasons.alias("reason")).to_series()
         if faults.null_count() == len(faults):
             return rows

@@ -1,0 +1,102 @@
+"""From a record's making to its result in the hands of a read-committed consumer, at a steady load."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from confluent_kafka import Consumer, TopicPartition
+from numpy.typing import NDArray
+
+from benchmarks.bids import PARTITIONS, WRITER
+from benchmarks.cluster import Cluster, report
+from benchmarks.jobs import Job
+from benchmarks.results import integers
+from benchmarks.throughput import PREFIX, register
+from connectors.kafka.registry import register_schema
+from connectors.kafka.topics import KEPT, ensure_topic
+from operators.errors import ExternalError
+
+WARM_UP_S = 10
+_CONSUME = 20_000
+_POLL_S = 0.005
+_DRAIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Percentiles in seconds over all results of records made after the warm-up, at the rate that was offered."""
+
+    p50_s: float
+    p99_s: float
+    highest_s: float
+    rate: float
+
+
+class Fed(msgspec.Struct, frozen=True):
+    """What the feeding process tells."""
+
+    sent: int
+    kept: int
+    rate: float
+    late_s: float
+
+
+def measure_latency(cluster: Cluster, job: Job, rate: float, seconds: int) -> Latency:
+    """Runs a filter job under load; every result is counted."""
+    name, topic = "latency", "dsms.latency"
+    schema_id = register_schema(cluster.url, "steady-value", WRITER)
+    ensure_topic(cluster.kafka.admin(), "steady", PARTITIONS, KEPT)
+    register(cluster, "Steady", "steady")
+    cluster.api.execute(f"CREATE QUERY {name} WITH (FORMAT = AVRO) AS {job.select(chr(34), 'Steady', 'STREAMED ')}")
+    consumer = cluster.kafka.consumer(enable_partition_eof=False)
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    arguments = [cluster.kafka.bootstrap, "steady", str(schema_id), str(rate), str(seconds + WARM_UP_S)]
+    command = [sys.executable, "-m", "benchmarks.feed", *arguments]
+    try:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as feed:
+            try:
+                seen = list(_until_all(consumer, feed, len(job.columns)))
+            finally:
+                feed.kill()
+    finally:
+        consumer.close()
+    cluster.api.execute(f"DROP QUERY {name}")
+    return _percentiles(np.concatenate(seen), rate)
+
+
+def _until_all(consumer: Consumer, feed: "subprocess.Popen[str]", width: int) -> Iterator[NDArray[np.int64]]:
+    """(stamp, latency) pairs in milliseconds, until every record that was sent and kept has its result."""
+    count, fed = 0, None
+    deadline = float("inf")
+    while fed is None or count < fed.kept:
+        messages = consumer.consume(_CONSUME, _POLL_S)
+        now = time.time_ns() // 1_000_000
+        bodies = [value[PREFIX:] for one in messages if one.error() is None and (value := one.value())]
+        if bodies:
+            count += len(bodies)
+            stamps = integers(b"".join(bodies), width)[:, -1] // 1_000
+            yield np.stack((stamps, now - stamps), axis=1)
+        if fed is None and feed.poll() is not None:
+            fed = _told(feed)
+            deadline = time.monotonic() + _DRAIN_S
+        if time.monotonic() > deadline:
+            raise ExternalError(f"only {count} of {fed.kept if fed else 0} results came")
+    report(f"fed {fed.sent:,} records at {fed.rate:,.0f} a second, at most {fed.late_s:.2f} s late; {count:,} results")
+
+
+def _told(feed: "subprocess.Popen[str]") -> Fed:
+    assert feed.stdout is not None
+    return msgspec.json.decode(feed.stdout.read(), type=Fed)
+
+
+def _percentiles(seen: NDArray[np.int64], rate: float) -> Latency:
+    counted = seen[seen[:, 0] >= seen[:, 0].min() + WARM_UP_S * 1_000, 1] / 1_000
+    counts, edges = np.histogram(counted, bins=10)
+    for count, edge in zip(counts, edges, strict=False):
+        report(f"latency from {edge:6.2f} s: {count:>10,} results")
+    p50, p99 = np.percentile(counted, (50, 99))
+    return Latency(float(p50), float(p99), float(counted.max()), rate)

@@ -1,0 +1,181 @@
+"""Flink SQL on the same jobs: exactly-once Kafka sinks, parallelism 2, two runs in one JVM, the second counts.
+
+Its topic has the same bids as plain Avro, which is Flink's faster format. A bounded job may wait idle for its last
+checkpoint: intervals in which the JVM does next to nothing are not counted, and neither is the time of an empty job.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import psutil
+
+from benchmarks.bids import PARTITIONS, load
+from benchmarks.cluster import report, running_kafka
+from benchmarks.jobs import SOURCE_COLUMNS, Job
+from benchmarks.peers.busy import Busy
+from benchmarks.peers.flink_install import VERSION, FlinkInstall, flink_install
+from benchmarks.results import committed, expected, verify
+from benchmarks.usage import Usage
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.topics import ensure_topic
+from dsms.local.java import find_java
+from operators.errors import ExternalError
+
+NAME = f"Flink SQL {VERSION}, warm"
+PARALLELISM = 2
+HEAP = "-Xmx6g"
+_STOP_S = 30.0
+
+
+@dataclass(frozen=True)
+class FlinkRun:
+    """One run: time as measured, without idle time, and net of the empty job's."""
+
+    wall_s: float
+    busy_s: float
+    cpu_s: float
+    peak_mb: float
+    net_s: float = 0.0
+
+
+@dataclass
+class FlinkSession:
+    """A client process and its JVM."""
+
+    client: "subprocess.Popen[str]"
+    kafka: KafkaSettings
+    tables: int = field(default=0)
+
+    def execute(self, sql: str) -> float:
+        """The seconds until the statement, and the job it starts, had ended."""
+        self.say(json.dumps(sql))
+        return self.answer()
+
+    def say(self, line: str) -> None:
+        """Sends one line."""
+        assert self.client.stdin is not None
+        self.client.stdin.write(line + "\n")
+        self.client.stdin.flush()
+
+    def answer(self) -> float:
+        """The next answer; whatever else the JVM prints is passed over."""
+        assert self.client.stdout is not None
+        for line in self.client.stdout:
+            if line.startswith("@"):
+                return float(line[1:])
+        raise ExternalError("flink ended", hint="its error is printed above", retryable=False)
+
+    def jvm(self) -> int:
+        """The process that does the work."""
+        found = [one.pid for one in psutil.Process(self.client.pid).children(recursive=True) if one.name() == "java"]
+        assert len(found) == 1, f"flink has {len(found)} java processes"
+        return found[0]
+
+
+def run_flink(jobs: tuple[Job, ...], records: int) -> dict[str, FlinkRun]:
+    """The warm run of each job, with its results verified."""
+    install = flink_install(report)
+    with running_kafka() as kafka:
+        for topic, count in (("bid", records), ("few", PARTITIONS)):
+            load(kafka, topic, count, None)
+        with _session(install, kafka) as session:
+            session.execute(source("Bids", "bid", kafka))
+            session.execute(source("Few", "few", kafka))
+            return {job.name: _measure(session, job, records) for job in jobs}
+
+
+def source(table: str, topic: str, kafka: KafkaSettings) -> str:
+    """A bounded table over a topic of bids. Columns are NOT NULL, or Flink would expect unions in the records."""
+    columns = SOURCE_COLUMNS.replace('"dateTime" TIMESTAMP', "`dateTime` TIMESTAMP(3)").replace("VARCHAR", "STRING")
+    options = {
+        "connector": "kafka", "topic": topic, "properties.bootstrap.servers": kafka.bootstrap,
+        "properties.isolation.level": "read_committed", "scan.startup.mode": "earliest-offset",
+        "scan.bounded.mode": "latest-offset", "format": "avro",
+    }  # fmt: skip
+    return f"CREATE TABLE {table} ({columns}) WITH ({_listed(options)})"
+
+
+def sink(table: str, topic: str, job: Job, kafka: KafkaSettings) -> str:
+    """A table whose rows are committed with Flink's checkpoints."""
+    types = {name: "`dateTime` TIMESTAMP(3)" if name == "dateTime" else f"{name} BIGINT" for name in job.columns}
+    columns = ", ".join(f"{text} NOT NULL" for text in types.values())
+    options = {
+        "connector": "kafka", "topic": topic, "properties.bootstrap.servers": kafka.bootstrap, "format": "avro",
+        "sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": table,
+        "properties.transaction.timeout.ms": "600000", "properties.compression.type": "lz4",
+        "properties.linger.ms": "5", "properties.batch.size": "1000000",
+    }  # fmt: skip
+    return f"CREATE TABLE {table} ({columns}) WITH ({_listed(options)})"
+
+
+def _listed(options: dict[str, str]) -> str:
+    return ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
+
+
+def _measure(session: FlinkSession, job: Job, records: int) -> FlinkRun:
+    idle = min((_run(session, job, "Few", PARTITIONS) for _ in range(2)), key=lambda run: run.busy_s)
+    cold, warm = (_run(session, job, "Bids", records) for _ in range(2))
+    for label, run in (("empty", idle), ("cold", cold), ("warm", warm)):
+        report(
+            f"{job.name} on Flink, {label}: {run.wall_s:.2f} s, busy {run.busy_s:.2f} s, {run.cpu_s:.1f} CPU s, "
+            f"{run.peak_mb:,.0f} MB; results are right"
+        )
+    net = max(warm.busy_s - idle.busy_s, 1e-3)
+    return FlinkRun(warm.wall_s, warm.busy_s, warm.cpu_s, max(cold.peak_mb, warm.peak_mb), net)
+
+
+def _run(session: FlinkSession, job: Job, table: str, records: int) -> FlinkRun:
+    session.tables += 1
+    out = f"out{session.tables}"
+    ensure_topic(session.kafka.admin(), out, PARTITIONS)
+    session.execute(sink(out, out, job, session.kafka))
+    jvm = session.jvm()
+    with Usage([jvm]) as usage, Busy(jvm) as busy:
+        seconds = session.execute(f"INSERT INTO {out} {job.select('`', table)}")
+    verify(committed(session.kafka, out, job.columns, 0), expected(records, job.answer), out)
+    return FlinkRun(seconds, min(busy.seconds, seconds), usage.cpu_s, usage.peak_mb)
+
+
+@contextmanager
+def _session(install: FlinkInstall, kafka: KafkaSettings) -> Iterator[FlinkSession]:
+    configuration = {
+        "pipeline.jars": ";".join(f"file://{jar}" for jar in install.jars),
+        "parallelism.default": str(PARALLELISM),
+        "pipeline.object-reuse": "true",
+        "execution.checkpointing.interval": "10 s",
+        "restart-strategy.type": "none",
+    }
+    java_home = find_java(os.environ).resolve().parent.parent
+    environ = {**os.environ, "JAVA_HOME": str(java_home), "JAVA_TOOL_OPTIONS": _tool_options()}
+    program = [str(install.python), str(os.path.join(os.path.dirname(__file__), "flink_client.py"))]
+    with tempfile.TemporaryDirectory(prefix="dsms-flink-") as directory:
+        client = subprocess.Popen(
+            program, cwd=directory, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        try:
+            session = FlinkSession(client, kafka)
+            session.say(json.dumps(configuration))
+            session.answer()
+            yield session
+        finally:
+            _end(client)
+
+
+def _tool_options() -> str:
+    return f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {HEAP}".strip()
+
+
+def _end(client: "subprocess.Popen[str]") -> None:
+    """Ends the client and the JVM it started."""
+    family = [client, *psutil.Process(client.pid).children(recursive=True)] if client.poll() is None else [client]
+    for process in family:
+        process.terminate()
+    _, alive = psutil.wait_procs([one for one in family if isinstance(one, psutil.Process)], timeout=_STOP_S)
+    for process in alive:
+        process.kill()
+    client.wait(_STOP_S)
