@@ -17,13 +17,14 @@ from workload import END, PARTITIONS, Outcome, assert_begins, assert_same, await
 
 from dsms.executor.fault_points import POINTS
 from dsms.local.broker import Broker
+from dsms.local.installed import local_broker, local_redis
 from dsms.local.process import ManagedProcess
 from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 SEED = 7
-STEP = 60
+STEP = 40
 #: Pieces of the input: one for each disturbance of the longest test.
 PIECES = len(POINTS) + 1
 
@@ -59,7 +60,7 @@ def undisturbed(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFac
     """What the whole input gives when nothing happens."""
     with running(kafka, redis_url, tmp_path_factory.mktemp("undisturbed")) as cluster:
         feed = feed_of(cluster)
-        cluster.start_executor(batch_records=20)
+        cluster.start_executor()
         feed.rest()
         await_all(cluster, cluster.name)
         return outcome(kafka, cluster.name)
@@ -67,8 +68,6 @@ def undisturbed(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Iterator[Broker]:
-    from dsms.local.installed import local_broker
-
     broker = local_broker(tmp_path_factory.mktemp("kafka"), os.environ)
     broker.start()
     yield broker
@@ -77,8 +76,6 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> 
 
 @pytest.fixture(scope="module")
 def own_redis(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Iterator[RedisServer]:
-    from dsms.local.installed import local_redis
-
     server = local_redis(tmp_path_factory.mktemp("redis"), os.environ)
     server.start()
     yield server

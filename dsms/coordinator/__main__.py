@@ -20,12 +20,13 @@ def main(
     http_port: Annotated[int, typer.Option(help="port of the REST API")] = 8080,
     host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
     cluster: Annotated[str, typer.Option(help="name of the cluster")] = "local",
+    registry: Annotated[str | None, typer.Option(help="URL of an external schema registry, instead of our own")] = None,
 ) -> None:
     """Serves the REST API and assigns fragments to executors.
 
     Example: python -m dsms.coordinator --kafka 127.0.0.1:9092 --redis redis://127.0.0.1:6379
     """
-    coordinator = Coordinator(KafkaSettings(kafka), redis, cluster)
+    coordinator = Coordinator(KafkaSettings(kafka), redis, cluster, registry)
     stopping = threading.Event()
     watcher = threading.Thread(target=coordinator.watch, args=(stopping,), name="watch")
     coordinator.turn()

@@ -13,6 +13,7 @@ from connectors.formats import avro_schema
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.dead_letters import last_dead_letters
 from connectors.kafka.names import dead_letter_topic, internal_topic
+from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import COMPACTED, KEPT, delete_topic, earliest, ensure_topic, latest, partitions_of
 from connectors.redis.cluster_state import ClusterState
 from dsms.catalog.catalog import Catalog
@@ -39,11 +40,13 @@ _DROP_WAIT_S = 5.0
 class Coordinator:
     """The service behind the REST API. Statements run one by one; all state is in Kafka, with a copy in Redis."""
 
-    def __init__(self, kafka: KafkaSettings, redis_url: str, cluster: str) -> None:
+    def __init__(self, kafka: KafkaSettings, redis_url: str, cluster: str, registry_url: str | None = None) -> None:
         self._kafka, self._cluster_name = kafka, cluster
+        self._registry_url = registry_url
         self._cluster = ClusterState(redis_url, cluster)
         self._admin = kafka.admin()
         self._lock = threading.RLock()
+        self._copying = threading.Lock()
         self._make_internal_topics()
         self._log = CatalogLog(kafka, cluster)
         self.registry = SchemaRegistry(self._log_registry_event)
@@ -147,12 +150,16 @@ class Coordinator:
         except ExternalError as error:
             log.warning("the catalog copy will be made later", reason=str(error))
         self._remove_topics(before, after)
+        for source in after.sources():
+            if source.name.lower() not in before.objects:
+                self._offer_schema(source)
         return result
 
     def _restore_copies(self) -> None:
-        body = msgspec.json.encode(self._catalog)
-        if self._cluster.catalog() != body:
-            self._cluster.set_catalog(body)
+        with self._copying:
+            body = msgspec.json.encode(self._catalog)
+            if self._cluster.catalog() != body:
+                self._cluster.set_catalog(body)
         held = self._cluster.assignment(FRAGMENT)
         current = msgspec.json.decode(held, type=Assignment) if held else None
         wanted = assign(current, self._alive())
@@ -285,13 +292,24 @@ class Coordinator:
 
     def _with_schemas(self, query: Query, node: logical.Node) -> Query:
         schema, keys = logical.schema(node), logical.keys(node)
-        value = msgspec.json.encode(avro_schema(schema, f"{query.name}_value")).decode()
-        ids = {"value_schema_id": self.registry.register(f"{query.topic}-value", value)}
+        ids = {"value_schema_id": self._schema_id(f"{query.topic}-value", avro_schema(schema, f"{query.name}_value"))}
         if keys:
             key_schema = schema.empty_table().select(list(keys)).schema
-            key = msgspec.json.encode(avro_schema(key_schema, f"{query.name}_key")).decode()
-            ids["key_schema_id"] = self.registry.register(f"{query.topic}-key", key)
+            ids["key_schema_id"] = self._schema_id(f"{query.topic}-key", avro_schema(key_schema, f"{query.name}_key"))
         return msgspec.structs.replace(query, **ids)
+
+    def _schema_id(self, subject: str, schema: dict[str, Any]) -> int:
+        """The id of a schema, registered in the external registry where one is configured, else in our own."""
+        if self._registry_url is not None:
+            return register_schema(self._registry_url, subject, schema)
+        return self.registry.register(subject, msgspec.json.encode(schema).decode())
+
+    def _offer_schema(self, source: Source) -> None:
+        """Producers find a schema of an Avro source under its topic, unless one has registered theirs already."""
+        subject = f"{source.topic}-value"
+        if source.format == "avro" and source.registry is None and self._registry_url is None:
+            if subject not in self.registry.subjects():
+                self._schema_id(subject, avro_schema(source.schema, f"{source.name}_value"))
 
     def make_dead_letter_topic(self, source: str) -> None:
         """The topic of a source's dead letters."""

@@ -24,6 +24,7 @@ def main(  # noqa: PLR0913 one parameter an option
     coordinator: Annotated[str, typer.Option(help="URL of the coordinator, which serves the schema registry")],
     data_dir: Annotated[Path, typer.Option(help="directory for scratch files and the state cache")],
     cluster: Annotated[str, typer.Option(help="name of the cluster")] = "local",
+    registry: Annotated[str | None, typer.Option(help="URL of an external schema registry")] = None,
     id: Annotated[str, typer.Option(help="name of this executor")] = "executor-1",
     master: Annotated[str, typer.Option(help="Spark master")] = f"local[{os.cpu_count() or 2},2]",
     partitions: Annotated[int, typer.Option(help="partitions of every exchange")] = os.cpu_count() or 2,
@@ -38,7 +39,7 @@ def main(  # noqa: PLR0913 one parameter an option
     --coordinator http://127.0.0.1:8080 --data-dir .dsms
     """
     settings = ExecutorSettings(
-        KafkaSettings(kafka), redis, coordinator, data_dir.absolute(), cluster, id, master, partitions, partitions,
+        KafkaSettings(kafka), redis, registry or coordinator, data_dir.absolute(), cluster, id, master, partitions, partitions,
         first_batch_records=min(batch_records, ExecutorSettings.first_batch_records),
         min_batch_records=min(batch_records, ExecutorSettings.min_batch_records), max_batch_records=batch_records,
         target_batch_s=batch_seconds, faults=os.environ.get("DSMS_FAULT", ""),

@@ -60,6 +60,7 @@ class Committer:
         self._faults = faults
         self._writer = EpochWriter(kafka, transactional_id(cluster, fragment))
         self.token = 0
+        self._named: set[str] = set()
 
     def recover(self, plan: FragmentPlan, token: int) -> Recovered:
         """The last complete epoch. `token` grows with every recovery; it is at least one above the last writer's."""
@@ -69,19 +70,21 @@ class Committer:
         manifest = Manifest.decode(body) if body else Manifest()
         if not (manifest.fits(plan.partitions) and self._runs.present(manifest.names())):
             manifest = Manifest(epoch=manifest.epoch, targets=plan.partitions)
-        self._runs.sweep(manifest.names())
+        self._named = manifest.names()
+        self._runs.sweep(self._named)
         return Recovered(manifest, read_published(progress, _sinks(plan.lanes)))
 
-    def commit(self, epoch: Epoch, lanes: Mapping[str, Lane], before: Manifest, published: Published) -> Published:
+    def commit(self, epoch: Epoch, lanes: Mapping[str, Lane], published: Published) -> Published:
         """Commits an epoch, and gives what is published after it."""
         self._faults.hit("computed")
         self._publish(epoch, lanes, published)
         self._faults.hit("committed")
         self._manifests.commit(self.token, epoch.manifest.encode())
         self._faults.hit("manifest_written")
-        gone = before.names() - epoch.manifest.names()
-        if gone:
+        named = epoch.manifest.names()
+        if gone := self._named - named:
             self._runs.delete(gone)
+        self._named = named
         moved = {lane: one.after.frontier for lane, one in epoch.lanes.items()}
         frontiers = {
             **published.frontiers,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dsms.executor.manifest import LaneManifest, Manifest, Position
 from dsms.executor.source_task import CLOCK, DEAD, FAILURE, Clock, Letters
 from dsms.executor.target_stage import CHANGES, FAULTS, RUNS
-from dsms.plan.lane import Lane
+from dsms.plan.lane import FragmentPlan, Lane
 from dsms.stages.state_names import Names
 from operators.delta import FROM, ORDER, ORDER_SHIFT, frame_from_ipc
 from operators.operator import FAULT, FAULT_ROW
@@ -64,10 +64,11 @@ class Epoch:
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
-def assemble(rows: pa.Table, lanes: Mapping[str, Lane], before: Manifest, published: Published) -> Epoch:
+def assemble(rows: pa.Table, plan: FragmentPlan, before: Manifest, published: Published) -> Epoch:
     """The epoch after `before`. What is published already is left out, so that a replay writes nothing twice."""
-    sorted_rows = _by_lane_and_kind(rows)
-    failures = {lane: found[FAILURE][0]["blob"].decode() for lane, found in sorted_rows.items() if FAILURE in found}
+    lanes, sorted_rows = plan.lanes, _by_lane_and_kind(rows)
+    failed = {lane: found[FAILURE] for lane, found in sorted_rows.items() if FAILURE in found and lane in lanes}
+    failures = {lane: found[0]["blob"].decode() for lane, found in failed.items()}
     worked = {
         lane: found for lane, found in sorted_rows.items() if lane in lanes and lane not in failures and CLOCK in found
     }
@@ -78,7 +79,7 @@ def assemble(rows: pa.Table, lanes: Mapping[str, Lane], before: Manifest, publis
     for lane, found in worked.items():
         dead += _fault_records(lanes[lane], found, published.frontiers)
     after = {**before.lanes, **{lane: one.after for lane, one in done.items()}}
-    version = max((row["plan"] for found in worked.values() for row in found[CLOCK]), default=before.plan_version)
+    version = max((row["plan"] for found in worked.values() for row in found[CLOCK]), default=plan.version)
     manifest = msgspec.structs.replace(before, epoch=before.epoch + 1, plan_version=version, lanes=after)
     return Epoch(manifest, done, tuple(dead), upto, failures)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,10 +27,12 @@ from dsms.executor.pace import Pace
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.source import CONTROL_OPTION, FORMAT
 from dsms.executor.target_stage import COMPUTED, LaneContext, StageContext, TargetStage
-from dsms.plan.lane import FragmentPlan
+from dsms.plan.lane import FragmentPlan, Lane
 from operators.errors import DsmsError, ExternalError, Fenced
 
 log = structlog.get_logger()
+#: The checkpoint is scratch: recovery reads the manifest. Spark need not wait for it to be written.
+_SCRATCH = {"asyncProgressTrackingEnabled": "true", "asyncProgressTrackingCheckpointIntervalMs": "60000"}
 
 
 class Fragment:
@@ -61,6 +64,7 @@ class Fragment:
         self._published: Published = recovered.published
         self._plan = plan
         self.failures: dict[str, str] = {}
+        self._telling = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._pending: Future[None] | None = None
         self._query: StreamingQuery | None = None
@@ -85,10 +89,8 @@ class Fragment:
         """Starts the streaming query where the manifest ends, over a scratch checkpoint."""
         self._take_plan()
         rows = self._spark.readStream.format(FORMAT).option(CONTROL_OPTION, str(self._control)).load()
-        writer = rows.writeStream.foreachBatch(self._epoch).option(
-            "checkpointLocation", str(self._scratch / "checkpoint")
-        )
-        self._query = writer.queryName(f"{FRAGMENT}-{self._token}").start()
+        writer = rows.writeStream.foreachBatch(self._epoch).queryName(f"{FRAGMENT}-{self._token}")
+        self._query = writer.options(**_SCRATCH, checkpointLocation=str(self._scratch / "checkpoint")).start()
         log.info("fragment started", fragment=FRAGMENT, epoch=self._computed.epoch, plan=self._plan.version)
 
     def set_plan(self, plan: FragmentPlan) -> None:
@@ -126,16 +128,16 @@ class Fragment:
         self._write_control()
 
     def _write_control(self) -> None:
-        plan, settings = self._plan, self._settings
-        held = {
-            **{lane_id: beginning(lane, plan.partitions) for lane_id, lane in plan.lanes.items()},
-            **self._computed.lanes,
-        }
-        positions = {lane: one.positions for lane, one in held.items() if lane in plan.lanes}
-        Control(
-            plan, positions, self._pace.batch_records, settings.source_tasks, settings.kafka, settings.registry_url,
-            settings.cluster, FRAGMENT, frozenset(self.failures),
-        ).write(self._control)  # fmt: skip
+        """Tells the reader process what is so now; two threads may have something to tell."""
+        with self._telling:
+            plan, settings = self._plan, self._settings
+            begun = {lane_id: beginning(lane, plan.partitions) for lane_id, lane in plan.lanes.items()}
+            held = {**begun, **self._computed.lanes}
+            positions = {lane: one.positions for lane, one in held.items() if lane in plan.lanes}
+            Control(
+                plan, positions, self._pace.batch_records, settings.source_tasks, settings.kafka,
+                settings.registry_url, settings.cluster, FRAGMENT, frozenset(self.failures),
+            ).write(self._control)  # fmt: skip
 
     def _epoch(self, routed: DataFrame, batch: int) -> None:
         """One epoch: compute it while the last one is being committed, then hand it over to be committed in turn."""
@@ -148,18 +150,17 @@ class Fragment:
     def _compute_and_hand_over(self, routed: DataFrame) -> None:
         started = time.monotonic()
         self._take_plan()
-        before, lanes = self._computed, dict(self._plan.lanes)
+        before, plan = self._computed, self._plan
         stage = TargetStage(self._context(before))
-        targets = self._plan.partitions
-        rows = routed.repartitionById(targets, routed.target).mapInArrow(stage, COMPUTED).toArrow()
+        rows = routed.repartitionById(plan.partitions, routed.target).mapInArrow(stage, COMPUTED).toArrow()
         computed = time.monotonic()
         self._settle()
-        epoch = assemble(rows, lanes, before, self._published)
+        epoch = assemble(rows, plan, before, self._published)
         for lane, why in epoch.failures.items():
-            log.error("query failed, the others go on", query=lanes[lane].name, reason=why)
+            log.error("query failed, the others go on", query=plan.lanes[lane].name, reason=why)
         self.failures |= epoch.failures
         self._computed = epoch.manifest
-        self._pending = self._thread.submit(self._commit, epoch, lanes, before)
+        self._pending = self._thread.submit(self._commit, epoch, plan.lanes)
         read = sum(one.records for one in epoch.lanes.values())
         ended = time.monotonic()
         self._pace = self._pace.after(records=read, seconds=ended - started)
@@ -169,10 +170,10 @@ class Fragment:
         )  # fmt: skip
         self._write_control()
 
-    def _commit(self, epoch: Epoch, lanes: dict, before: Manifest) -> None:  # type: ignore[type-arg]
+    def _commit(self, epoch: Epoch, lanes: dict[str, Lane]) -> None:
         started = time.monotonic()
         try:
-            self._published = self._committer.commit(epoch, lanes, before, self._published)
+            self._published = self._committer.commit(epoch, lanes, self._published)
         except DsmsError as error:
             self._failed = error
             raise

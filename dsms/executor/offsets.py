@@ -14,6 +14,7 @@ from typing import Any
 from dsms.executor.manifest import Position
 from dsms.plan.lane import FragmentPlan, Lane
 from operators.clock import Heartbeat, PartitionClock
+from operators.errors import InternalError
 
 #: A source (by id) and a partition of its topic.
 SourcePartition = tuple[str, int]
@@ -103,6 +104,10 @@ def slices(
             partition = int(text)
             position = positions[lane_id][partition]
             seen = start["at"].get(lane_id, {}).get(text, [position.offset, 0])
+            if seen[0] != position.offset:
+                raise InternalError(
+                    f"lane {lane_id} stands at {position.offset} of partition {text}, spark at {seen[0]}"
+                )
             if (position.offset, seen[1]) == (upto, beats_upto):
                 continue
             key = (

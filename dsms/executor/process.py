@@ -94,7 +94,7 @@ class ExecutorProcess:
             self._start(catalog)
         else:
             self._fragment.check()
-            if catalog.version != self._fragment.plan_version:
+            if catalog.version > self._fragment.plan_version:
                 self._fragment.set_plan(plan_fragment(catalog, self._settings.partitions))
 
     def _start(self, catalog: Catalog) -> None:

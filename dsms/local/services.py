@@ -59,7 +59,12 @@ def coordinator_command(settings: LocalSettings) -> list[str]:
         *("--redis", settings.redis_url),
         *("--http-port", str(settings.http_port)),
         *("--cluster", settings.cluster),
+        *_registry(settings),
     ]
+
+
+def _registry(settings: LocalSettings) -> list[str]:
+    return ["--registry", settings.registry_url] if settings.registry_url else []
 
 
 def executor_command(settings: LocalSettings, name: str) -> list[str]:
@@ -72,6 +77,7 @@ def executor_command(settings: LocalSettings, name: str) -> list[str]:
         *("--cluster", settings.cluster),
         *("--data-dir", str(settings.data_dir / name)),
         *("--id", name),
+        *_registry(settings),
     ]
 
 

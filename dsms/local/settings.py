@@ -36,6 +36,8 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     redis_port: Port = 6379
     http_port: Port = 8080
     cluster: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]+$")] = "local"
+    registry_url: str | None = None
+    """An external schema registry, instead of the coordinator's own."""
     executors: Count = 1
     broker_heap_mb: Annotated[int, msgspec.Meta(ge=256)] = 768
     services_only: bool = False

@@ -1,0 +1,43 @@
+"""What is written runs: doctests of the packages, and blocks marked runnable in README.md and docs/.
+
+A block is runnable when the comment `<!-- runnable -->` stands on the line before it. Blocks of SQL in one file run in
+one LocalSession, blocks of Python in one namespace.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from dsms.testing import LocalSession
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for package in ("operators", "connectors", "dsms")
+    for path in (ROOT / package).rglob("*.py")
+    if path.name != "__main__.py"
+)
+PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.exists()]
+BLOCK = re.compile(r"^<!-- runnable -->\n```(python|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_doctests(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_runnable_blocks(page: Path) -> None:
+    session, namespace = LocalSession(), {"__name__": "docs"}
+    for language, text in BLOCK.findall(page.read_text()):
+        if language == "sql":
+            session.execute(text)
+        else:
+            exec(compile(text, str(page), "exec"), namespace)  # noqa: S102 our own documentation
