@@ -18,7 +18,7 @@ from dsms.local.process import ManagedProcess, ProcessSpec
 from dsms.local.services import http_ready
 from dsms.local.waiting import wait_until
 
-DEADLINE_S = 150.0
+DEADLINE_S = 240.0
 #: Spark starts often here and never runs long.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 

@@ -22,7 +22,7 @@ from dsms.local.process import ManagedProcess
 from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 
-pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 SEED = 7
 STEP = 40
 #: Pieces of the input: one for each disturbance of the longest test.

@@ -14,7 +14,7 @@ import pytest
 
 from dsms.local.waiting import wait_until
 
-pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 
 DEADLINE_S = 400
 #: Figures 2 and 3 of the paper side by side, with what arrived.

@@ -12,7 +12,7 @@ from workload import END, PARTITIONS, assert_same, await_all, outcome, register,
 
 from dsms.local.waiting import wait_until
 
-pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 COUNT = 120
 
 

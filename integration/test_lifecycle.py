@@ -10,7 +10,7 @@ from kafka_log import Input, advance, changes, write
 
 from dsms.local.waiting import wait_until
 
-pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from workload import END, PARTITIONS, VIEWS, Outcome, assert_same, await_all, ou
 
 from dsms.local.waiting import wait_until
 
-pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 SEED = 20260101
 COUNT = 600
 

@@ -15,7 +15,7 @@ from dsms.local.redis_server import RedisServer
 from dsms.local.services import http_ready
 from dsms.local.waiting import wait_until
 
-pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

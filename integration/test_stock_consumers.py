@@ -12,7 +12,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from kafka_log import Input, advance, read_committed, write
 
-pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 ROWS = [("a", 78, 1), ("a", 105, 2), ("b", 70, 3), ("c", 95, 4), ("a", 76, 5), ("c", 103, 6)]
 
 

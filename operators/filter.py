@@ -27,5 +27,5 @@ class Filter:
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements whose predicate is TRUE."""
         values, faults = evaluate(delta.frame, {_KEEP: self.predicate})
-        kept, rejected = reject(Delta(delta.frame.with_columns(values)), faults)
-        return Step(Delta(kept.frame.filter(pl.col(_KEEP).cast(pl.Boolean)).drop(_KEEP)), (), rejected)
+        kept = delta.frame.filter(values[_KEEP].cast(pl.Boolean))
+        return Step(Delta(kept), (), reject(delta, faults)[1])

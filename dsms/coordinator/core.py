@@ -307,9 +307,9 @@ class Coordinator:
     def _offer_schema(self, source: Source) -> None:
         """Producers find a schema of an Avro source under its topic, unless one has registered theirs already."""
         subject = f"{source.topic}-value"
-        if source.format == "avro" and source.registry is None and self._registry_url is None:
-            if subject not in self.registry.subjects():
-                self._schema_id(subject, avro_schema(source.schema, f"{source.name}_value"))
+        ours = source.format == "avro" and source.registry is None and self._registry_url is None
+        if ours and subject not in self.registry.subjects():
+            self._schema_id(subject, avro_schema(source.schema, f"{source.name}_value"))
 
     def make_dead_letter_topic(self, source: str) -> None:
         """The topic of a source's dead letters."""

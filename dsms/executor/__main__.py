@@ -39,7 +39,8 @@ def main(  # noqa: PLR0913 one parameter an option
     --coordinator http://127.0.0.1:8080 --data-dir .dsms
     """
     settings = ExecutorSettings(
-        KafkaSettings(kafka), redis, registry or coordinator, data_dir.absolute(), cluster, id, master, partitions, partitions,
+        KafkaSettings(kafka), redis, registry or coordinator, data_dir.absolute(), cluster, id, master,
+        partitions, partitions,
         first_batch_records=min(batch_records, ExecutorSettings.first_batch_records),
         min_batch_records=min(batch_records, ExecutorSettings.min_batch_records), max_batch_records=batch_records,
         target_batch_s=batch_seconds, faults=os.environ.get("DSMS_FAULT", ""),

@@ -41,13 +41,13 @@ def result_records(lane: Lane, changes: pl.DataFrame) -> Records:
 
 def _headers(changes: pl.DataFrame) -> list[Headers]:
     """The headers of each change; changes of one instant and operation share them, because making them is what costs."""
-    shared = {
-        (op, ts): [(TS_HEADER, str(ts).encode())]
-        if op == INSERT
-        else [(OP_HEADER, op.encode()), (TS_HEADER, str(ts).encode())]
-        for op, ts in changes.select(OP, FROM).unique().iter_rows()
-    }
+    shared = {(op, ts): _change_headers(op, ts) for op, ts in changes.select(OP, FROM).unique().iter_rows()}
     return [shared[change] for change in zip(changes[OP].to_list(), changes[FROM].to_list(), strict=True)]
+
+
+def _change_headers(op: str, ts: int) -> Headers:
+    instant = (TS_HEADER, str(ts).encode())
+    return [instant] if op == INSERT else [(OP_HEADER, op.encode()), instant]
 
 
 def dead_records(dead: tuple[DeadRecord, ...], topics: Mapping[str, str]) -> Iterator[Records]:

@@ -69,7 +69,7 @@ def names_in(select: exp.Expr) -> list[str]:
 
 
 def _relation(table: exp.Expr, catalog: Catalog) -> tuple[logical.Node, str]:
-    _check_from(table)
+    table = _checked_from(table)
     name, at = _name_of(table)
     place = Place(*position_of(at))
     found = catalog.find(name, place)
@@ -80,7 +80,7 @@ def _relation(table: exp.Expr, catalog: Catalog) -> tuple[logical.Node, str]:
     return plan_of(name, catalog), table.alias or found.name
 
 
-def _check_from(table: exp.Expr) -> None:
+def _checked_from(table: exp.Expr) -> exp.Table:
     """Refuses by name what stands in FROM beside a name and an alias."""
     if isinstance(table, exp.Bracket):
         raise _refusal(table, f"{table.this.name}[…] in FROM")
@@ -92,6 +92,7 @@ def _check_from(table: exp.Expr) -> None:
             raise _refusal(value[0] if isinstance(value, list) else value, f"{construct} in FROM")
     if table.alias_column_names:
         raise _refusal(table, "a list of column names in FROM")
+    return table
 
 
 def name_of(table: exp.Table) -> str:

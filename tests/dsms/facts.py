@@ -1,0 +1,40 @@
+"""An outside world for registration: topics that exist are a dict of partitions to first offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.objects import Object, Query
+from dsms.catalog.register import apply
+from dsms.catalog.result import StatementResult
+from dsms.plan import logical
+from dsms.sql.parse import parse
+from operators.errors import UserError
+
+
+@dataclass
+class Topics:
+    """Topics by name; a missing one is made when partitions are asked for."""
+
+    known: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
+        if topic not in self.known and partitions is None:
+            raise UserError(f'topic "{topic}" not found', hint="add PARTITIONS n to make it")
+        return self.known.setdefault(topic, dict.fromkeys(range(partitions or 1), 0))
+
+    def result_topic(self, query: Query, node: logical.Node) -> Query:
+        return query
+
+    def state_of(self, found: Object) -> str:
+        return "known"
+
+
+def apply_all(sql: str, catalog: Catalog | None = None, topics: Topics | None = None) -> tuple[Catalog, list[StatementResult]]:
+    """The catalog after all statements, and their results."""
+    catalog, results = catalog or Catalog(), []
+    for statement in parse(sql):
+        catalog, result = apply(statement, catalog, topics or Topics({"t": {0: 0, 1: 0}}))
+        results.append(result)
+    return catalog, results
