@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m benchmarks` measures the slice from topic to topic."""

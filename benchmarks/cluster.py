@@ -15,7 +15,7 @@ from dsms.local.state import LocalState
 from dsms.local.waiting import wait_until
 from operators.errors import ExternalError
 
-READY_S = 120.0
+READY_S = 300.0
 #: Services that are not ours.
 FOREIGN = ("kafka", "redis")
 

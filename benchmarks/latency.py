@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -28,7 +27,7 @@ _DRAIN_S = 60.0
 
 @dataclass(frozen=True)
 class Latency:
-    """Percentiles in seconds over all results of records made after the warm-up, at the rate that was offered."""
+    """Percentiles in seconds over all results of records made after the warm-up, and the rate that was reached."""
 
     p50_s: float
     p99_s: float
@@ -59,33 +58,40 @@ def measure_latency(cluster: Cluster, job: Job, rate: float, seconds: int) -> La
     try:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as feed:
             try:
-                seen = list(_until_all(consumer, feed, len(job.columns)))
+                seen, fed = _until_all(consumer, feed, len(job.columns))
             finally:
                 feed.kill()
     finally:
         consumer.close()
     cluster.api.execute(f"DROP QUERY {name}")
-    return _percentiles(np.concatenate(seen), rate)
+    report(f"fed {fed.sent:,} records at {fed.rate:,.0f} of {rate:,.0f} a second; all {fed.kept:,} results came")
+    return _percentiles(np.concatenate(seen), fed.rate)
 
 
-def _until_all(consumer: Consumer, feed: "subprocess.Popen[str]", width: int) -> Iterator[NDArray[np.int64]]:
+def _until_all(consumer: Consumer, feed: "subprocess.Popen[str]", width: int) -> tuple[list[NDArray[np.int64]], Fed]:
     """(stamp, latency) pairs in milliseconds, until every record that was sent and kept has its result."""
-    count, fed = 0, None
-    deadline = float("inf")
+    seen: list[NDArray[np.int64]] = []
+    count, fed, deadline = 0, None, float("inf")
     while fed is None or count < fed.kept:
-        messages = consumer.consume(_CONSUME, _POLL_S)
-        now = time.time_ns() // 1_000_000
-        bodies = [value[PREFIX:] for one in messages if one.error() is None and (value := one.value())]
-        if bodies:
-            count += len(bodies)
-            stamps = integers(b"".join(bodies), width)[:, -1] // 1_000
-            yield np.stack((stamps, now - stamps), axis=1)
+        found = _seen(consumer, width)
+        count += len(found)
+        seen.append(found)
         if fed is None and feed.poll() is not None:
-            fed = _told(feed)
-            deadline = time.monotonic() + _DRAIN_S
+            fed, deadline = _told(feed), time.monotonic() + _DRAIN_S
         if time.monotonic() > deadline:
-            raise ExternalError(f"only {count} of {fed.kept if fed else 0} results came")
-    report(f"fed {fed.sent:,} records at {fed.rate:,.0f} a second, at most {fed.late_s:.2f} s late; {count:,} results")
+            raise ExternalError(f"only {count} results came of {fed.kept if fed else 0}")
+    return seen, fed
+
+
+def _seen(consumer: Consumer, width: int) -> NDArray[np.int64]:
+    """The pairs of the results that have just come."""
+    messages = consumer.consume(_CONSUME, _POLL_S)
+    now = time.time_ns() // 1_000_000
+    bodies = [value[PREFIX:] for one in messages if one.error() is None and (value := one.value())]
+    if not bodies:
+        return np.empty((0, 2), np.int64)
+    stamps = integers(b"".join(bodies), width)[:, -1] // 1_000
+    return np.stack((stamps, now - stamps), axis=1)
 
 
 def _told(feed: "subprocess.Popen[str]") -> Fed:

@@ -6,6 +6,8 @@ fixed cost of a batch and the latency at half the highest load, and with `--peer
 
 import argparse
 import os
+import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +25,9 @@ LOWER = "lower"
 
 
 def main() -> None:
-    """Measures and writes the report; without peers first, so that the two systems never run together."""
+    """Measures and writes the report. Ours is stopped before a peer starts; SIGTERM cleans up like Ctrl-C."""
     options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     jobs = tuple(job for job in JOBS if options.job in (None, job.name))
     with running_cluster(options.data_dir) as cluster:
         report(f"cluster in {cluster.state.data_dir}, coordinator {cluster.url}")

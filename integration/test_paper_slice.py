@@ -124,7 +124,7 @@ def test_in_json(cluster: Cluster, unique: str, case: str):
 def test_in_avro(cluster: Cluster, unique: str, case: str):
     arrived, expected = CASES[case]
     topics = run(cluster, unique, AVRO_QUERIES, format="AVRO", with_=" WITH (format = avro)")
-    subject = f"{cluster.url}/subjects/{unique}port5501-value/versions"
+    subject = f"{cluster.url}/subjects/{unique}writer-value/versions"
     number = httpx.post(subject, json={"schema": json.dumps(AVRO_ROW)}, trust_env=False).json()["id"]
 
     def encoded(room: str, heat: int) -> bytes:

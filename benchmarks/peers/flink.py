@@ -9,8 +9,9 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import psutil
 
@@ -152,7 +153,7 @@ def _session(install: FlinkInstall, kafka: KafkaSettings) -> Iterator[FlinkSessi
     }
     java_home = find_java(os.environ).resolve().parent.parent
     environ = {**os.environ, "JAVA_HOME": str(java_home), "JAVA_TOOL_OPTIONS": _tool_options()}
-    program = [str(install.python), str(os.path.join(os.path.dirname(__file__), "flink_client.py"))]
+    program = [str(install.python), str(Path(__file__).with_name("flink_client.py"))]
     with tempfile.TemporaryDirectory(prefix="dsms-flink-") as directory:
         client = subprocess.Popen(
             program, cwd=directory, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -172,10 +173,12 @@ def _tool_options() -> str:
 
 def _end(client: "subprocess.Popen[str]") -> None:
     """Ends the client and the JVM it started."""
-    family = [client, *psutil.Process(client.pid).children(recursive=True)] if client.poll() is None else [client]
-    for process in family:
-        process.terminate()
-    _, alive = psutil.wait_procs([one for one in family if isinstance(one, psutil.Process)], timeout=_STOP_S)
-    for process in alive:
-        process.kill()
+    if client.poll() is None:
+        parent = psutil.Process(client.pid)
+        family = [parent, *parent.children(recursive=True)]
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
+        for process in psutil.wait_procs(family, timeout=_STOP_S)[1]:
+            process.kill()
     client.wait(_STOP_S)

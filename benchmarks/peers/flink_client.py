@@ -7,8 +7,8 @@ import json
 import sys
 import time
 
-from pyflink.common import Configuration
-from pyflink.table import EnvironmentSettings, TableEnvironment
+from pyflink.common import Configuration  # type: ignore[import-not-found]
+from pyflink.table import EnvironmentSettings, TableEnvironment  # type: ignore[import-not-found]
 
 
 def main() -> None:

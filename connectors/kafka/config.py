@@ -41,6 +41,6 @@ class KafkaSettings:
         dotted = {name.replace("_", "."): value for name, value in settings.items()}
         return Producer({
             **self.base(), "partitioner": "murmur2_random", "enable.idempotence": True, "compression.type": "lz4",
-            "linger.ms": 20, "delivery.report.only.error": True, "batch.size": 1_000_000, "queue.buffering.max.messages": 2_000_000,
+            "linger.ms": 20, "batch.size": 1_000_000, "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 1_048_576, **dotted,
         })  # fmt: skip

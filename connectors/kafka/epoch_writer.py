@@ -32,7 +32,9 @@ class EpochWriter:
     """A long-lived producer with a transactional id. Making one fences every older one and ends its transaction."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str) -> None:
-        self._producer = settings.producer(transactional_id=transactional_id, transaction_timeout_ms=60_000)
+        self._producer = settings.producer(
+            transactional_id=transactional_id, transaction_timeout_ms=60_000, delivery_report_only_error=True
+        )
         with translated("starting the transactional producer"):
             self._producer.init_transactions(_INIT_TIMEOUT_S)
 

@@ -18,14 +18,20 @@ class ManifestStore:
     def __init__(self, client: redis.Redis, cluster: str, fragment: str) -> None:
         self._client = client
         self._key = key(cluster, fragment, "manifest")
-        source = resources.files("connectors.redis").joinpath("lua/commit_manifest.lua").read_text()
-        self._commit = client.register_script(source)
+        scripts = resources.files("connectors.redis").joinpath("lua")
+        self._commit = client.register_script(scripts.joinpath("commit_manifest.lua").read_text())
+        self._claim = client.register_script(scripts.joinpath("claim_manifest.lua").read_text())
 
     def read(self) -> tuple[int, bytes | None]:
         """The token of the last writer and the manifest; (0, None) when there is none."""
         with translated("reading the manifest"):
             token, body = cast("list[bytes | None]", self._client.hmget(self._key, ["token", "body"]))
         return int(token or 0), body
+
+    def claim(self, token: int) -> None:
+        """From here on only this incarnation and newer ones can commit."""
+        with translated("claiming the manifest"):
+            self._claim(keys=[self._key], args=[token])
 
     def commit(self, token: int, body: bytes) -> None:
         """Makes `body` the manifest. Raises Fenced when a newer incarnation has written one."""

@@ -37,16 +37,12 @@ class Scene:
 
     @property
     def end(self) -> int:
-        """The first instant after the last tuple."""
-        return self.readings[-1].ts + 1
+        """The first instant after the last tuple.
 
-    def expected_at(self, name: str, ts: int) -> tuple[str, ...]:
-        """The changes of a result at one instant.
-
-        >>> SCENES[1].expected_at("Q3", 6)
-        ('u<c,103>6',)
+        >>> SCENES[0].end
+        6
         """
-        return tuple(change for change in self.expected[name] if change.endswith(f">{ts}"))
+        return self.readings[-1].ts + 1
 
 
 _STREAMS = (

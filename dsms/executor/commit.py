@@ -67,12 +67,17 @@ class Committer:
         progress = read_compacted(self._kafka, self._kafka.admin(), internal_topic(self._cluster, "progress"))
         held, body = self._manifests.read()
         self.token = max(token, held + 1)
+        self._manifests.claim(self.token)
         manifest = Manifest.decode(body) if body else Manifest()
         if not (manifest.fits(plan.partitions) and self._runs.present(manifest.names())):
             manifest = Manifest(epoch=manifest.epoch, targets=plan.partitions)
         self._named = manifest.names()
         self._runs.sweep(self._named)
         return Recovered(manifest, read_published(progress, _sinks(plan.lanes)))
+
+    def replaced(self) -> bool:
+        """Whether a newer incarnation has recovered the fragment. Kafka fences also who was silent for too long."""
+        return self._manifests.read()[0] > self.token
 
     def commit(self, epoch: Epoch, lanes: Mapping[str, Lane], published: Published) -> Published:
         """Commits an epoch, and gives what is published after it."""

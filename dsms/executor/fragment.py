@@ -106,6 +106,10 @@ class Fragment:
         if not self._query.isActive:
             raise _reason(self._query.exception())
 
+    def replaced(self) -> bool:
+        """Whether a newer incarnation has taken the fragment over."""
+        return self._committer.replaced()
+
     def stop(self) -> None:
         """Stops the query; an epoch that is being committed is finished."""
         if self._query is not None:

@@ -70,13 +70,21 @@ class ExecutorProcess:
             self._keep_running()
             self._failures = 0
         except Fenced as error:
-            assignment = self._last_assignment
-            self._fenced_lease = assignment.lease if assignment else None
-            self._fail(error, "fenced")
+            self._fenced(error)
         except (DsmsError, PySparkException) as error:
             self._fail(error, "recovering")
             self._stopping.wait(_BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)])
             self._failures += 1
+
+    def _fenced(self, error: Fenced) -> None:
+        """Stops under this lease if a newer owner is there; a transaction that only took too long is repeated."""
+        try:
+            replaced = self._fragment is not None and self._fragment.replaced()
+        except ExternalError:
+            replaced = False
+        if replaced:
+            self._fenced_lease = self._last_assignment.lease if self._last_assignment else None
+        self._fail(error, "fenced" if replaced else "recovering")
 
     def _assignment(self) -> Assignment | None:
         body = self._cluster.assignment(FRAGMENT)

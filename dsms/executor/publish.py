@@ -40,7 +40,7 @@ def result_records(lane: Lane, changes: pl.DataFrame) -> Records:
 
 
 def _headers(changes: pl.DataFrame) -> list[Headers]:
-    """The headers of each change; changes of one instant and operation share them, because making them is what costs."""
+    """The headers of each change; changes of one instant and operation share them: making them is what costs."""
     shared = {(op, ts): _change_headers(op, ts) for op, ts in changes.select(OP, FROM).unique().iter_rows()}
     return [shared[change] for change in zip(changes[OP].to_list(), changes[FROM].to_list(), strict=True)]
 

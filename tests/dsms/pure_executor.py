@@ -1,0 +1,111 @@
+"""The executor's pure pieces put together over in-memory logs: what Spark, Kafka and Redis do is a dict and a loop here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+import pytest
+from confluent_kafka import Message
+
+from connectors.kafka.config import KafkaSettings
+from dsms.catalog.catalog import Catalog
+from dsms.executor import source_task, target_stage
+from dsms.executor.epoch import Epoch, Published, assemble
+from dsms.executor.manifest import Manifest, beginning
+from dsms.executor.offsets import next_offsets, offsets_at, slices, spread
+from dsms.executor.publish import result_records
+from dsms.executor.source_task import SourceTask, run_source_task
+from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
+from dsms.plan.lane import FragmentPlan, plan_fragment
+
+
+@dataclass
+class World:
+    """Logs by partition, stored runs, and what was published: result records by lane, dead letters."""
+
+    logs: dict[int, list[Message]]
+    runs: dict[str, pl.DataFrame] = field(default_factory=dict)
+    results: dict[str, list[tuple]] = field(default_factory=lambda: defaultdict(list))
+    dead: list[tuple] = field(default_factory=list)
+    published: Published = field(default_factory=lambda: Published({}, {}))
+    epochs: int = 0
+
+    def read(self, ranges):
+        return [self.logs[one.partition][one.start : one.end] for one in ranges]
+
+    def attach(self, monkeypatch: pytest.MonkeyPatch) -> World:
+        """Stands in for Kafka's reader and Redis' run store."""
+        store = type("Store", (), {"write": self.runs.update, "read": self.runs.__getitem__})()
+        monkeypatch.setattr(source_task, "_reader", lambda _: self)
+        monkeypatch.setattr(target_stage, "_store", lambda _: store)
+        return self
+
+
+def start(catalog: Catalog, targets: int) -> tuple[FragmentPlan, Manifest]:
+    """The plan of a catalog, and a manifest that has read nothing."""
+    plan = plan_fragment(catalog, targets)
+    lanes = {lane_id: beginning(lane, targets) for lane_id, lane in plan.lanes.items()}
+    return plan, Manifest(plan_version=plan.version, lanes=lanes, targets=targets)
+
+
+def epoch(world: World, plan: FragmentPlan, manifest: Manifest, limit: int, tasks: int) -> Epoch:
+    """One epoch: plan it, read it, exchange it, compute it, put it together."""
+    source_id = next(iter(plan.lanes.values())).source.id
+    ends = {(source_id, partition): len(log) for partition, log in world.logs.items()}
+    positions = {lane_id: dict(one.positions) for lane_id, one in manifest.lanes.items()}
+    begin, upto = offsets_at(plan, positions, {}), next_offsets(plan, positions, ends, {}, limit)
+    routed = []
+    for part in spread(slices(plan, positions, begin, upto, {}), tasks):
+        task = SourceTask(tuple(part), plan.lanes, plan.version, plan.partitions, KafkaSettings("none", {}), "http://none")
+        routed += [row for batch in run_source_task(task) for row in batch.to_pylist()]
+    world.epochs += 1
+    contexts = {
+        lane_id: LaneContext(
+            plan.lanes[lane_id], one.frontier, {p: at.frontier for p, at in one.positions.items()}, one.runs
+        )
+        for lane_id, one in manifest.lanes.items()
+    }
+    stage = TargetStage(StageContext(contexts, f"e{world.epochs}", "", "", "", Path()))
+    computed = []
+    for target in reversed(range(plan.partitions)):
+        mine = [row for row in routed if row["target"] == target]
+        if mine:
+            computed += list(stage([pa.RecordBatch.from_pylist(mine, schema=source_task.ROUTED_ARROW)]))
+    rows = pa.Table.from_batches(computed, schema=target_stage.COMPUTED_ARROW)
+    return assemble(rows, plan, manifest, world.published)
+
+
+def publish(world: World, plan: FragmentPlan, done: Epoch) -> None:
+    """What the transaction would make visible."""
+    assert done.failures == {}
+    for lane_id, one in done.lanes.items():
+        if one.changes is not None:
+            records = result_records(plan.lanes[lane_id], one.changes)
+            listed = zip(records.keys, records.values, records.headers or (), strict=True)
+            world.results[lane_id] += [(key, value, tuple(header)) for key, value, header in listed]
+    world.dead += [msgspec.structs.astuple(one) if isinstance(one, msgspec.Struct) else one for one in done.dead]
+    frontiers = {**world.published.frontiers, **{lane: one.after.frontier for lane, one in done.lanes.items()}}
+    world.published = Published(frontiers, done.dead_upto)
+
+
+def run(world: World, catalog: Catalog, targets: int, limits: list[int], crash_at: int | None = None) -> World:
+    """Epochs until all is read. At `crash_at` an epoch's transaction commits and its manifest is lost, with half of those
+    before: the executor goes on from an old manifest, in other batches."""
+    plan, manifest = start(catalog, targets)
+    history = [manifest]
+    for number in range(200):
+        limit = limits[number % len(limits)]
+        done = epoch(world, plan, history[-1], limit, tasks=1 + number % 3)
+        if not done.lanes:
+            return world
+        publish(world, plan, done)
+        history.append(done.manifest)
+        if number == crash_at:
+            history = history[: 1 + len(history) // 2]
+            limits = [*reversed(limits), 1]
+    raise AssertionError("the log was never read to its end")
