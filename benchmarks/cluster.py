@@ -15,7 +15,8 @@ from dsms.local.state import LocalState
 from dsms.local.waiting import wait_until
 from operators.errors import ExternalError
 
-READY_S = 300.0
+READY_S = 180.0
+LOG_LINES = 12
 #: Services that are not ours.
 FOREIGN = ("kafka", "redis")
 
@@ -75,15 +76,16 @@ def running_cluster(keep: Path | None = None) -> Iterator[Cluster]:
         try:
             assert state.coordinator is not None
             with ApiClient(state.coordinator) as api:
-                _await_executor(api)
+                _await_executor(api, directory / "executor-1.log")
                 yield Cluster(state, KafkaSettings(state.kafka), api)
         finally:
             supervisor.down(directory, report=report)
 
 
-def _await_executor(api: ApiClient) -> None:
+def _await_executor(api: ApiClient, log: Path) -> None:
     def running() -> bool:
         return any(one["state"] == "running" for one in api.status()["executors"].values())
 
     if not wait_until(running, READY_S, pause_s=0.2):
-        raise ExternalError(f"no executor runs after {READY_S:g} s", hint="see executor-1.log in the data directory")
+        said = log.read_text("utf-8", "replace").splitlines()[-LOG_LINES:]
+        raise ExternalError(f"no executor runs after {READY_S:g} s", hint="\n".join(["its log ends with", *said]))

@@ -41,8 +41,15 @@ class PartitionClock:
         """
         highest_before = np.maximum.accumulate(np.concatenate([[self.high], instants]))[:-1]
         bound = np.maximum(highest_before - slack, self.frontier)
-        for beat in heartbeats:
-            bound = np.where(offsets >= beat.offset, np.maximum(bound, beat.time), bound)
+        if heartbeats:
+            bound = np.maximum(bound, _promised(offsets, heartbeats))
         high = int(max(self.high, instants.max(initial=BEGINNING)))
         promised = max((beat.time for beat in heartbeats), default=BEGINNING)
         return instants < bound, replace(self, frontier=max(self.frontier, high - slack, promised), high=high)
+
+
+def _promised(offsets: np.ndarray, heartbeats: Sequence[Heartbeat]) -> np.ndarray:
+    """For each offset the greatest time that a heartbeat at or before it promises."""
+    ordered = sorted(heartbeats, key=lambda beat: beat.offset)
+    times = np.maximum.accumulate(np.array([BEGINNING, *(beat.time for beat in ordered)], np.int64))
+    return times[np.searchsorted([beat.offset for beat in ordered], offsets, side="right")]

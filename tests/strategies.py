@@ -89,8 +89,7 @@ def shapes(draw: st.DrawFn) -> SourceShape:
 def rows(draw: st.DrawFn, shape: SourceShape) -> Row:
     """A row that fits the declaration."""
     return {
-        name: draw(st.none() | values if name in shape.nullable else values)
-        for name, (_, _, values) in COLUMNS.items()
+        name: draw(st.none() | values if name in shape.nullable else values) for name, (_, _, values) in COLUMNS.items()
     }
 
 

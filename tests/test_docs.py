@@ -1,7 +1,7 @@
 """What is written runs: doctests of the packages, and blocks marked runnable in README.md and docs/.
 
-A block is runnable when the comment `<!-- runnable -->` stands on the line before it. Blocks of SQL in one file run in
-one LocalSession, blocks of Python in one namespace.
+A block is runnable when its fence says so: ```sql runnable. Each block of SQL runs in a LocalSession of its own, blocks
+of Python of one file in one namespace.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MODULES = sorted(
     if path.name != "__main__.py"
 )
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.exists()]
-BLOCK = re.compile(r"^<!-- runnable -->\n```(python|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(python|sql) runnable\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -35,9 +35,9 @@ def test_doctests(name: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_runnable_blocks(page: Path) -> None:
-    session, namespace = LocalSession(), {"__name__": "docs"}
+    namespace: dict[str, object] = {"__name__": "docs"}
     for language, text in BLOCK.findall(page.read_text()):
         if language == "sql":
-            session.execute(text)
+            LocalSession().execute(text)
         else:
-            exec(compile(text, str(page), "exec"), namespace)  # noqa: S102 our own documentation
+            exec(compile(text, str(page), "exec"), namespace)

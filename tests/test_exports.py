@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-INITS = sorted(path for package in ("operators", "connectors", "dsms") for path in (ROOT / package).rglob("__init__.py"))
+INITS = sorted(
+    path for package in ("operators", "connectors", "dsms") for path in (ROOT / package).rglob("__init__.py")
+)
 
 
 @pytest.mark.parametrize("path", INITS, ids=lambda path: str(path.parent.relative_to(ROOT)))

@@ -1,4 +1,4 @@
-"""Reading given ranges of offsets: one living consumer a partition, so that the next range goes on where the last one ended."""
+"""Reading given ranges of offsets: one living consumer a partition, so that a range goes on where the last one ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import translate, translated
 from connectors.kafka.topics import Partition
-from operators.errors import ExternalError
+from operators.errors import DsmsError, ExternalError, UserError
 
 _CONSUME = 20_000
 _STALL_S = 30.0
@@ -42,13 +42,14 @@ class RangeReader:
         self._settings = settings
         self._readers: OrderedDict[Partition, _PartitionReader] = OrderedDict()
 
-    def read(self, ranges: Sequence[OffsetRange]) -> list[list[Message]]:
+    def read(self, ranges: Sequence[OffsetRange]) -> list[list[Message] | DsmsError]:
         """The committed records of each range, in offset order. All ranges are fetched at the same time.
 
-        Raises ExternalError when nothing arrives for 30 s, or when records of a range are gone.
+        A range that can never be read, because its records or its topic are gone, gives the error in place of records;
+        what may pass, such as nothing arriving for 30 s, is raised.
         """
         started = [self._start(wanted) for wanted in ranges]
-        found = [reader.drain(wanted) if reader else [] for reader, wanted in zip(started, ranges, strict=True)]
+        found = [_drained(reader, wanted) for reader, wanted in zip(started, ranges, strict=True)]
         while len(self._readers) > _MOST_CONSUMERS:
             self._readers.popitem(last=False)[1].close()
         return found
@@ -124,6 +125,17 @@ class _PartitionReader:
         return at
 
 
+def _drained(reader: _PartitionReader | None, wanted: OffsetRange) -> list[Message] | DsmsError:
+    try:
+        return reader.drain(wanted) if reader else []
+    except ExternalError as error:
+        if error.retryable:
+            raise
+        return error
+    except UserError as error:
+        return error
+
+
 def _cut(found: list[Message], end: int) -> list[Message]:
     """Offsets without a record let a consumer run past the end of a range; what it read there is read again."""
     while found and found[-1].offset() >= end:
@@ -138,4 +150,7 @@ def read_whole(settings: KafkaSettings, topic: str, ends: Iterable[tuple[int, in
         found = reader.read([OffsetRange(topic, partition, start, end) for partition, start, end in ends])
     finally:
         reader.close()
-    return [message for messages in found for message in messages]
+    for messages in found:
+        if isinstance(messages, DsmsError):
+            raise messages
+    return [message for messages in found if not isinstance(messages, DsmsError) for message in messages]

@@ -151,12 +151,22 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     given = result_settings(statement.clauses)
     base = {"type": "query", "name": name, "id": catalog.next_id(), "sql": statement.sql, "kind": statement.kind}
     draft = msgspec.convert({**base, "select": statement.select_sql, **settings, **given}, Query)
+    _check_topic_free(catalog, draft)
     query = facts.result_topic(draft, node)
     kind = "CREATE STREAMED VIEW" if statement.kind == "view" else "SELECT STREAMED"
     message = f'{statement.kind} "{name}" created; results in topic "{query.topic}"'
     return catalog.with_object(query), StatementResult(
         kind, message, notices=_query_notices(node, query, given), name=name
     )
+
+
+def _check_topic_free(catalog: Catalog, query: Query) -> None:
+    taken: list[Query | Source] = [*catalog.queries(), *catalog.sources()]
+    for other in taken:
+        if other.topic == query.topic:
+            raise UserError(
+                f'topic "{query.topic}" belongs to the {kind_of(other)} "{other.name}"', hint="choose another"
+            )
 
 
 def _query_notices(node: logical.Node, query: Query, given: dict[str, object]) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from connectors.redis.run_store import RunStore
 from dsms.catalog.objects import Query
 from dsms.executor.epoch import Epoch, Published
 from dsms.executor.fault_points import FaultPoints
-from dsms.executor.manifest import Manifest
+from dsms.executor.manifest import Manifest, read_manifest
 from dsms.executor.publish import dead_records, progress_records, read_published, result_records
 from dsms.plan.lane import FragmentPlan, Lane
 
@@ -68,7 +68,7 @@ class Committer:
         held, body = self._manifests.read()
         self.token = max(token, held + 1)
         self._manifests.claim(self.token)
-        manifest = Manifest.decode(body) if body else Manifest()
+        manifest = read_manifest(body)
         if not (manifest.fits(plan.partitions) and self._runs.present(manifest.names())):
             manifest = Manifest(epoch=manifest.epoch, targets=plan.partitions)
         self._named = manifest.names()

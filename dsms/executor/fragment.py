@@ -102,6 +102,8 @@ class Fragment:
         """Raises what ended the query, if anything did."""
         if self._failed is not None:
             raise self._failed
+        if self._pending is not None and self._pending.done():
+            self._pending.result()
         assert self._query is not None
         if not self._query.isActive:
             raise _reason(self._query.exception())

@@ -23,7 +23,7 @@ from dsms.plan.lane import Lane
 from dsms.stages.intake import Admitted, DeadLetter
 from dsms.stages.lane_run import before, exchange
 from operators.delta import ORDER
-from operators.errors import ExternalError
+from operators.errors import DsmsError, ExternalError
 from operators.operator import FAULT
 
 #: What a source task gives to the exchange, one row per (slice, lane, target), and passes on to the driver.
@@ -99,11 +99,16 @@ def _reader(kafka: KafkaSettings) -> RangeReader:
     return _reader_of(kafka.bootstrap, tuple(sorted(kafka.properties.items())))
 
 
-def _routed(task: SourceTask, one: Slice, messages: list[Message]) -> pa.RecordBatch:
+def _routed(task: SourceTask, one: Slice, messages: list[Message] | DsmsError) -> pa.RecordBatch:
+    rows = _Rows(task.plan_version, one.partition)
+    if isinstance(messages, DsmsError):
+        for lane_id in one.lanes:
+            rows.add(0, lane_id, FAILURE, str(messages).encode())
+        return rows.batch()
     source = task.lanes[one.lanes[0]].source
     writer = schema_lookup(source.registry or task.registry_url)
-    admitted = intake_of(source, writer).admit(arrivals_of(source, one.partition, messages, one.heartbeats), one.clock)
-    rows = _Rows(task.plan_version, one.partition)
+    arrivals = arrivals_of(source, one.partition, messages, one.heartbeats)
+    admitted = intake_of(source, writer).admit(arrivals, one.clock)
     rows.add(0, "", DEAD, _letters(source.id, source.name, one, admitted.dead))
     for lane_id in one.lanes:
         _route_lane(rows, task, one, task.lanes[lane_id], admitted, messages)

@@ -31,7 +31,9 @@ class Topics:
         return "known"
 
 
-def apply_all(sql: str, catalog: Catalog | None = None, topics: Topics | None = None) -> tuple[Catalog, list[StatementResult]]:
+def apply_all(
+    sql: str, catalog: Catalog | None = None, topics: Topics | None = None
+) -> tuple[Catalog, list[StatementResult]]:
     """The catalog after all statements, and their results."""
     catalog, results = catalog or Catalog(), []
     for statement in parse(sql):

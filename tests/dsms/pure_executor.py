@@ -1,4 +1,4 @@
-"""The executor's pure pieces put together over in-memory logs: what Spark, Kafka and Redis do is a dict and a loop here."""
+"""The executor's pure pieces over in-memory logs: what Spark, Kafka and Redis do is a dict and a loop here."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def epoch(world: World, plan: FragmentPlan, manifest: Manifest, limit: int, task
     begin, upto = offsets_at(plan, positions, {}), next_offsets(plan, positions, ends, {}, limit)
     routed = []
     for part in spread(slices(plan, positions, begin, upto, {}), tasks):
-        task = SourceTask(tuple(part), plan.lanes, plan.version, plan.partitions, KafkaSettings("none", {}), "http://none")
+        task = SourceTask(
+            tuple(part), plan.lanes, plan.version, plan.partitions, KafkaSettings("none", {}), "http://none"
+        )
         routed += [row for batch in run_source_task(task) for row in batch.to_pylist()]
     world.epochs += 1
     contexts = {
@@ -94,8 +96,8 @@ def publish(world: World, plan: FragmentPlan, done: Epoch) -> None:
 
 
 def run(world: World, catalog: Catalog, targets: int, limits: list[int], crash_at: int | None = None) -> World:
-    """Epochs until all is read. At `crash_at` an epoch's transaction commits and its manifest is lost, with half of those
-    before: the executor goes on from an old manifest, in other batches."""
+    """Epochs until all is read. At `crash_at` an epoch's transaction commits and its manifest is lost, with half of
+    those before: the executor goes on from an old manifest, in other batches."""
     plan, manifest = start(catalog, targets)
     history = [manifest]
     for number in range(200):

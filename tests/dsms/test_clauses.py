@@ -15,7 +15,8 @@ from dsms.sql.statements import Clause, Place
         ("TIMESTAMP BY Time", "timestamp", "Time"), ("TIMESTAMP FROM RECORD", "timestamp", None),
         ("SLACK 7", "slack", 7), ("SLACK 500 MS", "slack", 500), ("SLACK 1 MILLISECOND", "slack", 1),
         ("SLACK 5 SECONDS", "slack", 5_000), ("SLACK 1 MINUTE", "slack", 60_000), ("SLACK 2 hours", "slack", 7_200_000),
-        ("SLACK 1 DAY", "slack", 86_400_000), ("IDLE NEVER", "idle_ms", None), ("IDLE AFTER 2 SECONDS", "idle_ms", 2_000),
+        ("SLACK 1 DAY", "slack", 86_400_000), ("IDLE NEVER", "idle_ms", None),
+        ("IDLE AFTER 2 SECONDS", "idle_ms", 2_000),
         ("TAGGED NONE", "tagged", "none"), ("TAGGED BY HEADER", "tagged", "header"), ("TAGGED BY op", "tagged", "op"),
         ("REGISTRY r", "registry", "r"),
     ],
@@ -28,5 +29,9 @@ def test_source_clauses(text: str, field: str, value: object) -> None:
 
 
 def test_result_clauses() -> None:
-    clauses = [Clause("format", ("AVRO",), Place()), Clause("topic", ("x",), Place()), Clause("partitions", ("2",), Place())]
+    clauses = [
+        Clause("format", ("AVRO",), Place()),
+        Clause("topic", ("x",), Place()),
+        Clause("partitions", ("2",), Place()),
+    ]
     assert result_settings(clauses) == {"format": "avro", "topic": "x", "partitions": 2}

@@ -53,7 +53,7 @@ def test_columns(text: str, name: str, type_: str, nullable: bool) -> None:
 
 
 def test_clauses_keep_their_words_and_places() -> None:
-    found = one("REGISTER SOURCE S (a INT) FROM \"my-topic.v1\"\n  SLACK 5 SECONDS IDLE NEVER")
+    found = one('REGISTER SOURCE S (a INT) FROM "my-topic.v1"\n  SLACK 5 SECONDS IDLE NEVER')
     assert isinstance(found, st.RegisterSource)
     assert found.topic.text == "my-topic.v1"
     assert found.clauses == (
@@ -62,7 +62,8 @@ def test_clauses_keep_their_words_and_places() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "keys"), [("KEY RoomID", ["RoomID"]), ("KEY a, b", ["a", "b"]), ("key (a, b)", ["a", "b"]), ("KEY NULL", [])]
+    ("text", "keys"),
+    [("KEY RoomID", ["RoomID"]), ("KEY a, b", ["a", "b"]), ("key (a, b)", ["a", "b"]), ("KEY NULL", [])],
 )
 def test_create_stream(text: str, keys: list[str]) -> None:
     for label in ("", "S: "):

@@ -1,4 +1,4 @@
-"""Snapshot law: the relation of a view at τ is its SQL over the relation of its input at τ, for every τ below the frontier."""
+"""Snapshot law: the relation of a view at τ is its SQL over its input at τ, for every τ below the frontier."""
 
 from __future__ import annotations
 

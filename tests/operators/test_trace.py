@@ -14,7 +14,9 @@ from operators.trace import MERGE_RATIO, Run, Trace, key_hash, split
 KEYS = st.sampled_from([None, "a", "b", "c"])
 ELEMENT = st.tuples(KEYS, st.sampled_from([None, 1, 2]), st.integers(-1, 2))
 #: Batches at growing frontiers: each (rows with an offset above the frontier, step of the frontier).
-BATCHES = st.lists(st.tuples(st.lists(st.tuples(ELEMENT, st.integers(0, 4)), max_size=6), st.integers(0, 3)), max_size=8)
+BATCHES = st.lists(
+    st.tuples(st.lists(st.tuples(ELEMENT, st.integers(0, 4)), max_size=6), st.integers(0, 3)), max_size=8
+)
 
 
 def delta_of(rows) -> Delta:

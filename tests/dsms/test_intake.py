@@ -1,0 +1,87 @@
+"""Intake: what a record must be to count, and what it is told otherwise."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from dsms.testing import LocalSession
+
+DAY = datetime.datetime.fromisoformat("2024-01-02T03:04:05")
+
+
+def session_with(columns: str, clauses: str = "", key: str = "k") -> LocalSession:
+    session = LocalSession()
+    session.execute(f"REGISTER SOURCE T ({columns}) FROM t {clauses}; CREATE STREAM S OVER T KEY {key}")
+    return session
+
+
+def reasons(session: LocalSession) -> dict:
+    return {letter["offset"]: letter["reason"] for letter in session.dead_letters("T")}
+
+
+def test_each_refusal_names_its_reason_and_keeps_the_record() -> None:
+    session = session_with("k INT NOT NULL, v INT")
+    records = [
+        {"k": "x", "ts": 1}, {"v": 1, "ts": 1}, {"k": 1}, {"k": 1, "ts": "soon"}, {"k": 1, "ts": 2**62},
+        {"k": 1, "ts": 1, "op": "?"}, {"k": 1, "ts": 5}, {"k": 2, "ts": 4},
+    ]  # fmt: skip
+    session.push("T", records)
+    session.advance(9)
+    found = reasons(session)
+    assert found[0] == 'column "k": expected INT, got "x"'
+    assert "k" in found[1]
+    assert found[2] == found[3] == 'no instant: "ts" is NULL'
+    assert found[4] == 'instant in "ts" is out of range'
+    assert found[5] == 'unknown operation in "op"; have: +, u, -'
+    assert found[7] == "late: instant 4 is below the frontier of its partition at this record"
+    assert sorted(found) == [0, 1, 2, 3, 4, 5, 7]
+    assert [letter["record"] for letter in session.dead_letters("T")] == [records[at] for at in sorted(found)]
+    assert session.changes("S") == [("+", {"k": 1, "v": None}, 5)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "instant"),
+    [
+        ("BIGINT", 1234, 1234), ("INT", -5, -5),
+        ("TIMESTAMP", DAY, 1_704_164_645_000), ("DATE", DAY.date(), 1_704_153_600_000),
+    ],
+)  # fmt: skip
+def test_the_instant_may_stand_in_a_column(type_, value, instant) -> None:
+    session = session_with(f"k INT, at {type_}", "TIMESTAMP BY at")
+    session.push("T", [{"k": 1, "at": value, "ts": 99}, {"k": 2}])
+    session.advance(instant + 1)
+    assert session.changes("S") == [("+", {"k": 1, "at": value}, instant)]
+    assert reasons(session) == {1: 'no instant: "at" is NULL'}
+
+
+def test_the_operation_may_stand_in_a_column_and_deletions_may_lack_the_rest() -> None:
+    session = session_with("k INT NOT NULL, v INT NOT NULL", "TAGGED BY tag")
+    session.push("T", [
+        {"k": 1, "v": 2, "ts": 1, "tag": "+"}, {"k": 1, "ts": 2, "tag": "-"}, {"k": 1, "ts": 3, "tag": "u"},
+        {"k": 1, "v": 1, "ts": 3}, {"k": 1, "v": 1, "ts": 3, "tag": "x"},
+    ])  # fmt: skip
+    session.advance(9)
+    assert session.changes("S") == [("+", {"k": 1, "v": 2}, 1), ("-", {"k": 1}, 2)]
+    assert reasons(session) == {
+        2: 'column "v" is NULL but declared NOT NULL',
+        3: 'unknown operation in "tag"; have: +, u, -',
+        4: 'unknown operation in "tag"; have: +, u, -',
+    }
+
+
+def test_untagged_sources_ignore_operations() -> None:
+    session = session_with("k INT", "TAGGED NONE")
+    session.push("T", [{"k": 1, "ts": 1, "op": "-"}])
+    session.advance(2)
+    assert session.changes("S") == [("+", {"k": 1}, 1)]
+
+
+def test_a_record_within_the_slack_is_not_late() -> None:
+    session = session_with("k INT", "SLACK 3", key="NULL")
+    session.push("T", [{"k": ts, "ts": ts} for ts in (10, 7, 6, 8)])
+    assert session.changes("S") == []
+    session.advance(11)
+    assert [ts for _, _, ts in session.changes("S")] == [7, 8, 10]
+    assert list(reasons(session)) == [2]

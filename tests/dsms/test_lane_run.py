@@ -1,0 +1,61 @@
+"""Stages of a lane: stored and restored state goes on where it was, and the exchange loses nothing."""
+
+from __future__ import annotations
+
+import polars as pl
+from facts import apply_all
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsms.plan.lane import plan_fragment
+from dsms.stages.lane_run import after, before, exchange, initial_state
+from dsms.stages.state_names import all_names, name_runs, no_names, restore
+from operators.delta import ORDER, ORDER_SHIFT, Delta
+from operators.operator import Move
+
+PLAN = plan_fragment(
+    apply_all(
+        "REGISTER SOURCE T (k VARCHAR, v BIGINT) FROM t; CREATE STREAM S OVER T KEY k; CREATE STREAM A OVER T KEY NULL;"
+        "CREATE STREAMED VIEW V AS SELECT k, v FROM S WHERE v > 1; CREATE STREAMED VIEW W AS SELECT k, TS AS at FROM V;"
+        "CREATE STREAMED VIEW X AS SELECT v * 2 AS w FROM A"
+    )[0],
+    2,
+)
+RECORDS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(0, 9)), max_size=15)
+
+
+def delta_of(lane, records) -> Delta:
+    rows = [("+", {"k": k, "v": v}, ts) for k, v, ts in records]
+    return Delta.of(rows, lane.source.schema)
+
+
+@given(RECORDS, st.lists(st.integers(1, 9), max_size=3).map(sorted), st.sampled_from(sorted(PLAN.lanes)))
+def test_state_by_name_is_the_state(records, stops, lane_id) -> None:
+    lane = PLAN.lanes[lane_id]
+    delta, _ = before(lane, delta_of(lane, records))
+    store: dict[str, pl.DataFrame] = {}
+    held, names = initial_state(lane), no_names(lane)
+    edges = [0, *stops, 10]
+    for number, (start, end) in enumerate(zip(edges, edges[1:], strict=False)):
+        now = delta if number == 0 else Delta(delta.frame.clear())
+        straight = after(lane, now, held, Move(start, end))
+        stored = after(lane, now, restore(lane, names, store.__getitem__), Move(start, end))
+        assert stored.changes.equals(straight.changes)
+        names, fresh = name_runs(stored.state, f"e{number}")
+        assert not store.keys() & fresh.keys()
+        store |= fresh
+        assert set(all_names(names)) <= store.keys()
+        held = straight.state
+
+
+@given(RECORDS, st.integers(1, 4), st.sampled_from(sorted(PLAN.lanes)))
+def test_the_exchange_gives_each_element_to_one_target(records, parts, lane_id) -> None:
+    lane = PLAN.lanes[lane_id]
+    from_three_partitions = (pl.col(ORDER) % 3) * (1 << ORDER_SHIFT) + pl.col(ORDER)
+    whole = delta_of(lane, records).frame.with_columns(from_three_partitions)
+    cut = exchange(lane, Delta(whole), parts)
+    assert len(cut) == parts
+    assert sorted(order for part in cut for order in part.frame[ORDER]) == sorted(whole[ORDER])
+    source = (pl.col(ORDER) // (1 << ORDER_SHIFT)).alias("k")
+    owners = [set(part.frame.select("k" if lane.exchange else source).to_series()) for part in cut]
+    assert sum(map(len, owners)) == len(set().union(*owners))

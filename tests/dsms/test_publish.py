@@ -1,0 +1,80 @@
+"""An epoch as Kafka records: keys, values, headers, dead letters and progress."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+from facts import apply_all
+
+from dsms.executor.encoding import encode_changes
+from dsms.executor.epoch import DeadRecord, Epoch, LaneEpoch, Published
+from dsms.executor.manifest import LaneManifest, Manifest
+from dsms.executor.publish import dead_records, progress_records, read_published, result_records
+from dsms.plan.lane import FragmentPlan, plan_fragment
+from operators.delta import FROM, ORDER, ORDER_SHIFT
+from operators.stream_output import OP
+
+
+@pytest.fixture
+def plan() -> FragmentPlan:
+    return plan_fragment(
+        apply_all(
+            "REGISTER SOURCE T (k INT, v VARCHAR) FROM t; CREATE STREAM S OVER T KEY k;"
+            "CREATE STREAMED VIEW Keyed AS SELECT k, v FROM S; CREATE STREAMED VIEW Bag AS SELECT v FROM S"
+        )[0],
+        1,
+    )
+
+
+CHANGES = pl.DataFrame({
+    "k": [1, 1, 1], "v": ["a", None, "b"], FROM: [3, 4, -5], ORDER: [0, 1, (3 << ORDER_SHIFT) + 7], OP: ["+", "u", "-"],
+})  # fmt: skip
+
+
+def test_a_keyed_result_has_keys_values_tombstones_and_headers(plan) -> None:
+    lane = plan.lanes["o3"]
+    records = result_records(lane, encode_changes(lane, CHANGES))
+    assert (records.topic, records.partitions) == ("dsms.Keyed", None)
+    assert [json.loads(key) for key in records.keys] == [{"k": 1}] * 3
+    assert [value and json.loads(value) for value in records.values] == [{"k": 1, "v": "a"}, {"k": 1, "v": None}, None]
+    assert records.headers == [
+        [("dsms-ts", b"3")], [("dsms-op", b"u"), ("dsms-ts", b"4")], [("dsms-op", b"-"), ("dsms-ts", b"-5")],
+    ]  # fmt: skip
+
+
+def test_a_keyless_result_carries_the_row_on_deletion_and_stays_with_its_source_partition(plan) -> None:
+    lane = plan.lanes["o4"]
+    records = result_records(lane, encode_changes(lane, CHANGES.drop("k")))
+    assert records.keys == [None] * 3
+    assert [json.loads(value) for value in records.values] == [{"v": "a"}, {"v": None}, {"v": "b"}]
+    assert records.partitions == [0, 0, 1]
+
+
+def test_dead_letters_carry_their_provenance() -> None:
+    dead = (DeadRecord("T", 1, 9, "why", b"raw", None), DeadRecord("T", 0, 2, "fault", b"{}", "Q"))
+    (records,) = dead_records(dead, {"T": "topic-of-t"})
+    assert list(records.keys) == [b"1/9", b"0/2"]
+    assert list(records.values) == [b"raw", b"{}"]
+    assert records.headers is not None
+    assert dict(records.headers[0]) == {
+        "dsms-error": b"why", "dsms-source": b"T", "dsms-topic": b"topic-of-t", "dsms-partition": b"1",
+        "dsms-offset": b"9",
+    }  # fmt: skip
+    assert dict(records.headers[1])["dsms-query"] == b"Q"
+
+
+def test_progress_says_what_is_published_and_is_read_back(plan) -> None:
+    sinks = {lane_id: lane.sink for lane_id, lane in plan.lanes.items()}
+    lanes = {"o3": LaneEpoch(LaneManifest(42, {}, []), None, 0)}
+    epoch = Epoch(Manifest(epoch=7), lanes, (), {("o1", 0): 5})
+    nothing = Published({}, {})
+    records = progress_records("c", epoch, sinks, nothing)
+    entries = dict(zip(records.keys, records.values, strict=True))
+    assert set(entries) == {b"dsms.Keyed/0", b"dsms.Keyed/1", b"dead/o1/0"}
+    assert read_published(entries, sinks) == Published({"o3": 42}, {("o1", 0): 5})
+    again = progress_records("c", epoch, sinks, Published({"o3": 42}, {("o1", 0): 5}))
+    assert list(again.keys) == []
+    other = {"o9": sinks["o3"]}
+    assert read_published(entries, other).frontiers == {}
