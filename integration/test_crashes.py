@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,11 +108,16 @@ def test_the_executor_at_every_fault_point(kafka: str, redis_url: str, tmp_path:
         finish(cluster, feed, undisturbed)
 
 
-def workers(executor: ManagedProcess) -> list[psutil.Process]:
-    """The forked Spark Python workers of an executor."""
-    found = psutil.Process(executor.pid).children(recursive=True)
-    daemons = {one.pid for one in found if "pyspark.daemon" in " ".join(one.cmdline())}
-    return [one for one in found if one.ppid() in daemons]
+def kill_workers(executor: ManagedProcess) -> int:
+    """Kills the forked Spark Python workers of an executor; gives how many there were."""
+    killed = 0
+    for process in psutil.Process(executor.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            parent = process.parent()
+            if parent is not None and "pyspark.daemon" in " ".join(parent.cmdline()):
+                process.kill()
+                killed += 1
+    return killed
 
 
 def test_spark_workers_and_the_coordinator(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
@@ -121,10 +127,7 @@ def test_spark_workers_and_the_coordinator(kafka: str, redis_url: str, tmp_path:
         first = feed.piece()
         await_all(cluster, cluster.name, first)
         feed.piece()
-        victims = workers(executor)
-        assert victims
-        for worker in victims:
-            worker.kill()
+        assert wait_until(lambda: kill_workers(executor) > 0, 30)
         await_all(cluster, cluster.name, feed.piece())
         kill_9(cluster.coordinator)
         feed.piece()

@@ -1,4 +1,4 @@
-"""Reading given ranges of offsets: one living consumer a partition, so that a range goes on where the last one ended."""
+"""Reading ranges of offsets: one living consumer a partition, so that a range goes on where the last one ended."""
 
 from __future__ import annotations
 

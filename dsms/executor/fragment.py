@@ -31,8 +31,6 @@ from dsms.plan.lane import FragmentPlan, Lane
 from operators.errors import DsmsError, ExternalError, Fenced
 
 log = structlog.get_logger()
-#: The checkpoint is scratch: recovery reads the manifest. Spark need not wait for it to be written.
-_SCRATCH = {"asyncProgressTrackingEnabled": "true", "asyncProgressTrackingCheckpointIntervalMs": "60000"}
 
 
 class Fragment:
@@ -90,7 +88,7 @@ class Fragment:
         self._take_plan()
         rows = self._spark.readStream.format(FORMAT).option(CONTROL_OPTION, str(self._control)).load()
         writer = rows.writeStream.foreachBatch(self._epoch).queryName(f"{FRAGMENT}-{self._token}")
-        self._query = writer.options(**_SCRATCH, checkpointLocation=str(self._scratch / "checkpoint")).start()
+        self._query = writer.option("checkpointLocation", str(self._scratch / "checkpoint")).start()
         log.info("fragment started", fragment=FRAGMENT, epoch=self._computed.epoch, plan=self._plan.version)
 
     def set_plan(self, plan: FragmentPlan) -> None:

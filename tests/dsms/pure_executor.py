@@ -91,7 +91,9 @@ def publish(world: World, plan: FragmentPlan, done: Epoch) -> None:
             listed = zip(records.keys, records.values, records.headers or (), strict=True)
             world.results[lane_id] += [(key, value, tuple(header)) for key, value, header in listed]
     world.dead += [msgspec.structs.astuple(one) if isinstance(one, msgspec.Struct) else one for one in done.dead]
-    frontiers = {**world.published.frontiers, **{lane: one.after.frontier for lane, one in done.lanes.items()}}
+    frontiers = dict(world.published.frontiers)
+    for lane_id, one in done.lanes.items():
+        frontiers[lane_id] = max(one.after.frontier, frontiers.get(lane_id, one.after.frontier))
     world.published = Published(frontiers, done.dead_upto)
 
 
