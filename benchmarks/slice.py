@@ -8,7 +8,6 @@ import argparse
 import os
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.cluster import Cluster, report, running_cluster
@@ -46,22 +45,36 @@ def _best(cluster: Cluster, job: Job, options: argparse.Namespace) -> Run:
 def _figures(job: Job, run: Run, peer: FlinkRun | None, records: int) -> list[Result]:
     """The figures of the best run beside the peer's warm one."""
     millions, unit = records / 1e6, "CPU s/million records"
-    ours = [
-        Result(f"{job.name}: throughput", records / run.seconds, "records/s", aim=job.aim),
-        Result(f"{job.name}: CPU", run.cpu_s / millions, unit, LOWER),
-        Result(f"{job.name}: peak memory", run.peak_mb, "MB", LOWER),
+    speed = _speed(job, run, peer, records)
+    return [
+        *speed,
+        Result(
+            f"{job.name}: CPU", run.cpu_s / millions, unit, LOWER, peer=_peer(peer.cpu_s / millions if peer else None)
+        ),
+        Result(f"{job.name}: peak memory", run.peak_mb, "MB", LOWER, peer=_peer(peer.peak_mb if peer else None)),
         Result(f"{job.name}: CPU of Kafka and Redis", run.services_cpu_s / millions, unit, LOWER),
         Result(f"{job.name}: peak memory of Kafka and Redis", run.services_peak_mb, "MB", LOWER),
     ]
-    if peer is None:
-        return ours
-    theirs = (records / peer.net_s, peer.cpu_s / millions, peer.peak_mb)
-    return [*(replace(one, peer=Peer(NAME, value)) for one, value in zip(ours, theirs, strict=False)), *ours[3:]]
+
+
+def _speed(job: Job, run: Run, peer: FlinkRun | None, records: int) -> list[Result]:
+    """The throughput, unless there were too few records to tell it from start-up."""
+    if run.net_s is None:
+        report(f"{job.name}: no throughput, {records:,} records are too few")
+        return []
+    theirs = records / peer.net_s if peer and peer.net_s else None
+    if peer and theirs is None:
+        report(f"{job.name}: no throughput of the peer, {records:,} records are too few")
+    return [Result(f"{job.name}: throughput", records / run.net_s, "records/s", aim=job.aim, peer=_peer(theirs))]
+
+
+def _peer(value: float | None) -> Peer | None:
+    return None if value is None else Peer(NAME, value)
 
 
 def _times(cluster: Cluster, best: dict[str, Run], options: argparse.Namespace) -> list[Result]:
     cost = measure_fixed_cost(cluster)
-    rate = options.rate or max(options.records / run.seconds for run in best.values()) / 2
+    rate = options.rate or max(options.records / (run.net_s or run.seconds) for run in best.values()) / 2
     latency = measure_latency(cluster, JOBS[0], rate, options.latency_seconds)
     at = f"filter at {latency.rate:,.0f} records/s: latency"
     return [

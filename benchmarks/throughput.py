@@ -4,13 +4,14 @@ The time of the same query over one bid a partition is taken off, as the empty j
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from benchmarks.bids import PARTITIONS, WRITER, end_ms, load
 from benchmarks.cluster import Cluster, report
 from benchmarks.jobs import SOURCE_COLUMNS, Job
+from benchmarks.net_time import net_s
 from benchmarks.progress import FrontierWatch, Moved
 from benchmarks.results import committed, expected, verify
 from benchmarks.usage import Usage
@@ -32,6 +33,12 @@ class Run:
     peak_mb: float
     services_cpu_s: float
     services_peak_mb: float
+    empty_s: float = 0.0
+
+    @property
+    def net_s(self) -> float | None:
+        """The time without an empty job's; None when there were too few records to tell."""
+        return net_s(self.seconds, self.empty_s)
 
 
 def register(cluster: Cluster, stream: str, topic: str) -> None:
@@ -53,19 +60,19 @@ def prepare(cluster: Cluster, records: int) -> None:
 
 
 def measure(cluster: Cluster, job: Job, records: int, runs: int) -> list[Run]:
-    """Runs of a job, each verified; the cost of a run over almost nothing is taken off the times."""
-    idle = min(run_once(cluster, job, "Few", PARTITIONS, f"few{number}").seconds for number in range(2))
+    """Runs of a job, each verified, with the time of a run over almost nothing."""
+    idle = min(run_once(cluster, job, "Few", PARTITIONS, f"few{number}").seconds for number in range(3))
     report(f"{job.name}: {idle:.2f} s over {PARTITIONS} bids, which is taken off")
     done = []
     for number in range(1, runs + 1):
-        run = run_once(cluster, job, "Bids", records, f"run{number}")
-        net = max(run.seconds - idle, 1e-3)
+        run = replace(run_once(cluster, job, "Bids", records, f"run{number}"), empty_s=idle)
+        rate = f"{records / net:,.0f} records/s" if (net := run.net_s) else "too few records to tell"
         report(
-            f"{job.name} run {number}: {run.seconds:.2f} s, less {idle:.2f} s: {records / net:,.0f} records/s, "
+            f"{job.name} run {number}: {run.seconds:.2f} s, less {idle:.2f} s: {rate}, "
             f"{run.epochs} epochs, {run.cpu_s:.1f} CPU s (Kafka and Redis {run.services_cpu_s:.1f}), "
             f"{run.peak_mb:,.0f} MB; results are right"
         )
-        done.append(Run(net, run.epochs, run.cpu_s, run.peak_mb, run.services_cpu_s, run.services_peak_mb))
+        done.append(run)
     return done
 
 

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running(kafka, redis_url, tmp_path_factory.mktemp("cluster")) as cluster:
-        cluster.start_executor()
+        cluster.start_executor(fault="poison:Poisoned")
         yield cluster
 
 
@@ -59,36 +59,32 @@ def test_refused_records_are_dead_letters(cluster: Cluster, unique: str):
     assert sorted(letter["offset"] for letter in told) == [1, 2, 3, 4, 5]
 
 
-#: Alone in a batch it makes Polars panic in split_part: a stand-in for every defect that is not known yet.
-POISON = b'{"k":"a","v":-9223372036854775808,"t":"q"}'
-
-
 @pytest.mark.parametrize("key", ["k", "NULL"])
 def test_a_poisoned_query_stops_alone(cluster: Cluster, unique: str, key: str):
     cluster.sql(f"""
-        REGISTER SOURCE {unique}T (k VARCHAR, v BIGINT, t VARCHAR) FROM "{unique}.t" PARTITIONS 1 IDLE NEVER;
+        REGISTER SOURCE {unique}T (k VARCHAR, v BIGINT) FROM "{unique}.t" PARTITIONS 1 IDLE NEVER;
         CREATE STREAM {unique}S OVER {unique}T KEY {key};
-        CREATE STREAMED VIEW {unique}Bad AS SELECT k, split_part(t, '', v) AS x FROM R({unique}S);
+        CREATE STREAMED VIEW Poisoned AS SELECT k, v FROM R({unique}S);
         CREATE STREAMED VIEW {unique}Good AS SELECT k, v FROM R({unique}S)
     """)
-    write(cluster.kafka, f"{unique}.t", [Input(POISON, 1)])
+    write(cluster.kafka, f"{unique}.t", [Input(b'{"k":"a","v":1}', 1)])
     advance(cluster.kafka, f"{unique}.t", 2)
     cluster.await_frontier(f"dsms.{unique}Good", 2)
-    assert wait_until(lambda: cluster.get(f"queries/{unique}Bad")["state"].startswith("failed: "), 60)
-    write(cluster.kafka, f"{unique}.t", [Input(b'{"k":"c","v":3,"t":"q"}', 9)])
+    assert wait_until(lambda: cluster.get("queries/Poisoned")["state"].startswith("failed: "), 60)
+    write(cluster.kafka, f"{unique}.t", [Input(b'{"k":"c","v":3}', 9)])
     advance(cluster.kafka, f"{unique}.t", 12)
     cluster.await_frontier(f"dsms.{unique}Good", 12)
     found = values(cluster.kafka, f"dsms.{unique}Good")
-    assert found == [({"k": "a", "v": -(2**63)}, 1), ({"k": "c", "v": 3}, 9)]
-    assert changes(cluster.kafka, f"dsms.{unique}Bad") == []
-    cluster.sql(f"DROP VIEW {unique}Bad")
+    assert found == [({"k": "a", "v": 1}, 1), ({"k": "c", "v": 3}, 9)]
+    assert changes(cluster.kafka, "dsms.Poisoned") == []
+    cluster.sql("DROP VIEW Poisoned")
 
 
 REFUSED = {
     "an unknown stream": ("SELECT STREAMED a FROM R({p}Nowhere)", "{p}Nowhere"),
     "an unknown column": ("SELECT STREAMED nothing FROM R({p}S)", "nothing"),
     "an unknown source": ("CREATE STREAM {p}X OVER {p}Nowhere KEY a", "{p}Nowhere"),
-    "a missing topic": ("REGISTER SOURCE {p}X (a INT) FROM \"{p}.nowhere\"", 'topic "{p}.nowhere" does not exist'),
+    "a missing topic": ('REGISTER SOURCE {p}X (a INT) FROM "{p}.nowhere"', 'topic "{p}.nowhere" does not exist'),
     "a taken name": ("CREATE STREAM {p}S OVER {p}T KEY a", 'a stream named "{p}S" exists already'),
     "a source in use": ("DROP SOURCE {p}T", "is used by {p}S"),
     "no statement": ("FROB x", '"FROB" does not start a statement'),

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -18,6 +18,7 @@ import psutil
 from benchmarks.bids import PARTITIONS, load
 from benchmarks.cluster import report, running_kafka
 from benchmarks.jobs import SOURCE_COLUMNS, Job
+from benchmarks.net_time import net_s
 from benchmarks.peers.busy import Busy
 from benchmarks.peers.flink_install import VERSION, FlinkInstall, flink_install
 from benchmarks.results import committed, expected, verify
@@ -35,13 +36,18 @@ _STOP_S = 30.0
 
 @dataclass(frozen=True)
 class FlinkRun:
-    """One run: time as measured, without idle time, and net of the empty job's."""
+    """One run: time as measured, without idle time, and that of an empty job."""
 
     wall_s: float
     busy_s: float
     cpu_s: float
     peak_mb: float
-    net_s: float = 0.0
+    empty_s: float = 0.0
+
+    @property
+    def net_s(self) -> float | None:
+        """The busy time without an empty job's; None when there were too few records to tell."""
+        return net_s(self.busy_s, self.empty_s)
 
 
 @dataclass
@@ -126,8 +132,7 @@ def _measure(session: FlinkSession, job: Job, records: int) -> FlinkRun:
             f"{job.name} on Flink, {label}: {run.wall_s:.2f} s, busy {run.busy_s:.2f} s, {run.cpu_s:.1f} CPU s, "
             f"{run.peak_mb:,.0f} MB; results are right"
         )
-    net = max(warm.busy_s - idle.busy_s, 1e-3)
-    return FlinkRun(warm.wall_s, warm.busy_s, warm.cpu_s, max(cold.peak_mb, warm.peak_mb), net)
+    return replace(warm, peak_mb=max(cold.peak_mb, warm.peak_mb), empty_s=idle.busy_s)
 
 
 def _run(session: FlinkSession, job: Job, table: str, records: int) -> FlinkRun:

@@ -21,7 +21,7 @@ from connectors.redis.run_store import RunStore
 from dsms.executor.commit import FRAGMENT, Committer
 from dsms.executor.control import Control
 from dsms.executor.epoch import Epoch, Published, assemble
-from dsms.executor.fault_points import FaultPoints
+from dsms.executor.fault_points import FaultPoints, poisoned
 from dsms.executor.manifest import Manifest, beginning
 from dsms.executor.pace import Pace
 from dsms.executor.settings import ExecutorSettings
@@ -198,7 +198,9 @@ class Fragment:
             for lane_id, one in before.lanes.items()
         }  # fmt: skip
         prefix = f"{self._token}/{before.epoch + 1}"
-        return StageContext(lanes, prefix, self._settings.redis_url, self._settings.cluster, FRAGMENT, self._cache)
+        settings = self._settings
+        poison = poisoned(settings.faults)
+        return StageContext(lanes, prefix, settings.redis_url, settings.cluster, FRAGMENT, self._cache, poison)
 
 
 def _reason(error: BaseException | None) -> DsmsError:

@@ -56,6 +56,8 @@ class StageContext:
     cluster: str
     fragment: str
     cache: Path
+    #: A query that fails by configuration, for tests.
+    poisoned: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ class TargetStage:
     def _step(
         self, target: int, held: LaneContext, rows: list[dict[str, Any]], fresh: dict[str, pl.DataFrame]
     ) -> list[dict[str, Any]]:
+        if held.lane.name == self.context.poisoned:
+            raise RuntimeError("poisoned by configuration")
         read = _reader(self.context)
         state = restore(held.lane, held.names[target], read)
         delta = union_all(

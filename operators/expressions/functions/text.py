@@ -61,7 +61,7 @@ def _replace(text: pl.Expr, old: pl.Expr, new: pl.Expr) -> pl.Expr:
 
 
 def _split_part(text: pl.Expr, separator: pl.Expr, index: pl.Expr) -> pl.Expr:
-    text = _spread(text, separator, index)
+    text, index = _spread(text, separator, index), index.clip(-_FAR, _FAR)
     parts = pl.when(separator == "").then(pl.concat_list(text)).otherwise(text.str.split(separator))
     position = pl.when(index > 0).then(index - 1).otherwise(index)
     part = parts.list.get(position, null_on_oob=True).fill_null("")
