@@ -11,6 +11,10 @@ from pyspark.sql import SparkSession
 from dsms.executor.source import StreamSource
 
 
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+_FILE_MANAGER = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
+
+
 def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
     """A session tuned for small batches of few, large rows."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -30,6 +34,11 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.sql.streaming.pollingDelay": "20ms",
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.numRecentProgressUpdates": "2",
+        # the checkpoint is scratch, recovery reads the manifest: no checksum files, and no fork of chmod for each file
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.driver.extraJavaOptions": "-Djdk.lang.Process.launchMechanism=VFORK",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.python.worker.reuse": "true",
         "spark.rdd.compress": "false",
