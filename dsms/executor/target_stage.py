@@ -19,6 +19,7 @@ from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
 from dsms.executor.encoding import encode_changes
 from dsms.executor.source_task import CLOCK, DELTA, FAILURE
+from dsms.executor.worker_memory import freeze_imports
 from dsms.plan.lane import Lane
 from dsms.stages.lane_run import LaneStep, after
 from dsms.stages.state_names import Names, name_runs, restore
@@ -80,6 +81,7 @@ class TargetStage:
             out += self._lane(target, lane_id, rows, fresh)
         _store(self.context).write(fresh)
         yield pa.RecordBatch.from_pylist(out, schema=COMPUTED_ARROW)
+        freeze_imports()
 
     def _lane(
         self, target: int, lane_id: str, rows: list[dict[str, Any]], fresh: dict[str, pl.DataFrame]
