@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from confluent_kafka import KafkaException
 
@@ -12,9 +13,10 @@ from connectors.kafka.errors import translate, translated
 
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 60.0
-_POLL_EVERY = 20_000
+_POLL_EVERY = 10_000
 
 Headers = list[tuple[str, bytes]]
+_Row = tuple[bytes | None, bytes | None, int, Headers | None]
 
 
 @dataclass(frozen=True)
@@ -45,21 +47,26 @@ class EpochWriter:
 
     def write(self, records: Records) -> None:
         """Adds records to the transaction, in order; nobody can read them before `commit`."""
-        produce, poll, topic = self._producer.produce, self._producer.poll, records.topic
         headers: Sequence[Headers | None] = records.headers or [None] * len(records.values)
         partitions = records.partitions or [-1] * len(records.values)
-        with translated(f'writing to topic "{topic}"'):
-            for count, (key, value, header, partition) in enumerate(
-                zip(records.keys, records.values, headers, partitions, strict=True), 1
-            ):
-                while True:
-                    try:
-                        produce(topic, value, key, partition, headers=header)
-                        break
-                    except BufferError:
-                        poll(0.1)
-                if count % _POLL_EVERY == 0:
-                    poll(0)
+        rows = zip(records.values, records.keys, partitions, headers, strict=True)
+        with translated(f'writing to topic "{records.topic}"'):
+            while left := list(islice(rows, _POLL_EVERY)):
+                while left := self._produce(records.topic, left):
+                    self._producer.poll(0.1)
+                self._producer.poll(0)
+
+    def _produce(self, topic: str, rows: list[_Row]) -> list[_Row]:
+        """Hands rows to the producer until its queue is full; gives those that did not fit."""
+        produce = self._producer.produce
+        done = 0
+        try:
+            for value, key, partition, headers in rows:
+                produce(topic, value, key, partition, None, None, 0, headers)
+                done += 1
+        except BufferError:
+            return rows[done:]
+        return []
 
     def commit(self) -> None:
         """Makes the epoch visible as a whole. A retriable failure is retried until it is decided."""

@@ -16,6 +16,7 @@ from dsms.catalog.leases import Assignment, ExecutorStatus, LaneStatus
 from dsms.executor.commit import FRAGMENT
 from dsms.executor.epoch import Epoch
 from dsms.executor.fragment import Fragment
+from dsms.executor.garbage import calm_driver
 from dsms.executor.settings import ExecutorSettings
 from dsms.plan.lane import plan_fragment
 from operators.delta import BEGINNING
@@ -51,6 +52,7 @@ class ExecutorProcess:
         living.start()
         try:
             self._spark = self._make_session()
+            calm_driver()
             self._say("idle")
             while not self._stopping.wait(_POLL_S):
                 self._turn()

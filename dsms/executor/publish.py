@@ -41,8 +41,11 @@ def result_records(lane: Lane, changes: pl.DataFrame) -> Records:
 
 def _headers(changes: pl.DataFrame) -> list[Headers]:
     """The headers of each change; changes of one instant and operation share them: making them is what costs."""
+    if (changes[OP] == INSERT).all():
+        inserted = {ts: _change_headers(INSERT, ts) for ts in changes[FROM].unique().to_list()}
+        return list(map(inserted.__getitem__, changes[FROM].to_list()))
     shared = {(op, ts): _change_headers(op, ts) for op, ts in changes.select(OP, FROM).unique().iter_rows()}
-    return [shared[change] for change in zip(changes[OP].to_list(), changes[FROM].to_list(), strict=True)]
+    return list(map(shared.__getitem__, zip(changes[OP].to_list(), changes[FROM].to_list(), strict=True)))
 
 
 def _change_headers(op: str, ts: int) -> Headers:

@@ -17,9 +17,9 @@ from pyspark.sql.datasource import InputPartition
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.range_reader import OffsetRange, RangeReader
 from connectors.kafka.registry import schema_lookup
+from dsms.executor.garbage import calm_worker
 from dsms.executor.offsets import Slice
 from dsms.executor.reading import arrivals_of, intake_of
-from dsms.executor.worker_memory import freeze_imports
 from dsms.plan.lane import Lane
 from dsms.stages.intake import Admitted, DeadLetter
 from dsms.stages.lane_run import before, exchange
@@ -71,11 +71,11 @@ class SourceTask(InputPartition):  # type: ignore[misc]
 
 def run_source_task(task: SourceTask) -> Iterator[pa.RecordBatch]:
     """The routed rows of a task, one Arrow batch a slice."""
+    calm_worker()
     ranges = [OffsetRange(one.topic, one.partition, one.start, one.end) for one in task.slices]
     for group in _disjoint(ranges):
         for index, messages in zip(group, _reader(task.kafka).read([ranges[index] for index in group]), strict=True):
             yield _routed(task, task.slices[index], messages)
-    freeze_imports()
 
 
 def _disjoint(ranges: Sequence[OffsetRange]) -> list[list[int]]:

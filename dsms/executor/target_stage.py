@@ -18,8 +18,8 @@ from polars.exceptions import PanicException
 from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
 from dsms.executor.encoding import encode_changes
+from dsms.executor.garbage import calm_worker
 from dsms.executor.source_task import CLOCK, DELTA, FAILURE
-from dsms.executor.worker_memory import freeze_imports
 from dsms.plan.lane import Lane
 from dsms.stages.lane_run import LaneStep, after
 from dsms.stages.state_names import Names, name_runs, restore
@@ -69,6 +69,7 @@ class TargetStage:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One Arrow batch with everything this target computed; rows for the driver pass through."""
+        calm_worker()
         arrived: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
         out: list[dict[str, Any]] = []
         for row in (row for batch in batches for row in batch.to_pylist()):
@@ -81,7 +82,6 @@ class TargetStage:
             out += self._lane(target, lane_id, rows, fresh)
         _store(self.context).write(fresh)
         yield pa.RecordBatch.from_pylist(out, schema=COMPUTED_ARROW)
-        freeze_imports()
 
     def _lane(
         self, target: int, lane_id: str, rows: list[dict[str, Any]], fresh: dict[str, pl.DataFrame]

@@ -1,0 +1,24 @@
+"""Cyclic garbage: batches make hundreds of thousands of objects and no cycles, so looking for these is wasted work."""
+
+from __future__ import annotations
+
+import gc
+from functools import lru_cache
+
+#: New objects between two looks in a driver: more than a batch keeps at one time.
+_DRIVER_THRESHOLD = 500_000
+
+
+def calm_driver() -> None:
+    """Looks for cycles rarely: by default a batch would be scanned hundreds of times while it is being written."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_DRIVER_THRESHOLD, 10, 10)
+
+
+@lru_cache(maxsize=1)
+def calm_worker() -> None:
+    """Looks for cycles only between tasks, as Spark has it done, and never among what is imported by now."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
