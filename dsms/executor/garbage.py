@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from functools import lru_cache
 
 #: New objects between two looks in a driver: more than a batch keeps at one time.
 _DRIVER_THRESHOLD = 500_000
@@ -16,9 +15,12 @@ def calm_driver() -> None:
     gc.set_threshold(_DRIVER_THRESHOLD, 10, 10)
 
 
-@lru_cache(maxsize=1)
+_WARM_UP = iter(range(4))
+
+
 def calm_worker() -> None:
-    """Looks for cycles only between tasks, as Spark has it done, and never among what is imported by now."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
+    """Looks for cycles only between tasks, as Spark has it done, and never among what the first tasks imported."""
+    if next(_WARM_UP, None) is not None:
+        gc.collect()
+        gc.freeze()
+        gc.disable()
