@@ -57,6 +57,7 @@ def test_refused_records_are_dead_letters(cluster: Cluster, unique: str):
         assert provenance == {"dsms-source": f"{unique}T", "dsms-topic": f"{unique}.t", "dsms-partition": "0"}
     told = cluster.get(f"sources/{unique}T/dead-letters")
     assert sorted(letter["offset"] for letter in told) == [1, 2, 3, 4, 5]
+    assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == "registered, 5 dead letters", 30)
 
 
 @pytest.mark.parametrize("key", ["k", "NULL"])

@@ -31,6 +31,8 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     batch_records: int = 0
     lanes: dict[str, LaneStatus] = {}
     reason: str = ""
+    #: How many records of each source were refused: late, undecodable or in fault in a query.
+    dead_letters: dict[str, int] = {}
 
 
 def assign(current: Assignment | None, alive: Mapping[str, ExecutorStatus]) -> Assignment | None:

@@ -230,10 +230,13 @@ class Coordinator:
         )
 
     def state_of(self, found: Object) -> str:
-        """How an object fares: "running", "waiting for an executor", or "failed: why"."""
-        if not isinstance(found, Query):
-            return "registered"
+        """How an object fares: "registered" and its dead letters, "running", "waiting for an executor", "failed: …"."""
         try:
+            if isinstance(found, Source):
+                count = sum(status.dead_letters.get(found.name, 0) for status in self._alive().values())
+                return f"registered, {count} dead letters" if count else "registered"
+            if not isinstance(found, Query):
+                return "registered"
             for status in self._alive().values():
                 if found.id in status.lanes:
                     error = status.lanes[found.id].error

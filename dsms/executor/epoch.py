@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,13 +21,24 @@ from operators.operator import FAULT, FAULT_ROW
 from operators.stream_output import DELETE, OP
 
 
+@dataclass(frozen=True, slots=True)
+class DeadMark:
+    """The dead letters that an owner has written for a partition: all below `offset`, `count` in number."""
+
+    offset: int = 0
+    count: int = 0
+
+
+DeadMarks = Mapping[tuple[str, int], DeadMark]
+
+
 @dataclass(frozen=True)
 class Published:
     """What is in Kafka already: for each lane the frontier below which its results are, for each owner of dead letters
     and partition the offset below which they are."""
 
     frontiers: Mapping[str, int]
-    dead: Mapping[tuple[str, int], int]
+    dead: DeadMarks
 
 
 @dataclass(frozen=True)
@@ -59,8 +70,8 @@ class Epoch:
     manifest: Manifest
     lanes: Mapping[str, LaneEpoch]
     dead: tuple[DeadRecord, ...]
-    #: The published offset of dead letters by owner and partition, after this epoch.
-    dead_upto: Mapping[tuple[str, int], int]
+    #: The published dead letters by owner and partition, after this epoch.
+    dead_upto: DeadMarks
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -77,7 +88,9 @@ def assemble(rows: pa.Table, plan: FragmentPlan, before: Manifest, published: Pu
     }
     dead, upto = _dead_letters(sorted_rows.get("", {}).get(DEAD, []), published.dead)
     for lane, found in worked.items():
-        dead += _fault_records(lanes[lane], found, published.frontiers)
+        faults = _fault_records(lanes[lane], found, published.frontiers)
+        upto |= _counted(lane, faults, upto)
+        dead += faults
     after = {**before.lanes, **{lane: one.after for lane, one in done.items()}}
     version = max((row["plan"] for found in worked.values() for row in found[CLOCK]), default=plan.version)
     manifest = msgspec.structs.replace(before, epoch=before.epoch + 1, plan_version=version, lanes=after)
@@ -120,23 +133,28 @@ def _changes(lane: Lane, found: Found, published: Mapping[str, int]) -> pl.DataF
 _LOWEST = -(2**63)
 
 
-def _dead_letters(
-    rows: list[Row],
-    published: Mapping[tuple[str, int], int],
-) -> tuple[list[DeadRecord], dict[tuple[str, int], int]]:
+def _dead_letters(rows: list[Row], published: DeadMarks) -> tuple[list[DeadRecord], dict[tuple[str, int], DeadMark]]:
     """The letters of all slices, each once: lanes that read one range at different times refuse the same records."""
     upto = dict(published)
     dead: list[DeadRecord] = []
     decoded = [(row["source_partition"], msgspec.msgpack.decode(row["blob"], type=Letters)) for row in rows]
     for partition, slice_ in sorted(decoded, key=lambda item: (item[0], item[1].start)):
-        known = upto.get((slice_.owner, partition), 0)
-        dead += [
+        known = upto.get((slice_.owner, partition), DeadMark())
+        fresh = [
             DeadRecord(slice_.source, partition, offset, reason, value, query)
             for offset, reason, value, query in slice_.letters
-            if offset >= known
+            if offset >= known.offset
         ]
-        upto[(slice_.owner, partition)] = max(known, slice_.end)
+        dead += fresh
+        upto[(slice_.owner, partition)] = DeadMark(max(known.offset, slice_.end), known.count + len(fresh))
     return dead, upto
+
+
+def _counted(lane: str, faults: Sequence[DeadRecord], upto: DeadMarks) -> dict[tuple[str, int], DeadMark]:
+    """The marks of a lane whose faults are written by instant: they count, but say nothing of offsets."""
+    counts = Counter((lane, fault.partition) for fault in faults)
+    marks = {key: (upto.get(key, DeadMark()), count) for key, count in counts.items()}
+    return {key: DeadMark(mark.offset, mark.count + count) for key, (mark, count) in marks.items()}
 
 
 def _fault_records(lane: Lane, found: Found, published: Mapping[str, int]) -> list[DeadRecord]:

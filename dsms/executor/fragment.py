@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -77,6 +78,16 @@ class Fragment:
     def plan_version(self) -> int:
         """The version of the plan that the next batch runs."""
         return self._plan.version
+
+    def dead_letters(self) -> dict[str, int]:
+        """How many dead letters were written, by source."""
+        sources = {lane.source.id: lane.source.name for lane in self._plan.lanes.values()}
+        owners = sources | {lane.id: lane.source.name for lane in self._plan.lanes.values()}
+        counts = Counter(dict.fromkeys(sources.values(), 0))
+        for (owner, _), mark in self._published.dead.items():
+            if owner in owners:
+                counts[owners[owner]] += mark.count
+        return dict(counts)
 
     @property
     def batch_records(self) -> int:

@@ -139,8 +139,9 @@ class ExecutorProcess:
             for lane, one in epoch.manifest.lanes.items()
         }
         status = ExecutorStatus(
-            "running", epoch.manifest.plan_version, epoch.manifest.epoch, fragment.batch_records, lanes
-        )
+            "running", epoch.manifest.plan_version, epoch.manifest.epoch, fragment.batch_records, lanes,
+            dead_letters=fragment.dead_letters(),
+        )  # fmt: skip
         self._status = status
 
     def _say(self, state: str, reason: str = "") -> None:

@@ -11,7 +11,7 @@ from connectors.kafka.epoch_writer import Headers, Records
 from connectors.kafka.names import OP_HEADER, TS_HEADER, dead_letter_topic, internal_topic
 from dsms.catalog.objects import Query
 from dsms.executor.encoding import KEY, VALUE
-from dsms.executor.epoch import DeadRecord, Epoch, Published
+from dsms.executor.epoch import DeadMark, DeadRecord, Epoch, Published
 from dsms.plan.lane import Lane
 from operators.delta import FROM, ORDER, ORDER_SHIFT
 from operators.stream_output import INSERT, OP
@@ -83,9 +83,9 @@ def progress_records(cluster: str, epoch: Epoch, sinks: Mapping[str, Query], pub
             body = msgspec.json.encode(Progress(lane, one.after.frontier, epoch.manifest.epoch))
             sink = sinks[lane]
             entries |= {f"{sink.topic}/{partition}".encode(): body for partition in range(sink.partitions)}
-    for (owner, partition), offset in epoch.dead_upto.items():
-        if published.dead.get((owner, partition)) != offset:
-            entries[f"dead/{owner}/{partition}".encode()] = str(offset).encode()
+    for (owner, partition), mark in epoch.dead_upto.items():
+        if published.dead.get((owner, partition)) != mark:
+            entries[f"dead/{owner}/{partition}".encode()] = msgspec.json.encode((mark.offset, mark.count))
     return Records(internal_topic(cluster, "progress"), list(entries), list(entries.values()))
 
 
@@ -97,9 +97,9 @@ def read_published(entries: Mapping[bytes, bytes], sinks: Mapping[str, Query]) -
         progress = msgspec.json.decode(body, type=Progress) if body else None
         if progress is not None and progress.query == lane:
             frontiers[lane] = progress.frontier
-    dead: dict[tuple[str, int], int] = {}
+    dead: dict[tuple[str, int], DeadMark] = {}
     for key, value in entries.items():
         if key.startswith(b"dead/"):
             _, owner, partition = key.decode().split("/")
-            dead[(owner, int(partition))] = int(value)
+            dead[(owner, int(partition))] = DeadMark(*msgspec.json.decode(value, type=tuple[int, int]))
     return Published(frontiers, dead)

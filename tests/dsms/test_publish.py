@@ -9,7 +9,7 @@ import pytest
 from facts import apply_all
 
 from dsms.executor.encoding import encode_changes
-from dsms.executor.epoch import DeadRecord, Epoch, LaneEpoch, Published
+from dsms.executor.epoch import DeadMark, DeadRecord, Epoch, LaneEpoch, Published
 from dsms.executor.manifest import LaneManifest, Manifest
 from dsms.executor.publish import dead_records, progress_records, read_published, result_records
 from dsms.plan.lane import FragmentPlan, plan_fragment
@@ -68,13 +68,13 @@ def test_dead_letters_carry_their_provenance() -> None:
 def test_progress_says_what_is_published_and_is_read_back(plan) -> None:
     sinks = {lane_id: lane.sink for lane_id, lane in plan.lanes.items()}
     lanes = {"o3": LaneEpoch(LaneManifest(42, {}, []), None, 0)}
-    epoch = Epoch(Manifest(epoch=7), lanes, (), {("o1", 0): 5})
+    epoch = Epoch(Manifest(epoch=7), lanes, (), {("o1", 0): DeadMark(5, 2)})
     nothing = Published({}, {})
     records = progress_records("c", epoch, sinks, nothing)
     entries = dict(zip(records.keys, records.values, strict=True))
     assert set(entries) == {b"dsms.Keyed/0", b"dsms.Keyed/1", b"dead/o1/0"}
-    assert read_published(entries, sinks) == Published({"o3": 42}, {("o1", 0): 5})
-    again = progress_records("c", epoch, sinks, Published({"o3": 42}, {("o1", 0): 5}))
+    assert read_published(entries, sinks) == Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})
+    again = progress_records("c", epoch, sinks, Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)}))
     assert list(again.keys) == []
     other = {"o9": sinks["o3"]}
     assert read_published(entries, other).frontiers == {}
