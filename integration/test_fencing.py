@@ -16,10 +16,10 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 COUNT = 120
 
 
-def test_the_older_of_two_owners_is_fenced(kafka: str, redis_url: str, tmp_path: Path):
+def test_the_older_of_two_owners_is_fenced(kafka: str, redis_url: str, tmp_path: Path, unique: str):
     """The older is frozen while the newer takes over: when it wakes up, Kafka refuses what it was about to write."""
     with running(kafka, redis_url, tmp_path) as cluster:
-        topic = create_topic(kafka, f"{cluster.name}-in", partitions=PARTITIONS)
+        topic = create_topic(kafka, f"{unique}in", partitions=PARTITIONS)
         register(cluster, topic, cluster.name)
         older = cluster.start_executor(batch_records=20)
         write(kafka, topic, workload(3, COUNT))

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+#: The most bytes of a record that we write: dead letters are at least as large as what they tell of.
+LARGEST_RECORD = 64 * 1024 * 1024
+
 
 @dataclass(frozen=True)
 class KafkaSettings:
@@ -42,5 +45,6 @@ class KafkaSettings:
         return Producer({
             **self.base(), "partitioner": "murmur2_random", "enable.idempotence": True, "compression.type": "lz4",
             "linger.ms": 20, "batch.size": 1_000_000, "queue.buffering.max.messages": 2_000_000,
+            "message.max.bytes": LARGEST_RECORD,
             "queue.buffering.max.kbytes": 1_048_576, **dotted,
         })  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -79,6 +80,11 @@ class EpochWriter:
                     self._producer.commit_transaction(_COMMIT_TIMEOUT_S)
                 return
             raise translate(cause, "committing a transaction") from error
+
+    def close(self) -> None:
+        """Ends the producer in the background: while the broker is away that takes long, and the next owner's start
+        ends an open transaction in any case."""
+        threading.Thread(target=self._producer.close, name="closing-producer", daemon=True).start()
 
     def abort(self) -> None:
         """Gives the transaction up, as far as the broker can be reached; a new writer's start ends it in any case."""

@@ -8,13 +8,19 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
+from connectors.kafka.config import LARGEST_RECORD
 from connectors.kafka.errors import translate, translated
 from operators.errors import ExternalError, UserError
 
 TIMEOUT_S = 10.0
-COMPACTED = {"cleanup.policy": "compact"}
+_LARGE = {"max.message.bytes": str(LARGEST_RECORD)}
+COMPACTED = {"cleanup.policy": "compact", **_LARGE}
+#: For the system's own bookkeeping: compacted soon, so that reading it as a whole stays quick.
+COMPACTED_SOON = {
+    **COMPACTED, "segment.bytes": "16777216", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1",
+}  # fmt: skip
 #: Kept for ever: replays need them.
-KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
+KEPT = {"retention.ms": "-1", "retention.bytes": "-1", **_LARGE}
 
 _MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 #: A topic and a partition of it.

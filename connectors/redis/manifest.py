@@ -31,7 +31,9 @@ class ManifestStore:
     def claim(self, token: int) -> None:
         """From here on only this incarnation and newer ones can commit."""
         with translated("claiming the manifest"):
-            self._claim(keys=[self._key], args=[token])
+            held = self._claim(keys=[self._key], args=[token])
+        if int(held) > token:
+            raise Fenced("a newer executor has claimed the fragment")
 
     def commit(self, token: int, body: bytes) -> None:
         """Makes `body` the manifest. Raises Fenced when a newer incarnation has written one."""

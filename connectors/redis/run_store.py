@@ -49,17 +49,18 @@ class RunStore:
     def read(self, name: str) -> pl.DataFrame:
         """A run, from the file cache or else from Redis. Raises ExternalError when it is gone: recovery rebuilds it."""
         path = self._path(name)
-        if not path.exists():
-            with translated("reading state"):
-                pieces = cast("dict[bytes, bytes]", self._client.hgetall(self._key(name)))
-            if not pieces:
-                raise ExternalError(
-                    f'run "{name}" is gone from redis', retryable=True, hint="state is rebuilt from kafka"
-                )
-            blob = b"".join(piece for _, piece in sorted(pieces.items(), key=lambda item: int(item[0])))
-            self._cache_file(name, frame_from_ipc(blob))
-        with pa.memory_map(str(path)) as mapped:
-            return cast(pl.DataFrame, pl.from_arrow(pa.ipc.open_file(mapped).read_all()))
+        try:
+            return _mapped(path)
+        except (FileNotFoundError, pa.ArrowInvalid):
+            self._cache_file(name, self._fetch(name))
+        return _mapped(path)
+
+    def _fetch(self, name: str) -> pl.DataFrame:
+        with translated("reading state"):
+            pieces = cast("dict[bytes, bytes]", self._client.hgetall(self._key(name)))
+        if not pieces:
+            raise ExternalError(f'run "{name}" is gone from redis', retryable=True, hint="state is rebuilt from kafka")
+        return frame_from_ipc(b"".join(piece for _, piece in sorted(pieces.items(), key=lambda item: int(item[0]))))
 
     def present(self, names: Iterable[str]) -> bool:
         """Whether Redis holds every one of the runs."""
@@ -109,6 +110,11 @@ class RunStore:
         os.close(handle)
         frame.write_ipc(temporary, compression="uncompressed", compat_level=pl.CompatLevel.newest())
         Path(temporary).rename(self._path(name))
+
+
+def _mapped(path: Path) -> pl.DataFrame:
+    with pa.memory_map(str(path)) as mapped:
+        return cast(pl.DataFrame, pl.from_arrow(pa.ipc.open_file(mapped).read_all()))
 
 
 def _escaped(prefix: str) -> str:

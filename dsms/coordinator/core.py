@@ -14,7 +14,16 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.dead_letters import last_dead_letters
 from connectors.kafka.names import dead_letter_topic, internal_topic
 from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import COMPACTED, KEPT, delete_topic, earliest, ensure_topic, latest, partitions_of
+from connectors.kafka.topics import (
+    COMPACTED,
+    COMPACTED_SOON,
+    KEPT,
+    delete_topic,
+    earliest,
+    ensure_topic,
+    latest,
+    partitions_of,
+)
 from connectors.redis.cluster_state import ClusterState
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.leases import Assignment, ExecutorStatus, assign
@@ -158,7 +167,9 @@ class Coordinator:
     def _restore_copies(self) -> None:
         with self._copying:
             body = msgspec.json.encode(self._catalog)
-            if self._cluster.catalog() != body:
+            held = self._cluster.catalog()
+            known = msgspec.json.decode(held, type=Catalog).version if held else -1
+            if held != body and known <= self._catalog.version:
                 self._cluster.set_catalog(body)
         held = self._cluster.assignment(FRAGMENT)
         current = msgspec.json.decode(held, type=Assignment) if held else None
@@ -180,7 +191,7 @@ class Coordinator:
             self._log.write_event(event)
 
     def _make_internal_topics(self) -> None:
-        for purpose, config in (("catalog", COMPACTED), ("progress", COMPACTED), ("heartbeats", KEPT)):
+        for purpose, config in (("catalog", COMPACTED_SOON), ("progress", COMPACTED_SOON), ("heartbeats", KEPT)):
             ensure_topic(self._admin, internal_topic(self._cluster_name, purpose), 1, config)
 
     def _remove_topics(self, before: Catalog, after: Catalog) -> None:

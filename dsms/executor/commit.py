@@ -65,15 +65,18 @@ class Committer:
     def recover(self, plan: FragmentPlan, token: int) -> Recovered:
         """The last complete epoch. `token` grows with every recovery; it is at least one above the last writer's."""
         progress = read_compacted(self._kafka, self._kafka.admin(), internal_topic(self._cluster, "progress"))
-        held, body = self._manifests.read()
-        self.token = max(token, held + 1)
+        self.token = max(token, self._manifests.read()[0] + 1)
         self._manifests.claim(self.token)
-        manifest = read_manifest(body)
+        manifest = read_manifest(self._manifests.read()[1])
         if not (manifest.fits(plan.partitions) and self._runs.present(manifest.names())):
             manifest = Manifest(epoch=manifest.epoch, targets=plan.partitions)
         self._named = manifest.names()
         self._runs.sweep(self._named)
-        return Recovered(manifest, read_published(progress, _sinks(plan.lanes)))
+        return Recovered(manifest, read_published(progress))
+
+    def close(self) -> None:
+        """Closes the transactional producer."""
+        self._writer.close()
 
     def replaced(self) -> bool:
         """Whether a newer incarnation has recovered the fragment. Kafka fences also who was silent for too long."""

@@ -129,18 +129,20 @@ class Fragment:
             except PySparkException as error:
                 log.warning("stopping the query failed", reason=str(error))
         self._thread.shutdown(wait=True)
+        self._committer.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     @property
     def _control(self) -> Path:
         return self._scratch / "control"
 
-    def _take_plan(self) -> None:
-        """Lanes that are new to the manifest begin; lanes that left the plan are forgotten."""
+    def _take_plan(self) -> FragmentPlan:
+        """The plan from here on. Lanes that are new to the manifest begin; lanes that left the plan are forgotten."""
         plan, held = self._plan, self._computed.lanes
         lanes = {lane_id: held.get(lane_id) or beginning(lane, plan.partitions) for lane_id, lane in plan.lanes.items()}
         self._computed = msgspec.structs.replace(self._computed, lanes=lanes, targets=plan.partitions)
         self._write_control()
+        return plan
 
     def _write_control(self) -> None:
         """Tells the reader process what is so now; two threads may have something to tell."""
@@ -164,9 +166,9 @@ class Fragment:
 
     def _compute_and_hand_over(self, routed: DataFrame) -> None:
         started = time.monotonic()
-        self._take_plan()
-        before, plan = self._computed, self._plan
-        stage = TargetStage(self._context(before))
+        plan = self._take_plan()
+        before = self._computed
+        stage = TargetStage(self._context(before, plan))
         rows = routed.repartitionById(plan.partitions, routed.target).mapInArrow(stage, COMPUTED).toArrow()
         computed = time.monotonic()
         self._settle()
@@ -200,10 +202,10 @@ class Fragment:
         if self._pending is not None:
             self._pending.result()
 
-    def _context(self, before: Manifest) -> StageContext:
+    def _context(self, before: Manifest, plan: FragmentPlan) -> StageContext:
         lanes = {
             lane_id: LaneContext(
-                self._plan.lanes[lane_id], one.frontier,
+                plan.lanes[lane_id], one.frontier,
                 {partition: position.frontier for partition, position in one.positions.items()}, one.runs,
             )
             for lane_id, one in before.lanes.items()

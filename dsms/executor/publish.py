@@ -89,17 +89,15 @@ def progress_records(cluster: str, epoch: Epoch, sinks: Mapping[str, Query], pub
     return Records(internal_topic(cluster, "progress"), list(entries), list(entries.values()))
 
 
-def read_published(entries: Mapping[bytes, bytes], sinks: Mapping[str, Query]) -> Published:
-    """What the progress topic says. A frontier counts only for the very query that wrote it."""
+def read_published(entries: Mapping[bytes, bytes]) -> Published:
+    """What the progress topic says of every query that ever wrote: an id is never used twice."""
     frontiers: dict[str, int] = {}
-    for lane, sink in sinks.items():
-        body = entries.get(f"{sink.topic}/0".encode())
-        progress = msgspec.json.decode(body, type=Progress) if body else None
-        if progress is not None and progress.query == lane:
-            frontiers[lane] = progress.frontier
     dead: dict[tuple[str, int], DeadMark] = {}
     for key, value in entries.items():
-        if key.startswith(b"dead/"):
+        if key.count(b"/") == 1:
+            progress = msgspec.json.decode(value, type=Progress)
+            frontiers[progress.query] = max(progress.frontier, frontiers.get(progress.query, progress.frontier))
+        else:
             _, owner, partition = key.decode().split("/")
             dead[(owner, int(partition))] = DeadMark(*msgspec.json.decode(value, type=tuple[int, int]))
     return Published(frontiers, dead)

@@ -13,7 +13,7 @@ from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from dsms.catalog.objects import Source
 from dsms.stages.intake import Arrivals, Intake, reading_schema
 from operators.clock import Heartbeat
-from operators.delta import FOREVER
+from operators.delta import BEGINNING, FOREVER
 
 WriterSchema = Callable[[int], dict[str, object]]
 
@@ -89,9 +89,18 @@ def _ops(source: Source, heads: list[Headers] | None) -> list[str | None] | None
 def _without_heartbeats(messages: Sequence[Message]) -> tuple[list[Message], list[Heartbeat]]:
     kept, beats = [], []
     for message in messages:
-        time = dict(message.headers() or []).get(HEARTBEAT_HEADER) if message.value() is None else None
-        if time is None or not time.lstrip(b"-").isdigit():
+        time = _promised(message) if message.value() is None else None
+        if time is None:
             kept.append(message)
         else:
-            beats.append(Heartbeat(message.offset(), int(time)))
+            beats.append(Heartbeat(message.offset(), time))
     return kept, beats
+
+
+def _promised(message: Message) -> int | None:
+    """The instant that a heartbeat promises; None where the header is missing or no instant: the intake refuses it."""
+    try:
+        time = int(dict(message.headers() or []).get(HEARTBEAT_HEADER) or b"")
+    except ValueError:
+        return None
+    return time if BEGINNING < time < -BEGINNING else None

@@ -126,7 +126,7 @@ def _route_lane(
     try:
         delta, faults = before(lane, admitted.delta)
         parts = exchange(lane, delta, task.targets)
-    except ExternalError:
+    except (ExternalError, OSError, MemoryError):
         raise
     except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operators these are
         rows.add(0, lane.id, FAILURE, f"{type(error).__name__}: {error}".encode())

@@ -92,7 +92,7 @@ class TargetStage:
             return []
         try:
             return self._step(target, held, rows, fresh)
-        except ExternalError:
+        except (ExternalError, OSError, MemoryError):
             raise
         except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operators these are
             trace = traceback.format_exc(limit=-3)
