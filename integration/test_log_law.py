@@ -86,7 +86,7 @@ def test_the_workload_meets_every_case(setting: Setting):
     [
         Variant(targets=2, batch_records=1_000_000),
         Variant(targets=3, batch_records=37),
-        Variant(targets=2, batch_records=7, kills=3),
+        Variant(targets=2, batch_records=12, kills=3),
     ],
     ids=["two targets", "three targets and small batches", "kills at random moments"],
 )
