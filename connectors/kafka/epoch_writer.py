@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -85,14 +85,3 @@ class EpochWriter:
         """Ends the producer in the background: while the broker is away that takes long, and the next owner's start
         ends an open transaction in any case."""
         threading.Thread(target=self._producer.close, name="closing-producer", daemon=True).start()
-
-    def abort(self) -> None:
-        """Gives the transaction up, as far as the broker can be reached; a new writer's start ends it in any case."""
-        with translated("aborting a transaction"):
-            self._producer.abort_transaction(5.0)
-
-
-def tombstones(topic: str, keys: Iterable[bytes]) -> Records:
-    """Deletions of keys in a compacted topic."""
-    listed = list(keys)
-    return Records(topic, listed, [None] * len(listed))

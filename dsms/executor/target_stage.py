@@ -19,7 +19,7 @@ from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
 from dsms.executor.encoding import encode_changes
 from dsms.executor.garbage import calm_worker
-from dsms.executor.source_task import CLOCK, DELTA, FAILURE
+from dsms.executor.source_task import DELTA, FAILURE
 from dsms.plan.lane import Lane
 from dsms.stages.lane_run import LaneStep, after
 from dsms.stages.state_names import Names, name_runs, restore
@@ -103,7 +103,7 @@ class TargetStage:
     ) -> list[dict[str, Any]]:
         if held.lane.name == self.context.poisoned:
             raise RuntimeError("poisoned by configuration")
-        read = _reader(self.context)
+        read = _store(self.context).read
         state = restore(held.lane, held.names[target], read)
         delta = union_all(
             [Delta.from_ipc(row["blob"]) for row in sorted(rows, key=lambda row: row["source_partition"])]
@@ -140,20 +140,3 @@ def _store_of(url: str, cluster: str, fragment: str, cache: Path) -> RunStore:
 def _store(context: StageContext) -> RunStore:
     """One client a worker process."""
     return _store_of(context.redis_url, context.cluster, context.fragment, context.cache)
-
-
-def _reader(context: StageContext) -> Any:
-    return _store(context).read
-
-
-__all__ = [
-    "CHANGES",
-    "CLOCK",
-    "COMPUTED",
-    "FAULTS",
-    "RUNS",
-    "LaneContext",
-    "StageContext",
-    "TargetStage",
-    "frontier_after",
-]
