@@ -86,9 +86,13 @@ class Publisher:
 
     def flush(self) -> None:
         """Returns when every record that was sent is acknowledged."""
-        while self._failure is None and self._producer.flush(1.0):
-            pass
+        self.settle()
         self._raise_failure()
+
+    def settle(self) -> None:
+        """Returns when every record that was sent is acknowledged or given up."""
+        while self._producer.flush(1.0):
+            pass
 
     def _produce(self, key: bytes | None, value: bytes | None, headers: Headers, partition: int) -> None:
         while True:

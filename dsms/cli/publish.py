@@ -16,7 +16,7 @@ from dsms.cli.api_client import ApiClient
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.output import note
 from dsms.cli.record_lines import LineFormat, numbered
-from operators.errors import UserError
+from operators.errors import DsmsError, UserError
 
 
 def publish(  # noqa: PLR0913 (the options of a command line)
@@ -65,11 +65,11 @@ def send_lines(publisher: Publisher, lines: LineFormat, text: Iterable[str], top
             for number, line in numbered(text):
                 publisher.send(_outgoing(lines, number, line))
                 advance()
-    except (KeyboardInterrupt, UserError):
-        publisher.flush()
+            publisher.flush()
+    except (KeyboardInterrupt, DsmsError):
+        publisher.settle()
         note(f'stopped; {publisher.delivered} records sent to "{topic}"')
         raise
-    publisher.flush()
     note(f'{publisher.delivered} records sent to "{topic}"')
 
 
