@@ -16,7 +16,8 @@ import pyarrow as pa
 FROM = "__from"
 TO = "__to"
 WEIGHT = "__weight"
-#: Provenance of the record that caused the element, `partition << 48 | offset`: ties of one instant break by it.
+#: Provenance of the record that caused the element, `source << 58 | partition << 48 | offset`: ties of one instant
+#: break by it.
 ORDER = "__order"
 RESERVED = (FROM, TO, WEIGHT, ORDER)
 
@@ -24,6 +25,24 @@ RESERVED = (FROM, TO, WEIGHT, ORDER)
 BEGINNING = -(2**62)
 FOREVER = 2**63 - 1
 ORDER_SHIFT = 48
+#: Where the number of the source stands among those of a query, and how many partitions fit below it.
+SOURCE_SHIFT = 58
+MAX_PARTITIONS = 1 << (SOURCE_SHIFT - ORDER_SHIFT)
+MAX_SOURCES = 1 << (63 - SOURCE_SHIFT)
+
+
+def origin(order: int) -> tuple[int, int, int]:
+    """Source, partition and offset of the record that an order names.
+
+    >>> origin((2 << 58) + (3 << 48) + 7)
+    (2, 3, 7)
+    """
+    return order >> SOURCE_SHIFT, (order >> ORDER_SHIFT) % MAX_PARTITIONS, order & ((1 << ORDER_SHIFT) - 1)
+
+
+def partition_of() -> pl.Expr:
+    """The source partition of each element, from its order."""
+    return (pl.col(ORDER) // (1 << ORDER_SHIFT)) % MAX_PARTITIONS
 
 
 def polars_schema(schema: pa.Schema) -> dict[str, pl.DataType]:

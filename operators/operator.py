@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 
 from operators.delta import FROM, ORDER, WEIGHT, Delta
-from operators.trace import Trace
+from operators.trace import Arrangement, Run
 
 FAULT = "fault"
 FAULT_ROW = "row"
@@ -35,6 +35,20 @@ class Move:
         assert self.start <= self.end, f"a frontier never moves back: {self.start} to {self.end}"
 
 
+class State(Protocol):
+    """What an operator remembers, as immutable runs: a trace or something of its shape."""
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """Which column the runs are sorted by."""
+        ...
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The pieces; one that did not change is the same object as before."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one step gives: the output delta, the traces after it, and the rows that could not be evaluated.
@@ -43,23 +57,23 @@ class Step:
     """
 
     delta: Delta
-    traces: tuple[Trace, ...] = ()
+    traces: tuple[State, ...] = ()
     faults: pl.DataFrame | None = None
 
 
 class Operator(Protocol):
     """One operator of the algebra."""
 
-    def traces(self) -> tuple[Trace, ...]:
+    def traces(self) -> tuple[State, ...]:
         """The empty traces it starts with; () for a stateless operator."""
         ...
 
-    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+    def step(self, delta: Delta, traces: Any, move: Move) -> Step:
         """The output for the elements of `delta`, and the traces after it."""
         ...
 
 
-def run(operators: Sequence[Operator], delta: Delta, traces: Sequence[tuple[Trace, ...]], move: Move) -> list[Step]:
+def run(operators: Sequence[Operator], delta: Delta, traces: Sequence[tuple[State, ...]], move: Move) -> list[Step]:
     """One step through a chain of operators; the last step holds the chain's output."""
     steps: list[Step] = []
     for operator, held in zip(operators, traces, strict=True):

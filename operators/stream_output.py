@@ -7,7 +7,8 @@ from typing import Final
 
 import polars as pl
 
-from operators.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta, union_all
+from operators.delta import FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.expire import starts_and_ends
 from operators.operator import Move, Step
 from operators.reorder import Reorder
 from operators.trace import Trace
@@ -36,14 +37,16 @@ class StreamOutput:
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The changes at the instants of the move."""
-        released = Reorder().step(_starts_and_ends(delta), traces, move)
+        released = Reorder().step(starts_and_ends(delta), traces, move)
         return Step(Delta(self.changes(released.delta)), released.traces)
 
     def changes(self, delta: Delta) -> pl.DataFrame:
         """The tagged changes of a delta that is complete at its instants."""
         if self.append_only:
-            return _tag(delta.frame, pl.lit(INSERT))
-        return self._keyed(delta.consolidate().frame) if self.keys else _keyless(_net_of_record(delta))
+            once = delta.frame[WEIGHT].max() in (None, 1)
+            return _tag(delta.frame, pl.lit(INSERT)) if once else _keyless(delta.frame)
+        net = delta.consolidate().frame
+        return self._keyed(net) if self.keys else _keyless(net)
 
     def _keyed(self, net: pl.DataFrame) -> pl.DataFrame:
         at = [*self.keys, FROM]
@@ -60,12 +63,6 @@ class StreamOutput:
         return _tag(sides.with_columns(op.alias(OP)), pl.col(OP)).sort(FROM, ORDER, maintain_order=True)
 
 
-def _net_of_record(delta: Delta) -> pl.DataFrame:
-    same = [*delta.columns, FROM, TO, ORDER]
-    summed = delta.frame.group_by(same, maintain_order=True).agg(pl.col(WEIGHT).sum())
-    return summed.filter(pl.col(WEIGHT) != 0).select(delta.frame.columns)
-
-
 def _keyless(net: pl.DataFrame) -> pl.DataFrame:
     tagged = _tag(net, pl.when(pl.col(WEIGHT) > 0).then(pl.lit(INSERT)).otherwise(pl.lit(DELETE)), keep=[WEIGHT])
     times = tagged[WEIGHT].abs()
@@ -77,13 +74,3 @@ def _keyless(net: pl.DataFrame) -> pl.DataFrame:
 def _tag(frame: pl.DataFrame, op: pl.Expr, keep: list[str] | None = None) -> pl.DataFrame:
     row = [name for name in frame.columns if name not in (*RESERVED, _NEW, _OLD, OP)]
     return frame.select(*row, FROM, ORDER, op.alias(OP), *(keep or []))
-
-
-def _starts_and_ends(delta: Delta) -> Delta:
-    """An element as changes: its weight at `from`, and the opposite at a finite `to`."""
-    ends = delta.frame.filter(pl.col(TO) < FOREVER)
-    if not ends.height:
-        return delta
-    starts = Delta(delta.frame.with_columns(pl.lit(FOREVER, pl.Int64).alias(TO)))
-    swapped = ends.with_columns(pl.col(TO).alias(FROM), pl.lit(FOREVER, pl.Int64).alias(TO))
-    return union_all([starts, Delta(swapped).negate()])

@@ -2,36 +2,49 @@
 
 A trace answers for instants at or above the frontier it was last appended at: starts below it are moved up to it and
 elements that ended by it are dropped whenever runs merge, so that old changes cancel and state is bounded by the
-relation.
+relation. A run that is mostly dead is rewritten without waiting for a merge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from operators.delta import FROM, ORDER, RESERVED, Delta, union_all
+from operators.consolidation import added_up, apart, repeats
+from operators.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.merging import distinct_sorted, merge_order, merge_stack, mostly, repeated
 
 HASH = "__hash"
 Arrangement = Literal["key", "time"]
-#: A run is merged into its elder when the elder is less than this many times as large.
-MERGE_RATIO = 2
+#: Rows of a run are added up when one in so many repeats; this many neighbours in the order of hashes are looked at.
+REPEATS, _SAMPLE = 8, 2048
 
 
 def key_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     """A 64-bit hash of the key columns, the same in every process that runs one version of Polars.
 
+    It depends on the values in the order of `keys`, not on the names. Without keys it is 0.
+
     >>> key_hash(pl.DataFrame({"a": [1, 1]}), ["a"]).n_unique()
     1
     """
+    if not keys:
+        return pl.repeat(0, frame.height, dtype=pl.UInt64, eager=True).alias(HASH)
     if len(keys) == 1:
         return frame.select(pl.col(keys[0]).hash().alias(HASH)).to_series()
-    return frame.select(pl.struct(list(keys)).hash().alias(HASH)).to_series()
+    named = [pl.col(key).alias(str(at)) for at, key in enumerate(keys)]  # a column may be a key twice
+    return frame.select(pl.struct(named).hash().alias(HASH)).to_series()
+
+
+def arranged(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """The frame with the hash of the key columns, sorted by it."""
+    hashed = frame.with_columns(key_hash(frame, keys))
+    return hashed[np.argsort(hashed[HASH].to_numpy())]
 
 
 @dataclass(frozen=True)
@@ -57,12 +70,23 @@ class Run:
         low, high = np.searchsorted(self.positions, [start, end])
         return self.frame[int(low) : int(high)]
 
-    def gather(self, hashes: np.ndarray) -> pl.DataFrame:
-        """The elements whose hash is one of the sorted `hashes`."""
+    def matches(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For each of the `hashes`, ascending: where its elements begin, and how many there are."""
         low = np.searchsorted(self.positions, hashes, side="left")
-        counts = np.searchsorted(self.positions, hashes, side="right") - low
-        starts = np.repeat(low - (np.cumsum(counts) - counts), counts)
-        return self.frame[starts + np.arange(counts.sum())]
+        counts = np.zeros(len(hashes), np.int64)
+        there = np.flatnonzero(low < self.height)
+        hits = there[self.positions[low[there]] == hashes[there]]
+        counts[hits] = np.searchsorted(self.positions, hashes[hits], side="right") - low[hits]
+        return low, counts
+
+    def within(self, hashes: np.ndarray) -> np.ndarray:
+        """Where the elements are whose hash is one of the ascending, distinct `hashes`."""
+        low, counts = self.matches(hashes)
+        return np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+
+    def gather(self, hashes: np.ndarray) -> pl.DataFrame:
+        """The elements whose hash is one of the ascending, distinct `hashes`."""
+        return self.frame[self.within(hashes)]
 
 
 @dataclass(frozen=True)
@@ -77,21 +101,22 @@ class Trace:
     arrangement: Arrangement
     keys: tuple[str, ...] = ()
     runs: tuple[Run, ...] = field(default=())
+    #: An integer column of the row: elements with `bound ≤ frontier` are never asked for again.
+    bound: str | None = None
 
     def append(self, delta: Delta, frontier: int) -> Trace:
-        """The trace with `delta` added: O(|Δ| log |state|) amortised."""
+        """The trace with `delta` added: O(|Δ| log |state|) amortised. The delta may be `arranged` by the keys."""
         if not len(delta):
             return self
-        runs = (*self.runs, self._run(delta, frontier))
-        while len(runs) > 1 and runs[-2].height < MERGE_RATIO * runs[-1].height:
-            runs = (*runs[:-2], self._merge(runs[-2], runs[-1], frontier))
-        return replace(self, runs=tuple(run for run in runs if run.height))
+        held = self.runs if self.arrangement == "time" else tuple(self._swept(run, frontier) for run in self.runs)
+        runs = (*held, self._run(delta.frame, frontier))
+        return replace(self, runs=merge_stack(runs, lambda run: run.height, partial(self._merge, frontier)))
 
     def lookup(self, keys: pl.DataFrame, frontier: int) -> Delta:
         """The consolidated elements at or above the frontier whose key is among the rows of `keys`."""
         if not self.runs:
             return Delta(pl.DataFrame())
-        hashes = np.unique(key_hash(keys, self.keys).to_numpy())
+        hashes = distinct_sorted(key_hash(keys, self.keys).to_numpy())
         found = pl.concat([run.gather(hashes) for run in self.runs])
         matched = found.join(keys.select(self.keys), on=list(self.keys), how="semi", nulls_equal=True)
         return Delta(matched.drop(HASH)).advance(frontier).consolidate()
@@ -112,15 +137,64 @@ class Trace:
         frames = [run.frame.drop(HASH, strict=False) for run in self.runs]
         return Delta(pl.concat(frames)) if frames else Delta(pl.DataFrame())
 
-    def _run(self, delta: Delta, frontier: int) -> Run:
+    def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
         if self.arrangement == "time":
-            return Run(delta.frame.sort(FROM, ORDER), "time")
-        kept = delta.advance(frontier).consolidate().frame
-        return Run(kept.with_columns(key_hash(kept, self.keys)).sort(HASH), "key")
+            return Run(frame.sort(FROM, ORDER), "time")
+        alive = self._alive(frame, frontier)
+        hashed = alive if HASH in alive.columns else arranged(alive, self.keys)
+        return Run(consolidated(hashed), "key")
 
-    def _merge(self, elder: Run, younger: Run, frontier: int) -> Run:
-        both = union_all([Delta(elder.frame.drop(HASH, strict=False)), Delta(younger.frame.drop(HASH, strict=False))])
-        return self._run(both.between(frontier, 2**63 - 1) if self.arrangement == "time" else both, frontier)
+    def _merge(self, frontier: int, elder: Run, younger: Run) -> Run:
+        if self.arrangement == "time":
+            both = Delta(pl.concat([elder.frame, younger.frame])).between(frontier, FOREVER)
+            return self._run(both.frame, frontier)
+        frames = self._alive(elder.frame, frontier), self._alive(younger.frame, frontier)
+        return Run(consolidated(merged(*frames)), "key")
+
+    def _alive(self, frame: pl.DataFrame, frontier: int) -> pl.DataFrame:
+        dead = frame.select(self._dead(frontier)).to_series()
+        kept = frame.filter(~dead) if dead.any() else frame
+        return kept.with_columns(pl.max_horizontal(FROM, pl.lit(frontier, pl.Int64)).alias(FROM))
+
+    def _dead(self, frontier: int) -> pl.Expr:
+        ended = pl.col(TO) <= frontier
+        return ended if self.bound is None else ended | (pl.col(self.bound) <= frontier).fill_null(False)
+
+    def _swept(self, run: Run, frontier: int) -> Run:
+        if not mostly(run.frame.select(TO, *([self.bound] if self.bound else [])), self._dead(frontier)):
+            return run
+        return Run(self._alive(run.frame, frontier), "key")
+
+
+def merged(elder: pl.DataFrame, younger: pl.DataFrame) -> pl.DataFrame:
+    """Elements sorted by hash, of two frames of such."""
+    return pl.concat([elder, younger])[merge_order(elder[HASH].to_numpy(), younger[HASH].to_numpy())]
+
+
+def consolidated(ordered: pl.DataFrame) -> pl.DataFrame:
+    """Elements sorted by hash, those of one row and interval added up where that pays: where something may cancel, or
+    rows repeat so often that they fill the state."""
+    hashes = ordered[HASH].to_numpy()
+    near = repeated(hashes)
+    middle = slice(max(0, len(near) // 2 - _SAMPLE // 2), len(near) // 2 + _SAMPLE // 2)
+    sample = ordered[middle]
+    if REPEATS * len(_twins(sample, np.flatnonzero(near[middle]))) >= max(1, sample.height):
+        candidates = np.flatnonzero(near)
+    else:
+        gone = ordered[WEIGHT].to_numpy() < 0
+        candidates = Run(ordered, "key").within(distinct_sorted(hashes[gone & near]))
+    twins = _twins(ordered, candidates)
+    if not len(twins):
+        return ordered
+    same = [name for name in ordered.columns if name not in (WEIGHT, ORDER)]
+    alone, together = apart(ordered, twins)
+    return merged(alone, added_up(together, same))
+
+
+def _twins(ordered: pl.DataFrame, candidates: np.ndarray) -> np.ndarray:
+    """Those of the candidates whose row and interval occur more than once among them."""
+    same = [name for name in ordered.columns if name not in (WEIGHT, ORDER)]
+    return candidates[repeats(ordered[candidates], same)] if len(candidates) > 1 else candidates[:0]
 
 
 def split(delta: Delta, keys: Sequence[str], parts: int) -> list[Delta]:

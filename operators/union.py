@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from operators.delta import Delta, union_all
 from operators.operator import Move, Step
+from operators.trace import Trace
 
 
-def union(inputs: tuple[Delta, ...], move: Move) -> Step:
+@dataclass(frozen=True, slots=True)
+class Union:
     """Linear and stateless: Δ(A ⊎ B) = ΔA ⊎ ΔB. The inputs have one schema.
 
     >>> one, two = Delta.of([("+", {"a": 1}, 5)]), Delta.of([("+", {"a": 1}, 6), ("-", {"a": 1}, 7)])
-    >>> union((one, two), Move(0, 9)).delta.snapshot(8).to_dicts()
+    >>> Union().step(one, two, (), Move(0, 9)).delta.snapshot(8).to_dicts()
     [{'a': 1}]
     """
-    return Step(union_all(inputs))
+
+    def traces(self) -> tuple[Trace, ...]:
+        """None: the operator is stateless."""
+        return ()
+
+    def step(self, left: Delta, right: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The elements of both."""
+        return Step(union_all([left, right]))

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
-from operators.trace import MERGE_RATIO, Run, Trace, key_hash, split
+from operators.merging import MERGE_RATIO
+from operators.trace import Run, Trace, key_hash, split
 
 KEYS = st.sampled_from([None, "a", "b", "c"])
 ELEMENT = st.tuples(KEYS, st.sampled_from([None, 1, 2]), st.integers(-1, 2))

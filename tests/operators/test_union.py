@@ -10,13 +10,14 @@ from stepping import END, RECORDS, current_rows, records_delta, rows_at, step_th
 from operators.delta import Delta
 from operators.operator import Move
 from operators.tagger import TS, Tagger
-from operators.union import union
+from operators.union import Union
 
 
 @given(RECORDS, RECORDS)
 def test_multiplicities_add(one, two) -> None:
     tagged = [step_through(Tagger(("k",)), records_delta(each), [])[0].delta for each in (one, two)]
-    step = union(tuple(Delta(delta.frame.drop(TS)) for delta in tagged), Move(0, END))
+    left, right = (Delta(delta.frame.drop(TS)) for delta in tagged)
+    step = Union().step(left, right, (), Move(0, END))
     for at in range(END):
         expected = Counter((k, v) for each in (one, two) for k, (v, _) in current_rows(each, at).items())
         assert rows_at([step], ["k", "v"], at) == expected

@@ -1,5 +1,6 @@
 """Comparisons: three-valued; NaN equals itself and is the largest number; text compares byte by byte."""
 
+import operator
 from collections.abc import Callable, Sequence
 
 import polars as pl
@@ -18,6 +19,8 @@ from operators.expressions.function import (
 )
 from operators.expressions.functions.rules import anything, same, shared_type
 from operators.expressions.tree import Call, Literal
+
+_Build = Callable[[pl.Expr, pl.Expr], pl.Expr]
 
 
 def masked(value: pl.Expr, fault: pl.Expr | None) -> Compiled:
@@ -43,11 +46,30 @@ def _definite(count: int) -> Callable[[Arguments], Signature | None]:
     return rule
 
 
-def _compare(symbol: str, summary: str, build: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Function:
+def _compare(symbol: str, summary: str) -> Function:
     example = f"a {symbol} b"
-    return Function(
-        "comparison", "two values of one type", summary, example, same(anything, 2, pa.bool_()), total(build)
-    )
+    rule = same(anything, 2, pa.bool_())
+    return Function("comparison", "two values of one type", summary, example, rule, total(_BUILD[symbol]))
+
+
+def _mirrored(build: _Build, mirror: _Build) -> _Build:
+    """A constant stands right: Polars takes a constant at the left of a column of equal values for one row."""
+
+    def built(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+        constant = not a.meta.root_names() and b.meta.root_names()
+        return mirror(b, a) if constant else build(a, b)
+
+    return built
+
+
+_BUILD: dict[str, _Build] = {
+    "=": _mirrored(operator.eq, operator.eq),
+    "<>": _mirrored(operator.ne, operator.ne),
+    "<": _mirrored(operator.lt, operator.gt),
+    "<=": _mirrored(operator.le, operator.ge),
+    ">": _mirrored(operator.gt, operator.lt),
+    ">=": _mirrored(operator.ge, operator.le),
+}
 
 
 def _one_of(call: Call, value: pl.Expr, *_: pl.Expr) -> pl.Expr:
@@ -65,12 +87,12 @@ def _in_rule(arguments: Arguments) -> Signature | None:
 
 
 COMPARISON: dict[str, Function] = {
-    "equal": _compare("=", "True where both are equal.", lambda a, b: a == b),
-    "not_equal": _compare("<>", "True where they differ.", lambda a, b: a != b),
-    "less": _compare("<", "True where the first is smaller.", lambda a, b: a < b),
-    "less_or_equal": _compare("<=", "True where the first is not larger.", lambda a, b: a <= b),
-    "greater": _compare(">", "True where the first is larger.", lambda a, b: a > b),
-    "greater_or_equal": _compare(">=", "True where the first is not smaller.", lambda a, b: a >= b),
+    "equal": _compare("=", "True where both are equal."),
+    "not_equal": _compare("<>", "True where they differ."),
+    "less": _compare("<", "True where the first is smaller."),
+    "less_or_equal": _compare("<=", "True where the first is not larger."),
+    "greater": _compare(">", "True where the first is larger."),
+    "greater_or_equal": _compare(">=", "True where the first is not smaller."),
     "distinct": Function(
         "comparison",
         "two values of one type",

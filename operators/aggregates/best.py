@@ -1,0 +1,68 @@
+"""Aggregates that are a column of the best row by some order: extremes and ends."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from operators.aggregates.function import AggregateFunction, Best, Parameters, Types, Use
+from operators.aggregates.rules import same
+from operators.arrivals import ARRIVAL, AT, SEQUENCE
+from operators.sort_key import SortKey
+
+
+def _reversed(key: SortKey) -> SortKey:
+    return SortKey(key.column, not key.descending, key.nulls_last)
+
+
+def _argument(use: Use) -> tuple[str, ...]:
+    return use.columns[:1]
+
+
+def _first(use: Use) -> tuple[SortKey, ...]:
+    return (*use.order_by, *ARRIVAL)
+
+
+def _last(use: Use) -> tuple[SortKey, ...]:
+    return (*map(_reversed, use.order_by), SortKey(AT, descending=True), SortKey(SEQUENCE, descending=True))
+
+
+def _ordered(types: Types, parameters: Parameters) -> pa.DataType | None:
+    return None if any(pa.types.is_null(type_) for type_ in types) else types[0]
+
+
+def _entry(name: str, summary: str, method: Best, arguments: int = 1) -> AggregateFunction:
+    rule = _ordered if name in ("min", "max") else same
+    return AggregateFunction(name, summary, (arguments, arguments), rule, method, repeats="no difference")
+
+
+BEST: dict[str, AggregateFunction] = {
+    "min": _entry("min", "The least value.", Best(lambda use: (SortKey(use.columns[0]),), _argument)),
+    "max": _entry(
+        "max",
+        "The greatest value; NaN is greater than every other number.",
+        Best(lambda use: (SortKey(use.columns[0], descending=True),), _argument),
+    ),
+    "any_value": _entry("any_value", "The first value to arrive that is not NULL.", Best(_first, _argument)),
+    "first": _entry(
+        "first",
+        "The first value, NULL or not, by ORDER BY and then by (time, order of arrival).",
+        Best(_first, lambda use: ()),
+    ),
+    "last": _entry(
+        "last",
+        "The last value, NULL or not, by ORDER BY and then by (time, order of arrival).",
+        Best(_last, lambda use: ()),
+    ),
+    "arg_min": _entry(
+        "arg_min",
+        "The first argument where the second is least, of rows without NULL; of several the least.",
+        Best(lambda use: (SortKey(use.columns[1]), SortKey(use.columns[0])), lambda use: use.columns),
+        2,
+    ),
+    "arg_max": _entry(
+        "arg_max",
+        "The first argument where the second is greatest, of rows without NULL; of several the least.",
+        Best(lambda use: (SortKey(use.columns[1], descending=True), SortKey(use.columns[0])), lambda use: use.columns),
+        2,
+    ),
+}

@@ -1,0 +1,94 @@
+"""Aggregates of all rows of a group, at every cell at which the group changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from operators.aggregates.function import Holistic, Use
+from operators.aggregates.holistic import RESULT
+from operators.aggregates.winner import held
+from operators.cells import CELL, Cells
+from operators.delta import ORDER, WEIGHT
+from operators.expressions.arrow_types import polars_type
+from operators.lifetimes import Lifetimes
+from operators.sorted_trace import SortedTrace
+
+#: Rows that are laid out at once.
+_CHUNK = 4_000_000
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Σ over the changed cells of the rows of their group: the whole group is read again at each of its changes.
+
+    All aggregates with one filter share the rows of the group in one trace, `columns` of them.
+    """
+
+    columns: tuple[str, ...]
+
+    def at_cells(
+        self, cells: Cells, rows: pl.DataFrame, uses: Sequence[tuple[Use, Holistic]], trace: SortedTrace
+    ) -> list[pl.Series]:
+        """For each use its result at every cell. `rows` are the changes, with `CELL`."""
+        changes = rows.select(*self.columns, CELL, WEIGHT, ORDER)
+        present = held(cells, trace, np.arange(cells.members)) if trace.runs else changes.clear()
+        lives = Lifetimes.of(cells, present, changes, ())
+        return [self._evaluated(cells, lives, use, method) for use, method in uses]
+
+    def _evaluated(self, cells: Cells, lives: Lifetimes, use: Use, method: Holistic) -> pl.Series:
+        order, required = method.order(use), method.required(use)
+        ranks = lives.rows.with_row_index(RESULT).sort(
+            [key.column for key in order] + [RESULT],
+            descending=[key.descending for key in order] + [False],
+            nulls_last=[key.nulls_last for key in order] + [False],
+        )[RESULT]
+        rank = np.empty(len(ranks), np.int64)
+        rank[ranks.to_numpy()] = np.arange(len(ranks))
+        counts = lives.rows.select(
+            pl.all_horizontal([pl.col(name).is_not_null() for name in required] or [pl.lit(True)])
+        )
+        counted = np.broadcast_to(counts.to_series().to_numpy(), (lives.rows.height,))
+        wanted = lives.rows.select([*dict.fromkeys((*use.columns, *(key.column for key in order)))])
+        parts = [
+            method.evaluate(
+                use, wanted.select(pl.all().gather(row)).with_columns(pl.Series(CELL, cell), pl.Series(WEIGHT, weight))
+            )
+            for row, cell, weight in _laid_out(lives, rank, counted)
+        ]
+        at_all = pl.DataFrame({CELL: np.arange(cells.size)})
+        if not parts:
+            return pl.repeat(None, cells.size, dtype=polars_type(use.result), eager=True)
+        found = at_all.join(pl.concat(parts), on=CELL, how="left", maintain_order="left")
+        return found[RESULT].cast(polars_type(use.result))
+
+
+def _laid_out(
+    lives: Lifetimes, rank: np.ndarray, counted: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Rows at each cell at which they are present, sorted by (cell, rank), a bounded number of them at a time."""
+    alive = np.flatnonzero((lives.multiplicity > 0) & counted[lives.row])
+    if not len(alive):
+        return
+    by_start = alive[np.argsort(lives.start[alive], kind="stable")]
+    for low, high in _bands(lives.start[alive], lives.end[alive]):
+        start, end = np.maximum(lives.start[by_start], low), np.minimum(lives.end[by_start], high)
+        here = end > start
+        spans, start, lengths = by_start[here], start[here], (end - start)[here]
+        span = np.repeat(np.arange(len(spans)), lengths)
+        cell = np.arange(len(span)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + start[span]
+        row = lives.row[spans][span]
+        sorting = np.lexsort((rank[row], cell))
+        yield row[sorting], cell[sorting], lives.multiplicity[spans][span][sorting]
+
+
+def _bands(starts: np.ndarray, ends: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of cells that have about `_CHUNK` rows each, or are one cell."""
+    size = int(ends.max())
+    load = np.cumsum(np.cumsum(np.bincount(starts, minlength=size + 1) - np.bincount(ends, minlength=size + 1)))
+    edges = np.searchsorted(load, np.arange(_CHUNK, load[-1] + _CHUNK, _CHUNK)) + 1
+    bounds = np.unique(np.concatenate([[0], np.minimum(edges, size), [size]]))
+    return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))

@@ -1,0 +1,157 @@
+"""Aggregates that need all rows of a group: percentiles, mode, and what is collected in a list or a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from operators.aggregates.function import AggregateFunction, Holistic, Use
+from operators.aggregates.rules import fraction, integers, interpolated, listed, picked, same, strings
+from operators.arrivals import ARRIVAL
+from operators.cells import CELL
+from operators.delta import WEIGHT
+from operators.expressions.arrow_types import polars_type, temporal
+from operators.sort_key import SortKey
+
+RESULT = "__result"
+
+
+def _by_value(use: Use) -> tuple[SortKey, ...]:
+    column = use.columns[0]
+    descending = any(key.column == column and key.descending for key in use.order_by)
+    return (SortKey(column, descending),)
+
+
+def _by_arrival(use: Use) -> tuple[SortKey, ...]:
+    return (*use.order_by, *ARRIVAL)
+
+
+def _argument(use: Use) -> tuple[str, ...]:
+    return use.columns[:1]
+
+
+def _whole(use: Use) -> tuple[str, ...]:
+    return ()
+
+
+def _counts(rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The cells, how many values each has and how many those before it have, and the running number of values."""
+    cell = rows[CELL].to_numpy()
+    starts = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]])[: len(cell)])
+    running = np.cumsum(rows[WEIGHT].to_numpy())
+    ends = running[np.append(starts[1:], len(cell)).astype(np.int64)[: len(starts)] - 1]
+    before = np.concatenate([[0], ends])[: len(ends)]
+    return cell[starts], ends - before, before, running
+
+
+def _continuous(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
+    """Between the values at the places around fraction * (n - 1), counted from 0."""
+    cells, count, before, running = _counts(rows)
+    place = fraction(use.parameters) * (count - 1)
+    low, high = (
+        np.searchsorted(running, before + rounded.astype(np.int64), side="right")
+        for rounded in (np.floor(place), np.ceil(place))
+    )
+    times = temporal(use.types[0])
+    column = rows[use.columns[0]].cast(pl.Datetime("us")).to_physical() if times else rows[use.columns[0]]
+    values = column.cast(pl.Float64).to_numpy()
+    share = place - np.floor(place)
+    one, two = values[low], values[high]
+    with np.errstate(invalid="ignore", over="ignore"):
+        between = np.where(np.isfinite(one) & np.isfinite(two), one + (two - one) * share, one + two)
+    result = np.where((low == high) | (one == two), one, between)
+    typed = pl.Series(RESULT, result).round().cast(pl.Int64).cast(pl.Datetime("us")) if times else result
+    return pl.DataFrame({CELL: cells, RESULT: typed})
+
+
+def _discrete(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
+    """The value at the place ceil(fraction * n), counted from 1."""
+    cells, count, before, running = _counts(rows)
+    place = np.maximum(count - np.floor(count - fraction(use.parameters) * count).astype(np.int64), 1) - 1
+    chosen = rows[use.columns[0]][np.searchsorted(running, before + place, side="right")]
+    return pl.DataFrame({CELL: cells, RESULT: chosen})
+
+
+def _mode(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
+    column = pl.col(use.columns[0]).alias(RESULT)
+    counted = rows.group_by(CELL, column).agg(pl.col(WEIGHT).sum())
+    return counted.sort(CELL, WEIGHT, RESULT, descending=[False, True, False]).unique(
+        CELL, keep="first", maintain_order=True
+    )[[CELL, RESULT]]
+
+
+def _repeated(use: Use, rows: pl.DataFrame, collect: Callable[[pl.Expr], pl.Expr]) -> pl.DataFrame:
+    weights = rows[WEIGHT].to_numpy()
+    if (weights != 1).any():
+        rows = rows[np.repeat(np.arange(rows.height), weights)]
+    collected = collect(pl.col(use.columns[0])).alias(RESULT)
+    return rows.group_by(CELL, maintain_order=True).agg(collected)
+
+
+def _text(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
+    separator = str(use.parameters[0]) if use.parameters else ","
+    return _repeated(use, rows, lambda value: value.str.join(separator))
+
+
+def _list(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
+    return _repeated(use, rows, lambda value: value)
+
+
+def _bits(use: Use, rows: pl.DataFrame, combine: Callable[[pl.Expr], pl.Expr]) -> pl.DataFrame:
+    dtype = polars_type(use.types[0])
+    return rows.group_by(CELL).agg(combine(pl.col(use.columns[0])).cast(dtype).alias(RESULT))
+
+
+_MEDIAN = Holistic(_by_value, _argument, _continuous)
+HOLISTIC: dict[str, AggregateFunction] = {
+    "median": AggregateFunction(
+        "median", "The middle value, or the mean of the two in the middle.", (1, 1), interpolated, _MEDIAN
+    ),
+    "percentile_cont": AggregateFunction(
+        "percentile_cont",
+        "The value at a fraction of the way through the sorted values, interpolated.",
+        (1, 1),
+        interpolated,
+        _MEDIAN,
+    ),
+    "percentile_disc": AggregateFunction(
+        "percentile_disc",
+        "The first of the sorted values at or behind a fraction of them.",
+        (1, 1),
+        picked,
+        Holistic(_by_value, _argument, _discrete),
+    ),
+    "mode": AggregateFunction(
+        "mode", "The most frequent value; of several the least.", (1, 1), same, Holistic(_by_value, _argument, _mode)
+    ),
+    "bit_and": AggregateFunction(
+        "bit_and",
+        "The bitwise and.",
+        (1, 1),
+        integers,
+        Holistic(_by_value, _argument, lambda use, rows: _bits(use, rows, lambda value: value.bitwise_and())),
+    ),
+    "bit_or": AggregateFunction(
+        "bit_or",
+        "The bitwise or.",
+        (1, 1),
+        integers,
+        Holistic(_by_value, _argument, lambda use, rows: _bits(use, rows, lambda value: value.bitwise_or())),
+    ),
+    "string_agg": AggregateFunction(
+        "string_agg",
+        "The texts, NULL left out, joined by a separator (a comma) in ORDER BY, else in the order of arrival.",
+        (1, 1),
+        strings,
+        Holistic(_by_arrival, _argument, _text),
+    ),
+    "array_agg": AggregateFunction(
+        "array_agg",
+        "All values, NULL too, as a list in ORDER BY, else in the order of arrival.",
+        (1, 1),
+        listed,
+        Holistic(_by_arrival, _whole, _list),
+    ),
+}

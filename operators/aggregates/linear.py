@@ -1,0 +1,208 @@
+"""Aggregates that are a function of running sums: counts, sums, averages, and the logic of bits and booleans."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import polars as pl
+import pyarrow as pa
+
+from operators.aggregates.function import AggregateFunction, Columns, Linear, Part, Use
+from operators.aggregates.rules import (
+    always,
+    booleans,
+    counted_booleans,
+    integers,
+    numbers_to_double,
+    summed,
+)
+from operators.expressions.arrow_types import decimal, digits, floating
+
+INT64, INT128, FLOAT64 = pl.Int64(), pl.Int128(), pl.Float64()
+#: Digits of a decimal type below which no sum of less than 10^10 rows can leave 128 bits.
+_SAFE_DIGITS = 28
+_HIGH = 10**19
+
+
+def rows_with(columns: tuple[str, ...], name: str = "") -> Part:
+    """How many rows have no NULL in any of the columns."""
+    present = reduce(lambda one, two: one & two, [pl.col(each).is_not_null() for each in columns], pl.lit(value=True))
+    return Part(name or f"count({','.join(columns)})", "exact", INT64, present.cast(pl.Int64))
+
+
+def where(condition: pl.Expr, name: str) -> Part:
+    """How many rows a condition is TRUE for."""
+    return Part(name, "exact", INT64, condition.fill_null(False).cast(pl.Int64))
+
+
+def scale(type_: pa.DataType) -> int:
+    """Digits after the point."""
+    return digits(type_)[1] if decimal(type_) else 0
+
+
+def unscaled(column: str, type_: pa.DataType) -> pl.Expr:
+    """A number that is not a float as an integer; NULL is 0."""
+    value = pl.col(column).to_physical() if decimal(type_) else pl.col(column)
+    return value.cast(pl.Int128).fill_null(0)
+
+
+def finite(column: str) -> pl.Expr:
+    """A float; NULL, NaN and the infinities are 0."""
+    value = pl.col(column).cast(pl.Float64)
+    return pl.when(value.is_finite()).then(value).otherwise(0.0)
+
+
+def _sum_parts(use: Use) -> tuple[Part, ...]:
+    (column,), (type_,) = use.columns, use.types
+    count = rows_with(use.columns)
+    if floating(type_):
+        value = pl.col(column)
+        return (
+            count,
+            Part(f"sum({column})", "float", FLOAT64, finite(column), count.name),
+            where(value.is_nan(), f"nan({column})"),
+            where(value.is_infinite() & (value > 0), f"inf({column})"),
+            where(value.is_infinite() & (value < 0), f"-inf({column})"),
+        )
+    whole = Part(f"sum({column})", "exact", INT128, unscaled(column, type_))
+    if not decimal(type_) or digits(type_)[0] <= _SAFE_DIGITS:
+        return count, whole
+    return count, whole, Part(f"high({column})", "exact", INT128, unscaled(column, type_) // _HIGH)
+
+
+def _float_sum(use: Use, part: Columns) -> pl.Expr:
+    column = use.columns[0]
+    nan, above, below = (part(f"{name}({column})") > 0 for name in ("nan", "inf", "-inf"))
+    return (
+        pl.when(nan | (above & below))
+        .then(float("nan"))
+        .when(above)
+        .then(float("inf"))
+        .when(below)
+        .then(float("-inf"))
+        .otherwise(part(f"sum({column})"))
+    )
+
+
+def _sum(use: Use, part: Columns) -> pl.Expr:
+    column, type_ = use.columns[0], use.types[0]
+    total = _float_sum(use, part) if floating(type_) else part(f"sum({column})")
+    if decimal(type_):
+        total = as_decimal(total, scale(type_))
+    elif not floating(type_):
+        total = total.cast(pl.Int64, strict=False)
+    return pl.when(part(f"count({column})") > 0).then(total)
+
+
+def as_decimal(unscaled_: pl.Expr, scale_: int) -> pl.Expr:
+    """DECIMAL(38, scale) from its unscaled integer; NULL beyond 38 digits."""
+
+    def rescaled(whole: pl.Series) -> pl.Series:
+        array = whole.rechunk().to_arrow()
+        moved = pa.Array.from_buffers(pa.decimal128(38, scale_), len(array), array.buffers(), offset=array.offset)
+        return pl.Series(whole.name, pl.from_arrow(moved))
+
+    whole = unscaled_.cast(pl.Decimal(38, 0), strict=False)
+    return whole.map_batches(rescaled, return_dtype=pl.Decimal(38, scale_))
+
+
+def _too_large(use: Use, part: Columns) -> pl.Expr:
+    """Where an exact sum is outside its type. `high` is there when the sum itself may have wrapped around."""
+    column, type_ = use.columns[0], use.types[0]
+    if floating(type_):
+        return pl.lit(value=False)
+    total = part(f"sum({column})")
+    if not decimal(type_):
+        return (total > 2**63 - 1) | (total < -(2**63))
+    limit = pl.lit(10**38 - 1, pl.Int128)
+    outside = (total > limit) | (total < -limit)
+    if digits(type_)[0] <= _SAFE_DIGITS:
+        return outside
+    high = part(f"high({column})")
+    return outside | (high > _HIGH + _HIGH // 2) | (high < -_HIGH - _HIGH // 2)
+
+
+def _average(use: Use, part: Columns) -> pl.Expr:
+    column, type_ = use.columns[0], use.types[0]
+    total = _float_sum(use, part) if floating(type_) else part(f"sum({column})").cast(pl.Float64) / 10.0 ** scale(type_)
+    count = part(f"count({column})")
+    return pl.when(count > 0).then(total / count)
+
+
+def _truths(use: Use) -> tuple[Part, ...]:
+    (column,) = use.columns
+    return where(pl.col(column), f"true({column})"), where(~pl.col(column), f"false({column})")
+
+
+def _all(use: Use, part: Columns) -> pl.Expr:
+    true, false = part(f"true({use.columns[0]})"), part(f"false({use.columns[0]})")
+    return pl.when(true + false > 0).then(false == 0)
+
+
+def _any(use: Use, part: Columns) -> pl.Expr:
+    true, false = part(f"true({use.columns[0]})"), part(f"false({use.columns[0]})")
+    return pl.when(true + false > 0).then(true > 0)
+
+
+def _xor_parts(use: Use) -> tuple[Part, ...]:
+    (column,) = use.columns
+    value = pl.col(column).cast(pl.Int64).fill_null(0)
+    return rows_with(use.columns), Part(f"xor({column})", "xor", INT64, value)
+
+
+def _xor(use: Use, part: Columns) -> pl.Expr:
+    column = use.columns[0]
+    return pl.when(part(f"count({column})") > 0).then(part(f"xor({column})"))
+
+
+def _count(use: Use, part: Columns) -> pl.Expr:
+    return part(f"count({','.join(use.columns)})")
+
+
+COUNT = Linear(lambda use: (rows_with(use.columns),), _count)
+LINEAR: dict[str, AggregateFunction] = {
+    "count": AggregateFunction(
+        "count",
+        "How many rows there are; with arguments: how many have no NULL in them.",
+        (0, 64),
+        always(pa.int64()),
+        COUNT,
+        nullable=False,
+    ),
+    "approx_count_distinct": AggregateFunction(
+        "approx_count_distinct",
+        "How many different values there are, NULL not counted; the answer is exact.",
+        (1, 1),
+        always(pa.int64()),
+        COUNT,
+        nullable=False,
+        repeats="never count",
+    ),
+    "count_if": AggregateFunction(
+        "count_if",
+        "For how many rows the condition is TRUE.",
+        (1, 1),
+        counted_booleans,
+        Linear(_truths, lambda use, part: part(f"true({use.columns[0]})")),
+        nullable=False,
+    ),
+    "sum": AggregateFunction(
+        "sum",
+        "The sum: exact for integers (a fault outside BIGINT) and decimals; floats are added in the order of time.",
+        (1, 1),
+        summed,
+        Linear(_sum_parts, _sum, _too_large, "sum out of range"),
+    ),
+    "avg": AggregateFunction(
+        "avg", "The arithmetic mean.", (1, 1), numbers_to_double, Linear(_sum_parts, _average)
+    ),
+    "bool_and": AggregateFunction(
+        "bool_and", "Whether all values are TRUE, NULL left out.", (1, 1), booleans, Linear(_truths, _all)
+    ),
+    "bool_or": AggregateFunction(
+        "bool_or", "Whether any value is TRUE, NULL left out.", (1, 1), booleans, Linear(_truths, _any)
+    ),
+    "bit_xor": AggregateFunction(
+        "bit_xor", "The bitwise exclusive or.", (1, 1), integers, Linear(_xor_parts, _xor)
+    ),
+}  # fmt: skip

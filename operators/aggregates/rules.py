@@ -1,0 +1,80 @@
+"""Typing rules of aggregates."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from operators.aggregates.function import Parameters, Rule, Types
+from operators.expressions.arrow_types import decimal, digits, integer, numeric, temporal
+
+
+def always(type_: pa.DataType) -> Rule:
+    """Any arguments, one result."""
+    return lambda types, parameters: type_
+
+
+def same(types: Types, parameters: Parameters) -> pa.DataType:
+    """The result has the type of the first argument."""
+    return types[0]
+
+
+def listed(types: Types, parameters: Parameters) -> pa.DataType:
+    """A list of the argument."""
+    return pa.list_(types[0])
+
+
+def numbers_to_double(types: Types, parameters: Parameters) -> pa.DataType | None:
+    """Numbers give DOUBLE."""
+    return pa.float64() if all(numeric(type_) for type_ in types) else None
+
+
+def integers(types: Types, parameters: Parameters) -> pa.DataType | None:
+    """An integer type stays."""
+    return types[0] if integer(types[0]) else None
+
+
+def booleans(types: Types, parameters: Parameters) -> pa.DataType | None:
+    """BOOLEAN only."""
+    return pa.bool_() if types[0] == pa.bool_() else None
+
+
+def counted_booleans(types: Types, parameters: Parameters) -> pa.DataType | None:
+    """How many of a BOOLEAN."""
+    return pa.int64() if types[0] == pa.bool_() else None
+
+
+def strings(types: Types, parameters: Parameters) -> pa.DataType | None:
+    """VARCHAR only."""
+    return pa.string() if types[0] == pa.string() else None
+
+
+def summed(types: Types, parameters: Parameters) -> pa.DataType | None:
+    """Integers give BIGINT, DECIMAL(p, s) gives DECIMAL(38, s), floats give DOUBLE.
+
+    >>> summed((pa.int8(),), ()), summed((pa.decimal128(9, 2),), ())
+    (DataType(int64), Decimal128Type(decimal128(38, 2)))
+    """
+    if decimal(types[0]):
+        return pa.decimal128(38, digits(types[0])[1])
+    if integer(types[0]):
+        return pa.int64()
+    return pa.float64() if numeric(types[0]) else None
+
+
+def fraction(parameters: Parameters) -> float:
+    """The fraction of a percentile; a half when none is given."""
+    return float(str(parameters[0])) if parameters else 0.5
+
+
+def interpolated(types: Types, parameters: Parameters) -> pa.DataType | None:
+    """Between two values there is a DOUBLE, between two times a TIMESTAMP."""
+    if not 0 <= fraction(parameters) <= 1:
+        return None
+    if temporal(types[0]):
+        return pa.timestamp("us")
+    return numbers_to_double(types, parameters)
+
+
+def picked(types: Types, parameters: Parameters) -> pa.DataType | None:
+    """One of the values."""
+    return types[0] if 0 <= fraction(parameters) <= 1 else None

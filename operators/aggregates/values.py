@@ -1,0 +1,65 @@
+"""Distinct values: what DISTINCT leaves of the changes of a group."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from operators.accumulators import Accumulators
+from operators.cells import CELL, Cells
+from operators.delta import FROM, ORDER, WEIGHT
+from operators.equal_join import equal_join
+from operators.lifetimes import GROUP, Lifetimes
+
+_COUNT = "__multiplicity"
+
+
+def distinct_changes(
+    cells: Cells, rows: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators, frontier: int
+) -> tuple[pl.DataFrame, Accumulators]:
+    """`+value` where a value enters its group, `-value` where its last copy leaves, and the multiplicities after it."""
+    changes = rows.select(*columns, CELL, WEIGHT, ORDER)
+    lives = Lifetimes.of(cells, _held(cells, changes, columns, counts), changes, ())
+    return _entries(cells, lives, columns), _counted(cells, lives, counts, frontier)
+
+
+def _held(cells: Cells, changes: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators) -> pl.DataFrame:
+    """The values that change, as often as they are present before the step."""
+    groups = pl.Series(GROUP, cells.group[changes[CELL].to_numpy()], pl.Int64)
+    values = changes.select(columns).with_columns(groups).unique()
+    found = counts.lookup(_keyed(cells, values).select(counts.keys))
+    if _COUNT not in found.columns:
+        return values.clear().with_columns(pl.lit(0, pl.Int64).alias(WEIGHT))
+    numbered = _keyed(cells, values).select(*counts.keys, GROUP)
+    return equal_join(found, numbered, counts.keys, "inner").rename({_COUNT: WEIGHT})
+
+
+def _keyed(cells: Cells, values: pl.DataFrame) -> pl.DataFrame:
+    """Values with the key columns of their groups, and those that depend on them."""
+    return values.with_columns(cells.groups.select(pl.all().gather(values[GROUP].to_numpy())).get_columns())
+
+
+def _entries(cells: Cells, lives: Lifetimes, columns: tuple[str, ...]) -> pl.DataFrame:
+    opens = np.concatenate([[True], lives.row[1:] != lives.row[:-1]])[: len(lives.row)]
+    before = np.concatenate([[0], lives.multiplicity])[: len(lives.row)]
+    was = np.where(opens, lives.before[lives.row], before) > 0
+    turns = np.sign((lives.multiplicity > 0).astype(np.int64) - was)
+    at = np.flatnonzero(turns)
+    entries = (
+        _keyed(cells, lives.rows.select(pl.all().gather(lives.row[at])))
+        .drop(GROUP)
+        .with_columns(
+            pl.Series(CELL, lives.start[at], pl.Int64),
+            pl.Series(WEIGHT, turns[at], pl.Int64),
+            pl.Series(ORDER, lives.order[at], pl.Int64),
+            pl.Series(FROM, cells.instant[lives.start[at]], pl.Int64),
+        )
+    )
+    return entries.sort(CELL, ORDER, WEIGHT, *columns)
+
+
+def _counted(cells: Cells, lives: Lifetimes, counts: Accumulators, frontier: int) -> Accumulators:
+    last = np.flatnonzero(np.append(lives.row[1:] != lives.row[:-1], True)[: len(lives.row)])
+    multiplicity = pl.Series(_COUNT, lives.multiplicity[last], pl.Int64)
+    rows = _keyed(cells, lives.rows).drop(GROUP).with_columns(multiplicity)
+    return counts.upsert(rows, multiplicity == 0, frontier)

@@ -1,0 +1,29 @@
+"""Joins by equal values, in which NULL equals NULL and NaN equals NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import polars as pl
+
+_SAME = "__same_for_all"
+
+
+def equal_join(
+    left: pl.DataFrame, right: pl.DataFrame, keys: Sequence[str], how: Literal["inner", "left", "semi"]
+) -> pl.DataFrame:
+    """The rows of `left`, in their order, with those of `right` that agree in `keys`.
+
+    >>> nan = pl.DataFrame({"a": [float("nan")]})
+    >>> equal_join(nan, nan.with_columns(n=1), ["a"], "inner").rows()
+    [(nan, 1)]
+    """
+    if len(keys) > 1 or not left.schema[keys[0]].is_float():
+        return left.join(right, on=list(keys), how=how, nulls_equal=True, maintain_order="left")
+    # Polars merges two sorted columns without holding NaN equal to itself; several columns are never merged.
+    same = pl.lit(0, pl.Int8).alias(_SAME)
+    together = left.with_columns(same).join(
+        right.with_columns(same), on=[*keys, _SAME], how=how, nulls_equal=True, maintain_order="left"
+    )
+    return together.drop(_SAME)

@@ -1,0 +1,150 @@
+"""How a group-by is computed: which rows its aggregates read, what they share, and where their state is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from operators.accumulators import Accumulators
+from operators.aggregate import Aggregate
+from operators.aggregates import AGGREGATES
+from operators.aggregates.function import Best, Columns, Linear, Use
+from operators.aggregates.linear import rows_with
+from operators.arrivals import AT, SEQUENCE
+from operators.cells import Cells
+from operators.equal_join import equal_join
+from operators.expressions.arrow_types import polars_type
+from operators.group_source import Call, GroupSource, Reads, held_column, part_column
+from operators.sorted_trace import SortedTrace
+
+BOUND, EXISTS, FAULTY = "__group_bound", "__group_exists", "__group_fault"
+ROWS = rows_with(())
+State = Accumulators | SortedTrace
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """The sources of a group-by, one for each set of rows that aggregates read; the first is all rows."""
+
+    keys: tuple[str, ...]
+    bound: str | None
+    sources: tuple[GroupSource, ...]
+    calls: tuple[Call, ...]
+
+    @staticmethod
+    def of(
+        keys: tuple[str, ...],
+        aggregates: tuple[Aggregate, ...],
+        schema: pa.Schema,
+        bound: str | None,
+        append_only: bool,
+    ) -> GroupPlan:
+        """The plan of a group-by with these fields."""
+        kept = None if bound is None else BOUND
+        types = (*((field.name, polars_type(field.type)) for field in schema), (AT, pl.Int64()), (SEQUENCE, pl.Int64()))
+        numbers: dict[Reads, int] = {(None, None): 0}
+        for aggregate in aggregates:
+            numbers.setdefault(_reads(aggregate), len(numbers))
+        calls = tuple(
+            _call(number, aggregate, schema, numbers[_reads(aggregate)]) for number, aggregate in enumerate(aggregates)
+        )
+        sources = tuple(
+            GroupSource(
+                number, keys, *reads, tuple(call for call in calls if call.source == number), types, kept, append_only
+            )
+            for reads, number in numbers.items()
+        )
+        return GroupPlan(keys, kept, sources, calls)
+
+    def states(self) -> tuple[State, ...]:
+        """The empty states: the accumulators, then those of each source."""
+        own = (state for source in self.sources for state in source.states())
+        return (Accumulators(self.keys, self.bound), *own)
+
+    def run(
+        self, cells: Cells, states: tuple[State, ...], frontier: int, *, new: bool
+    ) -> tuple[pl.DataFrame, tuple[State, ...]]:
+        """The results of every group before the step, then those at every cell; and the states after it.
+
+        `new` says that the group without keys begins in this step.
+        """
+        accumulators, *others = states
+        assert isinstance(accumulators, Accumulators)
+        stored = self._stored(cells, accumulators)
+        columns: dict[str, pl.Series] = {}
+        after: list[State] = []
+        for source in self.sources:
+            mine, others = others[: len(source.states())], others[len(source.states()) :]
+            found, kept = source.run(cells, stored, tuple(mine), frontier)
+            columns |= found
+            after += kept
+        at_cells = pl.DataFrame([column.alias(name) for name, column in columns.items()]).select(stored.columns)
+        last = pl.DataFrame([*cells.groups.get_columns(), *at_cells.select(pl.all().gather(cells.last)).get_columns()])
+        gone = (last[part_column(0, ROWS.name)] == 0) if self.keys else pl.Series([False])
+        results = self._results(pl.concat([stored, at_cells]), new)
+        return results, (accumulators.upsert(last, gone, frontier), *after)
+
+    def _stored(self, cells: Cells, accumulators: Accumulators) -> pl.DataFrame:
+        """The accumulators of every group, those of nothing where none are stored."""
+        zeros = {name: zero for source in self.sources for name, zero in source.zeros()}
+        found = accumulators.lookup(cells.groups)
+        if not found.height:
+            return pl.select(
+                pl.repeat(value, cells.members, dtype=dtype).alias(name) for name, (dtype, value) in zeros.items()
+            )
+        if self.keys:
+            keys = cells.groups.select(self.keys)
+            found = equal_join(keys, found, self.keys, "left")
+        filled = [
+            pl.col(name) if value is None else pl.col(name).fill_null(value) for name, (_, value) in zeros.items()
+        ]
+        return found.select(filled)
+
+    def _results(self, columns: pl.DataFrame, new: bool) -> pl.DataFrame:
+        faults = [fault for call in self.calls if (fault := _fault(call)) is not None]
+        faulty = pl.coalesce(faults) if faults else pl.lit(None, pl.String)
+        present = pl.col(part_column(0, ROWS.name)) > 0
+        if not self.keys:
+            present = pl.int_range(pl.len()) >= int(new)
+        results = columns.select(
+            *(_result(call).alias(call.aggregate.name) for call in self.calls),
+            present.alias(EXISTS),
+            pl.when(present).then(faulty).alias(FAULTY),
+        )
+        return results.with_columns(pl.col(EXISTS) & pl.col(FAULTY).is_null())
+
+
+def _reads(aggregate: Aggregate) -> Reads:
+    repeats = AGGREGATES[aggregate.function].repeats
+    dropped = repeats == "never count" or (aggregate.distinct and repeats == "count")
+    values = tuple(dict.fromkeys((*aggregate.arguments, *(key.column for key in aggregate.order_by))))
+    return (values if dropped else None, aggregate.filter)
+
+
+def _call(number: int, aggregate: Aggregate, schema: pa.Schema, source: int) -> Call:
+    types = tuple(schema.field(name).type for name in aggregate.arguments)
+    use = Use(aggregate.arguments, types, aggregate.type, aggregate.order_by, aggregate.parameters)
+    return Call(number, aggregate, AGGREGATES[aggregate.function].method, use, source)
+
+
+def _columns(call: Call) -> Columns:
+    return lambda name: pl.col(part_column(call.source, name))
+
+
+def _result(call: Call) -> pl.Expr:
+    method = call.method
+    if isinstance(method, Linear):
+        value = method.result(call.use, _columns(call))
+    else:
+        value = pl.col(held_column(call.number, call.use.columns[0] if isinstance(method, Best) else ""))
+    return value.cast(polars_type(call.aggregate.type))
+
+
+def _fault(call: Call) -> pl.Expr | None:
+    method = call.method
+    if not isinstance(method, Linear) or method.fault is None:
+        return None
+    problem = pl.lit(f'{method.problem} in "{call.aggregate.name}"')
+    return pl.when(method.fault(call.use, _columns(call))).then(problem)

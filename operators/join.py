@@ -1,0 +1,128 @@
+"""Join: A ⋈ B at τ is the pairs of a row of A at τ and a row of B at τ whose keys are equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from operators.consolidation import added_up, apart, repeats
+from operators.delta import FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.operator import Move, Step
+from operators.trace import HASH, Run, Trace, arranged
+
+_NOT_ROW = (*RESERVED, HASH)
+Positions = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Bilinear: Δ(A ⋈ B) = ΔA ⋈ B + A ⋈ ΔB + ΔA ⋈ ΔB, where intervals intersect and weights multiply.
+
+    The row is the left one's columns, then the right one's; names are disjoint, the key columns of both sides have the
+    same types. NULL keys find no partner unless `nulls_equal`. Without keys it is the cross product. An element has the
+    order of the newer one of its two, the greater order where both start at one instant. `left_bound` is an integer
+    column of the left with the promise that rows with `bound ≤ frontier` find no further partner and do not change:
+    they leave the state, and so do elements that have ended.
+
+    >>> join = Join(("a",), ("b",))
+    >>> left, right = Delta.of([("+", {"a": 1}, 3)]), Delta.of([("+", {"b": 1}, 5), ("-", {"b": 1}, 7)])
+    >>> joined = join.step(left, right, join.traces(), Move(0, 9)).delta
+    >>> joined.frame.select("a", "b", "__from", "__weight").rows()
+    [(1, 1, 5, 1), (1, 1, 7, -1)]
+    """
+
+    left_keys: tuple[str, ...]
+    right_keys: tuple[str, ...]
+    nulls_equal: bool = False
+    left_bound: str | None = None
+    right_bound: str | None = None
+
+    def traces(self) -> tuple[Trace, ...]:
+        """The left and the right collection by key."""
+        return Trace("key", self.left_keys, (), self.left_bound), Trace("key", self.right_keys, (), self.right_bound)
+
+    def step(self, left: Delta, right: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The pairs with at least one element of the step."""
+        held_left, held_right = traces
+        new_left, new_right = self._new(left, self.left_keys), self._new(right, self.right_keys)
+        pieces = [
+            *(self._pairs(new_left, run, right_new=False) for run in held_right.runs),
+            *(self._pairs(run, new_right, left_new=False) for run in held_left.runs),
+            self._pairs(new_left, new_right),
+        ]
+        kept = held_left.append(Delta(new_left.frame), move.end), held_right.append(Delta(new_right.frame), move.end)
+        return Step(Delta(_net(pl.concat(pieces))), kept)
+
+    def _new(self, delta: Delta, keys: tuple[str, ...]) -> Run:
+        frame = delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))
+        return Run(arranged(frame, keys), "key")
+
+    def _pairs(self, left: Run, right: Run, *, left_new: bool = True, right_new: bool = True) -> pl.DataFrame:
+        """The pairs of two runs; a side that is not new, of this step, is older than all of the other."""
+        at_left, at_right = _equal_hashes(left, right)
+        rows = [_rows(left.frame, at_left), _rows(right.frame, at_right)]
+        start, order = _cause(_Side(left.frame, at_left, left_new), _Side(right.frame, at_right, right_new))
+        end = np.minimum(_values(left.frame, TO)[at_left], _values(right.frame, TO)[at_right])
+        weight = _values(left.frame, WEIGHT)[at_left] * _values(right.frame, WEIGHT)[at_right]
+        reserved = pl.DataFrame({FROM: start, TO: end, WEIGHT: weight, ORDER: order})
+        pairs = pl.concat([*rows, reserved], how="horizontal")
+        true = self._true(*rows) & pl.Series(start < end)
+        return pairs if true.all() else pairs.filter(true)
+
+    def _true(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.Series:
+        """Whether keys are equal: their hashes are."""
+        true = pl.repeat(True, left.height, eager=True, dtype=pl.Boolean)
+        for ours, theirs in zip(self.left_keys, self.right_keys, strict=True):
+            true &= left[ours].eq_missing(right[theirs])
+        return true
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    frame: pl.DataFrame
+    at: Positions
+    new: bool
+
+
+def _cause(left: _Side, right: _Side) -> tuple[np.ndarray, np.ndarray]:
+    """Where pairs begin, and their order."""
+    if not (left.new and right.new):
+        newer = left if left.new else right
+        return _values(newer.frame, FROM)[newer.at], _values(newer.frame, ORDER)[newer.at]
+    starts = [_values(side.frame, FROM)[side.at] for side in (left, right)]
+    orders = [_values(side.frame, ORDER)[side.at] for side in (left, right)]
+    newer_order = np.where(starts[0] > starts[1], orders[0], orders[1])
+    return np.maximum(*starts), np.where(starts[0] == starts[1], np.maximum(*orders), newer_order)
+
+
+def _equal_hashes(left: Run, right: Run) -> tuple[Positions, Positions]:
+    if not (left.height and right.height):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    low, counts = right.matches(left.positions)
+    at_left = np.repeat(np.arange(left.height), counts)
+    return at_left, np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(len(at_left))
+
+
+def _net(pairs: pl.DataFrame) -> pl.DataFrame:
+    """The pairs without those that cancel each other, cause by cause.
+
+    Rows that a state has added up are never paired; where another cut of time pairs them, their orders must not show.
+    """
+    if not (pairs[WEIGHT] < 0).any():
+        return pairs
+    same = [name for name in pairs.columns if name != WEIGHT]
+    twins = repeats(pairs, same)
+    if not len(twins):
+        return pairs
+    alone, together = apart(pairs, twins)
+    return pl.concat([alone, added_up(together, same)])
+
+
+def _rows(frame: pl.DataFrame, at: Positions) -> pl.DataFrame:
+    return frame.drop(_NOT_ROW)[at]
+
+
+def _values(frame: pl.DataFrame, name: str) -> np.ndarray:
+    return frame[name].to_numpy()

@@ -1,0 +1,24 @@
+"""Sort keys: how rows of a partition or a result are ordered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """A column and its direction. Without a word about NULLs they come last ascending and first descending, as in
+    PostgreSQL: NULL counts as the greatest value.
+
+    >>> SortKey("price", descending=True).nulls_last
+    False
+    """
+
+    column: str
+    descending: bool = False
+    nulls_first: bool | None = None
+
+    @property
+    def nulls_last(self) -> bool:
+        """Where NULLs go."""
+        return not self.descending if self.nulls_first is None else not self.nulls_first

@@ -1,0 +1,172 @@
+"""SortedTrace: the rows of each key in an order, so that the best of a key are found without touching the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from operators.delta import FROM, ORDER, TO, WEIGHT, Delta
+from operators.equal_join import equal_join
+from operators.merging import merge_stack, mostly
+from operators.sort_key import SortKey
+from operators.trace import HASH, Arrangement, Run, key_hash
+
+_KEY, _COUNT, _TAKE, _CUT, _PLACE = "__sorted_key", "__sorted_count", "__sorted_take", "__sorted_cut", "__sorted_place"
+
+
+@dataclass(frozen=True)
+class SortedTrace:
+    """The relation of all changes appended, each key's rows sorted by `order`, ties by the row's other columns.
+
+    Instants are not kept: changes count from the moment they are appended. `best(keys, n)` are the first rows of each
+    key whose multiplicities add up to n: O(n log |state|) a key, where rows of one run are not mostly cancelled by
+    later ones. `bound` names an integer column: rows with `bound ≤ frontier` are never asked for again.
+
+    >>> trace = SortedTrace(("k",), (SortKey("v", descending=True),))
+    >>> trace = trace.append(Delta.of([("+", {"k": "a", "v": v}, 5) for v in (1, 3, 2)]), 6)
+    >>> trace = trace.append(Delta.of([("-", {"k": "a", "v": 3}, 6)]), 7)
+    >>> trace.best(pl.DataFrame({"k": ["a", "b"]}), 1).rows()
+    [('a', 2, 1)]
+    """
+
+    keys: tuple[str, ...]
+    order: tuple[SortKey, ...]
+    runs: tuple[Run, ...] = ()
+    bound: str | None = None
+    arrangement: Arrangement = "key"
+
+    def append(self, delta: Delta, frontier: int) -> SortedTrace:
+        """The trace with the weights of `delta` added, whatever their instants: O(|Δ| log |state|) amortised."""
+        if not len(delta):
+            return self
+        added = delta.frame.drop(FROM, TO, ORDER, strict=False)
+        run = self._run(added.with_columns(key_hash(added, self.keys)), frontier)
+        held = (*(self._swept(old, frontier) for old in self.runs), run)
+        return replace(self, runs=merge_stack(held, lambda each: each.height, partial(self._merge, frontier)))
+
+    def best(self, keys: pl.DataFrame, n: pl.Series | int | None = None) -> pl.DataFrame:
+        """The first rows of each key, in order, and their multiplicities in `__weight`: columns as appended.
+
+        `keys` has one row a key; `n`, one for all or one a key, may be cut through the last row's multiplicity; None:
+        all rows. Where nothing was ever appended only the columns of the key are there.
+        """
+        if not self.runs:
+            return keys.select(self.keys).clear()
+        height = keys.height if self.keys else 1
+        counts = n if isinstance(n, pl.Series) else pl.repeat(n, height, dtype=pl.Int64, eager=True)
+        hashes = key_hash(keys, self.keys) if self.keys else pl.Series(HASH, [0], pl.UInt64)
+        named = keys.select(self.keys).get_columns()
+        wanted = pl.DataFrame([*named, hashes, counts.cast(pl.Int64).alias(_COUNT)])
+        found = [*self._rounds(wanted.with_row_index(_KEY))]
+        return pl.concat(found).drop(HASH, _KEY, _COUNT) if len(found) > 1 else found[0].drop(HASH, _KEY, _COUNT)
+
+    def _rounds(self, wanted: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """The rows of the keys that are decided, taking twice as many from every run for the keys that are not."""
+        factor = 1
+        while wanted.height:
+            exact, cut = self._exact(wanted, factor)
+            total = exact.group_by(_KEY).agg(pl.col(WEIGHT).sum())
+            enough = wanted.join(total, on=_KEY, how="left").filter(pl.col(WEIGHT).fill_null(0) < pl.col(_COUNT))
+            again = enough.filter(pl.col(HASH).is_in(cut)).drop(WEIGHT)
+            decided = exact.join(again, on=_KEY, how="anti", maintain_order="left") if again.height else exact
+            before = pl.col(WEIGHT).cum_sum().over(_KEY) - pl.col(WEIGHT)
+            left = pl.col(_COUNT) - before
+            yield decided.filter((left > 0).fill_null(True)).with_columns(
+                pl.min_horizontal(WEIGHT, pl.col(_COUNT) - pl.col(WEIGHT).cum_sum().over(_KEY) + pl.col(WEIGHT))
+            )
+            wanted, factor = again, factor * 2
+
+    def _exact(self, wanted: pl.DataFrame, factor: int) -> tuple[pl.DataFrame, pl.Series]:
+        """The present rows in front of every place at which a run was cut, and the hashes of cut keys."""
+        limits = wanted.group_by(HASH).agg(pl.col(_COUNT).max() * factor + 1).sort(HASH)
+        takes = limits[_COUNT].fill_null(np.iinfo(np.int64).max).to_numpy()
+        fetched = pl.concat([_head(run, limits[HASH].to_numpy(), takes) for run in self.runs])
+        ordered = self._sorted(fetched)
+        place = _places(ordered, [HASH, *self._columns(ordered, self.keys)])
+        ordered = ordered.with_columns(pl.Series(_PLACE, place))
+        cuts = ordered.filter(_CUT).group_by(HASH).agg(pl.col(_PLACE).min().alias(_TAKE))
+        certain = ordered.join(cuts, on=HASH, how="left", maintain_order="left") if cuts.height else ordered
+        if cuts.height:
+            certain = certain.filter((pl.col(_PLACE) < pl.col(_TAKE)).fill_null(True)).drop(_TAKE)
+        net = _net(certain.drop(_CUT, _PLACE), [*self.keys, *self._columns(fetched, self.keys)])
+        ids = wanted.select(*self.keys, _KEY, _COUNT, *([] if self.keys else [HASH]))
+        return equal_join(net, ids, self.keys or [HASH], "inner"), cuts[HASH]
+
+    def _columns(self, frame: pl.DataFrame, without: Sequence[str] = ()) -> list[str]:
+        """The columns that rows of one key are sorted by."""
+        first = [key.column for key in self.order if key.column not in without]
+        inner = {*first, *without, HASH, WEIGHT, _CUT, _PLACE}
+        return [*dict.fromkeys(first), *sorted(name for name in frame.columns if name not in inner)]
+
+    def _sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
+        columns = self._columns(frame, self.keys)
+        ways = {key.column: key for key in reversed(self.order)}
+        keys = [ways.get(column, SortKey(column)) for column in columns]
+        return frame.sort(
+            [HASH, *columns],
+            descending=[False, *(key.descending for key in keys)],
+            nulls_last=[False, *(key.nulls_last for key in keys)],
+        )
+
+    def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
+        alive = frame.filter(~self._dead(frontier)) if self.bound else frame
+        ordered = self._sorted(alive)
+        return Run(_net(ordered, [*self._columns(ordered, self.keys), *self.keys]), "key")
+
+    def _merge(self, frontier: int, elder: Run, younger: Run) -> Run:
+        return self._run(pl.concat([elder.frame, younger.frame]), frontier)
+
+    def _dead(self, frontier: int) -> pl.Expr:
+        assert self.bound is not None
+        return (pl.col(self.bound) <= frontier).fill_null(False)
+
+    def _swept(self, run: Run, frontier: int) -> Run:
+        if self.bound is None or not mostly(run.frame.select(self.bound), self._dead(frontier)):
+            return run
+        return Run(run.frame.filter(~self._dead(frontier)), "key")
+
+
+def _head(run: Run, hashes: np.ndarray, takes: np.ndarray) -> pl.DataFrame:
+    """The first rows of each hash in a run; `_CUT` marks the last one where there are more."""
+    low, counts = run.matches(hashes)
+    taken = np.minimum(counts, takes)
+    ends = np.cumsum(taken)
+    cut = np.zeros(ends[-1] if len(ends) else 0, np.bool_)
+    cut[ends[taken < counts] - 1] = True
+    rows = np.repeat(low - (ends - taken), taken) + np.arange(len(cut))
+    return run.frame[rows].with_columns(pl.Series(_CUT, cut))
+
+
+def _places(ordered: pl.DataFrame, columns: list[str]) -> np.ndarray:
+    """For each row of a sorted frame, how many rows before it differ from their predecessor in `columns`."""
+    return np.cumsum(~same_as_before(ordered, columns))
+
+
+def same_as_before(ordered: pl.DataFrame, columns: Sequence[str]) -> np.ndarray:
+    """Whether each row equals the one before it in `columns`; NULLs are equal.
+
+    >>> same_as_before(pl.DataFrame({"a": [None, None, 1]}), ["a"]).tolist()
+    [False, True, False]
+    """
+    if not ordered.height:
+        return np.zeros(0, np.bool_)
+    if not columns:
+        return np.arange(ordered.height) > 0
+    equal = pl.all_horizontal([pl.col(name).eq_missing(pl.col(name).shift(1)) for name in columns])
+    same = ordered.select(equal.alias("__same"))["__same"].to_numpy().copy()
+    same[0] = False
+    return np.asarray(same)
+
+
+def _net(ordered: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+    """Neighbours that are equal added up, zeros dropped."""
+    same = same_as_before(ordered, [HASH, *columns])
+    if not same.any():
+        return ordered if (ordered[WEIGHT] != 0).all() else ordered.filter(pl.col(WEIGHT) != 0)
+    starts = np.flatnonzero(~same)
+    weights = pl.Series(WEIGHT, np.add.reduceat(ordered[WEIGHT].to_numpy(), starts))
+    return ordered[starts].with_columns(weights).filter(pl.col(WEIGHT) != 0)

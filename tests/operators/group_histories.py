@@ -1,0 +1,138 @@
+"""Random histories of one bag of rows, and what a group-by gives for them in any cut of time."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from operators.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.expressions.arrow_types import polars_type
+from operators.group_by import GroupBy
+from operators.operator import Move
+
+END = 10
+SCHEMA = pa.schema(
+    [
+        ("k", pa.string()), ("j", pa.float64()), ("x", pa.int32()), ("y", pa.int64()), ("f", pa.float64()),
+        ("g", pa.float64()), ("d", pa.decimal128(9, 2)), ("b", pa.bool_()), ("s", pa.string()), ("p", pa.bool_()),
+    ]
+)  # fmt: skip
+NAN = float("nan")
+ROW = st.tuples(
+    st.sampled_from([None, "a", "b"]), st.sampled_from([None, 1.5, NAN]), st.sampled_from([None, -3, 1, 2, 2, 7]),
+    st.sampled_from([None, 1, 4, 9]), st.sampled_from([None, 0.5, -1.25, NAN, math.inf, -math.inf, 3.0]),
+    st.sampled_from([None, 0.5, -1.25, 8.0]), st.sampled_from([None, Decimal("1.25"), Decimal("-7.50")]),
+    st.sampled_from([None, True, False]), st.sampled_from([None, "u", "v", "w"]),
+    st.sampled_from([None, True, True, False]),
+)  # fmt: skip
+#: (row, how far the time moves on, whether a present row is deleted instead, and which, whether in the same record).
+EVENT = st.tuples(ROW, st.sampled_from([0, 0, 1, 1, 2]), st.booleans(), st.integers(0, 5), st.booleans())
+EVENTS = st.lists(EVENT, max_size=14)
+INSERTS = st.lists(EVENT.map(lambda event: (*event[:2], False, *event[3:])), max_size=14)
+CUTS = st.lists(st.integers(0, END), max_size=3).map(sorted)
+SEEDS = st.integers(0, 5)
+Change = tuple[tuple, int, int, int]
+
+
+def changes_of(events) -> list[Change]:
+    """(row, instant, weight, order) in log order; only rows that are present are deleted."""
+    present: list[tuple] = []
+    changes, at, order = [], 0, 0
+    for row, pause, deletes, which, together in events:
+        at = min(at + pause, END - 1)
+        order += 0 if together else 1
+        if deletes and present:
+            changes.append((present.pop(which % len(present)), at, -1, order))
+        else:
+            present.append(row)
+            changes.append((row, at, 1, order))
+    return changes
+
+
+def delta_of(changes: Sequence[Change], schema: pa.Schema = SCHEMA, seed: int = 0) -> Delta:
+    """The elements, in an order of rows that means nothing."""
+    shuffled = random.Random(seed).sample(list(changes), len(changes))
+    types = {field.name: polars_type(field.type) for field in schema} | dict.fromkeys(
+        (FROM, TO, WEIGHT, ORDER), pl.Int64()
+    )
+    rows = [(*row, at, FOREVER, weight, order) for row, at, weight, order in shuffled]
+    return Delta(pl.DataFrame(rows, schema=types, orient="row"))
+
+
+def run(group: GroupBy, delta: Delta, cuts: Sequence[int] = ()) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The output and the faults over the moves BEGINNING → cuts… → END."""
+    edges = [BEGINNING, *cuts, END]
+    states, outputs, faults = group.traces(), [], []
+    for start, end in zip(edges, edges[1:], strict=False):
+        step = group.step(delta.between(start, end), states, Move(start, end))
+        states = step.traces
+        assert step.delta.frame.filter((pl.col(FROM) < start) | (pl.col(FROM) >= end)).height == 0
+        outputs.append(step.delta.frame)
+        faults += [step.faults] if step.faults is not None else []
+    empty = pl.DataFrame(schema={FROM: pl.Int64, ORDER: pl.Int64, "fault": pl.String, "row": pl.String})
+    return pl.concat(outputs), pl.concat([empty, *faults])
+
+
+def relation(output: pl.DataFrame, at: int) -> Counter:
+    """The bag of rows at an instant, without zeros."""
+    counted: Counter = Counter()
+    for *row, weight in output.filter(pl.col(FROM) <= at).drop(FROM, TO, ORDER).iter_rows():
+        counted[tuple(map(comparable, row))] += weight
+    assert all(weight >= 0 for weight in counted.values()), f"negative multiplicity at {at}: {counted}"
+    return +counted
+
+
+def comparable(value):
+    """Values as equal as they should be: floats to 9 digits, NaN equal to itself."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else float(f"{value:.9g}") + 0.0
+    if isinstance(value, list):
+        return tuple(map(comparable, value))
+    return value
+
+
+def canonical(output: pl.DataFrame) -> list[str]:
+    """The consolidated output in a fixed order, bit for bit (as text, in which NaN equals itself)."""
+    frame = Delta(output).consolidate().frame
+    return sorted(map(repr, frame.rows()))
+
+
+def rows_at(changes: Sequence[Change], at: int) -> list[tuple]:
+    """The bag of rows at an instant in the order of arrival, of equal rows the first in being the first out."""
+    arrived: list[tuple] = []
+    for row, instant, weight, _ in changes:
+        if instant <= at and weight > 0:
+            arrived.append(row)
+        elif instant <= at:
+            arrived.remove(next(each for each in arrived if repr(each) == repr(row)))
+    return arrived
+
+
+def duckdb_relations(changes: Sequence[Change], keys: Sequence[str], selected: str) -> dict[int, Counter]:
+    """DuckDB's answer at every instant."""
+    bag = [(at, *row) for at in range(-1, END) for row in rows_at(changes, at)]
+    types = {"instant": pl.Int64()} | {field.name: polars_type(field.type) for field in SCHEMA}
+    with duckdb.connect() as database:
+        database.execute("PRAGMA disable_optimizer")
+        database.register("bag", pl.DataFrame(bag, schema=types, orient="row").to_arrow())
+        answers: dict[int, Counter] = {at: Counter() for at in range(-1, END)}
+        if keys:
+            names = ", ".join(keys)
+            found = database.execute(
+                f"SELECT instant, {names}, {selected} FROM bag GROUP BY instant, {names}"
+            ).fetchall()
+        else:
+            each = f"SELECT {selected} FROM bag WHERE instant = i.t"
+            instants = f"(SELECT unnest(range(-1, {END})) AS t) i"
+            found = database.execute(f"SELECT i.t, a.* FROM {instants}, LATERAL ({each}) a").fetchall()
+    for at, *row in found:
+        answers[at][tuple(map(comparable, row))] += 1
+    return answers

@@ -1,0 +1,148 @@
+"""Top-k: the snapshot law against a sort of the copies that are there, and the log law."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from window_histories import (
+    CUTS,
+    END,
+    LIVES,
+    SEEDS,
+    STREAM,
+    changes,
+    copies_at,
+    elements,
+    relation,
+    run_moves,
+    same_log,
+    stream,
+)
+
+from operators.copies import net_changes
+from operators.delta import FOREVER, FROM, ORDER, RESERVED, WEIGHT, Delta
+from operators.operator import Move
+from operators.ranked_state import best_and_leaving
+from operators.sort_key import SortKey
+from operators.top_k import TopK
+
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
+ORDERS = st.sampled_from([
+    (SortKey("v"),), (SortKey("v", descending=True),), (SortKey("v", True, False),), (SortKey("v", False, True),), (),
+    (SortKey("v"), SortKey("k", True)),
+])  # fmt: skip
+TOPS = st.builds(
+    TopK, st.sampled_from([(), ("k",)]), ORDERS, st.sampled_from([None, 1, 2, 3]), st.sampled_from([0, 0, 1, 2]),
+    st.sampled_from(["row_number", "rank", "dense_rank"]), st.sampled_from([None, "r"]),
+    st.sampled_from([SCHEMA, SCHEMA, pa.schema([])]),
+)  # fmt: skip
+
+
+def sort_value(key: SortKey, value) -> tuple:
+    if value is None:
+        return (1 if key.nulls_last else -1, 0)
+    number = ord(value) if isinstance(value, str) else value
+    return (0, -number if key.descending else number)
+
+
+def ranked(top: TopK, copies: list[tuple]) -> list[tuple]:
+    """The rows of one partition with their ranks."""
+    keyed = [
+        (tuple(sort_value(key, row[key.column == "v"]) for key in top.order), *one) for one in copies for row in one[:1]
+    ]
+    keyed.sort(key=lambda one: (one[0], one[2], one[3]))
+    values = sorted({one[0] for one in keyed})
+    for place, (key, row, _, _) in enumerate(keyed):
+        rank = {
+            "row_number": place + 1,
+            "rank": 1 + sum(other[0] < key for other in keyed),
+            "dense_rank": 1 + values.index(key),
+        }[top.method]
+        if rank > top.offset and (top.limit is None or rank <= top.offset + top.limit):
+            yield row if top.rank is None else (*row, rank)
+
+
+def expected_at(top: TopK, frame: pl.DataFrame, at: int) -> Counter:
+    def key(one) -> str:
+        return repr(one[0][0]) if top.partition else ""
+
+    parts = groupby(sorted(copies_at(frame, at), key=key), key=key)
+    return Counter(row for _, part in parts for row in ranked(top, list(part)))
+
+
+@settings(max_examples=200)
+@given(LIVES, TOPS, CUTS, SEEDS)
+@example(
+    [("a", 1, 0, 5, 1), ("a", 1, 2, None, 2), ("a", 2, 1, 2, 1)],
+    TopK((), (SortKey("v"),), 1, 1, "row_number", "r", SCHEMA), [3], 0,
+)  # fmt: skip
+def test_the_best_at_every_instant(rows, top, cuts, seed) -> None:
+    delta = changes(rows)
+    found = same_log(top, delta, cuts, seed)
+    assert found.columns == ["k", "v", *([top.rank] if top.rank else []), *RESERVED]
+    for at in range(-1, END):
+        assert relation(found, at) == expected_at(top, delta.frame, at)
+
+
+@settings(max_examples=150)
+@given(STREAM, TOPS, CUTS, SEEDS)
+def test_a_stream_needs_no_more_than_the_best(rows, top, cuts, seed) -> None:
+    frugal = TopK(top.partition, top.order, top.limit, top.offset, top.method, top.rank, SCHEMA, append_only=True)
+    found = same_log(frugal, stream(rows), cuts, seed)
+    for at in range(-1, END):
+        assert relation(found, at) == expected_at(top, stream(rows).frame, at)
+    (state,) = run_moves(frugal, stream(rows), cuts, seed)[-1].traces
+    if top.limit is not None and top.method == "row_number" and state.runs:
+        held = state.delta().consolidate().frame
+        assert held.height <= (top.limit + top.offset) * 3
+
+
+def test_the_elder_wins_a_tie_and_the_order_is_that_of_the_cause() -> None:
+    rows = elements([
+        ("a", 5, 1, FOREVER, 1, 10), ("b", 5, 1, FOREVER, 1, 11), ("b", 5, 2, FOREVER, -1, 12),
+        ("a", 5, 4, FOREVER, -1, 13), ("c", 5, 4, FOREVER, 1, 14),
+    ])  # fmt: skip
+    top = TopK((), (SortKey("v"),), 1, schema=SCHEMA)
+    found = Delta(pl.concat([step.delta.frame for step in run_moves(top, rows, [2, 3])])).consolidate().frame
+    assert found.select("k", FROM, WEIGHT, ORDER).sort(FROM, WEIGHT).rows() == [
+        ("a", 1, 1, 11), ("a", 4, -1, 14), ("c", 4, 1, 14),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "best"),
+    [
+        (pl.Series([1.5, float("nan"), None, float("inf")]), [None, "nan", "inf"]),
+        (pl.Series(["a", "c", "b"]), ["c", "b", "a"]),
+        (pl.Series(["1.50", "1.25"]).cast(pl.Decimal(9, 2)), ["1.50", "1.25"]),
+        (pl.Series([b"a", None, b"b"]), [None, b"b", b"a"]),
+    ],
+)
+def test_values_of_any_type_are_ordered(values, best) -> None:
+    delta = Delta.of([("+", {"x y.z": None}, 1) for _ in values]).frame.with_columns(values.alias("x y.z"))
+    top = TopK((), (SortKey("x y.z", descending=True),), 3, rank="__r", schema=pa.schema([]))
+    (step,) = run_moves(top, Delta(delta))
+    assert step.delta.frame.sort("__r")["x y.z"].cast(pl.String, strict=False).to_list() == [
+        one.decode() if isinstance(one, bytes) else {"nan": "NaN"}.get(one, one) for one in best
+    ]
+
+
+def test_a_step_reads_the_best_and_what_leaves() -> None:
+    top = TopK((), (SortKey("v"),), 3, schema=SCHEMA)
+    rows = stream([("a", v, 1, 1) for v in range(1000)])
+    traces = top.step(rows, top.traces(), Move(0, 2)).traces
+    gone = net_changes(elements([("a", 1, 5, FOREVER, -1, 1), ("a", 700, 5, FOREVER, -1, 2)]))
+    held = best_and_leaving(traces, gone, (), 3, 2)
+    assert held is not None and sorted(held["v"].to_list()) == [0, 1, 2, 3, 4, 700]
+
+
+def test_nothing_in_nothing_out() -> None:
+    (step,) = run_moves(TopK(("k",), (SortKey("v"),), 1, rank="r", schema=SCHEMA), stream([]))
+    assert step.delta.frame.columns == ["k", "v", "r", *RESERVED]
+    assert step.delta.frame.schema["r"] == pl.Int64
