@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import repeat
+from operator import length_hint
 
 from confluent_kafka import KafkaException
 
@@ -15,20 +17,28 @@ from connectors.kafka.errors import translate, translated
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 60.0
 _POLL_EVERY = 10_000
+#: How long to wait for room in the producer's queue.
+_FULL_S = 0.1
 
 Headers = list[tuple[str, bytes]]
-_Row = tuple[bytes | None, bytes | None, int, Headers | None]
 
 
 @dataclass(frozen=True)
 class Records:
-    """Records of one topic, column by column. `partitions` is None where the key decides."""
+    """Records of one topic, column by column. `partitions` is None where the key decides.
+
+    Writing costs a third less when the records of a partition stand together: so does their memory in the producer.
+    """
 
     topic: str
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     headers: Sequence[Headers] | None = None
     partitions: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        columns = (self.keys, self.headers, self.partitions)
+        assert all(column is None or len(column) == len(self.values) for column in columns)
 
 
 class EpochWriter:
@@ -48,26 +58,28 @@ class EpochWriter:
 
     def write(self, records: Records) -> None:
         """Adds records to the transaction, in order; nobody can read them before `commit`."""
-        headers: Sequence[Headers | None] = records.headers or [None] * len(records.values)
-        partitions = records.partitions or [-1] * len(records.values)
-        rows = zip(records.values, records.keys, partitions, headers, strict=True)
+        written = 0
         with translated(f'writing to topic "{records.topic}"'):
-            while left := list(islice(rows, _POLL_EVERY)):
-                while left := self._produce(records.topic, left):
-                    self._producer.poll(0.1)
-                self._producer.poll(0)
+            while written < len(records.values):
+                upto = min(written + _POLL_EVERY, len(records.values))
+                written += self._produce(records, written, upto)
+                self._producer.poll(0 if written == upto else _FULL_S)
 
-    def _produce(self, topic: str, rows: list[_Row]) -> list[_Row]:
-        """Hands rows to the producer until its queue is full; gives those that did not fit."""
-        produce = self._producer.produce
-        done = 0
+    def _produce(self, records: Records, start: int, end: int) -> int:
+        """Hands rows to the producer until its queue is full; gives how many it took. The loop runs in C."""
+        rows = slice(start, end)
+        values = iter(records.values[rows])
+        partitions = repeat(-1) if records.partitions is None else records.partitions[rows]
+        headers = repeat(None) if records.headers is None else records.headers[rows]
+        produced = map(
+            self._producer.produce, repeat(records.topic), values, records.keys[rows], partitions,
+            repeat(None), repeat(None), repeat(0), headers,
+        )  # fmt: skip
         try:
-            for value, key, partition, headers in rows:
-                produce(topic, value, key, partition, None, None, 0, headers)
-                done += 1
+            deque(produced, maxlen=0)
         except BufferError:
-            return rows[done:]
-        return []
+            return end - start - length_hint(values) - 1
+        return end - start
 
     def commit(self) -> None:
         """Makes the epoch visible as a whole. A retriable failure is retried until it is decided."""

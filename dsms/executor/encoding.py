@@ -15,7 +15,7 @@ KEY, VALUE = "key", "value"
 
 
 def encode_changes(lane: Lane, changes: pl.DataFrame) -> pl.DataFrame:
-    """The changes as `key`, `value` (null where there is none), `__op`, `__from` and `__order`.
+    """The changes as `key` (only of a keyed result), `value` (null where there is none), `__op`, `__from`, `__order`.
 
     The key is the primary key, the value the row; a deletion of a keyed result has no value.
     """
@@ -23,7 +23,7 @@ def encode_changes(lane: Lane, changes: pl.DataFrame) -> pl.DataFrame:
     encoded = changes.select(FROM, ORDER, OP)
     if not lane.keys:
         value = _encoder(lane.sink, lane.schema, lane.sink.value_schema_id).encode(changes.select(lane.schema.names))
-        return encoded.with_columns(value.alias(VALUE), pl.lit(None, pl.Binary).alias(KEY))
+        return encoded.with_columns(value.alias(VALUE))
     key_schema = pa.schema([lane.schema.field(name) for name in lane.keys])
     key = _encoder(lane.sink, key_schema, lane.sink.key_schema_id).encode(changes.select(lane.keys))
     return encoded.with_columns(key.alias(KEY), _values(lane, changes).alias(VALUE))

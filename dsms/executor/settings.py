@@ -24,7 +24,7 @@ class ExecutorSettings:
     master: str = "local[2,2]"
     partitions: int = 2
     source_tasks: int = 2
-    first_batch_records: int = 200_000
+    first_batch_records: int = 400_000
     min_batch_records: int = 100_000
     max_batch_records: int = 1_000_000
     target_batch_s: float = 1.0

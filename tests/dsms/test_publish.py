@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from facts import apply_all
 
+from connectors.kafka import epoch_writer
 from dsms.executor.encoding import encode_changes
 from dsms.executor.epoch import DeadMark, DeadRecord, Epoch, LaneEpoch, Published
 from dsms.executor.manifest import LaneManifest, Manifest
@@ -50,6 +51,44 @@ def test_a_keyless_result_carries_the_row_on_deletion_and_stays_with_its_source_
     assert records.keys == [None] * 3
     assert [json.loads(value) for value in records.values] == [{"v": "a"}, {"v": None}, {"v": "b"}]
     assert records.partitions == [0, 0, 1]
+
+
+def test_keyless_results_stand_by_partition_each_in_its_order(plan) -> None:
+    lane = plan.lanes["o4"]
+    orders = [0, 1 << ORDER_SHIFT, 1, (1 << ORDER_SHIFT) + 1]
+    changes = pl.DataFrame({"v": list("abcd"), FROM: [1, 1, 2, 2], ORDER: orders, OP: ["+"] * 4})
+    records = result_records(lane, encode_changes(lane, changes))
+    assert [json.loads(value)["v"] for value in records.values] == list("acbd")
+    assert records.partitions == [0, 0, 1, 1]
+    assert records.headers == [[("dsms-ts", ts)] for ts in (b"1", b"2", b"1", b"2")]
+
+
+class FullQueue:
+    """A producer whose queue holds `room` records until it is polled."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.held, self.produced = room, 0, []
+
+    def produce(self, topic, value, key, partition, *rest) -> None:
+        if self.held == self.room:
+            raise BufferError
+        self.held += 1
+        self.produced.append((topic, value, key, partition, rest[-1]))
+
+    def poll(self, _: float) -> None:
+        self.held = 0
+
+
+@pytest.mark.parametrize("room", [1, 3, 100])
+def test_a_full_queue_loses_and_repeats_no_record(monkeypatch, room) -> None:
+    monkeypatch.setattr(epoch_writer, "_POLL_EVERY", 4)
+    writer = object.__new__(epoch_writer.EpochWriter)
+    writer._producer = FullQueue(room)
+    count = 9
+    values, keys = [bytes([at]) for at in range(count)], [None] * count
+    headers = [[("h", bytes([at]))] for at in range(count)]
+    writer.write(epoch_writer.Records("t", keys, values, headers, list(range(count))))
+    assert writer._producer.produced == [("t", values[at], None, at, headers[at]) for at in range(count)]
 
 
 def test_dead_letters_carry_their_provenance() -> None:
