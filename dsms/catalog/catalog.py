@@ -66,6 +66,10 @@ class Catalog(msgspec.Struct, frozen=True):
         """All views and queries, oldest first."""
         return [found for found in self.objects.values() if isinstance(found, Query)]
 
+    def running(self) -> list[Query]:
+        """The views and queries that a lane runs: all but views over the clock, whose points are known in advance."""
+        return [found for found in self.queries() if found.periodic is None]
+
     def _choices(self, name: str) -> str:
         names = [found.name for found in self.objects.values()]
         close = difflib.get_close_matches(name, names) or names

@@ -74,6 +74,10 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     #: Ids in the schema registry of the record key and value (Avro only).
     key_schema_id: int | None = None
     value_schema_id: int | None = None
+    #: What the result topic carries: changes, the whole relation, or one of CQL's streams of it.
+    output: Literal["streamed", "complete", "istream", "dstream", "rstream"] = "streamed"
+    #: Period and residues of the points of a view over the clock: it is known in advance, so no lane runs it.
+    periodic: tuple[int, tuple[int, ...]] | None = None
 
 
 Object = Source | Stream | Query

@@ -33,7 +33,8 @@ from dsms.catalog.result import StatementResult
 from dsms.coordinator.catalog_log import CatalogLog
 from dsms.coordinator.registry import SchemaRegistry
 from dsms.coordinator.service import Document, UnknownName
-from dsms.plan import logical
+from dsms.plan import logical, properties
+from dsms.plan.schema import visible
 from dsms.sql import statements as st
 from dsms.sql.bind import plan_of
 from dsms.sql.parse import parse
@@ -197,7 +198,7 @@ class Coordinator:
     def _remove_topics(self, before: Catalog, after: Catalog) -> None:
         """The result topics of dropped queries go once no executor writes them any more, or a few seconds have
         passed."""
-        gone = [found for found in before.queries() if found.name.lower() not in after.objects]
+        gone = [found for found in before.running() if found.name.lower() not in after.objects]
         if not gone:
             return
         waiting, deadline = threading.Event(), time.monotonic() + _DROP_WAIT_S
@@ -260,16 +261,18 @@ class Coordinator:
         """The records that each query has still to read."""
         lags: dict[str, int] = {}
         lanes = {lane: held for status in self._alive().values() for lane, held in status.lanes.items()}
-        for query in self._catalog.queries():
-            source = logical.tag_of(self._plan(query.name)).source
-            wanted = [(source.topic, partition) for partition in range(source.partitions)]
-            ends = latest(self._admin, wanted)
+        for query in self._catalog.running():
             offsets = lanes[query.id].offsets if query.id in lanes else {}
-            lags[query.name] = sum(
-                end - offsets.get(str(partition), source.start.get(partition, 0))
-                for (_, partition), end in ends.items()
-            )
+            lags[query.name] = sum(self._unread(source, offsets) for source in properties.sources(self._plan(query.name)))
         return lags
+
+    def _unread(self, source: Source, offsets: Mapping[str, int]) -> int:
+        """The records of a source beyond the offsets, which are by `source/partition`."""
+        ends = latest(self._admin, [(source.topic, partition) for partition in range(source.partitions)])
+        return sum(
+            end - offsets.get(f"{source.id}/{partition}", source.start.get(partition, 0))
+            for (_, partition), end in ends.items()
+        )
 
     def _plan(self, name: str) -> logical.Node:
         return plan_of(name, self._catalog)
@@ -289,7 +292,7 @@ class Coordinator:
 
     def make_result_topic(self, query: Query, node: logical.Node) -> Query:
         """The result topic, empty, and the schemas of its records."""
-        keyed = bool(logical.keys(node))
+        keyed = bool(properties.keys(node))
         existing = partitions_of(self._admin, query.topic)
         ends = latest(self._admin, [(query.topic, partition) for partition in existing])
         starts = earliest(self._admin, [(query.topic, partition) for partition in existing])
@@ -305,7 +308,7 @@ class Coordinator:
         return self._with_schemas(query, node) if query.format == "avro" else query
 
     def _with_schemas(self, query: Query, node: logical.Node) -> Query:
-        schema, keys = logical.schema(node), logical.keys(node)
+        schema, keys = visible(node), properties.keys(node)
         ids = {"value_schema_id": self._schema_id(f"{query.topic}-value", avro_schema(schema, f"{query.name}_value"))}
         if keys:
             key_schema = schema.empty_table().select(list(keys)).schema

@@ -104,7 +104,7 @@ class Committer:
         results = [
             result_records(lanes[lane], one.changes) for lane, one in epoch.lanes.items() if one.changes is not None
         ]
-        topics = {lane.source.name: lane.source.topic for lane in lanes.values()}
+        topics = {source.name: source.topic for lane in lanes.values() for source in lane.sources}
         progress = progress_records(self._cluster, epoch, _sinks(lanes), published)
         records = [*results, *dead_records(epoch.dead, topics), progress]
         if not any(one.values for one in records):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
-from dsms.executor.manifest import Position
+from dsms.executor.manifest import Position, SourcePartition
 from dsms.plan.lane import FragmentPlan
 
 
@@ -23,7 +23,7 @@ class Control:
     """The plan, where every running lane stands after the last epoch, and how large the next batch may be."""
 
     plan: FragmentPlan
-    positions: dict[str, dict[int, Position]]
+    positions: dict[str, dict[SourcePartition, Position]]
     batch_records: int
     source_tasks: int
     kafka: KafkaSettings

@@ -11,12 +11,13 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
+from dsms.executor.encoding import KEY, VALUE
 from dsms.executor.manifest import LaneManifest, Manifest, Position
-from dsms.executor.source_task import CLOCK, DEAD, FAILURE, Clock, Letters
+from dsms.executor.source_task import CLOCK, DEAD, FAILURE, Clock, Letters, fault_owner
 from dsms.executor.target_stage import CHANGES, FAULTS, RUNS
 from dsms.plan.lane import FragmentPlan, Lane
-from dsms.stages.state_names import Names
-from operators.delta import FROM, ORDER, ORDER_SHIFT, frame_from_ipc
+from dsms.stages.state_names import TraceNames
+from operators.delta import FROM, ORDER, frame_from_ipc, origin
 from operators.operator import FAULT, FAULT_ROW
 from operators.stream_output import DELETE, OP
 
@@ -89,8 +90,8 @@ def assemble(rows: pa.Table, plan: FragmentPlan, before: Manifest, published: Pu
     dead, upto = _dead_letters(sorted_rows.get("", {}).get(DEAD, []), published.dead)
     for lane, found in worked.items():
         faults = _fault_records(lanes[lane], found, published.frontiers)
-        upto |= _counted(lane, faults, upto)
-        dead += faults
+        upto |= _counted(faults, upto)
+        dead += [fault for _, fault in faults]
     after = {**before.lanes, **{lane: one.after for lane, one in done.items()}}
     version = max((row["plan"] for found in worked.values() for row in found[CLOCK]), default=plan.version)
     manifest = msgspec.structs.replace(before, epoch=before.epoch + 1, plan_version=version, lanes=after)
@@ -112,22 +113,25 @@ def _lane_epoch(lane: Lane, found: Found, before: LaneManifest, published: Mappi
     positions, records = dict(before.positions), 0
     for row in found[CLOCK]:
         clock = msgspec.msgpack.decode(row["blob"], type=Clock)
-        positions[row["source_partition"]] = Position(clock.offset, clock.frontier, clock.high)
+        source = lane.sources[row["leaf"]].id
+        stands = Position(clock.offset, clock.frontier, clock.high)
+        positions[source] = {**positions[source], row["source_partition"]: stands}
         records += clock.records
-    frontier = max(before.frontier, min(position.frontier for position in positions.values()))
+    frontier = max(before.frontier, min(at.frontier for each in positions.values() for at in each.values()))
     runs = list(before.runs)
     for row in found.get(RUNS, []):
-        runs[row["target"]] = msgspec.json.decode(row["blob"], type=Names)
+        names = msgspec.json.decode(row["blob"], type=dict[int, TraceNames])
+        runs[row["target"]] = [names.get(at, held) for at, held in enumerate(runs[row["target"]])]
     return LaneEpoch(LaneManifest(frontier, positions, runs), _changes(lane, found, published), records)
 
 
 def _changes(lane: Lane, found: Found, published: Mapping[str, int]) -> pl.DataFrame | None:
-    """The lane's unpublished changes, sorted by (instant, order, `-` first): the one order of its result log."""
+    """The lane's unpublished changes in the one order of its result log: (instant, order, `-` first, key, value)."""
     frames = [frame_from_ipc(row["blob"]) for row in found.get(CHANGES, [])]
     if not frames:
         return None
     merged = pl.concat(frames).filter(pl.col(FROM) >= published.get(lane.id, _LOWEST))
-    return merged.sort(FROM, ORDER, pl.col(OP) != DELETE, maintain_order=True)
+    return merged.sort(FROM, ORDER, pl.col(OP) != DELETE, *([KEY] if lane.keys else []), VALUE)
 
 
 _LOWEST = -(2**63)
@@ -150,18 +154,21 @@ def _dead_letters(rows: list[Row], published: DeadMarks) -> tuple[list[DeadRecor
     return dead, upto
 
 
-def _counted(lane: str, faults: Sequence[DeadRecord], upto: DeadMarks) -> dict[tuple[str, int], DeadMark]:
+def _counted(faults: Sequence[tuple[str, DeadRecord]], upto: DeadMarks) -> dict[tuple[str, int], DeadMark]:
     """The marks of a lane whose faults are written by instant: they count, but say nothing of offsets."""
-    counts = Counter((lane, fault.partition) for fault in faults)
+    counts = Counter((owner, fault.partition) for owner, fault in faults)
     marks = {key: (upto.get(key, DeadMark()), count) for key, count in counts.items()}
     return {key: DeadMark(mark.offset, mark.count + count) for key, (mark, count) in marks.items()}
 
 
-def _fault_records(lane: Lane, found: Found, published: Mapping[str, int]) -> list[DeadRecord]:
+def _fault_records(lane: Lane, found: Found, published: Mapping[str, int]) -> list[tuple[str, DeadRecord]]:
+    """The rows in fault of the target stages, each with the owner of its dead letter."""
     records = []
     for row in found.get(FAULTS, []):
         faults = frame_from_ipc(row["blob"]).filter(pl.col(FROM) >= published.get(lane.id, _LOWEST)).sort(FROM, ORDER)
         for order, reason, text in faults.select(ORDER, FAULT, FAULT_ROW).iter_rows():
-            partition, offset = order >> ORDER_SHIFT, order & ((1 << ORDER_SHIFT) - 1)
-            records.append(DeadRecord(lane.source.name, partition, offset, reason, text.encode(), lane.name))
+            leaf, partition, offset = origin(order)
+            name = lane.sources[leaf].name
+            record = DeadRecord(name, partition, offset, reason, text.encode(), lane.name)
+            records.append((fault_owner(lane, leaf), record))
     return records

@@ -23,11 +23,12 @@ from dsms.executor.commit import FRAGMENT, Committer
 from dsms.executor.control import Control
 from dsms.executor.epoch import Epoch, Published, assemble
 from dsms.executor.fault_points import FaultPoints, poisoned
-from dsms.executor.manifest import Manifest, beginning
+from dsms.executor.manifest import LaneManifest, Manifest, beginning
 from dsms.executor.pace import Pace
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.source import CONTROL_OPTION, FORMAT
-from dsms.executor.target_stage import COMPUTED, LaneContext, StageContext, TargetStage
+from dsms.executor.source_task import ROUTED, fault_owner
+from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
 from dsms.plan.lane import FragmentPlan, Lane
 from operators.errors import DsmsError, ExternalError, Fenced
 
@@ -81,8 +82,9 @@ class Fragment:
 
     def dead_letters(self) -> dict[str, int]:
         """How many dead letters were written, by source."""
-        sources = {lane.source.id: lane.source.name for lane in self._plan.lanes.values()}
-        owners = sources | {lane.id: lane.source.name for lane in self._plan.lanes.values()}
+        pairs = [(lane, leaf) for lane in self._plan.lanes.values() for leaf in range(len(lane.sources))]
+        sources = {lane.sources[leaf].id: lane.sources[leaf].name for lane, leaf in pairs}
+        owners = sources | {fault_owner(lane, leaf): lane.sources[leaf].name for lane, leaf in pairs}
         counts = Counter(dict.fromkeys(sources.values(), 0))
         for (owner, _), mark in self._published.dead.items():
             if owner in owners:
@@ -150,7 +152,7 @@ class Fragment:
             plan, settings = self._plan, self._settings
             begun = {lane_id: beginning(lane, plan.partitions) for lane_id, lane in plan.lanes.items()}
             held = {**begun, **self._computed.lanes}
-            positions = {lane: one.positions for lane, one in held.items() if lane in plan.lanes}
+            positions = {lane: one.places for lane, one in held.items() if lane in plan.lanes}
             Control(
                 plan, positions, self._pace.batch_records, settings.source_tasks, settings.kafka,
                 settings.registry_url, settings.cluster, FRAGMENT, frozenset(self.failures),
@@ -168,8 +170,7 @@ class Fragment:
         started = time.monotonic()
         plan = self._take_plan()
         before = self._computed
-        stage = TargetStage(self._context(before, plan))
-        rows = routed.repartitionById(plan.partitions, routed.target).mapInArrow(stage, COMPUTED).toArrow()
+        rows = self._stages(routed, self._context(before, plan), plan).toArrow()
         computed = time.monotonic()
         self._settle()
         epoch = assemble(rows, plan, before, self._published)
@@ -186,6 +187,13 @@ class Fragment:
             rest_s=round(ended - computed, 3),
         )  # fmt: skip
         self._write_control()
+
+    def _stages(self, routed: DataFrame, context: StageContext, plan: FragmentPlan) -> DataFrame:
+        """As many exchanges and target stages as the deepest lane has; the others' rows pass the rest by."""
+        for stage in range(1, max((lane.flow.stages for lane in plan.lanes.values()), default=1) + 1):
+            exchanged = routed.repartitionById(plan.partitions, routed.target)
+            routed = exchanged.mapInArrow(TargetStage(context, stage), ROUTED)
+        return routed
 
     def _commit(self, epoch: Epoch, lanes: dict[str, Lane]) -> None:
         started = time.monotonic()
@@ -205,15 +213,20 @@ class Fragment:
     def _context(self, before: Manifest, plan: FragmentPlan) -> StageContext:
         lanes = {
             lane_id: LaneContext(
-                plan.lanes[lane_id], one.frontier,
-                {partition: position.frontier for partition, position in one.positions.items()}, one.runs,
+                plan.lanes[lane_id], one.frontier, _frontiers(plan.lanes[lane_id], one), one.runs,
             )
             for lane_id, one in before.lanes.items()
         }  # fmt: skip
         prefix = f"{self._token}/{before.epoch + 1}"
         settings = self._settings
         poison = poisoned(settings.faults)
-        return StageContext(lanes, prefix, settings.redis_url, settings.cluster, FRAGMENT, self._cache, poison)
+        return StageContext(
+            lanes, prefix, settings.redis_url, settings.cluster, FRAGMENT, self._cache, plan.partitions, poison
+        )
+
+
+def _frontiers(lane: Lane, held: LaneManifest) -> dict[tuple[int, int], int]:
+    return {(lane.leaf(source), partition): at.frontier for (source, partition), at in held.places.items()}
 
 
 def _reason(error: BaseException | None) -> DsmsError:

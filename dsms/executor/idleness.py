@@ -21,13 +21,15 @@ class Silence:
     positions: Mapping[int, Position]
     ends: Mapping[int, int]
     silent_ms: Mapping[int, float]
+    #: How far the other sources are that some query reads together with this one.
+    others: int = BEGINNING
 
 
 def promises(source: Source, seen: Silence) -> dict[int, Heartbeat]:
     """The heartbeats to log now: a partition that is read to its end and silent for the declared time is moved up.
 
-    While others still speak it moves to the slack below the greatest instant seen; when all are silent, past that
-    instant.
+    While other partitions still speak it moves to the slack below the greatest instant seen. When all are silent, it
+    moves past that instant, and along with the other sources of the queries that read it.
     """
     if source.idle_ms is None:
         return {}
@@ -36,9 +38,10 @@ def promises(source: Source, seen: Silence) -> dict[int, Heartbeat]:
         if position.offset == seen.ends.get(partition) and seen.silent_ms.get(partition, 0.0) >= source.idle_ms
     ]  # fmt: skip
     high = max((position.high for position in seen.positions.values()), default=BEGINNING)
-    if high == BEGINNING:
+    if max(high, seen.others) == BEGINNING:
         return {}
-    time = high + 1 if len(idle) == len(seen.positions) else high - source.slack
+    past = BEGINNING if high == BEGINNING else high + 1
+    time = max(past, seen.others) if len(idle) == len(seen.positions) else high - source.slack
     return {
         partition: Heartbeat(seen.positions[partition].offset, time)
         for partition in idle

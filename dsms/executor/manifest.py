@@ -10,7 +10,10 @@ from dsms.stages.state_names import Names, all_names, no_names
 from operators.clock import PartitionClock
 from operators.delta import BEGINNING
 
-FORMAT = 1
+FORMAT = 2
+
+#: A source (by id) and a partition of its topic.
+SourcePartition = tuple[str, int]
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
@@ -30,8 +33,14 @@ class LaneManifest(msgspec.Struct, frozen=True):
     """A lane after an epoch: its frontier, its positions, and the names of its state on each target."""
 
     frontier: int
-    positions: dict[int, Position]
+    #: By source and partition.
+    positions: dict[str, dict[int, Position]]
     runs: list[Names]
+
+    @property
+    def places(self) -> dict[SourcePartition, Position]:
+        """The positions by source and partition."""
+        return {(source, partition): at for source, each in self.positions.items() for partition, at in each.items()}
 
     def names(self) -> set[str]:
         """The names of all runs."""
@@ -75,6 +84,8 @@ def read_manifest(body: bytes | None) -> Manifest:
 
 def beginning(lane: Lane, targets: int) -> LaneManifest:
     """A lane that has read nothing."""
-    source = lane.source
-    positions = {partition: Position(source.start.get(partition, 0)) for partition in range(source.partitions)}
+    positions = {
+        source.id: {partition: Position(source.start.get(partition, 0)) for partition in range(source.partitions)}
+        for source in lane.sources
+    }
     return LaneManifest(BEGINNING, positions, [no_names(lane) for _ in range(targets)])

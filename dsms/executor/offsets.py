@@ -1,24 +1,24 @@
 """What a batch covers, as pure functions over Spark's offset documents.
 
-An offset document is `{"plan": version, "at": {lane: {partition: [offset, heartbeats]}}}`: how far each lane has read
-each partition of its source, and how many of the partition's logged heartbeats it has taken.
+An offset document is `{"plan": version, "at": {lane: {"source/partition": [offset, heartbeats]}}}`: how far each lane
+has read each partition of its sources, and how many of the partition's logged heartbeats it has taken.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dsms.executor.manifest import Position
-from dsms.plan.lane import FragmentPlan, Lane
+from dsms.executor.manifest import Position, SourcePartition
+from dsms.plan.lane import FragmentPlan
 from operators.clock import Heartbeat, PartitionClock
 from operators.errors import InternalError
 
-#: A source (by id) and a partition of its topic.
-SourcePartition = tuple[str, int]
 Beats = Mapping[SourcePartition, Sequence[Heartbeat]]
+#: Where lanes stand.
+Positions = Mapping[str, Mapping[SourcePartition, Position]]
 Offsets = dict[str, Any]
 
 
@@ -36,98 +36,76 @@ class Slice:
     lanes: tuple[str, ...]
 
 
-def offsets_at(plan: FragmentPlan, positions: Mapping[str, Mapping[int, Position]], beats: Beats) -> Offsets:
+def offsets_at(plan: FragmentPlan, positions: Positions, beats: Beats) -> Offsets:
     """The document of where lanes stand. Heartbeats at a position itself count as not yet taken: taking one again
     changes nothing."""
-    at = {
-        lane_id: {
-            str(partition): [position.offset, _before(lane, partition, position.offset, beats)]
-            for partition, position in each.items()
-        }
-        for lane_id, each in positions.items()
-        if (lane := plan.lanes.get(lane_id)) is not None
-    }
+    at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions if lane in plan.lanes}
+    for lane, place, position in _places(plan, positions):
+        at[lane][_text(place)] = [position.offset, _before(place, position.offset, beats)]
     return {"plan": plan.version, "at": at}
 
 
 def next_offsets(
-    plan: FragmentPlan, positions: Mapping[str, Mapping[int, Position]], ends: Mapping[SourcePartition, int],
-    beats: Beats, limit: int,
+    plan: FragmentPlan, positions: Positions, ends: Mapping[SourcePartition, int], beats: Beats, limit: int
 ) -> Offsets:  # fmt: skip
     """The document a batch may read up to: everything committed, or a fair share of `limit` records of each range.
 
     Lanes at one position of one partition share a range, so they stay together.
     """
-    ranges = _ranges(plan, positions, ends)
+    ranges = {
+        (place, position.offset, max(ends.get(place, 0), position.offset))
+        for _, place, position in _places(plan, positions)
+    }
     waiting = sum(end - start for _, start, end in ranges)
-    at: dict[str, dict[str, list[int]]] = {}
-    for lane_id, each in positions.items():
-        lane = plan.lanes.get(lane_id)
-        if lane is None:
-            continue
-        at[lane_id] = {}
-        for partition, position in each.items():
-            available = max(ends.get((lane.source.id, partition), position.offset) - position.offset, 0)
-            share = available if waiting <= limit else max(available * limit // waiting, min(available, 1))
-            at[lane_id][str(partition)] = _mark(lane, partition, position.offset + share, beats)
+    at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions if lane in plan.lanes}
+    for lane, place, position in _places(plan, positions):
+        available = max(ends.get(place, position.offset) - position.offset, 0)
+        share = available if waiting <= limit else max(available * limit // waiting, min(available, 1))
+        at[lane][_text(place)] = _mark(place, position.offset + share, beats)
     return {"plan": plan.version, "at": at}
 
 
-def _ranges(
-    plan: FragmentPlan, positions: Mapping[str, Mapping[int, Position]], ends: Mapping[SourcePartition, int]
-) -> set[tuple[SourcePartition, int, int]]:
-    return {
-        ((lane.source.id, partition), position.offset, max(ends.get((lane.source.id, partition), 0), position.offset))
-        for lane_id, each in positions.items()
-        if (lane := plan.lanes.get(lane_id)) is not None
-        for partition, position in each.items()
-    }
+def _places(plan: FragmentPlan, positions: Positions) -> Iterator[tuple[str, SourcePartition, Position]]:
+    return (
+        (lane, place, position) for lane, each in positions.items() if lane in plan.lanes
+        for place, position in each.items()
+    )  # fmt: skip
 
 
-def _mark(lane: Lane, partition: int, offset: int, beats: Beats) -> list[int]:
-    known = beats.get((lane.source.id, partition), ())
-    return [offset, bisect_right(known, offset, key=lambda beat: beat.offset)]
+def _text(place: SourcePartition) -> str:
+    return f"{place[0]}/{place[1]}"
 
 
-def _before(lane: Lane, partition: int, offset: int, beats: Beats) -> int:
-    return bisect_left(beats.get((lane.source.id, partition), ()), offset, key=lambda beat: beat.offset)
+def _mark(place: SourcePartition, offset: int, beats: Beats) -> list[int]:
+    return [offset, bisect_right(beats.get(place, ()), offset, key=lambda beat: beat.offset)]
 
 
-def slices(
-    plan: FragmentPlan, positions: Mapping[str, Mapping[int, Position]], start: Offsets, end: Offsets, beats: Beats
-) -> list[Slice]:
+def _before(place: SourcePartition, offset: int, beats: Beats) -> int:
+    return bisect_left(beats.get(place, ()), offset, key=lambda beat: beat.offset)
+
+
+def slices(plan: FragmentPlan, positions: Positions, start: Offsets, end: Offsets, beats: Beats) -> list[Slice]:
     """The ranges between two documents; a lane that is new in `end` starts where `positions` say."""
     lanes_at: dict[tuple[object, ...], list[str]] = {}
-    for lane_id, each in end["at"].items():
-        lane = plan.lanes[lane_id]
-        for text, (upto, beats_upto) in each.items():
-            partition = int(text)
-            position = positions[lane_id][partition]
-            seen = start["at"].get(lane_id, {}).get(text, [position.offset, 0])
-            if seen[0] != position.offset:
-                raise InternalError(
-                    f"lane {lane_id} stands at {position.offset} of partition {text}, spark at {seen[0]}"
-                )
-            if (position.offset, seen[1]) == (upto, beats_upto):
-                continue
-            key = (
-                lane.source.id,
-                lane.source.topic,
-                partition,
-                position.offset,
-                upto,
-                position.clock,
-                seen[1],
-                beats_upto,
-            )
-            lanes_at.setdefault(key, []).append(lane_id)
-    return [_slice(key, tuple(lanes), beats) for key, lanes in lanes_at.items()]
+    for lane, place, position in _places(plan, positions):
+        upto, beats_upto = end["at"].get(lane, {}).get(_text(place), (position.offset, 0))
+        seen = start["at"].get(lane, {}).get(_text(place), [position.offset, 0])
+        if lane not in end["at"]:
+            continue
+        if seen[0] != position.offset:
+            raise InternalError(f"lane {lane} stands at {position.offset} of {_text(place)}, spark at {seen[0]}")
+        if (position.offset, seen[1]) != (upto, beats_upto):
+            key = (lane, place, position, upto, seen[1], beats_upto)
+            lanes_at.setdefault(key[1:], []).append(lane)
+    return [_slice(plan, key, tuple(lanes), beats) for key, lanes in lanes_at.items()]
 
 
-def _slice(key: tuple[Any, ...], lanes: tuple[str, ...], beats: Beats) -> Slice:
-    source_id, topic, partition, start, end, clock, first, last = key
+def _slice(plan: FragmentPlan, key: tuple[Any, ...], lanes: tuple[str, ...], beats: Beats) -> Slice:
+    (source_id, partition), position, end, first, last = key
+    lane = plan.lanes[lanes[0]]
+    topic = lane.sources[lane.leaf(source_id)].topic
     taken = tuple(beats.get((source_id, partition), ())[first:last])
-    return Slice(source_id, topic, partition, start, end, clock, taken, lanes)
+    return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, lanes)
 
 
 def spread(found: Sequence[Slice], tasks: int) -> list[list[Slice]]:

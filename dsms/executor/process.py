@@ -133,7 +133,7 @@ class ExecutorProcess:
         lanes = {
             lane: LaneStatus(
                 None if one.frontier == BEGINNING else one.frontier,
-                {str(partition): position.offset for partition, position in one.positions.items()},
+                {f"{source}/{partition}": at.offset for (source, partition), at in one.places.items()},
                 fragment.failures.get(lane),
             )
             for lane, one in epoch.manifest.lanes.items()

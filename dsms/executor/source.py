@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,9 +16,10 @@ from connectors.kafka.topics import Partition, latest
 from dsms.catalog.objects import Source
 from dsms.executor.control import Control
 from dsms.executor.idleness import Silence, promises
-from dsms.executor.manifest import Position
-from dsms.executor.offsets import Offsets, SourcePartition, next_offsets, offsets_at, slices, spread
+from dsms.executor.manifest import SourcePartition
+from dsms.executor.offsets import Offsets, Positions, next_offsets, offsets_at, slices, spread
 from dsms.executor.source_task import ROUTED, SourceTask, run_source_task
+from operators.delta import BEGINNING
 
 FORMAT = "dsms"
 CONTROL_OPTION = "control"
@@ -91,18 +91,18 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
             self._log = HeartbeatLog(control.kafka, control.cluster, control.fragment)
         return self._log
 
-    def _ends(self, control: Control, positions: Mapping[str, Mapping[int, Position]]) -> dict[SourcePartition, int]:
+    def _ends(self, control: Control, positions: Positions) -> dict[SourcePartition, int]:
         """The committed ends of all source partitions that exist, and since when each stands there."""
-        sources = {lane: control.plan.lanes[lane].source for lane in positions}
-        topics = {(source.topic, partition) for lane, source in sources.items() for partition in positions[lane]}
+        sources = _sources(control, positions)
+        places = {place for each in positions.values() for place in each}
+        topics = {(sources[source_id].topic, partition) for source_id, partition in places}
         self._latest = self._latest or partial(latest, control.kafka.admin())
         found = self._latest(topics)
         self._looked = time.monotonic()
         ends = {
-            (source.id, partition): found[(source.topic, partition)]
-            for lane, source in sources.items()
-            for partition in positions[lane]
-            if (source.topic, partition) in found
+            (source_id, partition): found[(sources[source_id].topic, partition)]
+            for source_id, partition in places
+            if (sources[source_id].topic, partition) in found
         }
         for key, end in ends.items():
             if self._grown.get(key, (None, 0.0))[0] != end:
@@ -110,23 +110,39 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
         return ends
 
     def _silences(
-        self, control: Control, positions: Mapping[str, Mapping[int, Position]], ends: Mapping[SourcePartition, int]
+        self, control: Control, positions: Positions, ends: Mapping[SourcePartition, int]
     ) -> Iterator[tuple[Source, Silence]]:
-        by_source: dict[str, list[str]] = defaultdict(list)
-        for lane in positions:
-            by_source[control.plan.lanes[lane].source.id].append(lane)
-        for source_id, lanes in by_source.items():
-            leader = max(lanes, key=lambda lane: sum(position.offset for position in positions[lane].values()))
+        for source_id, source in _sources(control, positions).items():
+            held = [
+                {partition: at for (found, partition), at in each.items() if found == source_id}
+                for each in positions.values()
+            ]
+            leader = max(held, key=lambda each: sum(position.offset for position in each.values()))
             silent = {
                 partition: (self._looked - self._grown[(source_id, partition)][1]) * 1000
-                for partition in positions[leader]
+                for partition in leader
                 if (source_id, partition) in self._grown
             }
             mine = {partition: end for (found, partition), end in ends.items() if found == source_id}
-            yield control.plan.lanes[leader].source, Silence(positions[leader], mine, silent)
+            yield source, Silence(leader, mine, silent, _others(source_id, positions))
 
 
-def _running(control: Control) -> dict[str, dict[int, Position]]:
+def _others(source_id: str, positions: Positions) -> int:
+    """The furthest frontier that the other sources of a lane reach, over the lanes that read this one."""
+    frontiers = [
+        min((at.frontier for (source, _), at in each.items() if source != source_id), default=BEGINNING)
+        for each in positions.values()
+        if any(source == source_id for source, _ in each)
+    ]
+    return max(frontiers, default=BEGINNING)
+
+
+def _sources(control: Control, positions: Positions) -> dict[str, Source]:
+    """The sources that the lanes read, by id."""
+    return {source.id: source for lane in positions for source in control.plan.lanes[lane].sources}
+
+
+def _running(control: Control) -> Positions:
     return {
         lane: positions
         for lane, positions in control.positions.items()

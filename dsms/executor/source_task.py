@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 import polars as pl
@@ -22,16 +23,20 @@ from dsms.executor.offsets import Slice
 from dsms.executor.reading import arrivals_of, intake_of
 from dsms.plan.lane import Lane
 from dsms.stages.intake import Admitted, DeadLetter
-from dsms.stages.lane_run import before, exchange
-from operators.delta import ORDER
+from dsms.stages.lane_run import read_stage, route
+from operators.delta import ORDER, origin
 from operators.errors import DsmsError, ExternalError
 from operators.operator import FAULT
 
-#: What a source task gives to the exchange, one row per (slice, lane, target), and passes on to the driver.
-ROUTED = "target int, lane string, kind string, source_partition int, plan long, frontier long, blob binary"
+#: What goes through the exchanges: elements for an edge (an exchange of the lane's dataflow) on a target, and what is
+#: passed on to the driver. `leaf` is the number of the source in the lane, -1 where a later stage made the row.
+ROUTED = (
+    "target int, lane string, kind string, edge int, leaf int, source_partition int, plan long, frontier long, "
+    "blob binary"
+)
 ROUTED_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
-    ("target", pa.int32()), ("lane", pa.string()), ("kind", pa.string()), ("source_partition", pa.int32()),
-    ("plan", pa.int64()), ("frontier", pa.int64()), ("blob", pa.binary()),
+    ("target", pa.int32()), ("lane", pa.string()), ("kind", pa.string()), ("edge", pa.int32()), ("leaf", pa.int32()),
+    ("source_partition", pa.int32()), ("plan", pa.int64()), ("frontier", pa.int64()), ("blob", pa.binary()),
 ])  # fmt: skip
 DELTA, CLOCK, DEAD, FAILURE = "delta", "clock", "dead", "failure"
 
@@ -102,12 +107,13 @@ def _reader(kafka: KafkaSettings) -> RangeReader:
 
 
 def _routed(task: SourceTask, one: Slice, messages: list[Message] | DsmsError) -> pa.RecordBatch:
-    rows = _Rows(task.plan_version, one.partition)
+    rows = RoutedRows(task.plan_version, one.partition)
     if isinstance(messages, DsmsError):
         for lane_id in one.lanes:
             rows.add(0, lane_id, FAILURE, str(messages).encode())
         return rows.batch()
-    source = task.lanes[one.lanes[0]].source
+    lane = task.lanes[one.lanes[0]]
+    source = lane.sources[lane.leaf(one.source_id)]
     writer = schema_lookup(source.registry or task.registry_url)
     arrivals = arrivals_of(source, one.partition, messages, one.heartbeats)
     admitted = intake_of(source, writer).admit(arrivals, one.clock)
@@ -118,29 +124,36 @@ def _routed(task: SourceTask, one: Slice, messages: list[Message] | DsmsError) -
 
 
 def _route_lane(
-    rows: _Rows, task: SourceTask, one: Slice, lane: Lane, admitted: Admitted, messages: list[Message]
+    rows: RoutedRows, task: SourceTask, one: Slice, lane: Lane, admitted: Admitted, messages: list[Message]
 ) -> None:
     """A defect in one lane's operators is that lane's failure and no other's."""
+    leaf = lane.leaf(one.source_id)
     clock = Clock(one.end, admitted.clock.frontier, admitted.clock.high, len(messages))
-    rows.add(0, lane.id, CLOCK, msgspec.msgpack.encode(clock), clock.frontier)
+    rows.add(0, lane.id, CLOCK, msgspec.msgpack.encode(clock), Sender(leaf=leaf, frontier=clock.frontier))
     try:
-        delta, faults = before(lane, admitted.delta)
-        parts = exchange(lane, delta, task.targets)
+        step = read_stage(lane, leaf, admitted.delta)
+        routed = {edge: route(lane.flow.exchanges[edge], delta, task.targets) for edge, delta in step.sent.items()}
     except (ExternalError, OSError, MemoryError):
         raise
     except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operators these are
         rows.add(0, lane.id, FAILURE, f"{type(error).__name__}: {error}".encode())
         return
-    for target, part in enumerate(parts):
-        rows.add(target, lane.id, DELTA, part.to_ipc(), clock.frontier)
-    letters = [letter for frame in faults for letter in _fault_letters(lane, one, frame, messages)]
-    rows.add(0, "", DEAD, _letters(lane.id, lane.source.name, one, letters))
+    for edge, parts in routed.items():
+        for target, part in enumerate(parts):
+            rows.add(target, lane.id, DELTA, part.to_ipc(), Sender(edge, leaf, clock.frontier))
+    letters = [letter for frame in step.faults for letter in _fault_letters(lane, one, frame, messages)]
+    rows.add(0, "", DEAD, _letters(fault_owner(lane, leaf), lane.sources[leaf].name, one, letters))
+
+
+def fault_owner(lane: Lane, leaf: int) -> str:
+    """Who owns the dead letters of a lane's faults over one of its sources."""
+    return f"{lane.id}:{lane.sources[leaf].id}"
 
 
 def _fault_letters(lane: Lane, one: Slice, faults: pl.DataFrame, messages: list[Message]) -> Iterator[DeadLetter]:
     raw = {message.offset(): message.value() for message in messages}
     for order, reason in faults.select(ORDER, FAULT).iter_rows():
-        offset = order & ((1 << 48) - 1)
+        offset = origin(order)[2]
         yield DeadLetter(one.partition, offset, reason, raw[offset], lane.name)
 
 
@@ -153,24 +166,37 @@ def _raw(value: object) -> bytes:
     return value if isinstance(value, bytes) else b""
 
 
-class _Rows:
-    """Routed rows of one slice, collected column by column."""
+class Sender(NamedTuple):
+    """Who sends elements: for which edge, from which source of the lane, and with which frontier."""
+
+    edge: int = -1
+    leaf: int = -1
+    frontier: int = 0
+
+
+class RoutedRows:
+    """Routed rows of one slice or stage, collected column by column."""
 
     def __init__(self, plan_version: int, partition: int) -> None:
         self._fixed = (partition, plan_version)
-        self._rows: list[tuple[int, str, str, int, bytes]] = []
+        self._rows: list[tuple[int, str, str, int, int, int, bytes]] = []
 
-    def add(self, target: int, lane: str, kind: str, blob: bytes, frontier: int = 0) -> None:
-        self._rows.append((target, lane, kind, frontier, blob))
+    def add(self, target: int, lane: str, kind: str, blob: bytes, sender: Sender | None = None) -> None:
+        """One more row."""
+        edge, leaf, frontier = sender or Sender()
+        self._rows.append((target, lane, kind, edge, leaf, frontier, blob))
 
     def batch(self) -> pa.RecordBatch:
-        target, lane, kind, frontier, blob = zip(*self._rows, strict=True)
+        """All rows as one Arrow batch."""
+        if not self._rows:
+            return pa.RecordBatch.from_pylist([], schema=ROUTED_ARROW)
+        target, lane, kind, edge, leaf, frontier, blob = zip(*self._rows, strict=True)
         partition, plan = ([value] * len(self._rows) for value in self._fixed)
         return pa.RecordBatch.from_arrays(
             [
                 pa.array(column, field.type)
                 for column, field in zip(
-                    (target, lane, kind, partition, plan, frontier, blob), ROUTED_ARROW, strict=True
+                    (target, lane, kind, edge, leaf, partition, plan, frontier, blob), ROUTED_ARROW, strict=True
                 )
             ],
             schema=ROUTED_ARROW,

@@ -13,26 +13,25 @@ from typing import Any
 import msgspec
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from polars.exceptions import PanicException
 
 from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
 from dsms.executor.encoding import encode_changes
 from dsms.executor.garbage import calm_worker
-from dsms.executor.source_task import DELTA, FAILURE
+from dsms.executor.source_task import DELTA, FAILURE, RoutedRows, Sender
 from dsms.plan.lane import Lane
-from dsms.stages.lane_run import LaneStep, after
+from dsms.stages.lane_run import StageStep, route, target_stage
 from dsms.stages.state_names import Names, name_runs, restore
 from operators.delta import Delta, frame_to_ipc, union_all
 from operators.errors import ExternalError
 from operators.operator import Move
 
-COMPUTED = "lane string, kind string, target int, source_partition int, plan long, blob binary"
-COMPUTED_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
-    ("lane", pa.string()), ("kind", pa.string()), ("target", pa.int32()), ("source_partition", pa.int32()),
-    ("plan", pa.int64()), ("blob", pa.binary()),
-])  # fmt: skip
 CHANGES, FAULTS, RUNS = "changes", "faults", "runs"
+Row = dict[str, Any]
+#: The frontier of each sender, by leaf and source partition; leaf -1 is an earlier target stage.
+Senders = dict[tuple[int, int], int]
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class LaneContext:
 
     lane: Lane
     frontier: int
-    #: The frontier of every partition of its source.
-    partition_frontiers: dict[int, int]
+    #: The frontier of every partition of its sources, by (leaf, partition).
+    partition_frontiers: dict[tuple[int, int], int]
     #: The state on each target.
     names: list[Names]
 
@@ -57,6 +56,7 @@ class StageContext:
     cluster: str
     fragment: str
     cache: Path
+    targets: int
     #: A query that fails by configuration, for tests.
     poisoned: str | None = None
 
@@ -66,70 +66,95 @@ class TargetStage:
     """The function that `mapInArrow` runs: the routed rows of one target in, its computed rows out."""
 
     context: StageContext
+    stage: int = 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One Arrow batch with everything this target computed; rows for the driver pass through."""
+        """What passes this stage by as it came, then one Arrow batch with everything this target computed."""
         calm_worker()
-        arrived: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
-        out: list[dict[str, Any]] = []
-        for row in (row for batch in batches for row in batch.to_pylist()):
-            if row["kind"] == DELTA:
+        arrived: dict[tuple[int, str], list[Row]] = defaultdict(list)
+        senders: dict[tuple[int, str], Senders] = defaultdict(dict)
+        for batch in batches:
+            mine = self._mine(batch, senders)
+            yield batch.filter(pc.invert(mine))
+            for row in batch.filter(mine).to_pylist():
                 arrived[(row["target"], row["lane"])].append(row)
-            else:
-                out.append({name: row[name] for name in COMPUTED_ARROW.names})
         fresh: dict[str, pl.DataFrame] = {}
-        for (target, lane_id), rows in sorted(arrived.items()):
-            out += self._lane(target, lane_id, rows, fresh)
+        out = RoutedRows(-1, -1)
+        for (target, lane_id), sent in sorted(senders.items()):
+            if self.context.lanes[lane_id].lane.flow.stages >= self.stage:
+                self._lane(target, lane_id, arrived[(target, lane_id)], sent, fresh, out)
         _store(self.context).write(fresh)
-        yield pa.RecordBatch.from_pylist(out, schema=COMPUTED_ARROW)
+        yield out.batch()
+
+    def _mine(self, batch: pa.RecordBatch, senders: dict[tuple[int, str], Senders]) -> "pa.BooleanArray":
+        """Which rows are elements for this stage; the frontier of every sender is noted, whatever stage it sends to."""
+        names = ("target", "lane", "kind", "edge", "leaf", "source_partition", "frontier")
+        mine = []
+        for target, lane, kind, edge, leaf, partition, frontier in zip(
+            *(batch.column(name).to_pylist() for name in names), strict=True
+        ):
+            held = self.context.lanes.get(lane) if kind == DELTA else None
+            mine.append(held is not None and held.lane.flow.exchanges[edge].stage == self.stage)
+            if held is not None:
+                senders[(target, lane)][(leaf, partition)] = frontier
+        return pa.array(mine, pa.bool_())
 
     def _lane(
-        self, target: int, lane_id: str, rows: list[dict[str, Any]], fresh: dict[str, pl.DataFrame]
-    ) -> list[dict[str, Any]]:
+        self, target: int, lane_id: str, rows: list[Row], sent: Senders, fresh: dict[str, pl.DataFrame],
+        out: RoutedRows,
+    ) -> None:  # fmt: skip
         """A defect in one lane's operators is that lane's failure and no other's."""
-        held = self.context.lanes.get(lane_id)
-        if held is None:
-            return []
         try:
-            return self._step(target, held, rows, fresh)
+            fresh |= self._step(target, self.context.lanes[lane_id], rows, sent, out)
         except (ExternalError, OSError, MemoryError):
             raise
         except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operators these are
             trace = traceback.format_exc(limit=-3)
-            return [_row(lane_id, FAILURE, target, f"{type(error).__name__}: {error}\n{trace}".encode())]
+            out.add(target, lane_id, FAILURE, f"{type(error).__name__}: {error}\n{trace}".encode())
 
     def _step(
-        self, target: int, held: LaneContext, rows: list[dict[str, Any]], fresh: dict[str, pl.DataFrame]
-    ) -> list[dict[str, Any]]:
-        if held.lane.name == self.context.poisoned:
+        self, target: int, held: LaneContext, rows: list[Row], sent: Senders, out: RoutedRows
+    ) -> dict[str, pl.DataFrame]:  # fmt: skip
+        """One move of a lane; gives the runs to be stored."""
+        lane = held.lane
+        if lane.name == self.context.poisoned:
             raise RuntimeError("poisoned by configuration")
-        read = _store(self.context).read
-        state = restore(held.lane, held.names[target], read)
-        delta = union_all(
-            [Delta.from_ipc(row["blob"]) for row in sorted(rows, key=lambda row: row["source_partition"])]
-        )
-        step = after(held.lane, delta, state, Move(held.frontier, frontier_after(held, rows)))
-        names, written = name_runs(step.state, f"{self.context.prefix}/{held.lane.id}/{target}")
-        fresh |= written
-        return [*_results(held.lane, target, step), _row(held.lane.id, RUNS, target, msgspec.json.encode(names))]
+        state = restore(lane, self.stage, held.names[target], _store(self.context).read)
+        move = Move(held.frontier, frontier_after(held, sent))
+        step = target_stage(lane, (self.stage, target), _inputs(rows), state, move)
+        names, written = name_runs(step.state, f"{self.context.prefix}/{lane.id}/{target}")
+        for edge, delta in step.sent.items():
+            for to, part in enumerate(route(lane.flow.exchanges[edge], delta, self.context.targets, target)):
+                out.add(to, lane.id, DELTA, part.to_ipc(), Sender(edge, frontier=move.end))
+        _report(lane, target, step, out)
+        out.add(target, lane.id, RUNS, msgspec.json.encode(names))
+        return written
 
 
-def frontier_after(held: LaneContext, rows: Iterable[dict[str, Any]]) -> int:
-    """A receiver's frontier is the minimum over its senders; a partition that sent nothing stands where it stood."""
-    sent = {row["source_partition"]: row["frontier"] for row in rows}
-    lowest = min({**held.partition_frontiers, **sent}.values())
-    return max(held.frontier, int(lowest))
+def _inputs(rows: list[Row]) -> dict[int, Delta]:
+    """The elements by edge, in the order of their senders."""
+    by_edge: dict[int, list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row["leaf"], row["source_partition"])):
+        by_edge[row["edge"]].append(row)
+    return {edge: union_all([Delta.from_ipc(row["blob"]) for row in each]) for edge, each in by_edge.items()}
 
 
-def _results(lane: Lane, target: int, step: LaneStep) -> list[dict[str, Any]]:
-    rows = [_row(lane.id, FAULTS, target, frame_to_ipc(frame)) for frame in step.faults if frame.height]
-    if step.changes.height:
-        rows.append(_row(lane.id, CHANGES, target, frame_to_ipc(encode_changes(lane, step.changes))))
-    return rows
+def frontier_after(held: LaneContext, sent: Senders) -> int:
+    """A receiver's frontier is the minimum over its senders; a partition that sent nothing stands where it stood.
+
+    Rows of an earlier target stage carry that stage's frontier, which is this one's.
+    """
+    if made := [frontier for (leaf, _), frontier in sent.items() if leaf < 0]:
+        return max(made)
+    return max(held.frontier, min({**held.partition_frontiers, **sent}.values()))
 
 
-def _row(lane: str, kind: str, target: int, blob: bytes) -> dict[str, Any]:
-    return {"lane": lane, "kind": kind, "target": target, "source_partition": -1, "plan": -1, "blob": blob}
+def _report(lane: Lane, target: int, step: StageStep, out: RoutedRows) -> None:
+    for frame in step.faults:
+        if frame.height:
+            out.add(target, lane.id, FAULTS, frame_to_ipc(frame))
+    if step.changes is not None and step.changes.height:
+        out.add(target, lane.id, CHANGES, frame_to_ipc(encode_changes(lane, step.changes)))
 
 
 @lru_cache(maxsize=4)

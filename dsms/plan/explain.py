@@ -2,62 +2,50 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
-
 from dsms.plan import logical
+from dsms.plan.dataflow import Routing
+from dsms.plan.labels import label
 from dsms.plan.lane import Lane
-from operators.expressions import to_sql
+from dsms.plan.optimize import rewritten
+from dsms.plan.properties import inputs, keys
 
 
 def explain(node: logical.Node, lane: Lane) -> str:
-    """The logical plan as a tree, then how it runs."""
-    return "\n".join([*_tree(node, 0), "", *_stages(lane)])
+    """The optimised plan as a tree, the rules that made it, then how it runs."""
+    found = rewritten(node)
+    return "\n".join([tree(found.node), f"rules: {', '.join(found.rules) or 'none'}", "", *_stages(lane)])
 
 
-def _tree(node: logical.Node, depth: int) -> list[str]:
-    key = ", ".join(logical.keys(node)) or "none"
-    line = f"{'  ' * depth}{_label(node)}  [key: {key}]"
-    return [line] if isinstance(node, logical.Tag) else [line, *_tree(node.input, depth + 1)]
+def tree(node: logical.Node) -> str:
+    """The logical plan, a node a line, inputs below and to the right; with the key of each relation."""
+    return "\n".join(_lines(node, 0))
+
+
+def _lines(node: logical.Node, depth: int) -> list[str]:
+    key = ", ".join(keys(node)) or "none"
+    line = f"{'  ' * depth}{label(node)}  [key: {key}]"
+    return [line, *(below for one in inputs(node) for below in _lines(one, depth + 1))]
 
 
 def _stages(lane: Lane) -> list[str]:
-    exchange = f"by hash of ({', '.join(lane.exchange)})" if lane.exchange else "by source partition"
-    form = "append-only" if lane.output.append_only else "changes"
-    return [
-        f"source stage: decode {lane.source.format} from topic {lane.source.topic}" + _names(lane.before),
-        f"exchange: {exchange}",
-        "target stage: " + _names((*lane.after, lane.output)).removeprefix(" → ") + f" ({form})",
-    ]
+    """Each stage with its operators, and what is exchanged before it."""
+    flow = lane.flow
+    topics = ", ".join(f"{source.format} from topic {source.topic}" for source in lane.sources)
+    lines = [f"source stage: decode {topics}" + _names(lane, 0)]
+    for stage in range(1, flow.stages + 1):
+        moves = dict.fromkeys(_routing(one.by) for one in flow.exchanges if one.stage == stage and one.by != "stay")
+        lines.append(f"exchange: {'; '.join(moves) or 'none'}")
+        number = f" {stage}" if flow.stages > 1 else ""
+        lines.append(f"target stage{number}: " + _names(lane, stage).removeprefix(" → "))
+    return [*lines[:-1], lines[-1] + (" (append-only)" if lane.append_only else " (changes)")]
 
 
-def _names(operators: tuple[object, ...]) -> str:
+def _routing(by: Routing) -> str:
+    if isinstance(by, str):
+        return {"source": "by source partition", "all": "to every target"}[by]
+    return f"by hash of ({', '.join(by)})" if by else "to target 0"
+
+
+def _names(lane: Lane, stage: int) -> str:
+    operators = [vertex.operator for vertex in lane.flow.vertices if vertex.stage == stage and vertex.operator]
     return "".join(f" → {type(operator).__name__}" for operator in operators)
-
-
-@singledispatch
-def _label(node: logical.Node) -> str:
-    raise TypeError(node)
-
-
-@_label.register
-def _(node: logical.Tag) -> str:
-    return f"ℜ({node.stream}) over source {node.source.name}"
-
-
-@_label.register
-def _(node: logical.Filter) -> str:
-    return f"Filter {to_sql(node.predicate)}"
-
-
-@_label.register
-def _(node: logical.Project) -> str:
-    return "Project " + ", ".join(_output(name, to_sql(output)) for name, output in node.outputs)
-
-
-@_label.register
-def _(node: logical.Restamp) -> str:
-    return f"ℜ({node.view}) with TS"
-
-
-def _output(name: str, text: str) -> str:
-    return name if text.strip('"') == name else f"{text} AS {name}"

@@ -1,15 +1,19 @@
-"""The bound logical plan: frozen nodes with derived schema, key and monotonicity."""
+"""The bound logical plan: frozen nodes. What can be derived from them is in `schema` and `properties`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
+from typing import Literal
 
 import pyarrow as pa
 
 from dsms.catalog.objects import Source
-from operators.expressions import Column, Expression
-from operators.tagger import TS
+from operators.aggregate import Aggregate
+from operators.expressions import Expression
+from operators.now_filter import NowRange
+from operators.sort_key import SortKey
+from operators.sync_points import Periodic
+from operators.window_call import WindowCall
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,14 @@ class Tag:
     source: Source
     stream: str
     keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Values:
+    """A constant relation, there at every instant."""
+
+    schema: pa.Schema
+    rows: tuple[tuple[object, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -45,74 +57,178 @@ class Restamp:
     view: str
 
 
-Node = Tag | Filter | Project | Restamp
+@dataclass(frozen=True)
+class Join:
+    """Pairs of rows whose key columns are equal and for which `residual` is TRUE; all columns of both, whose names
+    differ. `outer` keeps the rows of that side that have no partner, padded with NULLs. No keys: every pair.
+
+    The two columns of a key have one type. With `nulls_equal` NULL is equal to NULL.
+    """
+
+    left: Node
+    right: Node
+    on: tuple[tuple[str, str], ...]
+    residual: Expression | None = None
+    outer: Literal["none", "left", "right", "full"] = "none"
+    nulls_equal: bool = False
 
 
-@singledispatch
-def schema(node: Node) -> pa.Schema:
-    """The columns of a node's relation."""
-    raise TypeError(node)
+@dataclass(frozen=True)
+class SemiJoin:
+    """The rows of `left` that have (`anti`: have no) partner in `right`; multiplicities of `left` are kept."""
+
+    left: Node
+    right: Node
+    on: tuple[tuple[str, str], ...]
+    residual: Expression | None = None
+    anti: bool = False
+    nulls_equal: bool = False
 
 
-@schema.register
-def _(node: Tag) -> pa.Schema:
-    return node.source.schema.append(pa.field(TS, pa.int64(), nullable=False))
+@dataclass(frozen=True)
+class Union:
+    """UNION ALL of inputs with equal column names and types."""
+
+    inputs: tuple[Node, ...]
 
 
-@schema.register
-def _(node: Filter) -> pa.Schema:
-    return schema(node.input)
+@dataclass(frozen=True)
+class Distinct:
+    """Every row once."""
+
+    input: Node
 
 
-@schema.register
-def _(node: Project) -> pa.Schema:
-    return pa.schema([pa.field(name, output.type, output.nullable) for name, output in node.outputs])
+@dataclass(frozen=True)
+class SetOperation:
+    """EXCEPT and INTERSECT, with ALL by multiplicities; both sides have equal column names and types."""
+
+    left: Node
+    right: Node
+    kind: Literal["except", "except_all", "intersect", "intersect_all"]
 
 
-@schema.register
-def _(node: Restamp) -> pa.Schema:
-    return schema(node.input).append(pa.field(TS, pa.int64(), nullable=False))
+@dataclass(frozen=True)
+class GroupBy:
+    """One row for each group: its key columns, then the aggregates. Without keys there is always one row.
+
+    `bound` names a key column that bounds time: no row of a group changes at or after the group's value of it.
+    """
+
+    input: Node
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    bound: str | None = None
 
 
-@singledispatch
-def keys(node: Node) -> tuple[str, ...]:
-    """Columns that are unique in the relation at every instant; () when none are known."""
-    raise TypeError(node)
+@dataclass(frozen=True)
+class TopK:
+    """The rows of each partition whose rank by `order` is in (offset, offset + limit]; None: no limit.
+
+    `method` is how ties rank. With `rank` the rank is a column of that name. Ties of row numbers break by (time, order
+    of arrival), the elder first.
+    """
+
+    input: Node
+    partition: tuple[str, ...]
+    order: tuple[SortKey, ...]
+    limit: int | None
+    offset: int = 0
+    method: Literal["row_number", "rank", "dense_rank"] = "row_number"
+    rank: str | None = None
 
 
-@keys.register
-def _(node: Tag) -> tuple[str, ...]:
-    return node.keys
+@dataclass(frozen=True)
+class WindowFunctions:
+    """SQL's OVER: each row with further columns that are functions of its partition."""
+
+    input: Node
+    calls: tuple[WindowCall, ...]
 
 
-@keys.register(Filter)
-@keys.register(Restamp)
-def _(node: Filter | Restamp) -> tuple[str, ...]:
-    return keys(node.input)
+@dataclass(frozen=True)
+class Unnest:
+    """Each row with each element of its array `column` under the name `output`; rows with an empty array are gone
+    (`outer`: NULL)."""
+
+    input: Node
+    column: str
+    output: str
+    outer: bool = False
 
 
-@keys.register
-def _(node: Project) -> tuple[str, ...]:
-    """A key survives a projection that keeps each of its columns, under any name."""
-    renamed: dict[str, str] = {}
-    for name, output in node.outputs:
-        if isinstance(output, Column):
-            renamed.setdefault(output.name, name)
-    below = keys(node.input)
-    return tuple(renamed[key] for key in below) if all(key in renamed for key in below) else ()
+@dataclass(frozen=True)
+class TimeWindow:
+    """CQL's `[Range T Slide L]` over a stream: a row stays for `length` instants after its own (None: for ever)."""
+
+    input: Node
+    length: int | None
+    slide: int = 1
 
 
-def visible(node: Node) -> pa.Schema:
-    """The columns that `*` stands for: TS of a relational view is a pseudo-column, read only by name."""
-    shown = schema(node)
-    return shown.remove(shown.get_field_index(TS)) if isinstance(node, Tag | Restamp) else shown
+@dataclass(frozen=True)
+class RowWindow:
+    """CQL's `[Partition By … Rows N Slide L]` over a stream: the last `rows` rows of each partition."""
+
+    input: Node
+    rows: int
+    partition: tuple[str, ...] = ()
+    slide: int = 1
 
 
-def append_only(node: Node) -> bool:
-    """Whether rows are never retracted (a monotonic relation)."""
-    return not tag_of(node).keys
+@dataclass(frozen=True)
+class Assign:
+    """SQL's TUMBLE, HOP and CUMULATE: each row once for each window that holds its `column`, with `window_start` and
+    `window_end` (after the columns of the row)."""
+
+    input: Node
+    kind: Literal["hop", "cumulate"]
+    column: str
+    size: int
+    slide: int
+    offset: int = 0
 
 
-def tag_of(node: Node) -> Tag:
-    """The tagged stream at the bottom of a plan."""
-    return node if isinstance(node, Tag) else tag_of(node.input)
+@dataclass(frozen=True)
+class Session:
+    """SQL's SESSION: each row with `window_start` and `window_end` of the maximal chain of rows of its partition whose
+    neighbours are less than or equal to `gap` apart."""
+
+    input: Node
+    column: str
+    gap: int
+    partition: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NowFilter:
+    """Predicates over Now: at τ the rows for which one of the ranges holds τ."""
+
+    input: Node
+    ranges: tuple[NowRange, ...]
+
+
+@dataclass(frozen=True)
+class Sync:
+    """ℜ[Sync](S): the relation of `input` at the last synchronisation point; before the first one nothing.
+
+    `points` is periodic, or a relation whose insertions are the points."""
+
+    input: Node
+    points: Periodic | Node
+
+
+@dataclass(frozen=True)
+class ToStream:
+    """CQL's Istream (rows that enter), Dstream (rows that leave), Rstream (the whole relation at each instant or point)
+    as an append-only stream. `points` are Rstream's."""
+
+    input: Node
+    kind: Literal["istream", "dstream", "rstream"]
+    points: Periodic | None = None
+
+
+Node = (
+    Tag | Values | Filter | Project | Restamp | Join | SemiJoin | Union | Distinct | SetOperation | GroupBy | TopK
+    | WindowFunctions | Unnest | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync | ToStream
+)  # fmt: skip

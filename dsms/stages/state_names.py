@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import polars as pl
 
 from dsms.plan.lane import Lane
-from dsms.stages.lane_run import State, initial_state
-from operators.trace import Run, Trace
+from dsms.stages.lane_run import initial_state, on_stage
+from operators.operator import State
+from operators.trace import Run
 
-#: For each operator, for each trace, the names of its runs from the eldest on.
-Names = list[list[list[str]]]
+#: For each trace of a vertex, the names of its runs from the eldest on.
+TraceNames = list[list[str]]
+#: The names of the traces of each vertex.
+Names = list[TraceNames]
 
 
 def no_names(lane: Lane) -> Names:
@@ -20,25 +23,32 @@ def no_names(lane: Lane) -> Names:
     return [[[] for _ in traces] for traces in initial_state(lane)]
 
 
-def restore(lane: Lane, names: Names, read: Callable[[str], pl.DataFrame]) -> State:
-    """The traces that the names stand for."""
-    return tuple(
-        tuple(_restored(trace, listed, read) for trace, listed in zip(traces, each, strict=True))
-        for traces, each in zip(initial_state(lane), names, strict=True)
-    )
+def restore(
+    lane: Lane, stage: int, names: Names, read: Callable[[str], pl.DataFrame]
+) -> dict[int, tuple[State, ...]]:  # fmt: skip
+    """The traces of a stage's vertices that the names stand for."""
+    state = initial_state(lane)
+    return {
+        at: tuple(_restored(trace, listed, read) for trace, listed in zip(state[at], names[at], strict=True))
+        for at in on_stage(lane, stage)
+    }
 
 
-def _restored(trace: Trace, names: list[str], read: Callable[[str], pl.DataFrame]) -> Trace:
-    return replace(trace, runs=tuple(Run(read(name), trace.arrangement, name) for name in names))
+def _restored(trace: State, names: list[str], read: Callable[[str], pl.DataFrame]) -> State:
+    restored: State = replace(trace, runs=tuple(Run(read(name), trace.arrangement, name) for name in names))  # type: ignore[type-var]
+    return restored
 
 
-def name_runs(state: State, prefix: str) -> tuple[Names, dict[str, pl.DataFrame]]:
-    """The names of all runs of a state, and the runs that have none yet under their new names."""
+def name_runs(
+    state: Mapping[int, tuple[State, ...]], prefix: str
+) -> tuple[dict[int, TraceNames], dict[str, pl.DataFrame]]:  # fmt: skip
+    """The names of all runs of some vertices, and the runs that have none yet under their new names."""
     fresh: dict[str, pl.DataFrame] = {}
-    names: Names = []
-    for operator, traces in enumerate(state):
-        names.append([[_name(run, f"{prefix}/{operator}.{index}.{at}", fresh) for at, run in enumerate(trace.runs)]
-                      for index, trace in enumerate(traces)])  # fmt: skip
+    names = {
+        vertex: [[_name(run, f"{prefix}/{vertex}.{index}.{at}", fresh) for at, run in enumerate(trace.runs)]
+                 for index, trace in enumerate(traces)]
+        for vertex, traces in state.items()
+    }  # fmt: skip
     return names, fresh
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,16 +21,14 @@ from dsms.sql import statements as st
 from dsms.sql.bind import plan_of
 from dsms.sql.parse import parse
 from dsms.stages.intake import Arrivals, DeadLetter, Intake, reading_schema
-from dsms.stages.lane_run import State, after, before, exchange, initial_state
+from dsms.stages.lane_run import StageStep, initial_state, read_stage, route, target_stage
 from dsms.testing.changes import Change, as_changes, relation_at
 from dsms.testing.one_time import answer
 from operators.clock import Heartbeat, PartitionClock
-from operators.delta import BEGINNING, FROM, ORDER, Delta
+from operators.delta import BEGINNING, FROM, ORDER, Delta, origin, union_all
 from operators.errors import UserError
-from operators.operator import FAULT, Move
+from operators.operator import FAULT, Move, State
 from operators.stream_output import OP
-
-_OFFSET_BITS = (1 << 48) - 1
 
 
 @dataclass
@@ -45,11 +44,16 @@ class _Running:
     """A lane and where it stands."""
 
     lane: Lane
-    states: list[State]
-    position: int = 0
+    #: On each target, the traces of each vertex.
+    states: list[dict[int, tuple[State, ...]]]
+    #: For each source, the next record and the clock.
+    positions: dict[str, tuple[int, PartitionClock]]
     frontier: int = BEGINNING
-    clock: PartitionClock = PartitionClock()
     published: list[Change] = field(default_factory=list)
+
+    def reached(self) -> int:
+        """The frontier that the sources' clocks allow."""
+        return max(self.frontier, min(clock.frontier for _, clock in self.positions.values()))
 
 
 class LocalSession:
@@ -136,10 +140,11 @@ class LocalSession:
         for found in before_.objects.values():
             if found.name.lower() not in self.catalog.objects:
                 self._running.pop(found.id, None)
-        for found in self.catalog.objects.values():
-            if isinstance(found, Source):
-                self._logs.setdefault(found.id, _Log())
-            elif found.id not in self._running:
+        for source in self.catalog.sources():
+            self._logs.setdefault(source.id, _Log())
+        started: list[Stream | Query] = [*self.catalog.streams(), *self.catalog.running()]
+        for found in started:
+            if found.id not in self._running:
                 self._start(found)
         self._work()
         return result
@@ -148,40 +153,72 @@ class LocalSession:
         lane = compile_lane(
             found.id, found.name, plan_of(found.name, self.catalog), found if isinstance(found, Query) else None
         )
-        self._running[found.id] = _Running(lane, [initial_state(lane) for _ in range(self.partitions)])
+        state = dict(enumerate(initial_state(lane)))
+        positions = {source.id: (0, PartitionClock()) for source in lane.sources}
+        self._running[found.id] = _Running(lane, [dict(state) for _ in range(self.partitions)], positions)
 
     def _work(self) -> None:
         for running in self._running.values():
-            log = self._logs[running.lane.source.id]
-            while self._batch(running, log):
+            while self._batch(running):
                 pass
 
-    def _batch(self, running: _Running, log: _Log) -> bool:
-        """One batch of one lane: at most `batch_records` records, then the move of the frontier."""
-        end = min(len(log.records), running.position + (self.batch_records or len(log.records)))
-        beats = tuple(beat for beat in log.heartbeats if running.position <= beat.offset <= end)
-        promised = max((beat.time for beat in beats), default=BEGINNING)
-        if end == running.position and promised <= running.clock.frontier:
+    def _batch(self, running: _Running) -> bool:
+        """One batch of one lane: at most `batch_records` records of each source, then the move of the frontier."""
+        arrived: list[dict[int, list[Delta]]] = [defaultdict(list) for _ in range(self.partitions)]
+        read = [self._read(running, source, arrived) for source in running.lane.sources]
+        if not any(read):
             return False
-        admitted = _intake(running.lane.source).admit(
-            _arrivals(running.lane.source, log, running.position, end, beats), running.clock
-        )
-        delta, faults = before(running.lane, admitted.delta)
-        self._bury(running.lane.source, [*admitted.dead, *_fault_letters(running.lane, faults, log)])
-        self._target_stage(running, log, delta, Move(running.frontier, max(running.frontier, admitted.clock.frontier)))
-        running.position, running.clock = end, admitted.clock
+        move = Move(running.frontier, running.reached())
+        for stage in range(1, running.lane.flow.stages + 1):
+            self._stage(running, stage, arrived, move)
+        running.frontier = move.end
         return True
 
-    def _target_stage(self, running: _Running, log: _Log, delta: Delta, move: Move) -> None:
-        parts = exchange(running.lane, delta, self.partitions)
-        steps = [after(running.lane, part, state, move) for part, state in zip(parts, running.states, strict=True)]
-        running.states = [step.state for step in steps]
-        running.frontier = move.end
-        changes = pl.concat([step.changes for step in steps]).sort(FROM, ORDER, pl.col(OP) != "-", maintain_order=True)
-        running.published += as_changes(changes, running.lane.schema.names, running.lane.keys)
-        self._bury(
-            running.lane.source, _fault_letters(running.lane, tuple(f for step in steps for f in step.faults), log)
-        )
+    def _read(self, running: _Running, source: Source, arrived: list[dict[int, list[Delta]]]) -> bool:
+        """The source stage over the next records of one source; whether there was anything new."""
+        log, (start, clock) = self._logs[source.id], running.positions[source.id]
+        end = min(len(log.records), start + (self.batch_records or len(log.records)))
+        beats = tuple(beat for beat in log.heartbeats if start <= beat.offset <= end)
+        if end == start and max((beat.time for beat in beats), default=BEGINNING) <= clock.frontier:
+            return False
+        admitted = _intake(source).admit(_arrivals(source, log, start, end, beats), clock)
+        step = read_stage(running.lane, running.lane.leaf(source.id), admitted.delta)
+        self._bury(source, admitted.dead)
+        self._report(running.lane, step.faults)
+        self._send(running.lane, step, arrived, 0)
+        running.positions[source.id] = (end, admitted.clock)
+        return True
+
+    def _stage(self, running: _Running, stage: int, arrived: list[dict[int, list[Delta]]], move: Move) -> None:
+        lane = running.lane
+        inputs = [{one: union_all(parts) for one, parts in came.items()} for came in arrived]
+        steps = [
+            target_stage(lane, (stage, target), inputs[target], running.states[target], move)
+            for target in range(self.partitions)
+        ]
+        for target, step in enumerate(steps):
+            running.states[target] |= step.state
+            self._report(lane, step.faults)
+            self._send(lane, step, arrived, target)
+        changes = [step.changes for step in steps if step.changes is not None]
+        if changes:
+            merged = pl.concat(changes).sort(FROM, ORDER, pl.col(OP) != "-", *lane.schema.names)
+            running.published += as_changes(merged, lane.schema.names, lane.keys)
+
+    def _send(self, lane: Lane, step: StageStep, arrived: list[dict[int, list[Delta]]], target: int) -> None:
+        for exchange, delta in step.sent.items():
+            parts = route(lane.flow.exchanges[exchange], delta, self.partitions, target)
+            for to, part in enumerate(parts):
+                arrived[to][exchange].append(part)
+
+    def _report(self, lane: Lane, faults: Sequence[pl.DataFrame]) -> None:
+        """Rows in fault are dead letters of the source whose record caused them."""
+        for frame in faults:
+            for order, reason in frame.select(ORDER, FAULT).iter_rows():
+                leaf, _, offset = origin(order)
+                source = lane.sources[leaf]
+                record = self._logs[source.id].records[offset]
+                self._bury(source, [DeadLetter(0, offset, reason, record, lane.name)])
 
     def _bury(self, source: Source, letters: Sequence[DeadLetter]) -> None:
         buried = self._dead.setdefault(source.id, {})
@@ -234,12 +271,3 @@ def _arrivals(source: Source, log: _Log, start: int, end: int, beats: tuple[Hear
 def _instant(record: Mapping[str, object]) -> int | None:
     ts = record.get("ts")
     return ts if isinstance(ts, int) and not isinstance(ts, bool) and abs(ts) < 2**63 else None
-
-
-def _fault_letters(lane: Lane, faults: Sequence[pl.DataFrame], log: _Log) -> list[DeadLetter]:
-    letters = []
-    for frame in faults:
-        for order, reason in frame.select(ORDER, FAULT).iter_rows():
-            offset = order & _OFFSET_BITS
-            letters.append(DeadLetter(0, offset, reason, log.records[offset], lane.name))
-    return letters

@@ -26,9 +26,10 @@ from dsms.plan.lane import FragmentPlan, plan_fragment
 
 @dataclass
 class World:
-    """Logs by partition, stored runs, and what was published: result records by lane, dead letters."""
+    """Logs by topic and partition, stored runs, and what was published: result records by lane (and partition, where that is
+    chosen), dead letters."""
 
-    logs: dict[int, list[Message]]
+    logs: dict[str, dict[int, list[Message]]]
     runs: dict[str, pl.DataFrame] = field(default_factory=dict)
     results: dict[str, list[tuple]] = field(default_factory=lambda: defaultdict(list))
     dead: list[tuple] = field(default_factory=list)
@@ -36,7 +37,7 @@ class World:
     epochs: int = 0
 
     def read(self, ranges):
-        return [self.logs[one.partition][one.start : one.end] for one in ranges]
+        return [self.logs[one.topic][one.partition][one.start : one.end] for one in ranges]
 
     def attach(self, monkeypatch: pytest.MonkeyPatch) -> World:
         """Stands in for Kafka's reader and Redis' run store."""
@@ -55,9 +56,9 @@ def start(catalog: Catalog, targets: int) -> tuple[FragmentPlan, Manifest]:
 
 def epoch(world: World, plan: FragmentPlan, manifest: Manifest, limit: int, tasks: int) -> Epoch:
     """One epoch: plan it, read it, exchange it, compute it, put it together."""
-    source_id = next(iter(plan.lanes.values())).source.id
-    ends = {(source_id, partition): len(log) for partition, log in world.logs.items()}
-    positions = {lane_id: dict(one.positions) for lane_id, one in manifest.lanes.items()}
+    sources = {source.id: source.topic for lane in plan.lanes.values() for source in lane.sources}
+    ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
+    positions = {lane_id: one.places for lane_id, one in manifest.lanes.items()}
     begin, upto = offsets_at(plan, positions, {}), next_offsets(plan, positions, ends, {}, limit)
     routed = []
     for part in spread(slices(plan, positions, begin, upto, {}), tasks):
@@ -68,18 +69,26 @@ def epoch(world: World, plan: FragmentPlan, manifest: Manifest, limit: int, task
     world.epochs += 1
     contexts = {
         lane_id: LaneContext(
-            plan.lanes[lane_id], one.frontier, {p: at.frontier for p, at in one.positions.items()}, one.runs
+            plan.lanes[lane_id], one.frontier,
+            {(plan.lanes[lane_id].leaf(source), p): at.frontier for (source, p), at in one.places.items()}, one.runs,
         )
         for lane_id, one in manifest.lanes.items()
     }
-    stage = TargetStage(StageContext(contexts, f"e{world.epochs}", "", "", "", Path()))
-    computed = []
-    for target in reversed(range(plan.partitions)):
+    context = StageContext(contexts, f"e{world.epochs}", "", "", "", Path(), plan.partitions)
+    for stage in range(1, max(lane.flow.stages for lane in plan.lanes.values()) + 1):
+        routed = exchanged(TargetStage(context, stage), routed, plan.partitions)
+    return assemble(pa.Table.from_pylist(routed, schema=source_task.ROUTED_ARROW), plan, manifest, world.published)
+
+
+def exchanged(stage: TargetStage, routed: list[dict], targets: int) -> list[dict]:
+    """What the targets make of the rows that come to them, in an order of their own."""
+    made = []
+    for target in reversed(range(targets)):
         mine = [row for row in routed if row["target"] == target]
         if mine:
-            computed += list(stage([pa.RecordBatch.from_pylist(mine, schema=source_task.ROUTED_ARROW)]))
-    rows = pa.Table.from_batches(computed, schema=target_stage.COMPUTED_ARROW)
-    return assemble(rows, plan, manifest, world.published)
+            batches = stage([pa.RecordBatch.from_pylist(mine, schema=source_task.ROUTED_ARROW)])
+            made += [row for batch in batches for row in batch.to_pylist()]
+    return made
 
 
 def publish(world: World, plan: FragmentPlan, done: Epoch) -> None:
@@ -88,8 +97,11 @@ def publish(world: World, plan: FragmentPlan, done: Epoch) -> None:
     for lane_id, one in done.lanes.items():
         if one.changes is not None:
             records = result_records(plan.lanes[lane_id], one.changes)
-            listed = zip(records.keys, records.values, records.headers or (), strict=True)
-            world.results[lane_id] += [(key, value, tuple(header)) for key, value, header in listed]
+            partitions = [None] * len(records.values) if records.partitions is None else records.partitions
+            listed = zip(records.keys, records.values, records.headers or (), partitions, strict=True)
+            for key, value, header, partition in listed:
+                log = lane_id if partition is None else f"{lane_id}/{partition}"
+                world.results[log].append((key, value, tuple(header)))
     world.dead += [msgspec.structs.astuple(one) if isinstance(one, msgspec.Struct) else one for one in done.dead]
     frontiers = dict(world.published.frontiers)
     for lane_id, one in done.lanes.items():

@@ -34,7 +34,7 @@ def message(offset: int, record) -> Message:
 def world_of(logs) -> tuple[World, object]:
     messages = {p: [message(at, record) for at, record in enumerate(log)] for p, log in enumerate(logs)}
     catalog, _ = apply_all(SQL, topics=Topics({"t": {p: 0 for p in messages}}))
-    return World(messages), catalog
+    return World({"t": messages}), catalog
 
 
 def run_with(logs, targets, limits, crash_at=None) -> World:

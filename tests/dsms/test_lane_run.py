@@ -7,10 +7,11 @@ from facts import apply_all
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsms.plan.dataflow import Exchange
 from dsms.plan.lane import plan_fragment
-from dsms.stages.lane_run import after, before, exchange, initial_state
+from dsms.stages.lane_run import initial_state, read_stage, route, target_stage
 from dsms.stages.state_names import all_names, name_runs, no_names, restore
-from operators.delta import ORDER, ORDER_SHIFT, Delta
+from operators.delta import ORDER, ORDER_SHIFT, Delta, partition_of
 from operators.operator import Move
 
 PLAN = plan_fragment(
@@ -21,41 +22,49 @@ PLAN = plan_fragment(
     )[0],
     2,
 )
+ANY_LANE = next(iter(PLAN.lanes.values()))
 RECORDS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(0, 9)), max_size=15)
 
 
 def delta_of(lane, records) -> Delta:
     rows = [("+", {"k": k, "v": v}, ts) for k, v, ts in records]
-    return Delta.of(rows, lane.source.schema)
+    return Delta.of(rows, lane.sources[0].schema)
 
 
 @given(RECORDS, st.lists(st.integers(1, 9), max_size=3).map(sorted), st.sampled_from(sorted(PLAN.lanes)))
 def test_state_by_name_is_the_state(records, stops, lane_id) -> None:
     lane = PLAN.lanes[lane_id]
-    delta, _ = before(lane, delta_of(lane, records))
+    sent = read_stage(lane, 0, delta_of(lane, records)).sent
     store: dict[str, pl.DataFrame] = {}
-    held, names = initial_state(lane), no_names(lane)
+    held, names = dict(enumerate(initial_state(lane))), no_names(lane)
     edges = [0, *stops, 10]
     for number, (start, end) in enumerate(zip(edges, edges[1:], strict=False)):
-        now = delta if number == 0 else Delta(delta.frame.clear())
-        straight = after(lane, now, held, Move(start, end))
-        stored = after(lane, now, restore(lane, names, store.__getitem__), Move(start, end))
+        now = sent if number == 0 else {edge: Delta(delta.frame.clear()) for edge, delta in sent.items()}
+        straight = target_stage(lane, (1, 0), now, held, Move(start, end))
+        stored = target_stage(lane, (1, 0), now, restore(lane, 1, names, store.__getitem__), Move(start, end))
         assert stored.changes.equals(straight.changes)
-        names, fresh = name_runs(stored.state, f"e{number}")
+        named, fresh = name_runs(stored.state, f"e{number}")
+        names = [named.get(at, each) for at, each in enumerate(names)]
         assert not store.keys() & fresh.keys()
         store |= fresh
         assert set(all_names(names)) <= store.keys()
-        held = straight.state
+        held |= straight.state
 
 
-@given(RECORDS, st.integers(1, 4), st.sampled_from(sorted(PLAN.lanes)))
-def test_the_exchange_gives_each_element_to_one_target(records, parts, lane_id) -> None:
-    lane = PLAN.lanes[lane_id]
+@given(RECORDS, st.integers(1, 4), st.sampled_from(["k", "source"]))
+def test_the_exchange_gives_each_element_to_one_target(records, parts, by) -> None:
     from_three_partitions = (pl.col(ORDER) % 3) * (1 << ORDER_SHIFT) + pl.col(ORDER)
-    whole = delta_of(lane, records).frame.with_columns(from_three_partitions)
-    cut = exchange(lane, Delta(whole), parts)
+    whole = delta_of(ANY_LANE, records).frame.with_columns(from_three_partitions)
+    cut = route(Exchange(0, 1, ("k",) if by == "k" else "source"), Delta(whole), parts)
     assert len(cut) == parts
     assert sorted(order for part in cut for order in part.frame[ORDER]) == sorted(whole[ORDER])
-    source = (pl.col(ORDER) // (1 << ORDER_SHIFT)).alias("k")
-    owners = [set(part.frame.select("k" if lane.exchange else source).to_series()) for part in cut]
+    owner = pl.col("k") if by == "k" else partition_of().alias("k")
+    owners = [set(part.frame.select(owner).to_series()) for part in cut]
     assert sum(map(len, owners)) == len(set().union(*owners))
+
+
+def test_everywhere_home_and_here() -> None:
+    whole = delta_of(ANY_LANE, [("a", 1, 1), ("b", 2, 2)])
+    assert [len(part) for part in route(Exchange(0, 1, "all"), whole, 3)] == [2, 2, 2]
+    assert [len(part) for part in route(Exchange(0, 1, ()), whole, 3, target=1)] == [2, 0, 0]
+    assert [len(part) for part in route(Exchange(0, 2, "stay"), whole, 3, target=1)] == [0, 2, 0]

@@ -20,7 +20,7 @@ CATALOG, _ = apply_all(
 )
 PLAN = plan_fragment(CATALOG, 2)
 LANES = list(PLAN.lanes)
-SOURCE = PLAN.lanes[LANES[0]].source.id
+SOURCE = PLAN.lanes[LANES[0]].sources[0].id
 ENDS = st.tuples(*[st.integers(0, 40)] * 3)
 BEATS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 99)), max_size=5)
 
@@ -37,9 +37,9 @@ def test_every_offset_is_read_once_by_every_lane(ends, limits, tasks, ahead, dra
     """`ahead`: one lane starts later in the log than the other, as after it was registered later."""
     beats = {place: [beat for beat in each if beat.offset <= ends[place[1]]] for place, each in beats_of(drawn).items()}
     upto = {(SOURCE, partition): end for partition, end in enumerate(ends)}
-    positions = {lane: {p: Position(0) for p in range(3)} for lane in LANES}
-    positions[LANES[1]] = {p: Position(min(ahead, end)) for p, end in enumerate(ends)}
-    read = {lane: {p: list(range(positions[lane][p].offset)) for p in range(3)} for lane in LANES}
+    positions = {lane: {(SOURCE, p): Position(0) for p in range(3)} for lane in LANES}
+    positions[LANES[1]] = {(SOURCE, p): Position(min(ahead, end)) for p, end in enumerate(ends)}
+    read = {lane: {p: list(range(positions[lane][(SOURCE, p)].offset)) for p in range(3)} for lane in LANES}
     for number in range(200):
         limit = limits[number % len(limits)]
         start = offsets_at(PLAN, positions, beats)
@@ -51,15 +51,15 @@ def test_every_offset_is_read_once_by_every_lane(ends, limits, tasks, ahead, dra
         for one in found:
             for lane in one.lanes:
                 read[lane][one.partition] += range(one.start, one.end)
-                positions[lane][one.partition] = Position(one.end)
-        if all(positions[lane][p].offset == ends[p] for lane in LANES for p in range(3)):
+                positions[lane][(SOURCE, one.partition)] = Position(one.end)
+        if all(positions[lane][(SOURCE, p)].offset == ends[p] for lane in LANES for p in range(3)):
             break
     assert read == {lane: {p: list(range(end)) for p, end in enumerate(ends)} for lane in LANES}
 
 
 @given(ENDS, st.integers(1, 50))
 def test_a_batch_keeps_to_its_limit_and_still_moves(ends, limit) -> None:
-    positions = {LANES[0]: {p: Position(0) for p in range(3)}}
+    positions = {LANES[0]: {(SOURCE, p): Position(0) for p in range(3)}}
     end = next_offsets(PLAN, positions, {(SOURCE, p): upto for p, upto in enumerate(ends)}, {}, limit)
     taken = sum(offset for offset, _ in end["at"][LANES[0]].values())
     assert taken <= limit + 2
@@ -67,7 +67,7 @@ def test_a_batch_keeps_to_its_limit_and_still_moves(ends, limit) -> None:
 
 
 def test_lanes_at_one_position_share_a_slice_and_take_logged_heartbeats() -> None:
-    positions = {lane: {p: Position(5) for p in range(3)} for lane in LANES}
+    positions = {lane: {(SOURCE, p): Position(5) for p in range(3)} for lane in LANES}
     beats = {(SOURCE, 0): [Heartbeat(2, 10), Heartbeat(5, 20), Heartbeat(9, 30)]}
     start = offsets_at(PLAN, positions, beats)
     end = next_offsets(PLAN, positions, {(SOURCE, p): 8 for p in range(3)}, beats, 1000)

@@ -1,0 +1,47 @@
+"""What registration asks of the outside world, and `apply`: one statement after another, each by its handler."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Protocol
+
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.objects import Object, Query, kind_of
+from dsms.catalog.result import StatementResult
+from dsms.plan import logical
+from dsms.sql import statements as st
+from operators.errors import UserError
+
+
+class Facts(Protocol):
+    """What registration must know of, and do in, the outside world."""
+
+    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
+        """The first offset of each partition; makes the topic when `partitions` is given; UserError when it is
+        missing."""
+        ...
+
+    def result_topic(self, query: Query, node: logical.Node) -> Query:
+        """The query with topic and schemas ready to be written."""
+        ...
+
+    def state_of(self, found: Object) -> str:
+        """How an object fares, for SHOW."""
+        ...
+
+
+Applied = tuple[Catalog, StatementResult]
+
+
+@singledispatch
+def apply(statement: st.Statement, catalog: Catalog, facts: Facts) -> Applied:
+    """The catalog after a statement, and what it answers. Raises SqlError or UserError and changes nothing."""
+    raise UserError(f"{type(statement).__name__} is not supported here")
+
+
+def check_free(catalog: Catalog, name: st.Name) -> None:
+    """Refuses a name that is taken."""
+    if (taken := catalog.get(name.text)) is not None:
+        raise name.place.error(
+            f'a {kind_of(taken)} named "{taken.name}" exists already', "drop it first or choose another name"
+        )

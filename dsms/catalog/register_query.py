@@ -1,0 +1,117 @@
+"""Continuous queries and views applied to a catalog."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.clauses import result_settings
+from dsms.catalog.facts import Applied, Facts, apply, check_free
+from dsms.catalog.objects import Query, Source, kind_of
+from dsms.catalog.result import StatementResult
+from dsms.plan import logical, properties
+from dsms.plan.lane import compile_lane
+from dsms.sql import statements as st
+from dsms.sql.bind import bind
+from dsms.sql.clock import CLOCK, ClockView, clock_view
+from dsms.sql.dialect import Dsms
+from dsms.sql.expansion import default_windows
+from dsms.sql.nodes import WholeQuery
+from dsms.sql.position import error_at
+from operators.errors import UserError
+
+RESULT_PREFIX = "dsms."
+
+
+@apply.register
+def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
+    """A query over a view of the clock is kept as its points; any other gets a result topic."""
+    name = statement.name or st.Name(_generated_name(statement))
+    if statement.name is None and (known := catalog.get(name.text)):
+        return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" runs already', name=known.name)
+    view = clock_view(statement.select, catalog)
+    if view is not None:
+        return _clock(statement, view, name, catalog)
+    defaults = default_windows(statement.select, catalog)
+    node = bind(WholeQuery(this=statement.select), catalog)
+    if not properties.sources(node):
+        raise error_at(statement.select, "the query reads no stream, so it never changes", hint="SELECT … runs it once")
+    output = statement.output or _default_output(statement, node)
+    check_free(catalog, name)
+    draft = _draft(statement, name, output, _partitions(node), catalog)
+    _check_topic_free(catalog, draft)
+    compile_lane(draft.id, draft.name, node, draft)  # what cannot run is refused here, not by the executor
+    query = facts.result_topic(draft, node)
+    return catalog.with_object(query), StatementResult(
+        _label(query),
+        f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"',
+        notices=(*_notices(node, query, result_settings(statement.clauses)), *_cql_notices(statement), *defaults),
+        name=name.text,
+    )
+
+
+def _draft(statement: st.ContinuousQuery, name: st.Name, output: str, partitions: int, catalog: Catalog) -> Query:
+    fields = {
+        "type": "query", "name": name.text, "id": catalog.next_id(), "sql": statement.sql, "kind": statement.kind,
+        "select": statement.select_sql, "output": output, "topic": RESULT_PREFIX + name.text, "partitions": partitions,
+    }  # fmt: skip
+    return msgspec.convert({**fields, **result_settings(statement.clauses)}, Query)
+
+
+def _partitions(node: logical.Node) -> int:
+    return max((one.partitions for one in properties.sources(node)), default=1)
+
+
+def _default_output(statement: st.ContinuousQuery, node: logical.Node) -> st.Output:
+    """CQL adds Istream where the result is monotonic (section 6.2.2)."""
+    if properties.append_only(node):
+        return "istream"
+    raise error_at(
+        statement.select,
+        "rows leave the result, so CQL has no default for its output",
+        hint="say SELECT STREAMED, SELECT COMPLETE, or Istream(…), Dstream(…), Rstream(…) around the select list",
+    )
+
+
+def _clock(statement: st.ContinuousQuery, view: ClockView, name: st.Name, catalog: Catalog) -> Applied:
+    if statement.kind == "query":
+        hint = f"make it a view, and read a relation at its points: R[{name.text if statement.name else 'Sync'}](S)"
+        raise error_at(statement.select, f"a query over {CLOCK} alone lists every instant and is never run", hint=hint)
+    check_free(catalog, name)
+    draft = _draft(statement, name, "streamed", 1, catalog)
+    query = msgspec.structs.replace(draft, periodic=(view.points.period, view.points.residues))
+    message = f'view "{name.text}" created over {CLOCK}; it is computed, not run'
+    notices = (f"points: t mod {view.points.period} in {{{', '.join(map(str, view.points.residues))}}}",)
+    return catalog.with_object(query), StatementResult(_label(query), message, notices=notices, name=name.text)
+
+
+def _label(query: Query) -> str:
+    if query.kind == "query":
+        return "SELECT COMPLETE" if query.output == "complete" else "SELECT STREAMED"
+    return "CREATE COMPLETE VIEW" if query.output == "complete" else "CREATE STREAMED VIEW"
+
+
+def _check_topic_free(catalog: Catalog, query: Query) -> None:
+    taken: list[Query | Source] = [*catalog.queries(), *catalog.sources()]
+    for other in taken:
+        if other.topic == query.topic:
+            raise UserError(
+                f'topic "{query.topic}" belongs to the {kind_of(other)} "{other.name}"', hint="choose another"
+            )
+
+
+def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tuple[str, ...]:
+    keys = properties.keys(node)
+    key = f"key: {', '.join(keys)}" if keys else "no key: a deletion carries the whole row"
+    return (key, f"output: {query.output.upper()}", *([] if "format" in given else [f"FORMAT {query.format.upper()}"]))
+
+
+def _cql_notices(statement: st.ContinuousQuery) -> tuple[str, ...]:
+    return () if statement.output else ("Istream is applied: rows never leave the result",)
+
+
+def _generated_name(statement: st.ContinuousQuery) -> str:
+    """The same query text gives the same name, so asking twice runs it once."""
+    return "query_" + hashlib.sha256(statement.select.sql(dialect=Dsms).lower().encode()).hexdigest()[:8]
