@@ -101,20 +101,23 @@ class Cursor:
             return False
         return True
 
-    def rest_without(self, word: str) -> tuple[str, bool]:
-        """The rest of the statement at its place in an otherwise blank script, with `SELECT word` read as SELECT."""
+    def rest_without(self, *words: str) -> tuple[str, str | None]:
+        """The rest of the statement at its place in an otherwise blank script, with the first `SELECT word` read as
+        SELECT; and which of the words that was.
+
+        `SELECT word` followed by what cannot start an expression selects a column of that name, unless it is the only
+        reading (STREAMED, the first word, is never a column).
+        """
         self.peek()
         tokens = self.tokens[self.at :]
-        marked = [
-            two
-            for one, two in zip(tokens, tokens[1:], strict=False)
-            if (one.text.upper(), two.text.upper()) == ("SELECT", word)
-        ]
         text = _blank(self.script[: tokens[0].start]) + self.script[tokens[0].start : tokens[-1].end + 1]
-        for token in marked[:1]:
-            text = text[: token.start] + " " * (token.end + 1 - token.start) + text[token.end + 1 :]
         self.at = len(self.tokens)
-        return text, bool(marked)
+        for number, token in enumerate(tokens[1:], 1):
+            word = token.text.upper()
+            column = word != words[0] and _is_column(tokens, number)
+            if word in words and tokens[number - 1].text.upper() == "SELECT" and not column:
+                return text[: token.start] + " " * (token.end + 1 - token.start) + text[token.end + 1 :], word
+        return text, None
 
     def end(self) -> None:
         """Fails unless all is read."""
@@ -124,6 +127,11 @@ class Cursor:
     def fail(self, message: str, hint: str = "") -> NoReturn:
         """Raises SqlError at the next token."""
         raise place_of(self.tokens[min(self.at, len(self.tokens) - 1)]).error(message, hint)
+
+
+def _is_column(tokens: list[Token], number: int) -> bool:
+    after = tokens[number + 1].text.upper() if number + 1 < len(tokens) else ""
+    return after in ("", "FROM", ",", "AS", ".", "=", "+", "-", "/", "<", ">", "<=", ">=", "||", ")")
 
 
 def _blank(text: str) -> str:

@@ -64,7 +64,8 @@ def bind_expression(node: exp.Expr, scope: Scope) -> Expression:
     operators.errors.SqlError: line 1, column 1: "add" does not take (BIGINT, VARCHAR) in "price + name"; ...
     """
     try:
-        return _bind(node, scope)
+        known = scope.rewritten(node)
+        return _bind(node, scope) if known is None else known
     except SqlError:
         raise
     except UserError as error:

@@ -11,6 +11,9 @@ from operators.errors import SqlError
 
 Kind = Literal["source", "stream", "view", "query"]
 
+#: What a continuous query gives: the changes of its relation, the relation itself, or one of CQL's streams of it.
+Output = Literal["streamed", "complete", "istream", "dstream", "rstream"]
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -75,9 +78,66 @@ class CreateStream:
     sql: str
 
 
+@dataclass(frozen=True, slots=True)
+class DeclareStream:
+    """`CREATE STREAM name (columns) [SOURCE 'topic' | SOURCE function('topic', …)] [ORDERED BY column] clauses`: a
+    source and its append-only stream at once (PIPES, ESL). `function` is the one that SOURCE names."""
+
+    name: Name
+    columns: tuple[ColumnDefinition, ...]
+    topic: Name
+    ordered: Name | None
+    function: str | None
+    clauses: tuple[Clause, ...]
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """`CREATE TABLE name (columns, PRIMARY KEY (…))`; every column of `keys` is NOT NULL."""
+
+    name: Name
+    columns: tuple[ColumnDefinition, ...]
+    keys: tuple[Name, ...]
+    sql: str
+
+
+@dataclass(frozen=True)
+class Insert:
+    """`INSERT INTO table [(columns)] VALUES … | SELECT …`; no columns: all, in order. `rows` is the parsed source."""
+
+    table: Name
+    columns: tuple[Name, ...]
+    rows: exp.Expr
+    sql: str
+
+
+@dataclass(frozen=True)
+class Update:
+    """`UPDATE table SET column = expression, … [WHERE predicate]`."""
+
+    table: Name
+    changes: tuple[tuple[Name, exp.Expr], ...]
+    where: exp.Expr | None
+    sql: str
+
+
+@dataclass(frozen=True)
+class Delete:
+    """`DELETE FROM table [WHERE predicate]`."""
+
+    table: Name
+    where: exp.Expr | None
+    sql: str
+
+
 @dataclass(frozen=True)
 class ContinuousQuery:
-    """`CREATE STREAMED VIEW name AS select`, `CREATE QUERY name AS select STREAMED …`, or `select STREAMED …` alone."""
+    """`CREATE STREAMED VIEW name AS select`, `CREATE QUERY name AS select STREAMED …`, or `select STREAMED …` alone.
+
+    `output` None is CQL's default: Istream where the result is monotonic. An Istream(…) of the text is a part of
+    `select` (see `nodes.StreamOf`), `output` repeats it.
+    """
 
     kind: Literal["view", "query"]
     name: Name | None
@@ -86,6 +146,7 @@ class ContinuousQuery:
     sql: str
     #: The text of the select alone, without the word STREAMED.
     select_sql: str
+    output: Output | None = "streamed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +194,7 @@ class Select:
     names: tuple[Name, ...] = field(default=())
 
 
-Statement = RegisterSource | CreateStream | ContinuousQuery | Drop | Show | Describe | Explain | Select
+Statement = (
+    RegisterSource | CreateStream | DeclareStream | CreateTable | Insert | Update | Delete | ContinuousQuery | Drop
+    | Show | Describe | Explain | Select
+)  # fmt: skip

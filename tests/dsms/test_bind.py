@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 from facts import apply_all
 
-from dsms.plan import logical
+from dsms.plan import logical, properties
+from dsms.plan.schema import schema
 from dsms.sql.bind import plan_of
 
 BASE = """REGISTER SOURCE T (a INT NOT NULL, b VARCHAR, c BIGINT) FROM t;
@@ -31,17 +32,17 @@ def plan(select: str) -> logical.Node:
     ],
 )
 def test_key_and_monotonicity(select, keys, append_only) -> None:
-    assert logical.keys(plan(select)) == keys
-    assert logical.append_only(plan(select)) is append_only
+    assert properties.keys(plan(select)) == keys
+    assert properties.append_only(plan(select)) is append_only
 
 
 def test_schema_and_names() -> None:
-    found = logical.schema(plan("SELECT X.A, c + 1, c IS NULL AS none, TS, COALESCE(c, 0) AS d FROM R(S) X"))
+    found = schema(plan("SELECT X.A, c + 1, c IS NULL AS none, TS, COALESCE(c, 0) AS d FROM R(S) X"))
     assert found.names == ["a", "column2", "none", "TS", "d"]
     assert [field.type for field in found] == [pa.int32(), pa.int64(), pa.bool_(), pa.int64(), pa.int64()]
     assert [field.nullable for field in found] == [False, True, False, False, False]
 
 
 def test_a_star_has_no_ts_and_an_alias_hides_the_name() -> None:
-    assert logical.schema(plan("SELECT * FROM S WHERE TS > 1")).names == ["a", "b", "c"]
-    assert logical.schema(plan("SELECT x.* FROM S X")).names == ["a", "b", "c"]
+    assert schema(plan("SELECT * FROM S WHERE TS > 1")).names == ["a", "b", "c"]
+    assert schema(plan("SELECT x.* FROM S X")).names == ["a", "b", "c"]

@@ -1,0 +1,116 @@
+"""Streams and views by name, with their pseudo-column TS."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import replace
+
+import sqlglot
+from sqlglot import exp
+
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.objects import Query, Source, Stream
+from dsms.plan import logical
+from dsms.plan.properties import append_only, keys
+from dsms.plan.schema import schema, visible
+from dsms.sql.dialect import Dsms
+from dsms.sql.position import error_at, position_of
+from dsms.sql.relation import Context, Relation, bind_query, refusal
+from dsms.sql.scope import Entry, Scope
+from dsms.sql.statements import Place
+from operators.errors import SqlError
+from operators.expressions import column
+from operators.tagger import TS
+
+_RELATION_OF = ("R", "ℜ")
+
+
+def plan_of(name: str, catalog: Catalog) -> logical.Node:
+    """The plan of a stream, view or query of the catalog."""
+    found = catalog.find(name)
+    if isinstance(found, Stream):
+        source = catalog.find(found.source)
+        assert isinstance(source, Source)
+        return logical.Tag(source, found.name, found.keys)
+    if isinstance(found, Source):
+        raise SqlError(f'"{found.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {found.name} KEY …")
+    return result_of(sqlglot.parse_one(found.select, read=Dsms), catalog)
+
+
+def result_of(query: exp.Expr, catalog: Catalog) -> logical.Node:
+    """The plan of a query whose result is seen from outside: its columns have names and types of their own."""
+    return bind_query(query, Context(catalog, top=True)).node
+
+
+def bind_name(table: exp.Table, context: Context) -> Relation:
+    """The stream or view that a table reference names, with TS where the query mentions it."""
+    name, at = name_and_place(table)
+    place = Place(*position_of(at))
+    found = context.catalog.find(name, place)
+    if isinstance(found, Query) and found.kind == "query":
+        raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")
+    if isinstance(found, Source):
+        raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")
+    return _relation(plan_of(name, context.catalog), table.alias or found.name, context)
+
+
+def _relation(plan: logical.Node, alias: str, context: Context) -> Relation:
+    shown = visible(plan)
+    node = _with_ts(plan, alias, context)
+    pseudo = TS not in shown.names
+    entries = tuple(
+        Entry(alias, field.name, column(field), pseudo=pseudo and field.name == TS) for field in schema(node)
+    )
+    scope = replace(Scope.of(entries), fields=schema(node), alias=alias)
+    return Relation(node, scope, tuple(one for one in entries if not one.pseudo))
+
+
+def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
+    """The relation with its TS column: a view's is the instant of its own last change, so it needs a key or append-
+    only rows."""
+    if any(name.upper() == TS for name in schema(node).names):
+        return node
+    mentions = ts_columns(context.query, alias)
+    if not mentions:
+        return node
+    if keys(node) or append_only(node):
+        return logical.Restamp(node, alias)
+    if not mentions[0].table and _is_one_of_many(context.query):
+        return node
+    message = f'TS of "{alias}" is ambiguous: its rows are deleted and have no key'
+    raise error_at(mentions[0], message, hint="select the key columns in the view")
+
+
+def ts_columns(query: exp.Expr | None, alias: str) -> list[exp.Column]:
+    """Where a query reads the TS of the FROM item `alias`, by that name or without a name."""
+    if query is None:
+        return []
+    found = [one for one in query.find_all(exp.Column) if one.name.upper() == TS]
+    return [one for one in found if not one.table or one.table.lower() == alias.lower()]
+
+
+def _is_one_of_many(query: exp.Expr | None) -> bool:
+    return query is not None and bool(query.args.get("joins"))
+
+
+def name_of(table: exp.Table) -> str:
+    """The stream or view that a table reference reads: S in `S`, `R(S)` and `ℜ(S)`."""
+    return name_and_place(table)[0]
+
+
+def name_and_place(table: exp.Table) -> tuple[str, exp.Expr]:
+    """The stream's name in `S`, `R(S)` or `ℜ(S)`, and the node that spells it."""
+    inner = table.this
+    if isinstance(inner, exp.Identifier):
+        return _digits(inner.name), inner
+    arguments = getattr(inner, "expressions", [])
+    if isinstance(inner, exp.Anonymous) and inner.name.upper() in _RELATION_OF and len(arguments) == 1:
+        argument = arguments[0]
+        if isinstance(argument, exp.Column) and not argument.table:
+            return _digits(argument.name), argument
+    raise refusal(table, f'"{inner.sql()}" in FROM')
+
+
+def _digits(name: str) -> str:
+    """Subscript digits count as digits, as in declarations."""
+    return unicodedata.normalize("NFKC", name)
