@@ -7,6 +7,8 @@ import sys
 from itertools import groupby
 
 from dsms.sql.expression_functions import ALIASES
+from operators.aggregates import AGGREGATES, AggregateFunction
+from operators.aggregates import ALIASES as AGGREGATE_ALIASES
 from operators.expressions import FUNCTIONS, Function
 
 _HEAD = """# Types and functions
@@ -55,6 +57,26 @@ Where a result has all 38 digits, a value within one part in 10^12 of the limit 
 and text round halves away from zero, casts of floats to integers to even.
 """
 
+_AGGREGATE_HEAD = """
+## Aggregates
+
+Over the rows of a group, with `FILTER (WHERE …)`, and DISTINCT and ORDER BY where they make sense. NULL is left out where
+nothing else is said. Sums of integers and decimals are exact; sums of floats are taken in the order of (instant, source,
+partition, offset), so they do not depend on batches. Changes that retract rows are undone exactly, also those of NaN and
+infinity. Linear aggregates cost what changes; those that need the values (MEDIAN, percentiles, MODE, STRING_AGG,
+ARRAY_AGG) read the groups that change.
+
+| function | arguments | DISTINCT | meaning |
+|---|---|---|---|
+"""
+_OVER = """
+## Functions with OVER
+
+ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE(n), LAG(x [, n [, default]]), LEAD(x [, n [, default]]),
+FIRST_VALUE, LAST_VALUE, NTH_VALUE(x, n), and SUM, COUNT, AVG, MIN, MAX over a frame (ROWS or RANGE). Ties are broken by
+(instant, source, partition, offset), the elder row first.
+"""
+
 
 def reference() -> str:
     """Returns the text of `docs/functions.md`."""
@@ -63,9 +85,19 @@ def reference() -> str:
     for kind, entries in groupby(shown, key=lambda entry: entry[1].kind):
         parts.append(f"\n## Functions: {kind}\n\n| function | example | takes | meaning |\n|---|---|---|---|\n")
         parts += [_row(name, function) for name, function in entries]
+    parts.append(_AGGREGATE_HEAD)
+    parts += [_aggregate_row(name, AGGREGATES[name]) for name in AGGREGATES if name not in AGGREGATE_ALIASES]
+    parts.append(_OVER)
     parts.append("\n## Other names\n\n| name | stands for |\n|---|---|\n")
-    parts += [f"| {name.upper()} | {target.upper()} |\n" for name, target in sorted(ALIASES.items()) if _public(name)]
+    names = {name: target for name, target in ALIASES.items() if _public(name)} | AGGREGATE_ALIASES
+    parts += [f"| {name.upper()} | {target.upper()} |\n" for name, target in sorted(names.items())]
     return "".join(parts)
+
+
+def _aggregate_row(name: str, function: AggregateFunction) -> str:
+    least, most = function.arguments
+    number = str(least) if least == most else f"{least} or more" if most is None else f"{least} to {most}"
+    return f"| {name.upper()} | {number} | {'yes' if function.distinct else 'no'} | {function.summary} |\n"
 
 
 def _row(name: str, function: Function) -> str:
