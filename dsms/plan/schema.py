@@ -61,7 +61,7 @@ def _(node: logical.Join) -> pa.Schema:
     return pa.schema([*left, *_nullable(schema(node.right), node.outer in ("left", "full"))])
 
 
-def _nullable(columns: Iterable[pa.Field], padded: bool) -> list[pa.Field[Any]]:
+def _nullable(columns: Iterable[pa.Field[Any]], padded: bool) -> list[pa.Field[Any]]:
     return [column.with_nullable(True) if padded else column for column in columns]
 
 

@@ -1,0 +1,39 @@
+"""Logical nodes as operators: the port of a node, and the two ways in which most operators stand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import singledispatch
+
+import pyarrow as pa
+
+from dsms.plan import logical
+from dsms.plan.builder import Builder, Port
+
+
+def lower(node: logical.Node, builder: Builder) -> Port:
+    """The port of a node; equal nodes have one."""
+    text = repr(node)
+    if text not in builder.lowered:
+        builder.lowered[text] = lowering(node, builder)
+    return builder.lowered[text]
+
+
+@singledispatch
+def lowering(node: logical.Node, builder: Builder) -> Port:
+    """The vertices of a kind of node, over the ports of its inputs."""
+    raise TypeError(node)
+
+
+def stateless(operator: object, below: Port, columns: pa.Schema, builder: Builder) -> Port:
+    """A vertex beside its input: what is known of the input holds for it."""
+    found = builder.add(operator, [below], columns)
+    return replace(found, partitioned=below.partitioned, released=below.released, ends=below.ends)
+
+
+def stateful(
+    operator: object, below: Port, keys: tuple[str, ...], columns: pa.Schema, builder: Builder
+) -> Port:  # fmt: skip
+    """A vertex that takes changes, with rows that are equal in `keys` on one target."""
+    ready = builder.release(builder.route(below, keys), changes=True)
+    return replace(builder.add(operator, [ready], columns, single=not keys), partitioned=ready.partitioned)

@@ -1,0 +1,55 @@
+"""Unions, set operations and synchronisation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from dsms.plan import logical
+from dsms.plan.builder import Builder, Port
+from dsms.plan.lower.dispatch import lower, lowering, stateless
+from dsms.plan.lower.sides import aligned, summed
+from dsms.plan.schema import schema
+from operators.expressions import Column
+from operators.project import Project
+from operators.set_operation import SetOperation
+from operators.sync import EventSync, PeriodicSync
+from operators.sync_points import Periodic
+
+
+@lowering.register
+def _(node: logical.Sync, builder: Builder) -> Port:
+    below = lower(node.input, builder)
+    if isinstance(node.points, Periodic):
+        found = stateless(PeriodicSync(node.points), below, schema(node), builder)
+        return replace(found, released=False)
+    points = builder.release(replace(lower(node.points, builder), via="all"), changes=True)
+    found = builder.add(EventSync(), [builder.release(below), points], schema(node))
+    return replace(found, partitioned=below.partitioned, ends=below.ends, released=False)
+
+
+@lowering.register
+def _(node: logical.Union, builder: Builder) -> Port:
+    columns = schema(node)
+    return summed([_as(lower(one, builder), columns, builder) for one in node.inputs], columns, builder)
+
+
+def _as(port: Port, columns: pa.Schema, builder: Builder) -> Port:
+    """The port under the column names of a union."""
+    if port.schema.names == columns.names:
+        return port
+    pairs = zip(columns, port.schema, strict=True)
+    outputs = tuple((new.name, Column(old.name, old.type, old.nullable)) for new, old in pairs)
+    names = dict(zip(port.schema.names, columns.names, strict=True))
+    return replace(stateless(Project(outputs), port, columns, builder), partitioned=port.renamed(names))
+
+
+@lowering.register
+def _(node: logical.SetOperation, builder: Builder) -> Port:
+    columns = schema(node)
+    names = tuple(columns.names)
+    sides = [_as(lower(one, builder), columns, builder) for one in (node.left, node.right)]
+    ready = [builder.release(one, changes=True) for one in aligned(sides, [names, names])]
+    found = builder.add(SetOperation(node.kind), ready, columns)
+    return replace(found, partitioned=ready[0].partitioned)

@@ -1,0 +1,146 @@
+"""Nodes with one input, and the leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dsms.plan import logical, properties
+from dsms.plan.builder import Builder, Port
+from dsms.plan.lower.dispatch import lower, lowering, stateful, stateless
+from dsms.plan.schema import schema
+from operators.assign import Assign
+from operators.distinct import Distinct
+from operators.expressions import Column
+from operators.filter import Filter
+from operators.group_by import GroupBy
+from operators.now_filter import NowFilter
+from operators.over import Over
+from operators.project import Project
+from operators.restamp import Restamp
+from operators.row_window import RowWindow
+from operators.session import Session
+from operators.stamp import Stamp
+from operators.sync_points import Periodic
+from operators.tagger import Tagger
+from operators.time_window import TimeWindow
+from operators.to_stream import Dstream, Istream, Rstream
+from operators.top_k import TopK
+from operators.unnest import Unnest
+from operators.values import Values
+
+
+@lowering.register
+def _(node: logical.Tag, builder: Builder) -> Port:
+    leaf = builder.leaf(node.source)
+    if not node.keys:
+        return replace(builder.add(Stamp(), [leaf], schema(node)), released=False)
+    routed = builder.route(leaf, node.keys)
+    return replace(builder.add(Tagger(node.keys), [routed], schema(node)), partitioned=routed.partitioned)
+
+
+@lowering.register
+def _(node: logical.Values, builder: Builder) -> Port:
+    return builder.constant(Values(node.schema, node.rows), node.schema)
+
+
+@lowering.register
+def _(node: logical.Filter, builder: Builder) -> Port:
+    return stateless(Filter(node.predicate), lower(node.input, builder), schema(node), builder)
+
+
+@lowering.register
+def _(node: logical.Project, builder: Builder) -> Port:
+    below = lower(node.input, builder)
+    names: dict[str, str] = {}
+    for name, output in node.outputs:
+        if isinstance(output, Column):
+            names.setdefault(output.name, name)
+    found = stateless(Project(node.outputs), below, schema(node), builder)
+    return replace(found, partitioned=below.renamed(names))
+
+
+@lowering.register
+def _(node: logical.Unnest, builder: Builder) -> Port:
+    below, columns = lower(node.input, builder), schema(node)
+    operator = Unnest(node.column, node.output, node.outer, columns.field(node.output).type)
+    return stateless(operator, below, columns, builder)
+
+
+@lowering.register
+def _(node: logical.Assign, builder: Builder) -> Port:
+    operator = Assign(node.kind, node.column, node.size, node.slide, node.offset)
+    return stateless(operator, lower(node.input, builder), schema(node), builder)
+
+
+@lowering.register
+def _(node: logical.TimeWindow, builder: Builder) -> Port:
+    below = lower(node.input, builder)
+    if node.length is None and node.slide == 1:
+        return below
+    found = stateless(TimeWindow(node.length, node.slide), below, schema(node), builder)
+    return replace(found, ends=node.length is not None, released=below.released and node.slide == 1)
+
+
+@lowering.register
+def _(node: logical.NowFilter, builder: Builder) -> Port:
+    found = stateless(NowFilter(node.ranges), lower(node.input, builder), schema(node), builder)
+    return replace(found, ends=True, released=False)
+
+
+@lowering.register
+def _(node: logical.Restamp, builder: Builder) -> Port:
+    below, known = lower(node.input, builder), properties.keys(node.input)
+    if not known:
+        return stateless(Stamp(), below, schema(node), builder)
+    return stateful(Restamp(known), below, known, schema(node), builder)
+
+
+@lowering.register
+def _(node: logical.Distinct, builder: Builder) -> Port:
+    columns = schema(node)
+    return stateful(Distinct(), lower(node.input, builder), tuple(columns.names), columns, builder)
+
+
+@lowering.register
+def _(node: logical.GroupBy, builder: Builder) -> Port:
+    operator = GroupBy(
+        node.keys, node.aggregates, schema(node.input), node.bound, append_only=properties.append_only(node.input)
+    )  # fmt: skip
+    found = stateful(operator, lower(node.input, builder), node.keys, schema(node), builder)
+    return replace(found, partitioned=frozenset(one for one in found.partitioned if set(one) <= set(node.keys)))
+
+
+@lowering.register
+def _(node: logical.TopK, builder: Builder) -> Port:
+    operator = TopK(
+        node.partition, node.order, node.limit, node.offset, node.method, node.rank, schema(node.input),
+        append_only=properties.append_only(node.input),
+    )  # fmt: skip
+    return stateful(operator, lower(node.input, builder), node.partition, schema(node), builder)
+
+
+@lowering.register
+def _(node: logical.WindowFunctions, builder: Builder) -> Port:
+    operator = Over(node.calls)
+    return stateful(operator, lower(node.input, builder), node.calls[0].partition, schema(node), builder)
+
+
+@lowering.register
+def _(node: logical.RowWindow, builder: Builder) -> Port:
+    operator = RowWindow(node.rows, node.partition, node.slide)
+    return stateful(operator, lower(node.input, builder), node.partition, schema(node), builder)
+
+
+@lowering.register
+def _(node: logical.Session, builder: Builder) -> Port:
+    operator = Session(node.column, node.gap, node.partition)
+    return stateful(operator, lower(node.input, builder), node.partition, schema(node), builder)
+
+
+@lowering.register
+def _(node: logical.ToStream, builder: Builder) -> Port:
+    below, columns = lower(node.input, builder), schema(node)
+    if node.kind == "istream" and properties.append_only(node.input):
+        return below
+    operators = {"istream": Istream(), "dstream": Dstream(), "rstream": Rstream(node.points or Periodic(1))}
+    return stateful(operators[node.kind], below, tuple(columns.names), columns, builder)
