@@ -1,0 +1,61 @@
+"""Groups that are complete at an instant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dsms.plan import logical
+from dsms.plan.properties import append_only
+from operators.assign import WINDOW_END
+from operators.expressions import Column
+from operators.tagger import TS
+
+
+def bound_group(node: logical.Node) -> logical.Node | None:
+    """γ_K(A) is bounded by the key `window_end`, if that is the end of a window of TS, the instant of an append-only
+    stream, and only σ, π, unnesting and further windows stand between.
+
+    A row comes at its TS < window_end and never leaves, so no change of its group is at or after window_end. Not of
+    another column: its values are not instants..
+    """
+    match node:
+        case logical.GroupBy(keys=keys, bound=None):
+            found = next((key for key in keys if _ends_window(node.input, key)), None)
+            return None if found is None else replace(node, bound=found)
+    return None
+
+
+def _ends_window(node: logical.Node, name: str) -> bool:
+    """Whether a column is the end of a window that holds the instant at which its row comes."""
+    match node:
+        case logical.Filter(below):
+            return _ends_window(below, name)
+        case logical.Project(below, outputs):
+            output = dict(outputs)[name]
+            return isinstance(output, Column) and _ends_window(below, output.name)
+        case logical.Unnest(below, _, output):
+            return name != output and _ends_window(below, name)
+        case logical.Assign(below, column=column) if name == WINDOW_END:
+            return _instant(below, column)
+        case logical.Assign(below):
+            return _ends_window(below, name)
+    return False
+
+
+def _instant(node: logical.Node, name: str) -> bool:
+    """Whether a column is the instant at which its row comes, of rows that stay."""
+    match node:
+        case logical.Filter(below):
+            return _instant(below, name)
+        case logical.Project(below, outputs):
+            output = dict(outputs)[name]
+            return isinstance(output, Column) and _instant(below, output.name)
+        case logical.Unnest(below, _, output):
+            return name != output and _instant(below, name)
+        case logical.Assign(below):
+            return _instant(below, name)
+        case logical.Tag(keys=()):
+            return name == TS
+        case logical.Restamp():
+            return name == TS and append_only(node)
+    return False
