@@ -1,5 +1,7 @@
 """SQL type names to Arrow types and back."""
 
+from functools import lru_cache
+
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
@@ -53,9 +55,11 @@ def parse_type(source: exp.Expr | str) -> pa.DataType:
     >>> parse_type("ROW(a INT, b STRING)")
     StructType(struct<a: int32, b: string>)
     """
-    if not isinstance(source, str):
-        return _bind(source)
-    text = source.strip()
+    return _written(source.strip()) if isinstance(source, str) else _bind(source)
+
+
+@lru_cache(maxsize=4096)
+def _written(text: str) -> pa.DataType:
     if text[:3].upper() == "ROW":
         text = "STRUCT" + text[3:]
     if (word := _WORDS.get(text.upper())) is not None:
