@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -32,8 +32,8 @@ class Result:
     peer: Peer | None = None
 
 
-def write_report(path: Path, results: Sequence[Result]) -> None:
-    """Writes the results as JSON, and prints them."""
+def write_report(path: Path, results: Sequence[Result], failures: Mapping[str, str] | None = None) -> None:
+    """Writes the results as JSON, and prints them; `failures` says what has no figure, and why."""
     machine = {"processor": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     report = {
@@ -41,9 +41,12 @@ def write_report(path: Path, results: Sequence[Result]) -> None:
         "commit": commit.stdout.strip(),
         "versions": {name: version(name) for name in PACKAGES},
         "results": [asdict(result) for result in results],
+        **({"failures": dict(failures)} if failures else {}),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=2) + "\n")
     for result in results:
         peer = f"  ({result.peer.name}: {result.peer.value:,.0f})" if result.peer else ""
         print(f"{result.name:<44} {result.value:>14,.0f} {result.unit}{peer}")
+    for name, reason in (failures or {}).items():
+        print(f"{name:<44} no figure: {reason}")

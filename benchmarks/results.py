@@ -3,7 +3,8 @@
 The decoder is the benchmark's own, for records of integers only: nothing that was measured is used to check itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -39,33 +40,37 @@ def integers(bodies: bytes, width: int) -> NDArray[np.int64]:
 
 def committed(kafka: KafkaSettings, topic: str, columns: Sequence[str], prefix: int) -> pl.DataFrame:
     """All committed results of a topic; `prefix` is what stands before each Avro body."""
+    parts = [
+        integers(b"".join(message.value()[prefix:] for message in messages), len(columns))
+        for messages in committed_messages(kafka, topic)
+    ]
+    matrix = np.concatenate(parts) if parts else np.empty((0, len(columns)), np.int64)
+    return pl.DataFrame(matrix, schema=dict.fromkeys(columns, pl.Int64))
+
+
+def committed_messages(kafka: KafkaSettings, topic: str) -> Iterator[list[Any]]:
+    """All committed records of a topic up to its present end, those of each partition in their order."""
     admin = kafka.admin()
     places = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, places), latest(admin, places)
     waiting = {place: last[place] for place in places if last[place] > first[place]}
     consumer = kafka.consumer()
     consumer.assign([TopicPartition(*place, first[place]) for place in waiting])
-    parts: list[NDArray[np.int64]] = []
     try:
         while waiting:
-            messages = consumer.consume(_CONSUME, _POLL_S)
-            bodies = []
-            for message in messages:
+            records = []
+            for message in consumer.consume(_CONSUME, _POLL_S):
                 error = message.error()
                 if error is None:
-                    value = message.value()
-                    assert value is not None
-                    bodies.append(value[prefix:])
+                    records.append(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     waiting.pop((topic, int(message.partition())), None)
                 else:
                     raise translate(error, f'reading topic "{topic}"')
-            if bodies:
-                parts.append(integers(b"".join(bodies), len(columns)))
+            if records:
+                yield records
     finally:
         consumer.close()
-    matrix = np.concatenate(parts) if parts else np.empty((0, len(columns)), np.int64)
-    return pl.DataFrame(matrix, schema=dict.fromkeys(columns, pl.Int64))
 
 
 def expected(records: int, query: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:

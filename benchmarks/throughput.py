@@ -86,7 +86,7 @@ def run_once(cluster: Cluster, job: Job, stream: str, records: int, label: str) 
         with Usage(cluster.pids(ours=True)) as ours, Usage(cluster.pids(ours=False)) as services:
             started = time.monotonic()
             cluster.api.execute(f"CREATE QUERY {name} WITH (FORMAT = AVRO) AS {select}")
-            moves = _until(watch, cluster, end_ms(records), 60 + records / SLOWEST)
+            moves = until(watch, cluster, end_ms(records), 60 + records / SLOWEST)
     finally:
         watch.close()
     verify(found(cluster, topic, job), expected(records, job.answer), name)
@@ -101,7 +101,8 @@ def found(cluster: Cluster, topic: str, job: Job) -> pl.DataFrame:
     return results.with_columns(pl.col("dateTime") // 1_000)
 
 
-def _until(watch: FrontierWatch, cluster: Cluster, end: int, timeout_s: float) -> list[Moved]:
+def until(watch: FrontierWatch, cluster: Cluster, end: int, timeout_s: float) -> list[Moved]:
+    """All moves until everything below the instant is final."""
     moves: list[Moved] = []
     deadline = time.monotonic() + timeout_s
     while not moves or moves[-1].frontier < end:

@@ -8,9 +8,9 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -56,7 +56,12 @@ class FlinkSession:
 
     client: "subprocess.Popen[str]"
     kafka: KafkaSettings
-    tables: int = field(default=0)
+    tables: int = 0
+
+    @property
+    def name(self) -> str:
+        """A name that no other session of the time has."""
+        return str(self.client.pid)
 
     def execute(self, sql: str) -> float:
         """The seconds until the statement, and the job it starts, had ended."""
@@ -90,7 +95,7 @@ def run_flink(jobs: tuple[Job, ...], records: int) -> dict[str, FlinkRun]:
     with running_kafka() as kafka:
         for topic, count in (("bid", records), ("few", PARTITIONS)):
             load(kafka, topic, count, None)
-        with _session(install, kafka) as session:
+        with flink_session(install, kafka) as session:
             session.execute(source("Bids", "bid", kafka))
             session.execute(source("Few", "few", kafka))
             return {job.name: _measure(session, job, records) for job in jobs}
@@ -104,7 +109,7 @@ def source(table: str, topic: str, kafka: KafkaSettings) -> str:
         "properties.isolation.level": "read_committed", "scan.startup.mode": "earliest-offset",
         "scan.bounded.mode": "latest-offset", "format": "avro",
     }  # fmt: skip
-    return f"CREATE TABLE {table} ({columns}) WITH ({_listed(options)})"
+    return f"CREATE TABLE {table} ({columns}) WITH ({listed(options)})"
 
 
 def sink(table: str, topic: str, job: Job, kafka: KafkaSettings) -> str:
@@ -117,10 +122,11 @@ def sink(table: str, topic: str, job: Job, kafka: KafkaSettings) -> str:
         "properties.transaction.timeout.ms": "600000", "properties.compression.type": "lz4",
         "properties.linger.ms": "5", "properties.batch.size": "1000000",
     }  # fmt: skip
-    return f"CREATE TABLE {table} ({columns}) WITH ({_listed(options)})"
+    return f"CREATE TABLE {table} ({columns}) WITH ({listed(options)})"
 
 
-def _listed(options: dict[str, str]) -> str:
+def listed(options: dict[str, str]) -> str:
+    """Options as a table's WITH has them."""
     return ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
 
 
@@ -148,13 +154,17 @@ def _run(session: FlinkSession, job: Job, table: str, records: int) -> FlinkRun:
 
 
 @contextmanager
-def _session(install: FlinkInstall, kafka: KafkaSettings) -> Iterator[FlinkSession]:
+def flink_session(
+    install: FlinkInstall, kafka: KafkaSettings, settings: Mapping[str, str] | None = None
+) -> Iterator[FlinkSession]:
+    """A JVM of its own, with further settings."""
     configuration = {
         "pipeline.jars": ";".join(f"file://{jar}" for jar in install.jars),
         "parallelism.default": str(PARALLELISM),
         "pipeline.object-reuse": "true",
         "execution.checkpointing.interval": "10 s",
         "restart-strategy.type": "none",
+        **(settings or {}),
     }
     java_home = find_java(os.environ).resolve().parent.parent
     environ = {**os.environ, "JAVA_HOME": str(java_home), "JAVA_TOOL_OPTIONS": _tool_options()}

@@ -1,0 +1,88 @@
+"""The relation that a result topic adds up to, read as a stock consumer would: read-committed, folded, then decoded.
+
+The decoding is fastavro's: nothing that was measured is used to check itself.
+"""
+
+import io
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import fastavro
+import polars as pl
+
+from benchmarks.results import committed_messages
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.names import OP_HEADER
+from operators.errors import InternalError
+
+_UNITS = {"timestamp-millis": "ms", "timestamp-micros": "us"}
+_DELETE = b"-"
+
+
+def final_values(kafka: KafkaSettings, topic: str) -> list[bytes]:
+    """The values that are left: by key the last one, unless it is a deletion; without keys what was not taken back.
+
+    A value in a keyless topic left more often than it came is an error.
+    """
+    last: dict[bytes, bytes | None] = {}
+    counts: Counter[bytes] = Counter()
+    for messages in committed_messages(kafka, topic):
+        for message in messages:
+            key, value = message.key(), message.value()
+            if key is not None:
+                last[key] = value
+            else:
+                counts[value] += -1 if _operation(message) == _DELETE else 1
+    if any(count < 0 for count in counts.values()):
+        raise InternalError(f'"{topic}" takes back more than it gave')
+    return [*(value for value in last.values() if value is not None), *counts.elements()]
+
+
+def _operation(message: Any) -> bytes:
+    headers: dict[str, bytes] = dict(message.headers() or ())
+    return headers.get(OP_HEADER, b"+")
+
+
+def decoded(values: Sequence[bytes], writer: dict[str, Any], prefix: int, like: pl.DataFrame) -> pl.DataFrame:
+    """The rows of Avro values with so many bytes before each body; `like` has the columns of an empty answer.
+
+    >>> writer = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
+    >>> decoded([bytes([4]), bytes([6])], writer, 0, pl.DataFrame({"a": [0]}))["a"].to_list()
+    [2, 3]
+    """
+    if not values:
+        return like.clear()
+    schema = fastavro.parse_schema(_without_instants(writer))
+    buffer = io.BytesIO(b"".join(value[prefix:] for value in values))
+    rows = [fastavro.schemaless_reader(buffer, schema, None) for _ in values]
+    if buffer.read(1):
+        raise InternalError("bytes are left behind the last row")
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    return frame.with_columns(pl.col(name).cast(pl.Datetime(unit)) for name, unit in _instants(writer))
+
+
+def _instants(writer: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    for field in writer["fields"]:
+        for kind in _kinds(field["type"]):
+            if isinstance(kind, dict) and kind.get("logicalType") in _UNITS:
+                yield field["name"], _UNITS[kind["logicalType"]]
+
+
+def _without_instants(writer: dict[str, Any]) -> dict[str, Any]:
+    """The schema by which instants are read as the numbers they are."""
+    fields = [
+        {"name": field["name"], "type": [_number(kind) for kind in _kinds(field["type"])]}
+        if isinstance(field["type"], list)
+        else {"name": field["name"], "type": _number(field["type"])}
+        for field in writer["fields"]
+    ]
+    return {**writer, "fields": fields}
+
+
+def _kinds(kind: Any) -> list[Any]:
+    return kind if isinstance(kind, list) else [kind]
+
+
+def _number(kind: Any) -> Any:
+    return "long" if isinstance(kind, dict) and kind.get("logicalType") in _UNITS else kind

@@ -1,0 +1,48 @@
+"""Events into topics, one a stream, row n of a stream into partition n modulo 4."""
+
+from benchmarks.bids import PARTITIONS, heartbeat, send
+from benchmarks.nexmark.generator import Events
+from benchmarks.nexmark.streams import STREAMS, Stream
+from connectors.formats import AvroEncoder
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.registry import register_schema
+from connectors.kafka.topics import KEPT, ensure_topic
+
+_PREFIX = 5
+#: How far behind the last event it is promised that nothing more comes.
+QUIET_MS = 60_000
+
+
+def final_ms(events: Events) -> int:
+    """The instant below which everything is final once all is loaded."""
+    return events.end_ms + QUIET_MS
+
+
+def load_tagged(kafka: KafkaSettings, registry_url: str, events: Events, prefix: str = "") -> int:
+    """Fills the topics of all streams, for us: Confluent's Avro and closing heartbeats. The bytes of all values."""
+    size = 0
+    for stream in STREAMS.values():
+        topic = prefix + stream.topic
+        schema_id = register_schema(registry_url, f"{topic}-value", stream.writer())
+        size += _load(kafka, topic, stream, events, schema_id)
+    return size
+
+
+def load_plain(kafka: KafkaSettings, events: Events, prefix: str = "") -> int:
+    """Fills the topics of all streams, for a peer: plain Avro. The bytes of all values."""
+    return sum(_load(kafka, prefix + stream.topic, stream, events, None) for stream in STREAMS.values())
+
+
+def _load(kafka: KafkaSettings, topic: str, stream: Stream, events: Events, schema_id: int | None) -> int:
+    ensure_topic(kafka.admin(), topic, PARTITIONS, KEPT)
+    producer = kafka.producer()
+    encoder, size = AvroEncoder(stream.stored(), schema_id or 0), 0
+    for frame in stream.chunks(events):
+        values = encoder.encode(frame)
+        values = values if schema_id is not None else values.bin.slice(_PREFIX)
+        size += int(values.bin.size().sum())
+        send(producer, topic, values.to_list())
+    if schema_id is not None:
+        heartbeat(producer, topic, PARTITIONS, final_ms(events))
+    producer.flush()
+    return size

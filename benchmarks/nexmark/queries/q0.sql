@@ -1,0 +1,2 @@
+-- All bids as they are.
+SELECT auction, bidder, price, "dateTime", extra FROM Bid

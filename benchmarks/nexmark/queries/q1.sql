@@ -1,0 +1,2 @@
+-- Prices in euros.
+SELECT auction, bidder, 0.908 * price AS price, "dateTime", extra FROM Bid

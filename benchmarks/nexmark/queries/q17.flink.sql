@@ -1,0 +1,9 @@
+-- Bids and prices of each auction and day.
+SELECT auction, DATE_FORMAT("dateTime", 'yyyy-MM-dd') AS bid_day,
+    COUNT(*) AS total_bids,
+    COUNT(*) FILTER (WHERE price < 10000) AS rank1_bids,
+    COUNT(*) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_bids,
+    COUNT(*) FILTER (WHERE price >= 1000000) AS rank3_bids,
+    MIN(price) AS min_price, MAX(price) AS max_price, AVG(CAST(price AS DOUBLE)) AS avg_price, SUM(price) AS sum_price
+FROM Bid
+GROUP BY auction, DATE_FORMAT("dateTime", 'yyyy-MM-dd')

@@ -1,0 +1,79 @@
+"""What is right: DuckDB over the rows of all streams up to an instant, and the comparison of two answers."""
+
+import duckdb
+import polars as pl
+import polars.selectors as cs
+
+from benchmarks.nexmark.generator import Events
+from benchmarks.nexmark.questions import Question
+from benchmarks.nexmark.streams import STREAMS, Stream
+from operators.errors import InternalError
+
+_RELATIVE = 1e-9
+
+
+class Reference:
+    """DuckDB over some events.
+
+    >>> from benchmarks.nexmark.questions import QUESTIONS
+    >>> Reference(Events(1_000)).answer(QUESTIONS["q2"]).columns
+    ['auction', 'price']
+    """
+
+    def __init__(self, events: Events) -> None:
+        self._rows = {name: stream.rows(events) for name, stream in STREAMS.items()}
+
+    def height(self, stream: Stream) -> int:
+        """The number of rows of a stream."""
+        return self._rows[stream.name].height
+
+    def answer(self, question: Question, at: int | None = None) -> pl.DataFrame:
+        """The relation that a question asks for at an instant, by default at the end."""
+        with duckdb.connect() as database:
+            for name, rows in self._rows.items():
+                upto = rows if at is None else rows.filter(pl.col("dateTime").dt.epoch("ms") <= at)
+                database.register(name, upto.to_arrow())
+            return pl.DataFrame(pl.from_arrow(database.sql(question.duckdb).to_arrow_table()))
+
+
+def verify(found: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
+    """Both hold the same rows equally often, floats to a billionth, or an error that shows rows of one side alone.
+
+    >>> verify(pl.DataFrame({"a": [1, 2]}), pl.DataFrame({"a": [2, 1]}), "q")
+    """
+    if set(found.columns) != set(wanted.columns):
+        raise InternalError(f'"{name}" has columns {found.columns}, not {wanted.columns}')
+    ours, theirs = _comparable(found.select(wanted.columns)), _comparable(wanted)
+    if found.height != wanted.height or not _close(ours, theirs):
+        raise InternalError(f'"{name}" is wrong: {_differences(ours, theirs)}')
+
+
+def _comparable(frame: pl.DataFrame) -> pl.DataFrame:
+    """Integers of one width, decimals as floats, instants in microseconds; sorted, floats last."""
+    frame = frame.cast({
+        cs.decimal() | cs.float(): pl.Float64, cs.integer(): pl.Int64, cs.datetime(): pl.Datetime("us"),
+    })  # fmt: skip
+    floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
+    return frame.sort([*(name for name in frame.columns if name not in floats), *floats], nulls_last=True)
+
+
+def _close(one: pl.DataFrame, other: pl.DataFrame) -> bool:
+    return all(_close_column(one[name], other[name]) for name in one.columns)
+
+
+def _close_column(one: pl.Series, other: pl.Series) -> bool:
+    if not other.dtype.is_float():
+        return one.equals(other)
+    near = ((one - other).abs() <= _RELATIVE * other.abs()) | (one.is_null() & other.is_null())
+    return bool(near.fill_null(value=False).all())
+
+
+def _differences(ours: pl.DataFrame, theirs: pl.DataFrame) -> str:
+    plain = [name for name, dtype in theirs.schema.items() if not dtype.is_float()]
+    counted = [frame.group_by(plain).len() for frame in (ours, theirs)]
+    keys = [*plain, "len"]
+    surplus, missing = (
+        one.join(other, on=keys, how="anti", nulls_equal=True).head(3).to_dicts()
+        for one, other in (counted, counted[::-1])
+    )
+    return f"{ours.height} rows, not {theirs.height}; surplus {surplus}; missing {missing}"

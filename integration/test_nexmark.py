@@ -1,0 +1,77 @@
+"""NEXMark's queries side by side in one cluster, over the real broker, Redis and Spark: all end at DuckDB's answers."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from cluster import Cluster, Refused, running
+
+from benchmarks.nexmark.answers import decoded, final_values
+from benchmarks.nexmark.generator import Events
+from benchmarks.nexmark.load import final_ms, load_tagged
+from benchmarks.nexmark.questions import QUESTIONS, SECONDS
+from benchmarks.nexmark.reference import Reference, verify
+from benchmarks.nexmark.streams import STREAMS
+from benchmarks.nexmark.timeline import Timeline
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.registry import schema_lookup
+
+pytestmark = pytest.mark.services
+
+#: 50 seconds of event time.
+EVENTS = Events(20_000, Timeline(rate=400), seed=13)
+OPTIONS = 'FORMAT AVRO TIMESTAMP BY "dateTime" TAGGED NONE IDLE NEVER'
+#: What is asked for whole seconds: a bid changes the counts of five windows, or all rows of a long session, so that at
+#: every instant these have far more changes than events.
+EACH_SECOND = ("q5", "q11")
+PREFIX = "nexmark."
+PREFIX_BYTES = 5
+DEADLINE_S = 120.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A cluster in which all questions were asked, why some of them were refused, and until when all are answered."""
+
+    cluster: Cluster
+    refused: dict[str, Refused]
+    reference: Reference
+    deadline: float
+
+    def left_s(self) -> float:
+        """The seconds left until the deadline that all questions share."""
+        return max(self.deadline - time.monotonic(), 1.0)
+
+
+@pytest.fixture(scope="module")
+def asked(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    with running(kafka, redis_url, tmp_path_factory.mktemp("nexmark")) as cluster:
+        load_tagged(KafkaSettings(kafka), cluster.url, EVENTS, PREFIX)
+        for stream in STREAMS.values():
+            cluster.sql(stream.declaration(PREFIX + stream.topic, "", OPTIONS))
+        cluster.sql(SECONDS)
+        refused = {name: refusal for name in QUESTIONS if (refusal := ask(cluster, name)) is not None}
+        cluster.start_executor()
+        yield Asked(cluster, refused, Reference(EVENTS), time.monotonic() + DEADLINE_S)
+
+
+def ask(cluster: Cluster, name: str) -> Refused | None:
+    """Registers a question; the refusal when it is refused."""
+    try:
+        text = QUESTIONS[name].over(synchronised=name in EACH_SECOND)
+        cluster.sql(f"CREATE QUERY {name} WITH (format = avro) AS {text}")
+    except Refused as refusal:
+        return refusal
+    return None
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_final_relation(asked: Asked, name: str) -> None:
+    assert name not in asked.refused, asked.refused.get(name)
+    topic = asked.cluster.topic(name)
+    asked.cluster.await_frontier(topic, final_ms(EVENTS), asked.left_s())
+    wanted = asked.reference.answer(QUESTIONS[name])
+    values = final_values(KafkaSettings(asked.cluster.kafka), topic)
+    writer = schema_lookup(asked.cluster.url)(int.from_bytes(values[0][1:PREFIX_BYTES], "big"))
+    verify(decoded(values, writer, PREFIX_BYTES, wanted), wanted, name)
