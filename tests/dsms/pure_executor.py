@@ -26,8 +26,8 @@ from dsms.plan.lane import FragmentPlan, plan_fragment
 
 @dataclass
 class World:
-    """Logs by topic and partition, stored runs, and what was published: result records by lane (and partition, where that is
-    chosen), dead letters."""
+    """Logs by topic and partition, stored runs, and what was published: result records by lane (and partition, where
+    that is chosen), dead letters."""
 
     logs: dict[str, dict[int, list[Message]]]
     runs: dict[str, pl.DataFrame] = field(default_factory=dict)
@@ -69,8 +69,10 @@ def epoch(world: World, plan: FragmentPlan, manifest: Manifest, limit: int, task
     world.epochs += 1
     contexts = {
         lane_id: LaneContext(
-            plan.lanes[lane_id], one.frontier,
-            {(plan.lanes[lane_id].leaf(source), p): at.frontier for (source, p), at in one.places.items()}, one.runs,
+            plan.lanes[lane_id],
+            one.frontier,
+            {(plan.lanes[lane_id].leaf(source), p): at.frontier for (source, p), at in one.places.items()},
+            one.runs,
         )
         for lane_id, one in manifest.lanes.items()
     }
