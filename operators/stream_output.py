@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from operators.delta import FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.delta import FROM, ORDER, RESERVED, WEIGHT, Delta
 from operators.expire import starts_and_ends
 from operators.operator import Move, Step
 from operators.reorder import Reorder

@@ -86,7 +86,7 @@ class TargetStage:
         _store(self.context).write(fresh)
         yield out.batch()
 
-    def _mine(self, batch: pa.RecordBatch, senders: dict[tuple[int, str], Senders]) -> "pa.BooleanArray":
+    def _mine(self, batch: pa.RecordBatch, senders: dict[tuple[int, str], Senders]) -> pa.BooleanArray:
         """Which rows are elements for this stage; the frontier of every sender is noted, whatever stage it sends to."""
         names = ("target", "lane", "kind", "edge", "leaf", "source_partition", "frontier")
         mine = []

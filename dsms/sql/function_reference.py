@@ -60,10 +60,9 @@ and text round halves away from zero, casts of floats to integers to even.
 _AGGREGATE_HEAD = """
 ## Aggregates
 
-Over the rows of a group, with `FILTER (WHERE …)`, and DISTINCT and ORDER BY where they make sense. NULL is left out where
-nothing else is said. Sums of integers and decimals are exact; sums of floats are taken in the order of (instant, source,
-partition, offset), so they do not depend on batches. Changes that retract rows are undone exactly, also those of NaN and
-infinity. Linear aggregates cost what changes; those that need the values (MEDIAN, percentiles, MODE, STRING_AGG,
+Over the rows of a group, with `FILTER (WHERE …)`, and DISTINCT and ORDER BY where they make sense. NULL is left out
+where nothing else is said. Sums of integers and decimals are exact; sums of floats are taken in the order of (instant,
+source, partition, offset), so they do not depend on batches. Retracted rows are undone exactly, also NaN and infinity. Linear aggregates cost what changes; those that need the values (MEDIAN, percentiles, MODE, STRING_AGG,
 ARRAY_AGG) read the groups that change.
 
 | function | arguments | DISTINCT | meaning |
