@@ -1,5 +1,6 @@
 # Everything CI and people run. Needs Python 3.11 or newer, Java 17 or newer and make; the rest goes into .venv.
-# PYTHON=… chooses the Python, KEEP=1 leaves the demo running, ARGS=… is passed on to pytest or the benchmark.
+# PYTHON=… chooses the Python, KEEP=1 leaves the demo running, ARGS=… is passed on to pytest or the benchmark,
+# LAW_ARGS=… to the delta law's.
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3 python3.13,$(shell command -v $(name))) python3)
 VENV := .venv
@@ -17,7 +18,8 @@ demo: setup ## start everything, run continuous queries, show their results
 	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep)
 
 test: setup ## all tests, with the real services
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile tests $(ARGS)
+	@$(BIN)/python -m pytest integration $(ARGS)
 
 check: setup ## style, types
 	$(BIN)/ruff check .
@@ -29,9 +31,11 @@ integration: setup ## only the tests that need the real services
 
 bench: setup ## the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python -m benchmarks.delta_law $(LAW_ARGS)
 
 fuzz: setup ## the property tests with many more examples
 	@PYTHONPATH=scripts $(BIN)/python -m pytest -p fuzz_profile --timeout=0 tests $(ARGS)
+	@$(BIN)/python tests/algebra/fuzz.py --keep # DSMS_FUZZ_CASES of them, else 100 000
 
 lock: setup ## pin the newest versions that pyproject.toml allows
 	@$(BIN)/python -m pip install -q uv

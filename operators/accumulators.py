@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from operators.consolidation import apart, repeats
-from operators.merging import distinct_sorted, merge_stack, mostly
+from operators.consolidation import apart
+from operators.merging import distinct_sorted, merge_stack, mostly, repeated
 from operators.trace import HASH, Arrangement, Run, arranged, key_hash, merged
 
 _GONE = "__gone"
@@ -60,7 +60,12 @@ class Accumulators:
         if len(filled) < 2:
             return filled[0] if filled else found[0]
         together = pl.concat(filled)
-        alone, versions = apart(together, repeats(together, [HASH]))
+        hashes = together[HASH].to_numpy()
+        by_hash = np.argsort(hashes, kind="stable")  # merges the ascending runs
+        several = np.sort(by_hash[repeated(hashes[by_hash])])
+        if not len(several):
+            return together
+        alone, versions = apart(together, several)
         latest = versions.unique(list(self.keys) or [HASH], keep="last", maintain_order=True)
         return pl.concat([alone, latest])
 

@@ -17,7 +17,8 @@ class Expire:
     """The identity on collections: (row, [from, to), w) = (row, [from, ∞), w) + (row, [to, ∞), -w).
 
     Each of the two passes in the step whose move covers its start, so elements may come before their time. An end has
-    the order of its element.
+    the order of its element. Ends of equal rows at one instant may be one element with the greatest order: of a sliding
+    window the state then holds the different rows of each slide, not all rows.
 
     >>> window = Delta.of([("+", {"a": 1}, 3)]).frame.with_columns(pl.lit(7, pl.Int64).alias("__to"))
     >>> Expire().step(Delta(window), Expire().traces(), Move(0, 9)).delta.frame.select("a", "__from", "__weight").rows()
@@ -26,7 +27,7 @@ class Expire:
 
     def traces(self) -> tuple[Trace, ...]:
         """One trace by time: the starts and ends at or above the frontier."""
-        return Reorder().traces()
+        return (Trace("time", sums_retractions=True),)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The starts and ends at the instants of the move."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,9 +49,9 @@ class Join:
         held_left, held_right = traces
         new_left, new_right = self._new(left, self.left_keys), self._new(right, self.right_keys)
         pieces = [
-            *(self._pairs(new_left, run, right_new=False) for run in held_right.runs),
-            *(self._pairs(run, new_right, left_new=False) for run in held_left.runs),
-            self._pairs(new_left, new_right),
+            self._pairs(*_met(new_left, held_right.runs, new_right), right_new=False),
+            self._pairs(*reversed(_met(new_right, held_left.runs, new_left)), left_new=False),
+            self._pairs(*_met(new_left, (new_right,), new_right)),
         ]
         kept = held_left.append(Delta(new_left.frame), move.end), held_right.append(Delta(new_right.frame), move.end)
         return Step(Delta(_net(pl.concat(pieces))), kept)
@@ -59,16 +60,16 @@ class Join:
         frame = delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))
         return Run(arranged(frame, keys), "key")
 
-    def _pairs(self, left: Run, right: Run, *, left_new: bool = True, right_new: bool = True) -> pl.DataFrame:
-        """The pairs of two runs; a side that is not new, of this step, is older than all of the other."""
-        at_left, at_right = _equal_hashes(left, right)
-        rows = [_rows(left.frame, at_left), _rows(right.frame, at_right)]
-        start, order = _cause(_Side(left.frame, at_left, left_new), _Side(right.frame, at_right, right_new))
-        end = np.minimum(_values(left.frame, TO)[at_left], _values(right.frame, TO)[at_right])
-        weight = _values(left.frame, WEIGHT)[at_left] * _values(right.frame, WEIGHT)[at_right]
+    def _pairs(
+        self, left: pl.DataFrame, right: pl.DataFrame, *, left_new: bool = True, right_new: bool = True
+    ) -> pl.DataFrame:
+        """The true pairs of elements side by side; a side that is not new, of this step, is older than the other."""
+        start, order = _cause(_Side(left, left_new), _Side(right, right_new))
+        end = np.minimum(_values(left, TO), _values(right, TO))
+        weight = _values(left, WEIGHT) * _values(right, WEIGHT)
         reserved = pl.DataFrame({FROM: start, TO: end, WEIGHT: weight, ORDER: order})
-        pairs = pl.concat([*rows, reserved], how="horizontal")
-        true = self._true(*rows) & pl.Series(start < end)
+        pairs = pl.concat([left.drop(_NOT_ROW), right.drop(_NOT_ROW), reserved], how="horizontal")
+        true = self._true(left, right) & pl.Series(start < end)
         return pairs if true.all() else pairs.filter(true)
 
     def _true(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.Series:
@@ -82,7 +83,6 @@ class Join:
 @dataclass(frozen=True, slots=True)
 class _Side:
     frame: pl.DataFrame
-    at: Positions
     new: bool
 
 
@@ -90,15 +90,28 @@ def _cause(left: _Side, right: _Side) -> tuple[np.ndarray, np.ndarray]:
     """Where pairs begin, and their order."""
     if not (left.new and right.new):
         newer = left if left.new else right
-        return _values(newer.frame, FROM)[newer.at], _values(newer.frame, ORDER)[newer.at]
-    starts = [_values(side.frame, FROM)[side.at] for side in (left, right)]
-    orders = [_values(side.frame, ORDER)[side.at] for side in (left, right)]
+        return _values(newer.frame, FROM), _values(newer.frame, ORDER)
+    starts = [_values(side.frame, FROM) for side in (left, right)]
+    orders = [_values(side.frame, ORDER) for side in (left, right)]
     newer_order = np.where(starts[0] > starts[1], orders[0], orders[1])
     return np.maximum(*starts), np.where(starts[0] == starts[1], np.maximum(*orders), newer_order)
 
 
+def _met(new: Run, others: Sequence[Run], like: Run) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The elements of a run and those of others, of the columns of `like`, whose hashes agree, side by side."""
+    places = [_equal_hashes(new, other) for other in others]
+    met = [(at_new, other.frame[at]) for other, (at_new, at) in zip(others, places, strict=True) if len(at)]
+    if not met:
+        return new.frame.clear(), like.frame.clear()
+    return new.frame[np.concatenate([at_new for at_new, _ in met])], pl.concat([found for _, found in met])
+
+
 def _equal_hashes(left: Run, right: Run) -> tuple[Positions, Positions]:
-    if not (left.height and right.height):
+    """The pairs of places whose hashes agree. The smaller run is looked up in the larger: one of them may be state."""
+    if left.height > right.height:
+        at_right, at_left = _equal_hashes(right, left)
+        return at_left, at_right
+    if not left.height:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     low, counts = right.matches(left.positions)
     at_left = np.repeat(np.arange(left.height), counts)
@@ -118,10 +131,6 @@ def _net(pairs: pl.DataFrame) -> pl.DataFrame:
         return pairs
     alone, together = apart(pairs, twins)
     return pl.concat([alone, added_up(together, same)])
-
-
-def _rows(frame: pl.DataFrame, at: Positions) -> pl.DataFrame:
-    return frame.drop(_NOT_ROW)[at]
 
 
 def _values(frame: pl.DataFrame, name: str) -> np.ndarray:

@@ -16,6 +16,7 @@ from operators.sort_key import SortKey
 from operators.trace import HASH, Arrangement, Run, key_hash
 
 _KEY, _COUNT, _TAKE, _CUT, _PLACE = "__sorted_key", "__sorted_count", "__sorted_take", "__sorted_cut", "__sorted_place"
+_BEHIND = "__sorted_behind"
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,9 @@ class SortedTrace:
     """The relation of all changes appended, each key's rows sorted by `order`, ties by the row's other columns.
 
     Instants are not kept: changes count from the moment they are appended. `best(keys, n)` are the first rows of each
-    key whose multiplicities add up to n: O(n log |state|) a key, where rows of one run are not mostly cancelled by
-    later ones. `bound` names an integer column: rows with `bound ≤ frontier` are never asked for again.
+    key whose multiplicities add up to n: O(n log |state|) a key, where the rows in front of them in one run are not
+    mostly cancelled by later ones, or `behind` says where those end. `bound` names an integer column: rows with
+    `bound ≤ frontier` are never asked for again.
 
     >>> trace = SortedTrace(("k",), (SortKey("v", descending=True),))
     >>> trace = trace.append(Delta.of([("+", {"k": "a", "v": v}, 5) for v in (1, 3, 2)]), 6)
@@ -48,11 +50,14 @@ class SortedTrace:
         held = (*(self._swept(old, frontier) for old in self.runs), run)
         return replace(self, runs=merge_stack(held, lambda each: each.height, partial(self._merge, frontier)))
 
-    def best(self, keys: pl.DataFrame, n: pl.Series | int | None = None) -> pl.DataFrame:
+    def best(
+        self, keys: pl.DataFrame, n: pl.Series | int | None = None, behind: pl.Series | None = None
+    ) -> pl.DataFrame:
         """The first rows of each key, in order, and their multiplicities in `__weight`: columns as appended.
 
         `keys` has one row a key; `n`, one for all or one a key, may be cut through the last row's multiplicity; None:
-        all rows. Where nothing was ever appended only the columns of the key are there.
+        all rows. Where nothing was ever appended only the columns of the key are there. `behind` promises that no row
+        that is left comes before this value of the first column of the order; NULL promises nothing.
         """
         if not self.runs:
             return keys.select(self.keys).clear()
@@ -60,7 +65,8 @@ class SortedTrace:
         counts = n if isinstance(n, pl.Series) else pl.repeat(n, height, dtype=pl.Int64, eager=True)
         hashes = key_hash(keys, self.keys) if self.keys else pl.Series(HASH, [0], pl.UInt64)
         named = keys.select(self.keys).get_columns()
-        wanted = pl.DataFrame([*named, hashes, counts.cast(pl.Int64).alias(_COUNT)])
+        known = [] if behind is None else [_promised(behind)]
+        wanted = pl.DataFrame([*named, hashes, counts.cast(pl.Int64).alias(_COUNT), *known])
         found = [*self._rounds(wanted.with_row_index(_KEY))]
         return pl.concat(found).drop(HASH, _KEY, _COUNT) if len(found) > 1 else found[0].drop(HASH, _KEY, _COUNT)
 
@@ -82,9 +88,12 @@ class SortedTrace:
 
     def _exact(self, wanted: pl.DataFrame, factor: int) -> tuple[pl.DataFrame, pl.Series]:
         """The present rows in front of every place at which a run was cut, and the hashes of cut keys."""
-        limits = wanted.group_by(HASH).agg(pl.col(_COUNT).max() * factor + 1).sort(HASH)
+        skips = _BEHIND in wanted.columns and _searchable(wanted[_BEHIND])
+        limits = wanted.group_by(HASH).agg(pl.col(_COUNT).max() * factor + 1, *(self._behind() if skips else ()))
+        limits = limits.sort(HASH)
         takes = limits[_COUNT].fill_null(np.iinfo(np.int64).max).to_numpy()
-        fetched = pl.concat([_head(run, limits[HASH].to_numpy(), takes) for run in self.runs])
+        order = self.order[0] if skips else None
+        fetched = pl.concat([_head(run, limits, takes, order) for run in self.runs])
         ordered = self._sorted(fetched)
         place = _places(ordered, [HASH, *self._columns(ordered, self.keys)])
         ordered = ordered.with_columns(pl.Series(_PLACE, place))
@@ -95,6 +104,12 @@ class SortedTrace:
         net = _net(certain.drop(_CUT, _PLACE), [*self.keys, *self._columns(fetched, self.keys)])
         ids = wanted.select(*self.keys, _KEY, _COUNT, *([] if self.keys else [HASH]))
         return equal_join(net, ids, self.keys or [HASH], "inner"), cuts[HASH]
+
+    def _behind(self) -> tuple[pl.Expr]:
+        """What is promised of all keys of one hash."""
+        behind = pl.col(_BEHIND)
+        first = behind.max() if self.order[0].descending else behind.min()
+        return (pl.when(behind.null_count() == 0).then(first).alias(_BEHIND),)
 
     def _columns(self, frame: pl.DataFrame, without: Sequence[str] = ()) -> list[str]:
         """The columns that rows of one key are sorted by."""
@@ -130,15 +145,52 @@ class SortedTrace:
         return Run(run.frame.filter(~self._dead(frontier)), "key")
 
 
-def _head(run: Run, hashes: np.ndarray, takes: np.ndarray) -> pl.DataFrame:
-    """The first rows of each hash in a run; `_CUT` marks the last one where there are more."""
-    low, counts = run.matches(hashes)
+def _head(run: Run, limits: pl.DataFrame, takes: np.ndarray, order: SortKey | None) -> pl.DataFrame:
+    """The first rows of each hash in a run; `_CUT` marks the last one where there are more.
+
+    With an order, rows are left out that come before the hash's `_BEHIND` in it.
+    """
+    low, counts = run.matches(limits[HASH].to_numpy())
+    if order is not None and _searchable(run.frame[order.column]):
+        skipped = _before(run.frame[order.column], low, counts, limits[_BEHIND], order.descending)
+        low, counts = low + skipped, counts - skipped
     taken = np.minimum(counts, takes)
     ends = np.cumsum(taken)
     cut = np.zeros(ends[-1] if len(ends) else 0, np.bool_)
     cut[ends[taken < counts] - 1] = True
     rows = np.repeat(low - (ends - taken), taken) + np.arange(len(cut))
     return run.frame[rows].with_columns(pl.Series(_CUT, cut))
+
+
+def _promised(behind: pl.Series) -> pl.Series:
+    """The promises as plain numbers, where they are; NaN, which compares with nothing, promises nothing."""
+    plain = behind.to_physical().alias(_BEHIND)
+    return plain.fill_nan(None) if plain.dtype.is_float() else plain
+
+
+def _searchable(values: pl.Series) -> bool:
+    """Whether values are numbers of NumPy's."""
+    dtype = values.to_physical().dtype
+    return (dtype.is_integer() or dtype.is_float()) and dtype not in (pl.Int128, pl.UInt128)
+
+
+def _before(column: pl.Series, low: np.ndarray, counts: np.ndarray, behind: pl.Series, descending: bool) -> np.ndarray:
+    """How many of the sorted values from each place on come before a value: a binary search in all ranges at once.
+
+    A row is skipped only if it or one behind it comes before the value: a NaN among them may hide rows that could be
+    skipped, but never makes one skipped that could not. Values that NumPy cannot read in place are not searched.
+    """
+    if column.null_count() or column.n_chunks() > 1:
+        return np.zeros(len(low), np.int64)
+    values, limits = column.to_physical().to_numpy(), behind.fill_null(0).to_numpy()
+    begin, end = low.copy(), np.where(behind.is_null().to_numpy(), low, low + counts)
+    while len(wide := np.flatnonzero(begin < end)):
+        middle = (begin[wide] + end[wide]) // 2
+        before = values[middle] > limits[wide] if descending else values[middle] < limits[wide]
+        begin[wide] = np.where(before, middle + 1, begin[wide])
+        end[wide] = np.where(before, end[wide], middle)
+    skipped: np.ndarray = begin - low
+    return skipped
 
 
 def _places(ordered: pl.DataFrame, columns: list[str]) -> np.ndarray:

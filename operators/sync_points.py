@@ -60,6 +60,26 @@ class Periodic:
         within: np.ndarray = every[(every >= start) & (every < end)]
         return within
 
+    def numbers(self, instants: np.ndarray) -> np.ndarray:
+        """The number of the first point at or after each instant, when the first point of period 0 has number 0.
+
+        >>> Periodic(10, (0, 4)).numbers(np.array([-1, 0, 1, 4, 5])).tolist()
+        [0, 0, 1, 1, 2]
+        """
+        before = np.searchsorted(np.array(self.residues, dtype=np.int64), np.mod(instants, self.period))
+        found: np.ndarray = instants // self.period * len(self.residues) + before
+        return found
+
+    def numbered(self, numbers: np.ndarray) -> np.ndarray:
+        """The points with these numbers.
+
+        >>> Periodic(10, (0, 4)).numbered(np.array([-1, 0, 1, 2])).tolist()
+        [-6, 0, 4, 10]
+        """
+        period, place = np.divmod(numbers, len(self.residues))
+        found: np.ndarray = period * self.period + np.array(self.residues, dtype=np.int64)[place]
+        return found
+
     def _over(self, other: Periodic) -> tuple[set[int], set[int], int]:
         period = lcm(self.period, other.period)
         return self._spread(period), other._spread(period), period

@@ -77,35 +77,38 @@ class Rstream:
         changes = delta.frame.filter(pl.col(FROM) > BEGINNING)
         if not first.runs and changes.height:
             first = first.append(Delta(changes.sort(FROM)[:1]), move.start)
-        began = first.runs[0].frame[FROM].item() if first.runs else move.end
-        points = self.points.points(max(began, move.start), move.end)
-        streamed = _at_points(delta, held, points) if len(points) else Delta(delta.frame.clear())
+        start = max(first.runs[0].frame[FROM].item() if first.runs else move.end, move.start)
+        streamed = (
+            self._streamed(delta, held, Move(start, move.end)) if start < move.end else Delta(delta.frame.clear())
+        )
         keyed = Delta(delta.frame.select(*delta.columns, pl.lit(0, pl.Int8).alias(_ALL), *RESERVED))
         return Step(streamed, (held.append(keyed, move.end), first))
 
+    def _streamed(self, delta: Delta, held: Trace, move: Move) -> Delta:
+        """The relation at each point of the move: held elements and changes, each from the first point that sees it.
 
-def _at_points(delta: Delta, held: Trace, points: np.ndarray) -> Delta:
-    """The relation at each of the points: held elements and changes, each from the first point that sees it."""
-    before = held.delta().frame
-    frames = [before.select(delta.frame.columns), delta.frame] if before.width else [delta.frame]
-    both = pl.concat(frames)
-    seen = pl.Series(FROM, np.searchsorted(points, both[FROM].to_numpy()), pl.Int64)
-    net = Delta(both.with_columns(seen)).consolidate().frame.filter(pl.col(FROM) < len(points))
-    columns = delta.columns
-    ordered = net.with_row_index(_ROW).with_columns(pl.col(_ROW).min().over(columns)).sort(_ROW, FROM)
-    lasting = ordered.with_columns(
-        pl.col(WEIGHT).cum_sum().over(_ROW),
-        pl.col(FROM).shift(-1).over(_ROW).fill_null(len(points)).alias(_NEXT),
-    ).filter(pl.col(WEIGHT) > 0)
-    return _repeated(lasting, points, delta.frame.columns)
+        Only points at which there are rows are looked at: most instants of a clock of milliseconds have none.
+        """
+        before = held.delta().frame
+        frames = [before.select(delta.frame.columns), delta.frame] if before.width else [delta.frame]
+        both = pl.concat(frames)
+        seen = self.points.next_points(np.maximum(both[FROM].to_numpy(), move.start))
+        net = Delta(both.with_columns(pl.Series(FROM, seen, pl.Int64))).consolidate().frame
+        columns = delta.columns
+        ordered = net.with_row_index(_ROW).with_columns(pl.col(_ROW).min().over(columns)).sort(_ROW, FROM)
+        lasting = ordered.filter(pl.col(FROM) < move.end).with_columns(
+            pl.col(WEIGHT).cum_sum().over(_ROW),
+            pl.col(FROM).shift(-1).over(_ROW).fill_null(move.end).alias(_NEXT),
+        )
+        return _repeated(lasting.filter(pl.col(WEIGHT) > 0), self.points, delta.frame.columns)
 
 
-def _repeated(lasting: pl.DataFrame, points: np.ndarray, columns: list[str]) -> Delta:
-    """Each row once for each of the points number `from` to `next`."""
-    starts = lasting[FROM].to_numpy()
-    counts = lasting[_NEXT].to_numpy() - starts
+def _repeated(lasting: pl.DataFrame, points: Periodic, columns: list[str]) -> Delta:
+    """Each row once for each of the points from `from` to before `next`."""
+    starts = points.numbers(lasting[FROM].to_numpy())
+    counts = points.numbers(lasting[_NEXT].to_numpy()) - starts
     offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    instants = points[np.repeat(starts, counts) + offsets]
+    instants = points.numbered(np.repeat(starts, counts) + offsets)
     rows = lasting[np.repeat(np.arange(lasting.height), counts)]
     stamped = rows.with_columns(
         pl.Series(FROM, instants, pl.Int64),

@@ -17,6 +17,7 @@ import polars as pl
 
 from operators.consolidation import added_up, apart, repeats
 from operators.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.hash_directory import WORTHWHILE, HashDirectory
 from operators.merging import distinct_sorted, merge_order, merge_stack, mostly, repeated
 
 HASH = "__hash"
@@ -65,6 +66,11 @@ class Run:
         """The sorted column, for binary search."""
         return self.frame[HASH if self.arrangement == "key" else FROM].to_numpy()
 
+    @cached_property
+    def directory(self) -> HashDirectory | None:
+        """The directory of the hashes, where the run is long enough to need one."""
+        return HashDirectory.of(self.positions) if self.arrangement == "key" and self.height >= WORTHWHILE else None
+
     def slice(self, start: int, end: int) -> pl.DataFrame:
         """The elements whose sorted column lies in [start, end)."""
         low, high = np.searchsorted(self.positions, [start, end])
@@ -72,11 +78,15 @@ class Run:
 
     def matches(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each of the `hashes`, ascending: where its elements begin, and how many there are."""
-        low = np.searchsorted(self.positions, hashes, side="left")
+        low = self.directory.first(hashes) if self.directory else np.searchsorted(self.positions, hashes, side="left")
         counts = np.zeros(len(hashes), np.int64)
         there = np.flatnonzero(low < self.height)
         hits = there[self.positions[low[there]] == hashes[there]]
-        counts[hits] = np.searchsorted(self.positions, hashes[hits], side="right") - low[hits]
+        counts[hits] = 1
+        # Most hashes occur once in a run: a look at the neighbour saves the second search.
+        inner = hits[low[hits] + 1 < self.height]
+        several = inner[self.positions[low[inner] + 1] == hashes[inner]]
+        counts[several] = np.searchsorted(self.positions, hashes[several], side="right") - low[several]
         return low, counts
 
     def within(self, hashes: np.ndarray) -> np.ndarray:
@@ -103,6 +113,8 @@ class Trace:
     runs: tuple[Run, ...] = field(default=())
     #: An integer column of the row: elements with `bound ≤ frontier` are never asked for again.
     bound: str | None = None
+    #: By time only: equal rows that are retracted at one instant are one element, where that makes the state smaller.
+    sums_retractions: bool = False
 
     def append(self, delta: Delta, frontier: int) -> Trace:
         """The trace with `delta` added: O(|Δ| log |state|) amortised. The delta may be `arranged` by the keys."""
@@ -128,9 +140,17 @@ class Trace:
         return [Delta(frame) for frame in slices if frame.height]
 
     def forget(self, frontier: int) -> Trace:
-        """A trace by time without the runs that lie wholly below the frontier."""
+        """A trace by time without most of what lies below the frontier: O(what is forgotten) amortised.
+
+        Runs wholly below it go, and the rest of one that is half below it is copied.
+        """
         assert self.arrangement == "time"
-        return replace(self, runs=tuple(run for run in self.runs if run.positions[-1] >= frontier))
+        kept = (self._remembered(run, frontier) for run in self.runs)
+        return replace(self, runs=tuple(run for run in kept if run.height))
+
+    def _remembered(self, run: Run, frontier: int) -> Run:
+        past = int(np.searchsorted(run.positions, frontier))
+        return run if 2 * past < run.height else Run(run.frame[np.arange(past, run.height)], "time")
 
     def delta(self) -> Delta:
         """All elements as one delta; an empty frame when there is none."""
@@ -139,7 +159,8 @@ class Trace:
 
     def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
         if self.arrangement == "time":
-            return Run(frame.sort(FROM, ORDER), "time")
+            ordered = frame.sort(FROM, ORDER)
+            return Run(retractions_summed(ordered) if self.sums_retractions else ordered, "time")
         alive = self._alive(frame, frontier)
         hashed = alive if HASH in alive.columns else arranged(alive, self.keys)
         return Run(consolidated(hashed), "key")
@@ -189,6 +210,19 @@ def consolidated(ordered: pl.DataFrame) -> pl.DataFrame:
     same = [name for name in ordered.columns if name not in (WEIGHT, ORDER)]
     alone, together = apart(ordered, twins)
     return merged(alone, added_up(together, same))
+
+
+def retractions_summed(ordered: pl.DataFrame) -> pl.DataFrame:
+    """Elements sorted by time, those of negative weight added up where many are equal in row and interval.
+
+    Insertions stay apart: the order of each says when a row arrived.
+    """
+    middle = slice(max(0, ordered.height // 2 - _SAMPLE // 2), ordered.height // 2 + _SAMPLE // 2)
+    sample, negative = ordered[middle], ordered[WEIGHT] < 0
+    same = [name for name in ordered.columns if name not in (WEIGHT, ORDER)]
+    if REPEATS * len(repeats(sample, same)) < max(1, sample.height) or negative.sum() < 2:
+        return ordered
+    return pl.concat([ordered.filter(~negative), added_up(ordered.filter(negative), same)]).sort(FROM, ORDER)
 
 
 def _twins(ordered: pl.DataFrame, candidates: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import sqlglot
 from sqlglot import exp
 
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Query, Source, Stream
+from dsms.catalog.objects import Query, Source, Stream, Table
 from dsms.plan import logical
 from dsms.plan.properties import append_only, keys
 from dsms.plan.schema import schema, visible
@@ -32,6 +32,8 @@ def plan_of(name: str, catalog: Catalog) -> logical.Node:
         source = catalog.find(found.source)
         assert isinstance(source, Source)
         return logical.Tag(source, found.name, found.keys)
+    if isinstance(found, Table):
+        return logical.Tag(found.source, found.name, found.keys)
     if isinstance(found, Source):
         raise SqlError(f'"{found.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {found.name} KEY …")
     return result_of(sqlglot.parse_one(found.select, read=Dsms), catalog)
@@ -75,10 +77,11 @@ def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
         return node
     if keys(node) or append_only(node):
         return logical.Restamp(node, alias)
-    if not mentions[0].table and _is_one_of_many(context.query):
+    sure = [one for one in mentions if one.table or _is_only_here(one, context.query)]
+    if not sure:
         return node
     message = f'TS of "{alias}" is ambiguous: its rows are deleted and have no key'
-    raise error_at(mentions[0], message, hint="select the key columns in the view")
+    raise error_at(sure[0], message, hint="select the key columns in the view")
 
 
 def ts_columns(query: exp.Expr | None, alias: str) -> list[exp.Column]:
@@ -89,8 +92,9 @@ def ts_columns(query: exp.Expr | None, alias: str) -> list[exp.Column]:
     return [one for one in found if not one.table or one.table.lower() == alias.lower()]
 
 
-def _is_one_of_many(query: exp.Expr | None) -> bool:
-    return query is not None and bool(query.args.get("joins"))
+def _is_only_here(column: exp.Column, query: exp.Expr | None) -> bool:
+    """Whether a TS without a name can be of no other item: of this query there is one, and no query inside has it."""
+    return query is not None and not query.args.get("joins") and column.find_ancestor(exp.Select) is query
 
 
 def name_of(table: exp.Table) -> str:

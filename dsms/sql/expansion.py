@@ -41,7 +41,8 @@ def misplaced_now(error: SqlError) -> SqlError:
 
 
 def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
-    """The windows that a CQL or PIPES query gets because it does not say them, for the notices of registration.
+    """The windows that a CQL or PIPES query gets because it does not say them, and the Istream of CQL's subqueries that
+    have a window, for the notices of registration.
 
     >>> from dsms.sql.parse_queries import parse_query
     >>> default_windows(parse_query("SELECT a FROM S [Now]"), Catalog())
@@ -49,7 +50,15 @@ def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
     """
     window = {"cql": "[Range Unbounded]", "pipes": "WINDOW(RANGE 1)"}.get(_notation(query) or "")
     tables = _bare_streams(query, catalog) if window else ()
-    return tuple(dict.fromkeys(f"window of {name_of(table)}: {window}" for table in tables))
+    told = dict.fromkeys(f"window of {name_of(table)}: {window}" for table in tables)
+    streams = [window for window in query.find_all(nodes.StreamWindow) if _has_default_stream(window)]
+    return (*told, *dict.fromkeys(f"Istream is applied to the subquery {one.alias_or_name}".strip() for one in streams))
+
+
+def _has_default_stream(window: exp.Expr) -> bool:
+    """CQL section 6.2.2: a subquery with a window and without Istream, Dstream or Rstream gets Istream."""
+    item = window.this
+    return window.args["notation"] == "cql" and isinstance(item, exp.Subquery) and nodes.output_kind(item.this) is None
 
 
 def _notation(query: exp.Expr) -> str | None:

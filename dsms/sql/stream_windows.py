@@ -36,10 +36,10 @@ def _(query: nodes.WholeQuery, context: Context) -> Relation:
 
 
 def bind_window(node: exp.Expr, context: Context) -> Relation:
-    """The relation that a window makes of a stream. A relation that is no stream is windowed by what enters it
-    (CQL: windows apply to streams); `Where` inside the bracket filters the stream before the window."""
+    """The relation that a window makes of a stream. A relation that is no stream is windowed by what enters it (CQL:
+    windows apply to streams) or holds (PIPES); `Where` inside the bracket filters the stream before the window."""
     relation = bind_relation(node.this, context)
-    stream = as_stream(relation.node)
+    stream = as_stream(relation.node, node)
     if (where := node.args.get("where")) is not None:
         stream = logical.Filter(stream, _predicate(where, relation))
     partition = tuple(_column(one, relation).name for one in node.args.get("partition") or [])

@@ -14,6 +14,8 @@ from dsms.sql.position import error_at
 from dsms.sql.relation import Context, Relation, bind_relation
 from operators.sync_points import Periodic
 
+_LASTING = "say Istream(…) around its select list for the rows that enter, or Rstream(…) over R[Sync](…)"
+_NO_DEFAULT = "say Istream(…), Dstream(…) or Rstream(…) around its select list"
 _HINT = "add [Now] to a stream of FROM, [… Slide n] to its windows, or read R[Sync](…) at the points of a clock"
 
 
@@ -30,9 +32,21 @@ def bind_stream(node: exp.Expr, context: Context) -> Relation:
     return relation.over(logical.ToStream(relation.node, kind, points))
 
 
-def as_stream(node: logical.Node) -> logical.Node:
-    """The stream to which a window is applied: an append-only relation is one, of any other it is what enters it."""
-    return node if append_only(node) else logical.ToStream(node, "istream")
+def as_stream(node: logical.Node, at: exp.Expr) -> logical.Node:
+    """The stream to which a window is applied. An append-only relation is one; of any other it is what enters it, but
+
+    - CQL has no default for a subquery that loses rows (section 6.2.2), and
+    - PIPES counts every instant at which a row is valid, so that its rows must live one instant each.
+    """
+    if append_only(node):
+        return node
+    if at.args["notation"] == "pipes":
+        if not lives_one_instant(node):
+            raise error_at(at, "WINDOW counts every instant at which a row is valid, and rows last here", hint=_LASTING)
+        return logical.ToStream(node, "rstream")
+    if isinstance(at.this, exp.Subquery):
+        raise error_at(at, "rows leave the subquery, so CQL has no default stream for its window", hint=_NO_DEFAULT)
+    return logical.ToStream(node, "istream")
 
 
 def _points(node: logical.Node, at: exp.Expr) -> Periodic | None:

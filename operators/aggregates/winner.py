@@ -48,16 +48,25 @@ class Winner:
             pl.col(PRESENT) & pl.Series(leaving == 0)
         )
         kept = standing.select(*self.columns, GROUP, WEIGHT)
-        if not leaving.any() or not trace.runs:
+        losing = np.flatnonzero((leaving > 0) & stored[PRESENT].to_numpy())
+        if not len(losing) or not trace.runs:
             return kept
-        found = held(cells, trace, np.flatnonzero(leaving), pl.Series(leaving[leaving > 0] + 1))
+        # The winner is the first of its group's rows: whatever comes before it has been retracted.
+        behind = stored[self.order[0].column].gather(losing) if self.order else None
+        found = held(cells, trace, losing, pl.Series(leaving[losing] + 1), behind)
         return pl.concat([kept, found.select(kept.columns)])
 
 
-def held(cells: Cells, trace: SortedTrace, groups: np.ndarray, n: pl.Series | None = None) -> pl.DataFrame:
-    """The first `n` rows, or all, that a trace has of some of the groups, with `GROUP`."""
+def held(
+    cells: Cells,
+    trace: SortedTrace,
+    groups: np.ndarray,
+    n: pl.Series | None = None,
+    behind: pl.Series | None = None,
+) -> pl.DataFrame:
+    """The first `n` rows, or all, that a trace has of some of the groups, with `GROUP`. `behind` is as of `best`."""
     wanted = cells.groups.select(pl.all().gather(groups))
-    found = trace.best(wanted, n)
+    found = trace.best(wanted, n, behind)
     if not trace.keys:
         return found.with_columns(pl.lit(0, pl.Int64).alias(GROUP))
     numbered = wanted.with_columns(pl.Series(GROUP, groups, pl.Int64))

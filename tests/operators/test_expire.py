@@ -43,3 +43,12 @@ def test_the_relation_stays_and_ends_become_changes(elements, cuts, early) -> No
 def test_an_end_has_the_order_of_its_element() -> None:
     steps = released([(("a",), 2, 7, 2)], [5])
     assert [step.delta.frame.select(FROM, WEIGHT, ORDER).rows() for step in steps] == [[(2, 2, 0)], [(7, -2, 0)]]
+
+
+def test_the_ends_of_a_slide_are_kept_once_for_each_row() -> None:
+    elements = [((key,), 0, 7, 1) for key in "ab" * 500]
+    delta = delta_of(elements, SCHEMA)
+    (pending,) = Expire().step(delta, Expire().traces(), Move(BEGINNING, 5)).traces
+    assert sum(run.height for run in pending.runs) == 2
+    ends = Expire().step(type(delta)(delta.frame.clear()), (pending,), Move(5, 9)).delta.frame
+    assert sorted(ends.select("k", FROM, WEIGHT, ORDER).rows()) == [("a", 7, -500, 998), ("b", 7, -500, 999)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -43,12 +44,20 @@ def place(row: tuple, order: SortKey) -> tuple:
     return (where, 0 if v is None else (-v if order.descending else v), row[2])
 
 
-@example([[((NAN, 1, "u"), False, 0)], [((NAN, 1, "u"), True, 0), ((NAN, 2, "u"), False, 0)]], SortKey("v"), 1, False)
-@given(BATCHES, ORDERS, st.integers(1, 5), st.booleans())
-def test_the_best_are_the_first_of_the_bag(batches, order, n, everything) -> None:
+def first_value(present: list[tuple], key: float | None, order: SortKey) -> int | None:
+    rows = [row for row in present if repr(row[0]) == repr(key)]
+    return min(rows, key=lambda row: place(row, order))[1] if rows else None
+
+
+@example(
+    [[((NAN, 1, "u"), False, 0)], [((NAN, 1, "u"), True, 0), ((NAN, 2, "u"), False, 0)]], SortKey("v"), 1, False, True
+)
+@given(BATCHES, ORDERS, st.integers(1, 5), st.booleans(), st.booleans())
+def test_the_best_are_the_first_of_the_bag(batches, order, n, everything, promised) -> None:
     trace, present = fill(SortedTrace(("k",), (order,)), batches)
     wanted = [None, 1.5, NAN]
-    found = trace.best(pl.DataFrame({"k": wanted}, schema={"k": pl.Float64}), None if everything else n)
+    behind = pl.Series([first_value(present, key, order) for key in wanted], dtype=pl.Int64) if promised else None
+    found = trace.best(pl.DataFrame({"k": wanted}, schema={"k": pl.Float64}), None if everything else n, behind)
     for key in wanted:
         rows = sorted((row for row in present if repr(row[0]) == repr(key)), key=lambda row: place(row, order))
         mine = [row for row in (found.rows() if trace.runs else []) if repr(row[0]) == repr(key)]
@@ -82,6 +91,19 @@ def test_many_cancelled_rows_before_the_best() -> None:
     trace = trace.append(Delta.of([("-", {"k": "a", "v": v}, 2) for v in range(100)]), 3)
     assert len(trace.runs) == 2
     assert trace.best(pl.DataFrame({"k": ["a"]}), 2).rows() == [("a", 100, 1), ("a", 101, 1)]
+
+
+@pytest.mark.parametrize("dtype", [pl.Int64, pl.Float64, pl.Datetime("us"), pl.Decimal(10, 2), pl.String])
+@pytest.mark.parametrize("descending", [False, True])
+def test_cancelled_rows_are_skipped_where_their_end_is_known(dtype, descending) -> None:
+    values = pl.Series("v", sorted(range(1_000, 1_500), reverse=descending)).cast(dtype)
+    rows = Delta.of([("+", {"k": "a", "n": n}, 1) for n in range(500)]).frame.with_columns(values)
+    trace = SortedTrace(("k",), (SortKey("v", descending=descending),)).append(Delta(rows), 2)
+    for low, high in ((0, 80), (80, 120)):
+        trace = trace.append(Delta(rows[low:high]).negate(), 3)
+    assert len(trace.runs) == 3
+    found = trace.best(pl.DataFrame({"k": ["a"]}), 3, values[120:121])
+    assert found["n"].to_list() == [120, 121, 122]
 
 
 def test_rows_behind_their_bound_leave() -> None:

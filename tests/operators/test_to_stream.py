@@ -65,3 +65,11 @@ def test_examples_of_pipes_section_17_2() -> None:
 def test_a_multiplicity_is_a_weight() -> None:
     two = Delta.of([("+", {"a": 1}, 3), ("+", {"a": 1}, 3)])
     assert Istream().step(two, (), Move(0, 9)).delta.frame[WEIGHT].to_list() == [2]
+
+
+def test_rstream_looks_only_at_points_with_rows() -> None:
+    """A clock of milliseconds has more instants than fit in memory; a row of one instant is streamed once."""
+    stream = Rstream(Periodic(1))
+    rows = Delta.of([("+", {"a": 1}, 3), ("-", {"a": 1}, 4), ("+", {"a": 2}, 1 << 50), ("-", {"a": 2}, (1 << 50) + 1)])
+    step = stream.step(rows, stream.traces(), Move(0, 1 << 60))
+    assert sorted(step.delta.frame.select("a", FROM).rows()) == [(1, 3), (2, 1 << 50)]

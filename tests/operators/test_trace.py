@@ -78,6 +78,14 @@ def test_a_trace_by_time_gives_each_element_of_a_range_once(batches, one, two) -
     assert sorted(kept, key=repr) == sorted((row for row in everything if row[2] >= start), key=repr)
 
 
+def test_a_run_by_time_that_is_half_forgotten_shrinks() -> None:
+    trace = Trace("time").append(delta_of([("a", at, at, FOREVER, 1, at) for at in range(100)]), 0)
+    assert [run.height for run in trace.forget(49).runs] == [100]
+    assert trace.forget(49).runs[0] is trace.runs[0]
+    assert [run.height for run in trace.forget(50).runs] == [50]
+    assert trace.forget(100).runs == ()
+
+
 def test_what_cancels_takes_no_room() -> None:
     trace = Trace("key", ("k",))
     for at in range(50):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dsms.plan import logical
 from dsms.plan.properties import append_only
+from dsms.plan.schema import WINDOW_COLUMNS
 from operators.assign import WINDOW_END
 from operators.expressions import Column
 from operators.tagger import TS
@@ -16,7 +17,7 @@ def bound_group(node: logical.Node) -> logical.Node | None:
     stream, and only σ, π, unnesting and further windows stand between.
 
     A row comes at its TS < window_end and never leaves, so no change of its group is at or after window_end. Not of
-    another column: its values are not instants..
+    another column: its values are not instants.
     """
     match node:
         case logical.GroupBy(keys=keys, bound=None):
@@ -37,7 +38,7 @@ def _ends_window(node: logical.Node, name: str) -> bool:
             return name != output and _ends_window(below, name)
         case logical.Assign(below, column=column) if name == WINDOW_END:
             return _instant(below, column)
-        case logical.Assign(below):
+        case logical.Assign(below) if name not in WINDOW_COLUMNS:
             return _ends_window(below, name)
     return False
 
@@ -52,7 +53,7 @@ def _instant(node: logical.Node, name: str) -> bool:
             return isinstance(output, Column) and _instant(below, output.name)
         case logical.Unnest(below, _, output):
             return name != output and _instant(below, name)
-        case logical.Assign(below):
+        case logical.Assign(below) if name not in WINDOW_COLUMNS:
             return _instant(below, name)
         case logical.Tag(keys=()):
             return name == TS

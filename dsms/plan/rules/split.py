@@ -16,8 +16,11 @@ _COMPARISONS = frozenset(
 
 
 def within(names: Collection[str]) -> Callable[[Expression], bool]:
-    """The test for predicates that read these columns alone and can be in fault on no row."""
-    return lambda part: columns(part) <= set(names) and total(part)
+    """The test for predicates that read these columns alone, at least one, and can be in fault on no row.
+
+    A constant stays: below a node that has rows over nothing, such as an outer join, it would say something else.
+    """
+    return lambda part: set() < columns(part) <= set(names) and total(part)
 
 
 def agreed(names: Collection[str]) -> Callable[[Expression], bool]:

@@ -70,6 +70,8 @@ _BUILD: dict[str, _Build] = {
     ">": _mirrored(operator.gt, operator.lt),
     ">=": _mirrored(operator.ge, operator.le),
 }
+_DISTINCT = _mirrored(pl.Expr.ne_missing, pl.Expr.ne_missing)
+_NOT_DISTINCT = _mirrored(pl.Expr.eq_missing, pl.Expr.eq_missing)
 
 
 def _one_of(call: Call, value: pl.Expr, *_: pl.Expr) -> pl.Expr:
@@ -99,7 +101,7 @@ COMPARISON: dict[str, Function] = {
         "As <>, with NULL as an ordinary value.",
         "a IS DISTINCT FROM b",
         _definite(2),
-        _never_null(lambda a, b: a.ne_missing(b)),
+        _never_null(_DISTINCT),
     ),
     "not_distinct": Function(
         "comparison",
@@ -107,7 +109,7 @@ COMPARISON: dict[str, Function] = {
         "As =, with NULL as an ordinary value.",
         "a IS NOT DISTINCT FROM b",
         _definite(2),
-        _never_null(lambda a, b: a.eq_missing(b)),
+        _never_null(_NOT_DISTINCT),
     ),
     "in": Function(
         "comparison",

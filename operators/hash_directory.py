@@ -1,0 +1,49 @@
+"""HashDirectory: where each part of the range of hashes begins in a long sorted column, to keep searches short."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+#: From this length on a binary search over the whole column misses the processor's caches at most of its steps.
+WORTHWHILE = 1 << 21
+_BITS = 64
+#: So many values share an entry, on average, as the logarithm of their number.
+_SHARE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class HashDirectory:
+    """`first(h)` = `numpy.searchsorted(hashes, h)`, in a number of steps that does not depend on the column's length.
+
+    Hashes are evenly spread, so their leading bits tell nearly where they stand. Any others are found as well, in up to
+    log steps.
+
+    >>> directory = HashDirectory.of(np.arange(0, 2**64, 2**56, dtype=np.uint64))
+    >>> directory.first(np.array([0, 2**56 + 1, 2**57], np.uint64))
+    array([0, 2, 2])
+    """
+
+    hashes: np.ndarray
+    begins: np.ndarray
+    shift: np.uint64
+
+    @staticmethod
+    def of(hashes: np.ndarray) -> HashDirectory:
+        """The directory of an ascending column."""
+        bits = max(1, len(hashes).bit_length() - _SHARE)
+        shift = np.uint64(_BITS - bits)
+        edges = np.arange(1 << bits, dtype=np.uint64) << shift
+        return HashDirectory(hashes, np.append(np.searchsorted(hashes, edges), len(hashes)), shift)
+
+    def first(self, wanted: np.ndarray) -> np.ndarray:
+        """For each of `wanted` the place of the first hash that is not less."""
+        entry = (wanted >> self.shift).astype(np.int64)
+        begin, end = self.begins[entry], self.begins[entry + 1]
+        while len(wide := np.flatnonzero(begin < end)):
+            middle = (begin[wide] + end[wide]) >> 1
+            less = self.hashes[middle] < wanted[wide]
+            begin[wide] = np.where(less, middle + 1, begin[wide])
+            end[wide] = np.where(less, end[wide], middle)
+        return begin

@@ -1,0 +1,72 @@
+"""The two laws for one case: DuckDB agrees at every instant, and no cutting of the work changes a record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cases import Bag, Case, Duck, same, session_of
+from hypothesis import strategies as st
+from query_leaves import END
+
+from dsms.testing import LocalSession
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How a session works: targets, records of a batch; `eager`: the query is there before the records."""
+
+    partitions: int
+    batch_records: int | None
+    eager: bool
+
+
+#: Small batches on many targets cost most, so there are fewer of them.
+CUTTINGS: st.SearchStrategy[Cutting] = st.builds(
+    Cutting,
+    st.sampled_from([1, 2, 2, 3, 4]),
+    st.sampled_from([None, None, None, 5, 5, 5, 3, 2, 1]),
+    st.sampled_from([False, False, False, True]),
+)
+
+
+class Wrong(AssertionError):
+    """A case for which a law does not hold."""
+
+
+def check(case: Case, cutting: Cutting, duck: Duck) -> None:
+    """Raises Wrong unless both laws hold."""
+    expected = duck.relations(case)
+    session = session_of(case, 1, None)
+    _at_every_instant(case, session, expected)
+    cut = session_of(case, cutting.partitions, cutting.batch_records, eager=cutting.eager)
+    whole, pieces = session.changes("Q"), cut.changes("Q")
+    if whole != pieces:
+        raise Wrong(f"{cutting} changes the result\n  in one piece: {whole}\n  cut:          {pieces}\n{shown(case)}")
+
+
+def _at_every_instant(case: Case, session: LocalSession, expected: list[Bag]) -> None:
+    before: Counter[tuple[object, ...]] = Counter()
+    for at, rows in zip(range(-1, END + 1), expected, strict=True):
+        listed = [tuple(row[name] for name in case.names) for row in session.relation("Q", at=at)]
+        if at == -1 and case.output != "streamed":
+            before = Counter(listed)  # what was there from the beginning on; histories begin at 0
+        found = list((Counter(listed) - before).elements())
+        if not same(found, rows):
+            raise Wrong(f"at {at}\n  found:  {found}\n  DuckDB: {rows}\n{shown(case)}")
+
+
+def shown(case: Case) -> str:
+    """A case for reading."""
+    logs = [f"  T{source.number}: {source.pushed}" for source in case.sources]
+    return "\n".join([*case.statements, *logs, f"DuckDB, with @T for the instant: {case.duck}"])
+
+
+def first_error(run: Callable[[], None]) -> str | None:
+    """What a check says, or the error that it runs into."""
+    try:
+        run()
+    except Exception as error:  # noqa: BLE001 - any error is a finding
+        return f"{type(error).__name__}: {error}"
+    return None

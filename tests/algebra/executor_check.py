@@ -1,0 +1,77 @@
+"""The log law for the executor's code: exchanges, crashes and batches change no result record of a case."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cases import Case
+from confluent_kafka import Message
+from hypothesis import strategies as st
+from oracle import Record
+from query_leaves import ARROW, END, Source
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "dsms"))
+
+from facts import Topics, apply_all
+from pure_executor import World, run
+
+#: After this instant everything of a history is final.
+_LAST = 2 * END
+_PLAIN = {"k": 0, "n": 0, "s": "a", "f": 0.5, "b": True}
+assert set(_PLAIN) == set(ARROW)
+
+
+class Broken(AssertionError):
+    """A case whose result records depend on how it was run."""
+
+
+#: Targets, records of each epoch, the epoch at which a crash loses the manifest.
+RUNS = st.tuples(
+    st.integers(1, 3), st.lists(st.integers(1, 9), min_size=1, max_size=3), st.one_of(st.none(), st.integers(0, 4))
+)
+
+
+def check_executor(case: Case, partitions: int, how: tuple[int, list[int], int | None]) -> None:
+    """Raises Broken unless the records are those of one epoch on one target."""
+    whole, pieces = _records(case, partitions, (1, [10_000], None)), _records(case, partitions, how)
+    if whole != pieces:
+        raise Broken(f"{how} over {partitions} partitions\n  whole:  {whole}\n  pieces: {pieces}\n{case}")
+
+
+def _records(case: Case, partitions: int, how: tuple[int, list[int], int | None]) -> dict[str, list[tuple]]:
+    logs = {f"t{source.number}": _log(source, partitions) for source in case.sources}
+    topics = Topics({topic: dict.fromkeys(parts, 0) for topic, parts in logs.items()})
+    catalog, _ = apply_all("; ".join(_patient(case).statements), topics=topics)
+    targets, limits, crash_at = how
+    with pytest.MonkeyPatch.context() as patch:
+        world = run(World(logs).attach(patch), catalog, targets, limits, crash_at)
+    return {lane: rows for lane, rows in world.results.items() if rows}
+
+
+def _patient(case: Case) -> Case:
+    """The case with a slack that the closing records outrun."""
+    return replace(case, sources=tuple(replace(source, slack=min(source.slack, 3)) for source in case.sources))
+
+
+def _log(source: Source, partitions: int) -> dict[int, list[Message]]:
+    """The records in turns over the partitions, and in each a last one far in the future."""
+    records = [event for event in source.events if isinstance(event, Record)]
+    row = {name: _PLAIN[name] for name in source.columns}
+    ends = [Record(_LAST, row)]
+    parts = {part: [*records[part::partitions], *ends] for part in range(partitions)}
+    return {part: _messages(f"t{source.number}", part, listed) for part, listed in parts.items()}
+
+
+def _messages(topic: str, partition: int, records: Sequence[Record]) -> list[Message]:
+    return [
+        Message(
+            topic=topic, partition=partition, offset=at, key=None, value=json.dumps(one.row).encode(),
+            headers=[("dsms-op", b"-")] if one.deletion else [], timestamp=(1, one.ts),
+        )
+        for at, one in enumerate(records)
+    ]  # fmt: skip

@@ -1,0 +1,119 @@
+"""Draws cases, checks both laws, shows progress and keeps counterexamples: `python tests/algebra/fuzz.py --help`."""
+
+from __future__ import annotations
+
+import os
+
+# tiny frames: threads cost more than they save, and two processes share the machine
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from case_check import CUTTINGS, Cutting, check, first_error, shown  # noqa: E402
+from cases import Case, Duck, cases  # noqa: E402
+from even_draws import install  # noqa: E402
+from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
+
+CORPUS = HERE / "counterexamples.py"
+#: Cases of one run of Hypothesis; a failure ends such a run, not the whole.
+CHUNK = 250
+#: Cases of `make fuzz`.
+CASES = int(os.environ.get("DSMS_FUZZ_CASES", "100000"))
+
+
+@dataclass
+class Drawn:
+    """How many cases were drawn, and the one that failed, the simplest that was found."""
+
+    count: int = 0
+    failed: tuple[Case, Cutting, str] | None = None
+
+
+def draw(count: int, number: int, *, shrink: bool) -> Drawn:
+    """Checks so many cases, or as many as it takes to find one that fails."""
+    duck, drawn = Duck(), Drawn()
+    phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
+
+    @seed(number)
+    @settings(
+        max_examples=count, backend=install(), database=None, deadline=None, phases=phases,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(cases(), CUTTINGS)
+    def one(case: Case, cutting: Cutting) -> None:
+        drawn.count += drawn.failed is None
+        found = first_error(lambda: check(case, cutting, duck))
+        if found is not None:
+            found = found if "CREATE" in found else f"{found}\n{shown(case)}"
+            drawn.failed = case, cutting, found
+            raise AssertionError(found.split("\n")[0])
+
+    outcome = first_error(one)
+    if outcome is not None and drawn.failed is None:
+        raise RuntimeError(outcome)
+    return drawn
+
+
+def run(count: int, number: int, *, keep: bool) -> Iterator[str]:
+    """What fails; `keep` reduces it and adds it to the corpus. A failure does not end the run."""
+    begun, done, failures = time.monotonic(), 0, 0
+    while done < count:
+        drawn = draw(min(CHUNK, count - done), number * 1_000_003 + done, shrink=keep)
+        done += drawn.count
+        if drawn.failed is not None:
+            failures += 1
+            if keep:
+                remember(*drawn.failed)
+            yield drawn.failed[2]
+        rate = done / (time.monotonic() - begun)
+        sys.stderr.write(f"process {number}: {done} of {count} cases, {failures} failed, {rate:.1f}/s\n")
+
+
+def remember(case: Case, cutting: Cutting, message: str) -> None:
+    """Adds a counterexample to the corpus."""
+    text = CORPUS.read_text().rstrip()
+    assert text.endswith("]")
+    why = message.split("\n")[0][:100]
+    CORPUS.write_text(f"{text[:-1]}    # {why}\n    (\n        {case!r},\n        {cutting!r},\n    ),\n]\n")
+
+
+def in_processes(
+    count: int, number: int, processes: int, *options: str, output: int | None = subprocess.PIPE
+) -> list[subprocess.Popen[str]]:
+    """The cases divided among processes with different seeds."""
+    share = -(-count // processes)
+    seeds = [str(number * processes + at) for at in range(processes)]
+    command = [sys.executable, __file__, "--cases", str(share), "--processes", "1", *options, "--seed"]
+    return [subprocess.Popen([*command, one], stdout=output, text=True) for one in seeds]
+
+
+def main() -> int:
+    """The number of failures, at most 100."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=CASES)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--keep", action="store_true", help="reduce counterexamples and add them to the corpus")
+    asked = parser.parse_args()
+    if asked.processes == 1:
+        failures = 0
+        for failures, message in enumerate(run(asked.cases, asked.seed, keep=asked.keep), 1):  # noqa: B007
+            sys.stdout.write(f"{message}\n\n")
+            sys.stdout.flush()
+        return min(failures, 100)
+    options = ["--keep"] if asked.keep else []
+    children = in_processes(asked.cases, asked.seed, asked.processes, *options, output=None)
+    return min(sum(child.wait() for child in children), 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Joins of any kind and their relatives: subqueries in WHERE and in the select list, LATERAL, UNNEST."""
+
+from __future__ import annotations
+
+from query_parts import Column, Drawing, Kind, Relation, named, select
+from query_scalars import Scope, comparison, outputs, predicate, scope, value
+
+
+def join(g: Drawing, left: Relation, right: Relation) -> Relation:
+    """Two relations side by side; the condition has an equality more often than not."""
+    a, b = g.name("a"), g.name("a")
+    mine, theirs = scope(a, left.columns), scope(b, right.columns)
+    kind = g.one(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", ",", "CROSS JOIN"])
+    on = condition(g, mine, theirs)
+    found, columns = outputs(g, [*mine, *theirs], 4)
+    outer = kind in ("LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
+    where = predicate(g, [*mine, *theirs]) if g.chance(30) else ""
+    if kind == ",":
+        where = f"{on} AND {where}" if where else on
+    sides = zip(named(left, a), named(right, b), strict=True)
+    end = "" if kind in (",", "CROSS JOIN") else f" ON {on}"
+    ours, duck = select(found, tuple(f"{x} {kind} {y}{end}" for x, y in sides), _where(where))
+    return Relation(ours, duck, columns, left.stream and right.stream and not outer)
+
+
+def condition(g: Drawing, mine: Scope, theirs: Scope) -> str:
+    """What joins two scopes."""
+    parts = [equality(g, mine, theirs)] if g.chance(75) else []
+    if not parts or g.chance(35):
+        parts.append(g.one([comparison(g, mine, theirs, 1), predicate(g, [*mine, *theirs])]))
+    return " AND ".join(parts)
+
+
+def equality(g: Drawing, mine: Scope, theirs: Scope) -> str:
+    """An equality of two columns of one kind, or of expressions."""
+    kinds: list[Kind] = sorted({kind for _, kind in mine} & {kind for _, kind in theirs}) or ["int"]
+    kind = g.one(kinds)
+    depth = 1 if g.chance(20) else 0
+    pick = [[text for text, its in side if its == kind] for side in (mine, theirs)]
+    if depth or not all(pick):
+        return f"{value(g, mine, kind, depth)} = {value(g, theirs, kind, depth)}"
+    return f"{g.one(pick[0])} = {g.one(pick[1])}"
+
+
+def _where(text: str) -> tuple[str, str]:
+    return (f" WHERE {text}", f" WHERE {text}") if text else ("", "")
+
+
+def self_join(g: Drawing, relation: Relation) -> Relation:
+    """A relation beside itself, named once by WITH."""
+    if "(" in relation.ours and not relation.is_query:
+        relation = _without_ts(relation)
+    w, a, b = g.name("w"), g.name("a"), g.name("a")
+    both = [*scope(a, relation.columns), *scope(b, relation.columns)]
+    found, columns = outputs(g, both, 4)
+    on = condition(g, both[: len(both) // 2], both[len(both) // 2 :])
+    kind = g.one(["JOIN", "LEFT JOIN", "FULL JOIN"])
+    test = f"USING ({g.one(relation.columns).name})" if g.chance(20) and not relation.ours.count("TS") else f"ON {on}"
+    body = f"{w} AS {a} {kind} {w} AS {b} {test}"
+    ours, duck = select(found, (body, body), ("", ""))
+    texts = [f"(WITH {w} AS {one} {text[1:]}" for one, text in ((_query(relation), ours), (relation.duck, duck))]
+    return Relation(texts[0], texts[1], columns)
+
+
+def _without_ts(relation: Relation) -> Relation:
+    """TS of what is synchronised is no column of `*`."""
+    columns = tuple(column for column in relation.columns if column.name != "TS")
+    listed = ", ".join(column.name for column in columns)
+    return Relation(f"(SELECT {listed} FROM {relation.ours} AS x)", f"(SELECT {listed} FROM {relation.duck})", columns)
+
+
+def _query(relation: Relation) -> str:
+    if relation.is_query:
+        return relation.ours
+    return f"(SELECT {', '.join(column.name for column in relation.columns)} FROM {relation.ours} AS x)"
+
+
+def filtered_by_subquery(g: Drawing, outer: Relation, inner: Relation) -> Relation:
+    """WHERE with IN, EXISTS, ANY, ALL or a scalar subquery, correlated or not, maybe inside OR."""
+    a, b = g.name("a"), g.name("a")
+    mine, theirs = scope(a, outer.columns), scope(b, inner.columns)
+    test = _subquery_test(g, mine, theirs, named(inner, b))
+    if g.chance(30):
+        other, word = predicate(g, mine), g.one(["AND", "OR"])
+        test = tuple(f"({one} {word} {other})" for one in test)
+    found, columns = outputs(g, mine, 4)
+    if g.chance(25):
+        name = g.name("c")
+        ours, duck = ([*found, (text, name)] for text in test)
+        columns = (*columns, Column(name, "bool"))
+        end: tuple[str, str] = ("", "")
+    else:
+        ours, duck, end = found, found, tuple(f" WHERE {text}" for text in test)
+    tables = named(outer, a)
+    return Relation(select(ours, tables, end)[0], select(duck, tables, end)[1], columns)
+
+
+def _subquery_test(g: Drawing, mine: Scope, theirs: Scope, tables: tuple[str, str]) -> tuple[str, str]:
+    where = f" WHERE {_correlation(g, mine, theirs)}" if g.chance(60) else ""
+    kinds: list[Kind] = sorted({kind for _, kind in theirs} - {"bool"}) or ["int"]
+    kind = g.one(kinds)
+    x, y = value(g, mine, kind, 0), value(g, theirs, kind, 0)
+    operator = g.one(["=", "<", ">=", "<>"])
+    before, item = g.one([
+        (f"{x} IN ", y), (f"{x} NOT IN ", y), ("EXISTS ", "1"), ("NOT EXISTS ", "1"), (f"{x} {operator} ANY ", y),
+        (f"{x} {operator} ALL ", y), (f"{x} {operator} ", f"MAX({y})"), (f"{x} {operator} ", f"MIN({y})"),
+        ("0 < ", "COUNT(*)"), ("1 >= ", f"COUNT(DISTINCT {y})"),
+    ])  # fmt: skip
+    ours, duck = (f"{before}(SELECT {item} FROM {table}{where})" for table in tables)
+    return ours, duck
+
+
+def _correlation(g: Drawing, mine: Scope, theirs: Scope) -> str:
+    parts = [equality(g, theirs, mine) if g.chance(75) else comparison(g, theirs, mine)]
+    if g.chance(30):
+        parts.append(g.one([predicate(g, theirs, 0), comparison(g, theirs, mine)]))
+    return " AND ".join(parts)
+
+
+_SCALARS: list[tuple[str, Kind]] = [("COUNT(*)", "int"), ("SUM({n})", "int"), ("MAX({n})", "int"), ("MIN({n})", "int")]
+
+
+def scalar_subquery(g: Drawing, outer: Relation, inner: Relation) -> Relation:
+    """A scalar subquery in the select list."""
+    a, b = g.name("a"), g.name("a")
+    mine, theirs = scope(a, outer.columns), scope(b, inner.columns)
+    text, kind = g.one(_SCALARS)
+    item = text.format(n=value(g, theirs, "int"))
+    where = f" WHERE {_correlation(g, mine, theirs)}" if g.chance(70) else ""
+    found, columns = outputs(g, mine, 2)
+    name = g.name("c")
+    texts = []
+    for table, outside in zip(named(inner, b), named(outer, a), strict=True):
+        listed = [*found, (f"(SELECT {item} FROM {table}{where})", name)]
+        texts.append(select(listed, (outside, outside), ("", ""))[0])
+    return Relation(texts[0], texts[1], (*columns, Column(name, kind)))
+
+
+def lateral(g: Drawing, outer: Relation, inner: Relation) -> Relation:
+    """A subquery in FROM that reads an item before it: its rows, or one row of aggregates."""
+    a, b, c = g.name("a"), g.name("a"), g.name("a")
+    mine, theirs = scope(a, outer.columns), scope(b, inner.columns)
+    text, kind = g.one(_SCALARS)
+    one_row = g.chance()
+    item = text.format(n=value(g, theirs, "int")) if one_row else value(g, theirs, "int")
+    name, where = g.name("x"), _correlation(g, mine, theirs)
+    found, columns = outputs(g, [*mine, (f"{c}.{name}", "int")], 3)
+    sides = zip(named(outer, a), named(inner, b), strict=True)
+    tables = tuple(f"{x}, LATERAL (SELECT {item} AS {name} FROM {y} WHERE {where}) AS {c}" for x, y in sides)
+    ours, duck = select(found, tables, ("", ""))
+    return Relation(ours, duck, columns)
+
+
+def unnested(g: Drawing, outer: Relation) -> Relation:
+    """Each row with each element of an array that is made of it."""
+    a, u, x = g.name("a"), g.name("u"), g.name("x")
+    mine = scope(a, outer.columns)
+    items = ", ".join(value(g, mine, "int", 0) for _ in range(g.number(1, 3)))
+    inner, arr = g.name("a"), g.name("arr")
+    found, columns = outputs(g, [(text, kind) for text, kind in mine] + [(f"{u}.{x}", "int")], 3)
+    kept = [(f"{inner}.{column.name}", column.name) for column in outer.columns if column.exact]
+    listed = items.replace(f"{a}.", f"{inner}.")
+    tables = []
+    for table, array in zip(named(outer, inner), (f"ARRAY[{listed}]", f"[{listed}]"), strict=True):
+        derived = select([*kept, (array, arr)], (table, table), ("", ""))[0]
+        tables.append(f"{derived} AS {a} CROSS JOIN UNNEST({a}.{arr}) AS {u}({x})")
+    ours, duck = select(found, (tables[0], tables[1]), ("", ""))
+    return Relation(ours, duck, columns, outer.stream)

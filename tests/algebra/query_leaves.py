@@ -1,0 +1,195 @@
+"""Sources and their histories, and what is read from a stream directly: itself, its windows, its synchronisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+import oracle
+import pyarrow as pa
+from hypothesis import strategies as st
+from oracle import Advance, Event, Record, Row
+from query_parts import NOW, Column, Drawing, Relation
+from query_scalars import predicate
+
+#: After every instant of a history; relations are compared up to here.
+END = 12
+FOREVER = 10**6
+TYPES = {"k": "INTEGER", "n": "BIGINT", "s": "VARCHAR", "f": "DOUBLE", "b": "BOOLEAN"}
+ARROW = {"k": pa.int32(), "n": pa.int64(), "s": pa.string(), "f": pa.float64(), "b": pa.bool_()}
+KINDS = {"k": "int", "n": "int", "s": "str", "f": "float", "b": "bool"}
+VALUES = {
+    "k": st.integers(0, 2), "n": st.integers(-1, 3), "s": st.sampled_from(["a", "b", "", "ab"]),
+    "f": st.sampled_from([0.5, -1.25, 2.0]), "b": st.booleans(),
+}  # fmt: skip
+SHAPES = [("k", "n"), ("k", "n", "s"), ("n", "s"), ("k", "n", "f"), ("k", "n", "s", "f", "b")]
+#: Columns that may be NULL.
+NULLABLE = [(), ("n",), ("k", "n", "s", "f", "b"), ("n", "s", "b")]
+INSTANTS = st.integers(0, END - 2)
+_NULLABLE_VALUES = {name: st.one_of(values, values, st.none()) for name, values in VALUES.items()}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source with one stream over it, what its log holds, and the slack that is granted."""
+
+    number: int
+    columns: tuple[str, ...]
+    nullable: tuple[str, ...]
+    keys: tuple[str, ...]
+    slack: int
+    events: tuple[Event, ...]
+
+    @property
+    def stream(self) -> str:
+        """The name of the stream."""
+        return f"S{self.number}"
+
+    @property
+    def sql(self) -> str:
+        """The statements that declare both."""
+        columns = ", ".join(f"{c} {TYPES[c]}{'' if c in self.nullable else ' NOT NULL'}" for c in self.columns)
+        source = f"REGISTER SOURCE T{self.number} ({columns}) FROM t{self.number} SLACK {self.slack}"
+        return f"{source}; CREATE STREAM {self.stream} OVER T{self.number} KEY {', '.join(self.keys) or 'NULL'};"
+
+    @property
+    def pushed(self) -> list[Row | int]:
+        """The log as it is pushed: records, and promises as numbers."""
+        return [_pushed(one) for one in self.events]
+
+    def history(self) -> pa.Table:
+        """Each row with the instants from and to which it is in the relation of the stream."""
+        accepted, _ = oracle.accept(self.events, self.slack)
+        kinds = [pa.field(name, ARROW[name]) for name in self.columns]
+        times = [pa.field(name, pa.int64()) for name in ("TS", "__from", "__to", "__seq")]
+        return pa.Table.from_pylist(lives(accepted, self.keys), schema=pa.schema([*kinds, *times]))
+
+    def leaf(self) -> Relation:
+        """The stream as an item of FROM."""
+        columns = tuple(Column(name, KINDS[name]) for name in self.columns)
+        listed = ", ".join([*self.columns, "TS"])
+        now = f"__from <= {NOW} AND {NOW} < __to"
+        duck = f"(SELECT {listed} FROM H{self.number} WHERE {now})"
+        return Relation(self.stream, duck, (*columns, Column("TS", "int")), not self.keys)
+
+
+def _pushed(event: Event) -> Row | int:
+    if isinstance(event, Advance):
+        return event.ts
+    assert isinstance(event, Record)
+    return {**event.row, "ts": event.ts} | ({"op": "-"} if event.deletion else {})
+
+
+def lives(accepted: Sequence[Record], keys: Sequence[str]) -> list[Row]:
+    """The rows of R[S(T)] with their instants: one of a keyed stream is there until the next of its key."""
+    found: list[Row] = []
+    last: dict[tuple[object, ...], Row] = {}
+    ordered = sorted(enumerate(accepted), key=lambda one: one[1].ts)
+    for seq, record in ordered:
+        row = {**record.row, "TS": record.ts, "__from": record.ts, "__to": FOREVER, "__seq": seq}
+        if keys:
+            key = tuple(record.row[name] for name in keys)
+            last.pop(key, {})["__to"] = record.ts
+            last[key] = row
+        if not record.deletion:
+            found.append(row)
+    return [row for row in found if row["__from"] < row["__to"]]
+
+
+@st.composite
+def sources(draw: st.DrawFn, number: int, most: int) -> Source:
+    """A source with at most so many records, out of order within the slack and beyond, with promises between."""
+    columns = draw(st.sampled_from(SHAPES))
+    nullable = draw(st.sampled_from(NULLABLE))
+    keys = draw(st.sampled_from([(), ("n",) if "k" not in columns else ("k",), ()]))
+    row = st.tuples(*((_NULLABLE_VALUES if name in nullable else VALUES)[name] for name in columns))
+    kinds = st.sampled_from(["+", "+", "+", "+", "-" if keys else "+", "promise"])
+    events: list[Event] = []
+    for ts, kind, values in draw(st.lists(st.tuples(INSTANTS, kinds, row), min_size=min(2, most), max_size=most)):
+        named = dict(zip(columns, values, strict=True))
+        if kind == "-":
+            named = {name: named[name] for name in keys}
+        events.append(Advance(ts // 2) if kind == "promise" else Record(ts, named, kind == "-"))
+    slack = draw(st.sampled_from([END, END, 0, 2]))
+    return Source(number, columns, nullable, keys, slack, tuple(events))
+
+
+def load(database: duckdb.DuckDBPyConnection, found: Sequence[Source]) -> None:
+    """The histories as DuckDB's tables."""
+    for source in found:
+        database.register("arrived", source.history())
+        database.execute(f"CREATE OR REPLACE TABLE H{source.number} AS SELECT * FROM arrived")
+
+
+def leaf(g: Drawing) -> Relation:
+    """A stream, or one of its windows, or as it was at the last synchronisation point."""
+    found = g.one(g.leaves)
+    if g.chance(20):
+        streams = [one.ours for one in g.leaves if one.stream]
+        return at_events(found, g.one(streams)) if streams and g.chance(25) else synchronised(g, found)
+    if found.stream and g.chance(40):
+        stream = filtered(g, found) if g.chance(25) else found
+        return g.one([range_window, row_window, partitioned_rows])(g, stream)
+    return found
+
+
+def filtered(g: Drawing, stream: Relation) -> Relation:
+    """A derived stream, which windows take like any other."""
+    condition = predicate(g, [(column.name, column.kind) for column in stream.columns])
+    listed = ", ".join(column.name for column in stream.columns)
+    ours = f"(SELECT {listed} FROM {stream.ours} WHERE {condition})"
+    return Relation(ours, f"{stream.duck[:-1]} AND ({condition}))", stream.columns)
+
+
+def at_events(relation: Relation, events: str) -> Relation:
+    """R[Sync](S) where the points are the instants of another stream; before the first of them nothing."""
+    last = f"(SELECT max(TS) FROM H{events[1:]} WHERE TS <= {NOW})"
+    return Relation(f"R[{events}]({relation.ours})", relation.duck.replace(NOW, last), relation.columns)
+
+
+def range_window(g: Drawing, stream: Relation) -> Relation:
+    """[Range T] holds a row up to T instants after its own; with Slide as of the last multiple of it."""
+    length, slide = g.number(0, 5), g.one([1, 1, 2, 3])
+    now = NOW if slide == 1 else f"({NOW} - ({NOW} + {slide}) % {slide})"
+    end = "" if slide == 1 else f" Slide {slide}"
+    duck = stream.duck.replace(NOW, now)
+    duck = f"(SELECT * FROM {duck} WHERE TS >= {now} - {length})"
+    window = f"[Range {length}{end}]"
+    return Relation(f"{stream.ours} {'[Now]' if window == '[Range 0]' else window}", duck, stream.columns)
+
+
+def row_window(g: Drawing, stream: Relation) -> Relation:
+    """[Rows N Slide L]: of n rows the numbers m - N + 1 to m, where m is the last multiple of L."""
+    rows, slide = g.number(1, 4), g.one([1, 1, 2, 3])
+    end = "" if slide == 1 else f" Slide {slide}"
+    return Relation(f"{stream.ours} [Rows {rows}{end}]", _last_rows(stream, "", rows, slide), stream.columns)
+
+
+def partitioned_rows(g: Drawing, stream: Relation) -> Relation:
+    """[Partition By a Rows N]: the last rows of each partition."""
+    rows, column = g.number(1, 3), g.one(stream.columns[:-1]).name
+    within = g.number(1, 4) if "(" not in stream.ours and g.chance(25) else None
+    ours = f"{stream.ours} [Partition By {column} Rows {rows}{'' if within is None else f' Range {within}'}]"
+    duck = _last_rows(stream, f"PARTITION BY {column}", rows, 1)
+    if within is not None:
+        duck = f"(SELECT * FROM {duck} WHERE TS >= {NOW} - {within})"
+    return Relation(ours, duck, stream.columns)
+
+
+def _last_rows(stream: Relation, partition: str, rows: int, slide: int) -> str:
+    listed = ", ".join(column.name for column in stream.columns)
+    within = stream.duck[1:-1].replace(f"SELECT {listed}", f"SELECT {listed}, __seq", 1)
+    numbers = f"row_number() OVER ({partition} ORDER BY TS, __seq) AS nr, count(*) OVER ({partition}) AS total"
+    shown = f"(total - total % {slide})"
+    numbered = f"(SELECT *, {numbers} FROM ({within}))"
+    return f"(SELECT {listed} FROM {numbered} WHERE nr > {shown} - {rows} AND nr <= {shown})"
+
+
+def synchronised(g: Drawing, relation: Relation) -> Relation:
+    """R[Sync](S): the relation at the last point of a clock that ticks when `t mod period = at`."""
+    period = g.number(2, 4)
+    at = g.one([0, 0, period - 1])
+    g.clocks.add((period, at))
+    last = f"({NOW} - ({NOW} - {at} + {period}) % {period})"
+    return Relation(f"R[Sync{period}{at}]({relation.ours})", relation.duck.replace(NOW, last), relation.columns)

@@ -1,0 +1,102 @@
+"""What the drawn queries are made of: typed columns, relations in two dialects, and the state of drawing one query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from hypothesis import strategies as st
+
+T = TypeVar("T")
+Kind = Literal["int", "str", "float", "bool"]
+#: Stands for the instant in DuckDB's text.
+NOW = "@T"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column by its name, and the kind of its values. What is not `exact` differs in its last digits."""
+
+    name: str
+    kind: Kind
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class Relation:
+    """An item of FROM without its alias: in our language, and for DuckDB as a query over the inputs at the instant.
+
+    `stream`: rows only come, and stay; `TS` among its columns is the instant at which each came.
+    """
+
+    ours: str
+    duck: str
+    columns: tuple[Column, ...]
+    stream: bool = False
+
+    @property
+    def is_query(self) -> bool:
+        """Whether it is a query in parentheses."""
+        return self.ours.startswith("(") and self.ours.endswith(")")
+
+    def of(self, *kinds: Kind) -> list[Column]:
+        """The columns of some kinds."""
+        return [column for column in self.columns if column.kind in kinds and column.exact]
+
+
+@dataclass
+class Drawing:
+    """One query being drawn: `draw`, the leaves it may read, and the views it needs."""
+
+    draw: st.DrawFn
+    leaves: Sequence[Relation]
+    views: list[tuple[str, Relation]] = field(default_factory=list)
+    clocks: set[tuple[int, int]] = field(default_factory=set)
+    _names: int = 0
+
+    def name(self, prefix: str) -> str:
+        """A new name."""
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def number(self, low: int, high: int) -> int:
+        """A number between both, low and high included."""
+        return self.draw(_integers(low, high))
+
+    def one(self, choices: Sequence[T]) -> T:
+        """One of the choices; simpler ones stand first."""
+        return choices[self.number(0, len(choices) - 1)] if len(choices) > 1 else choices[0]
+
+    def chance(self, percent: int = 50) -> bool:
+        """Whether something happens, in so many of hundred cases."""
+        return self.number(0, 99) >= 100 - percent
+
+    def some(self, choices: Sequence[T], least: int = 0, most: int = 3) -> list[T]:
+        """Some of the choices, in their order, none twice."""
+        count = self.number(min(least, len(choices)), min(most, len(choices)))
+        picked: set[int] = set()
+        for _ in range(count):
+            picked.add(self.one([at for at in range(len(choices)) if at not in picked]))
+        return [choices[at] for at in sorted(picked)]
+
+
+_INTEGERS: dict[tuple[int, int], st.SearchStrategy[int]] = {}
+
+
+def _integers(low: int, high: int) -> st.SearchStrategy[int]:
+    return _INTEGERS.setdefault((low, high), st.integers(low, high))
+
+
+def select(
+    outputs: Sequence[tuple[str, str]], tables: tuple[str, str], tail: tuple[str, str], head: str = "SELECT"
+) -> tuple[str, str]:
+    """`SELECT outputs FROM tables tail` in both dialects, in parentheses."""
+    listed = ", ".join(f"{text} AS {name}" for text, name in outputs)
+    ours, duck = (f"({head} {listed} FROM {table}{end})" for table, end in zip(tables, tail, strict=True))
+    return ours, duck
+
+
+def named(relation: Relation, alias: str) -> tuple[str, str]:
+    """The relation as an item of FROM with an alias, in both dialects."""
+    return f"{relation.ours} AS {alias}", f"{relation.duck} AS {alias}"

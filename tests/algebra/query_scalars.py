@@ -1,0 +1,93 @@
+"""Scalar expressions and predicates over the columns of items of FROM; one text for both dialects."""
+
+from __future__ import annotations
+
+from query_parts import Column, Drawing, Kind
+
+LITERALS: dict[Kind, list[str]] = {
+    "int": ["0", "1", "2", "-1", "3", "CAST(NULL AS INTEGER)"],
+    "str": ["'a'", "''", "'b'", "'ab'"],
+    "float": ["0.5", "-1.25", "2.0"],
+    "bool": ["TRUE", "FALSE"],
+}
+#: Columns in scope: the text that names one, and its kind.
+Scope = list[tuple[str, Kind]]
+
+
+def scope(alias: str, columns: tuple[Column, ...]) -> Scope:
+    """The columns of an item; those whose last digits are open are not compared."""
+    return [(f"{alias}.{column.name}", column.kind) for column in columns if column.exact]
+
+
+def value(g: Drawing, within: Scope, kind: Kind, depth: int = 1) -> str:
+    """An expression of a kind."""
+    columns = [text for text, its in within if its == kind]
+    if depth == 0 or g.chance(60):
+        choices = columns * 3 + LITERALS[kind][:3] if columns else LITERALS[kind]
+        return g.one(choices)
+    if g.chance(25):
+        first, second = value(g, within, kind, depth - 1), value(g, within, kind, depth - 1)
+        return f"CASE WHEN {predicate(g, within, depth - 1)} THEN {first} ELSE {second} END"
+    return _KINDS[kind](g, within, depth - 1)
+
+
+def _integer(g: Drawing, within: Scope, depth: int) -> str:
+    a, b = (value(g, within, "int", depth) for _ in range(2))
+    s = value(g, within, "str", depth)
+    return g.one([
+        f"({a} + {b})", f"({a} - {b})", f"({a} * 2)", f"COALESCE({a}, {b})", f"ABS({a})", f"({a} % 3)", f"(- {a})",
+        f"LENGTH({s})", f"NULLIF({a}, {b})", f"GREATEST({a}, {b})", f"LEAST({a}, 1)",
+    ])  # fmt: skip
+
+
+def _text(g: Drawing, within: Scope, depth: int) -> str:
+    a, b = (value(g, within, "str", depth) for _ in range(2))
+    return g.one([f"({a} || {b})", f"UPPER({a})", f"LOWER({a})", f"COALESCE({a}, {b})", f"NULLIF({a}, {b})"])
+
+
+def _float(g: Drawing, within: Scope, depth: int) -> str:
+    a, b = (value(g, within, "float", depth) for _ in range(2))
+    n = value(g, within, "int", depth)
+    return g.one([f"({a} + {b})", f"({a} * 2.0)", f"({a} - {n})", f"COALESCE({a}, {b})", f"CAST({n} AS DOUBLE)"])
+
+
+def predicate(g: Drawing, within: Scope, depth: int = 1) -> str:
+    """A condition: TRUE, FALSE or NULL."""
+    if depth > 0 and g.chance(35):
+        a, b = predicate(g, within, depth - 1), predicate(g, within, depth - 1)
+        return g.one([f"({a} AND {b})", f"({a} OR {b})", f"(NOT {a})", f"({a} IS NOT TRUE)"])
+    flags = [text for text, kind in within if kind == "bool"]
+    if flags and g.chance(20):
+        return g.one(flags)
+    return comparison(g, within, within, max(depth, 0))
+
+
+def comparison(g: Drawing, left: Scope, right: Scope, depth: int = 0) -> str:
+    """A comparison of a value of one scope with one of another, of a kind that both have."""
+    kinds: list[Kind] = [kind for kind in ("int", "str", "float") if kind in {its for _, its in left}] or ["int"]
+    kind = g.one(kinds)
+    a, b = value(g, left, kind, depth), value(g, right, kind, depth)
+    operator = g.one(["=", "=", "<", "<=", ">", ">=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"])
+    if left is right and g.chance(25):
+        low, high = LITERALS[kind][:2]
+        return g.one([f"{a} IS NULL", f"{a} IS NOT NULL", f"{a} IN ({low}, {high})", f"{a} BETWEEN {low} AND {b}"])
+    return f"{a} {operator} {b}"
+
+
+def _boolean(g: Drawing, within: Scope, depth: int) -> str:
+    return f"({predicate(g, within, depth)})"
+
+
+_KINDS = {"int": _integer, "str": _text, "float": _float, "bool": _boolean}
+
+
+def outputs(g: Drawing, within: Scope, most: int = 3) -> tuple[list[tuple[str, str]], tuple[Column, ...]]:
+    """Some named values: (text, name) and the columns they make."""
+    found, columns = [], []
+    for _ in range(g.number(1, most)):
+        keep = g.chance(65)
+        text, kind = g.one(within) if keep else ("", g.one(["int", "int", "str", "float", "bool"]))
+        name = g.name("c")
+        found.append((text if keep else value(g, within, kind), name))
+        columns.append(Column(name, kind))
+    return found, tuple(columns)

@@ -1,0 +1,258 @@
+"""Queries over one relation, or over two of one shape: filters, windows by columns, grouping, set operations, ranks."""
+
+from __future__ import annotations
+
+from query_parts import NOW, Column, Drawing, Kind, Relation, named, select
+from query_scalars import Scope, outputs, predicate, scope, value
+
+
+def project(g: Drawing, relation: Relation) -> Relation:
+    """Expressions over the rows for which a condition is TRUE; sometimes each result once."""
+    a = g.name("a")
+    mine = scope(a, relation.columns)
+    found, columns = outputs(g, mine, 4)
+    where = f" WHERE {predicate(g, mine, 2)}" if g.chance(70) else ""
+    once = g.chance(20)
+    head = "SELECT DISTINCT" if once else "SELECT"
+    ours, duck = select(found, named(relation, a), (where, where), head)
+    return Relation(ours, duck, columns, relation.stream)
+
+
+def now_filtered(g: Drawing, relation: Relation) -> Relation:
+    """Predicates over Now: at τ they are those with τ for Now."""
+    a = g.name("a")
+    mine = scope(a, relation.columns)
+    t = g.one([f"{a}.{column.name}" for column in relation.of("int")] or ["3"])
+    low, high = g.number(0, 4), g.number(0, 5)
+    test = g.one([
+        f"{t} > Now - {high}", f"{t} BETWEEN Now - {high} AND Now - {low}", f"{t} <= Now - {low}",
+        f"Now < {t} + {high}",
+        f"({t} >= Now - {low} OR {predicate(g, mine, 0)})", f"Now >= {high}", f"2 * Now > {t} + {high}",
+        f"NOT ({t} BETWEEN Now - {low} AND Now + {high})", f"(Now < {low} OR Now = {t} + {high})",
+    ])  # fmt: skip
+    if not t[0].isalpha():
+        test = f"Now >= {high}"
+    more = f" AND {predicate(g, mine)}" if g.chance(30) else ""
+    found, columns = outputs(g, mine, 4)
+    tails = f" WHERE {test}{more}", f" WHERE {test}{more}".replace("Now", f"({NOW})")
+    ours, duck = select(found, named(relation, a), tails)
+    return Relation(ours, duck, columns)
+
+
+def _simple(text: str, kind: Kind, of: str, exact: bool = True) -> tuple[str, Kind, str, bool]:
+    return text, kind, of, exact
+
+
+AGGREGATES = [
+    _simple("COUNT(*)", "int", "int"), _simple("COUNT({})", "int", "str"), _simple("SUM({})", "int", "int"),
+    _simple("MIN({})", "int", "int"), _simple("MAX({})", "int", "int"), _simple("MIN({})", "str", "str"),
+    _simple("MAX({})", "str", "str"), _simple("SUM({})", "float", "float"), _simple("AVG({})", "float", "int"),
+    _simple("COUNT(DISTINCT {})", "int", "int"), _simple("SUM(DISTINCT {})", "int", "int"),
+    _simple("BOOL_AND({})", "bool", "bool"), _simple("BOOL_OR({})", "bool", "bool"),
+    _simple("MEDIAN({})", "float", "int"), _simple("MAX({})", "float", "float"),
+    _simple("STRING_AGG({0}, ',' ORDER BY {0})", "str", "str"),
+    _simple("STRING_AGG({0}, '' ORDER BY {0} DESC)", "str", "str"), _simple("MIN({})", "float", "float"),
+    _simple("FIRST({0} ORDER BY {0} NULLS LAST)", "int", "int"),
+    _simple("LAST({0} ORDER BY {0} NULLS FIRST)", "str", "str"),
+    _simple("PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY {})", "int", "int"),
+    _simple("PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY {})", "float", "int"), _simple("AVG({})", "float", "float"),
+    _simple("COUNT(DISTINCT {})", "int", "str"), _simple("ARG_MAX({0}, {0})", "int", "int"),
+    _simple("STDDEV_SAMP({})", "float", "int", False), _simple("VAR_POP({})", "float", "float", False),
+    _simple("COVAR_POP({0}, {0})", "float", "float", False), _simple("BIT_XOR({})", "int", "int"),
+]  # fmt: skip
+
+
+def aggregates(g: Drawing, mine: Scope, most: int = 3) -> tuple[list[tuple[str, str]], list[Column]]:
+    """Some aggregates, some of them over the rows of a filter."""
+    found, columns = [], []
+    for _ in range(g.number(1, most)):
+        text, kind, of, exact = g.one(AGGREGATES)
+        text = text.format(_argument(g, mine, of, "ORDER" in text))
+        if g.chance(20):
+            text += f" FILTER (WHERE {predicate(g, mine)})"
+        name = g.name("g")
+        found.append((text, name))
+        columns.append(Column(name, kind, exact))
+    return found, columns
+
+
+def _argument(g: Drawing, mine: Scope, kind: Kind, ordered: bool) -> str:
+    """The argument of an aggregate; DuckDB orders by no constant."""
+    columns = [text for text, its in mine if its == kind]
+    if not ordered or (columns and g.chance(50)):
+        return g.one(columns) if ordered else value(g, mine, kind)
+    return f"COALESCE({g.one(columns)}, {'0' if kind == 'int' else repr('x')})" if columns else _constant(kind)
+
+
+def _constant(kind: Kind) -> str:
+    return "NULLIF(1, 2)" if kind == "int" else "LOWER('A')"
+
+
+def grouped(g: Drawing, relation: Relation) -> Relation:
+    """GROUP BY with HAVING, over grouping sets, or over everything."""
+    a = g.name("a")
+    mine = scope(a, relation.columns)
+    keys = g.some(mine, 0, 2)
+    if keys and g.chance(15):
+        keys[0] = (value(g, mine, keys[0][1]), keys[0][1])
+        if keys[0][0][0] != "(" and f"{a}." not in keys[0][0]:
+            keys = keys[1:]
+    found, columns = aggregates(g, mine)
+    named_keys = [(text, g.name("k")) for text, _ in keys]
+    made = [Column(name, kind) for (_, name), (_, kind) in zip(named_keys, keys, strict=True)]
+    tail = f" GROUP BY {_groups(g, [text for text, _ in keys])}" if keys else ""
+    if g.chance(25):
+        tail += f" HAVING {g.one(['COUNT(*) > 1', 'COUNT(*) < 3', _having(g, mine)])}"
+    ours, duck = select([*named_keys, *found], named(relation, a), (tail, tail))
+    return Relation(ours, duck, (*made, *columns))
+
+
+def _having(g: Drawing, mine: Scope) -> str:
+    return f"SUM({value(g, mine, 'int')}) {g.one(['>', '<=', '<>'])} {g.number(0, 3)}"
+
+
+def _groups(g: Drawing, keys: list[str]) -> str:
+    plain = ", ".join(keys)
+    if not g.chance(40) or len(set(keys)) < len(keys):
+        return plain
+    sets = ", ".join(f"({one})" for one in [plain, keys[0], ""])
+    return g.one([f"ROLLUP ({plain})", f"CUBE ({plain})", f"GROUPING SETS ({sets})"])
+
+
+#: Columns of type BIGINT: of a stream, and the one that `timed` makes.
+TIMES = ("n", "TS", "t")
+BOUNDS = ("window_start", "window_end")
+
+
+def timed(g: Drawing, relation: Relation) -> Relation:
+    """The relation with a BIGINT column t, of which windows can be made."""
+    a = g.name("a")
+    kept = [column for column in relation.columns if column.exact and column.name not in (*TIMES, *BOUNDS)]
+    whole = [f"{a}.{column.name}" for column in relation.of("int")] or ["2"]
+    found = [(f"{a}.{column.name}", column.name) for column in kept] + [(f"CAST({g.one(whole)} AS BIGINT)", "t")]
+    ours, duck = select(found, named(relation, a), ("", ""))
+    return Relation(ours, duck, (*kept, Column("t", "int")), relation.stream)
+
+
+def windowed(g: Drawing, relation: Relation) -> Relation:
+    """TUMBLE, HOP and CUMULATE over an integer column, as such or counted."""
+    times = [column.name for column in relation.of("int") if column.name in TIMES]
+    if not times or "(" in relation.ours:
+        return grouped(g, relation)
+    time, size, slide = g.one(times), g.number(1, 5), g.number(1, 4)
+    kind = g.one(["TUMBLE", "HOP", "CUMULATE"])
+    size = size if kind != "CUMULATE" else slide * g.number(1, 3)
+    lengths = {"TUMBLE": f"{size}", "HOP": f"{slide}, {size}", "CUMULATE": f"{slide}, {size}"}[kind]
+    ours = f"{kind}(TABLE {relation.ours}, DESCRIPTOR({time}), {lengths})"
+    step = size if kind == "TUMBLE" else slide
+    starts = f"(SELECT range * {size if kind == 'CUMULATE' else step} AS window_start FROM range(-30, 60)) AS w"
+    ends = f"w.window_start + {size}"
+    if kind == "CUMULATE":
+        starts += f", (SELECT range * {slide} AS late FROM range(1, {size // slide + 1})) AS l"
+        ends = "w.window_start + late"
+    listed = ", ".join(f"r.{column.name}" for column in relation.columns)
+    duck = f"(SELECT {listed}, w.window_start, {ends} AS window_end FROM {relation.duck} AS r, {starts} "
+    duck += f"WHERE {time} >= w.window_start AND {time} < {ends})"
+    columns = (*relation.columns, Column("window_start", "int"), Column("window_end", "int"))
+    return Relation(ours, duck, columns, relation.stream)
+
+
+def sessions(g: Drawing, relation: Relation) -> Relation:
+    """SESSION: neighbours at most the gap apart are in one; its end is the last value and the gap."""
+    times = [column.name for column in relation.of("int") if column.name in TIMES]
+    if not times or "(" in relation.ours:
+        return grouped(g, relation)
+    time, gap = g.one(times), g.number(1, 3)
+    parts = [column.name for column in relation.columns if column.name != time]
+    part = g.one(["", *parts])
+    ours = f"SESSION(TABLE {relation.ours}{f' PARTITION BY {part}' if part else ''}, DESCRIPTOR({time}), {gap})"
+    over = f"PARTITION BY {part} " if part else ""
+    flag = f"CASE WHEN {time} - lag({time}) OVER ({over}ORDER BY {time}) <= {gap} THEN 0 ELSE 1 END"
+    marked = f"(SELECT *, {flag} AS is_new FROM {relation.duck} WHERE {time} IS NOT NULL)"
+    chained = f"(SELECT *, sum(is_new) OVER ({over}ORDER BY {time} RANGE UNBOUNDED PRECEDING) AS chain FROM {marked})"
+    by = f"OVER (PARTITION BY {part + ', ' if part else ''}chain)"
+    listed = ", ".join(column.name for column in relation.columns)
+    bounds = f"min({time}) {by} AS window_start, max({time}) {by} + {gap} AS window_end"
+    duck = f"(SELECT {listed}, {bounds} FROM {chained})"
+    return Relation(ours, duck, (*relation.columns, Column("window_start", "int"), Column("window_end", "int")))
+
+
+def _total(g: Drawing, mine: Scope) -> str:
+    """An order of all columns: rows that tie are equal."""
+    first = g.number(0, len(mine) - 1)
+    ordered = [*mine[first:], *mine[:first]]
+    ways = ["ASC NULLS LAST", "DESC NULLS LAST", "ASC NULLS FIRST", "DESC NULLS FIRST"]
+    return ", ".join(f"{text} {g.one(ways)}" for text, _ in ordered)
+
+
+def limited(g: Drawing, relation: Relation) -> Relation:
+    """ORDER BY … LIMIT … OFFSET; all columns are kept."""
+    a = g.name("a")
+    mine = scope(a, relation.columns)
+    found = [(text, g.name("c")) for text, _ in mine]
+    columns = tuple(Column(name, kind) for (_, name), (_, kind) in zip(found, mine, strict=True))
+    offset = f" OFFSET {g.number(1, 2)}" if g.chance(25) else ""
+    tail = f" ORDER BY {_total(g, mine)} LIMIT {g.number(1, 4)}{offset}"
+    ours, duck = select(found, named(relation, a), (tail, tail))
+    return Relation(ours, duck, columns)
+
+
+def ranked(g: Drawing, relation: Relation) -> Relation:
+    """The first rows of each partition, by a rank that an outer query compares."""
+    a, b, rank = g.name("a"), g.name("a"), g.name("r")
+    mine = scope(a, relation.columns)
+    part = g.one(["", *(text for text, _ in mine)])
+    method = g.one(["ROW_NUMBER", "RANK", "DENSE_RANK"])
+    order = _total(g, mine) if method == "ROW_NUMBER" else f"{g.one(mine)[0]} {g.one(['ASC', 'DESC'])} NULLS LAST"
+    over = f"{method}() OVER ({f'PARTITION BY {part} ' if part else ''}ORDER BY {order})"
+    found = [(text, g.name("c")) for text, _ in mine]
+    inner = select([*found, (over, rank)], named(relation, a), ("", ""))
+    columns = [Column(name, kind) for (_, name), (_, kind) in zip(found, mine, strict=True)]
+    top = g.number(1, 3)
+    test = g.one([f"{b}.{rank} <= {top}", f"{b}.{rank} = {top}", f"{b}.{rank} < {top + 1}"])
+    columns = [*columns, *([Column(rank, "int")] if g.chance() else [])]
+    outside = [(f"{b}.{column.name}", column.name) for column in columns]
+    ours, duck = select(outside, (f"{inner[0]} AS {b}", f"{inner[1]} AS {b}"), (f" WHERE {test}",) * 2)
+    return Relation(ours, duck, tuple(columns))
+
+
+def over(g: Drawing, relation: Relation) -> Relation:
+    """Window functions of a partition in a total order."""
+    a = g.name("a")
+    mine = scope(a, relation.columns)
+    part = g.one(["", *(text for text, _ in mine)])
+    x, order = value(g, mine, "int", 0), _total(g, mine)
+    low, high = g.number(0, 2), g.number(0, 2)
+    frame = f"ROWS BETWEEN {low} PRECEDING AND {high} FOLLOWING"
+    call, kind = g.one([
+        ("ROW_NUMBER() OVER ({})", "int"), ("RANK() OVER ({})", "int"), (f"SUM({x}) OVER ({{}})", "int"),
+        (f"LAG({x}) OVER ({{}})", "int"), (f"LEAD({x}, 2, 0) OVER ({{}})", "int"),
+        (f"COUNT(*) OVER ({{}} {frame})", "int"),
+        (f"SUM({x}) OVER ({{}} {frame})", "int"), (f"MAX({x}) OVER ({{}} ROWS {low} PRECEDING)", "int"),
+        (f"FIRST_VALUE({x}) OVER ({{}})", "int"), (f"AVG({x}) OVER ({{}})", "float"),
+    ])  # fmt: skip
+    call = call.format(f"{f'PARTITION BY {part} ' if part else ''}ORDER BY {order}")
+    if g.chance(20):
+        call = f"COUNT({x}) OVER ({f'PARTITION BY {part}' if part else ''})"
+    found, columns = outputs(g, mine, 3)
+    name = g.name("o")
+    ours, duck = select([*found, (call, name)], named(relation, a), ("", ""))
+    return Relation(ours, duck, (*columns, Column(name, kind)))
+
+
+def combined(g: Drawing, left: Relation, right: Relation) -> Relation:
+    """UNION, EXCEPT and INTERSECT, with and without ALL, of some columns of the same kinds."""
+    a, b = g.name("a"), g.name("a")
+    mine, theirs = scope(a, left.columns), scope(b, right.columns)
+    kinds: list[Kind] = [g.one(mine)[1] if mine else "int" for _ in range(g.number(1, 2))]
+    names = [g.name("c") for _ in kinds]
+    word = g.one(["UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"])
+    lefts = select(_picked(g, mine, kinds, names), named(left, a), ("", ""))
+    rights = select(_picked(g, theirs, kinds, names), named(right, b), ("", ""))
+    ours, duck = (f"({x} {word} {y})" for x, y in zip(lefts, rights, strict=True))
+    columns = tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True))
+    return Relation(ours, duck, columns, word == "UNION ALL" and left.stream and right.stream)
+
+
+def _picked(g: Drawing, within: Scope, kinds: list[Kind], names: list[str]) -> list[tuple[str, str]]:
+    return [(value(g, within, kind, 0), name) for kind, name in zip(kinds, names, strict=True)]

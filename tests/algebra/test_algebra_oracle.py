@@ -1,0 +1,24 @@
+"""Oracle of the whole algebra: 2 000 random queries over random histories, in two processes; and those that failed."""
+
+from __future__ import annotations
+
+import pytest
+from case_check import Cutting, check
+from cases import Case, Duck
+from counterexamples import COUNTEREXAMPLES
+from fuzz import in_processes
+
+#: Each of these is so many cases.
+SEEDS, CASES = range(1, 6), 400
+
+
+@pytest.mark.parametrize("number", SEEDS)
+def test_queries_are_duckdbs_at_every_instant_and_no_cutting_shows(number: int) -> None:
+    children = in_processes(CASES, number, 2)
+    failures = [child.communicate()[0] for child in children]
+    assert all(child.returncode == 0 for child in children), "\n\n".join(failures)
+
+
+@pytest.mark.parametrize(("case", "cutting"), COUNTEREXAMPLES, ids=[case.query[:60] for case, _ in COUNTEREXAMPLES])
+def test_what_failed_once(case: Case, cutting: Cutting) -> None:
+    check(case, cutting, Duck())
