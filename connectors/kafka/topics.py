@@ -74,6 +74,11 @@ def latest(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, i
     return _offsets(admin, wanted, OffsetSpec.latest())
 
 
+def written(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int]:
+    """The end of what is written in each partition, open transactions included."""
+    return _offsets(admin, wanted, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+
+
 class _Moving(ExternalError):
     """The leader of a partition is being chosen, as it is just after the topic was made."""
 
@@ -84,12 +89,17 @@ class _Moving(ExternalError):
     stop=stop_after_delay(TIMEOUT_S),
     reraise=True,
 )
-def _offsets(admin: AdminClient, wanted: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+def _offsets(
+    admin: AdminClient,
+    wanted: Iterable[Partition],
+    spec: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+) -> dict[Partition, int]:
     asked = {TopicPartition(*partition): spec for partition in wanted}
     if not asked:
         return {}
     with translated("asking for offsets"):
-        futures = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S)
+        futures = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
     found: dict[Partition, int] = {}
     for partition, future in futures.items():
         try:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dsms.catalog.objects import Object, Query, Source, Stream, kind_of
+from dsms.catalog.objects import Object, Query, Source, Stream, Table, kind_of
 from dsms.sql.statements import Place
 from operators.errors import UserError
 
@@ -61,6 +61,10 @@ class Catalog(msgspec.Struct, frozen=True):
     def streams(self) -> list[Stream]:
         """All tagged streams over sources, oldest first."""
         return [found for found in self.objects.values() if isinstance(found, Stream)]
+
+    def tables(self) -> list[Table]:
+        """All tables, oldest first."""
+        return [found for found in self.objects.values() if isinstance(found, Table)]
 
     def queries(self) -> list[Query]:
         """All views and queries, oldest first."""

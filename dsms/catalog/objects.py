@@ -43,6 +43,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     partitions: int = 1
     #: The first offset of each partition when the source was registered; a partition added later starts at 0.
     start: dict[int, int] = {}
+    #: Whether it is the log of a table: only the system writes it, and promises how far it has come.
+    table: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -58,6 +60,31 @@ class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):
     sql: str
     source: str
     keys: tuple[str, ...]
+
+
+class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
+    """A keyed relation that INSERT, UPDATE, DELETE and loads change: the log of its changes, read as a keyed stream."""
+
+    name: str
+    id: str
+    sql: str
+    source: Source
+    keys: tuple[str, ...]
+
+    @property
+    def topic(self) -> str:
+        """The topic of the log."""
+        return self.source.topic
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The declared columns as an Arrow schema."""
+        return self.source.schema
+
+    @property
+    def key_schema(self) -> pa.Schema:
+        """The columns of the primary key, in its order."""
+        return pa.schema([self.schema.field(name) for name in self.keys])
 
 
 class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
@@ -80,7 +107,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     periodic: tuple[int, tuple[int, ...]] | None = None
 
 
-Object = Source | Stream | Query
+Object = Source | Stream | Table | Query
 
 
 def kind_of(found: Object) -> str:

@@ -1,5 +1,6 @@
 """The coordinator's HTTP interface as calls; its errors come back as errors of our tree."""
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -57,6 +58,11 @@ class ApiClient:
     def dead_letters(self, source: str, limit: int) -> list[Document]:
         """What a source refused."""
         return list(self._call("GET", f"/v1/sources/{quote(source, safe='')}/dead-letters", params={"limit": limit}))
+
+    def load(self, table: str, form: str, body: Iterable[bytes]) -> StatementResult:
+        """Adds the rows of a file, given in pieces, to a table."""
+        path = f"/v1/tables/{quote(table, safe='')}/rows"
+        return msgspec.convert(self._call("POST", path, params={"format": form}, content=body), StatementResult)
 
     def _call(self, method: str, path: str, **options: Any) -> Any:
         try:

@@ -8,6 +8,7 @@ import typer
 from dsms.cli.consume import consume
 from dsms.cli.inspect import dead_letters, explain
 from dsms.cli.lifecycle import down, status, up
+from dsms.cli.load import load
 from dsms.cli.output import print_error
 from dsms.cli.publish import publish
 from dsms.cli.sql import sql
@@ -24,7 +25,7 @@ app = typer.Typer(
     help="Continuous SQL over Kafka.",
     epilog="Exit codes: 0 done, 1 request refused, 2 wrong usage, 3 service unreachable, 130 ended by Ctrl-C.",
 )
-for command in (up, status, down, sql, publish, consume, explain):
+for command in (up, status, down, sql, publish, load, consume, explain):
     app.command()(command)
 app.command("dead-letters")(dead_letters)
 

@@ -17,6 +17,7 @@ from dsms.coordinator.models import (
 )
 from dsms.coordinator.registry import RegistryError, SchemaRegistry
 from dsms.coordinator.registry_api import registry_error_response, registry_router
+from dsms.coordinator.relation_api import relations_router
 from dsms.coordinator.service import Service
 from operators.errors import DsmsError
 
@@ -42,6 +43,7 @@ def create_app(service: Service, registry: SchemaRegistry) -> FastAPI:
     app.include_router(_health_router(service))
     app.include_router(_statements_router(service))
     app.include_router(_objects_router(service))
+    app.include_router(relations_router(service))
     app.include_router(registry_router(registry))
     return app
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,17 +29,21 @@ from connectors.kafka.topics import (
 from connectors.redis.cluster_state import ClusterState
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.leases import Assignment, ExecutorStatus, assign
-from dsms.catalog.objects import Object, Query, Source, kind_of
-from dsms.catalog.register import apply, schema_and_keys
+from dsms.catalog.objects import Object, Query, Source, Table, kind_of
+from dsms.catalog.register import schema_and_keys
+from dsms.catalog.register_table import apply
 from dsms.catalog.result import StatementResult
 from dsms.coordinator.catalog_log import CatalogLog
+from dsms.coordinator.loading import LoadPolicy
 from dsms.coordinator.registry import SchemaRegistry
 from dsms.coordinator.service import Document, UnknownName
+from dsms.coordinator.table_statements import TableStatements
 from dsms.plan import logical, properties
 from dsms.plan.schema import visible
 from dsms.sql import statements as st
 from dsms.sql.bind import plan_of
-from dsms.sql.parse import parse
+from dsms.sql.load_statements import LoadDatabase, LoadFile
+from dsms.sql.script import ScriptStatement, read_script
 from dsms.sql.types import type_sql
 from operators.errors import DsmsError, ExternalError, UserError
 
@@ -50,7 +56,14 @@ _DROP_WAIT_S = 5.0
 class Coordinator:
     """The service behind the REST API. Statements run one by one; all state is in Kafka, with a copy in Redis."""
 
-    def __init__(self, kafka: KafkaSettings, redis_url: str, cluster: str, registry_url: str | None = None) -> None:
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        redis_url: str,
+        cluster: str,
+        registry_url: str | None = None,
+        loads: LoadPolicy | None = None,
+    ) -> None:
         self._kafka, self._cluster_name = kafka, cluster
         self._registry_url = registry_url
         self._cluster = ClusterState(redis_url, cluster)
@@ -63,22 +76,23 @@ class Coordinator:
         self._catalog, events = self._log.read()
         for event in events:
             self.registry.apply(event)
+        self._tables = TableStatements(kafka, cluster, loads or LoadPolicy())
         self._trouble: dict[str, str] = {}
 
     def execute(self, sql: str) -> list[StatementResult]:
         """Runs statements; a failing one raises, those before it stay done."""
         with self._lock:
             self._settle()
-            return [self._statement(statement) for statement in parse(sql)]
+            return [self._statement(statement) for statement in read_script(sql)]
 
     def sources(self) -> list[Document]:
         """All sources."""
         return [self._document(found) for found in self._catalog.sources()]
 
     def streams(self) -> list[Document]:
-        """All tagged streams, views included."""
+        """All tagged streams, views and tables included."""
         views = [query for query in self._catalog.queries() if query.kind == "view"]
-        tagged: list[Object] = [*self._catalog.streams(), *views]
+        tagged: list[Object] = [*self._catalog.streams(), *self._catalog.tables(), *views]
         return [self._document(found) for found in tagged]
 
     def queries(self) -> list[Document]:
@@ -93,6 +107,20 @@ class Coordinator:
         """Drops one object that nothing else needs."""
         found = self._known(name)
         return self.execute(f'DROP {kind_of(found).upper()} "{found.name}"')[0]
+
+    def relation(self, name: str, at: int | None) -> Document:
+        """The relation of a view, query or table at a final instant, by default the last one."""
+        found = self._known(name)
+        with self._lock:
+            instant, columns, rows = self._tables.relation(found.name, at, self._catalog)
+        return {"name": found.name, "at": instant, "columns": columns, "rows": rows}
+
+    def load(self, table: str, path: Path, form: str) -> StatementResult:
+        """Adds the rows of a file of ours to a table, at one instant."""
+        found = self._known(table)
+        with self._lock:
+            self._check_kafka()
+            return self._tables.load(found.name, path, form, self._catalog)
 
     def dead_letters(self, source: str, limit: int) -> list[Document]:
         """The latest refused records of a source."""
@@ -127,6 +155,7 @@ class Coordinator:
             if self._log.in_doubt:
                 with self._lock:
                     self._settle()
+            self._promise_time()
         except DsmsError as error:
             trouble["kafka"] = str(error)
         self._trouble = trouble
@@ -135,6 +164,14 @@ class Coordinator:
         """Turns until it is told to stop."""
         while not stopping.wait(_TURN_S):
             self.turn()
+
+    def _promise_time(self) -> None:
+        """Readers of tables beside streams go on; while a statement runs, it is what promises."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._tables.follow(self._catalog)
+            finally:
+                self._lock.release()
 
     def _check_kafka(self) -> None:
         """Raises ExternalError when Kafka does not answer: a write would take long to fail, and leave its end open."""
@@ -147,8 +184,11 @@ class Coordinator:
             for event in events:
                 self.registry.apply(event)
 
-    def _statement(self, statement: st.Statement) -> StatementResult:
+    def _statement(self, statement: ScriptStatement) -> StatementResult:
         before = self._catalog
+        if isinstance(statement, st.Select | st.Insert | st.Update | st.Delete | LoadFile | LoadDatabase):
+            self._check_kafka()
+            return self._tables.run(statement, before)
         after, result = apply(statement, before, _Facts(self))
         if after.version == before.version:
             return result
@@ -163,6 +203,8 @@ class Coordinator:
         for source in after.sources():
             if source.name.lower() not in before.objects:
                 self._offer_schema(source)
+        if any(table.name.lower() not in before.objects for table in after.tables()):
+            self._tables.follow(after)
         return result
 
     def _restore_copies(self) -> None:
@@ -198,14 +240,17 @@ class Coordinator:
     def _remove_topics(self, before: Catalog, after: Catalog) -> None:
         """The result topics of dropped queries go once no executor writes them any more, or a few seconds have
         passed."""
-        gone = [found for found in before.running() if found.name.lower() not in after.objects]
+        written: list[Query | Table] = [*before.running(), *before.tables()]
+        gone = [found for found in written if found.name.lower() not in after.objects]
         if not gone:
             return
         waiting, deadline = threading.Event(), time.monotonic() + _DROP_WAIT_S
         while not self._followed(after.version) and time.monotonic() < deadline:
             waiting.wait(0.1)
-        for query in gone:
-            delete_topic(self._admin, query.topic)
+        for found in gone:
+            delete_topic(self._admin, found.topic)
+            if isinstance(found, Table):
+                self._tables.forget(found)
 
     def _followed(self, version: int) -> bool:
         """Whether every running executor has come to a plan; unknown while Redis is away."""
@@ -228,6 +273,8 @@ class Coordinator:
             "name": found.name, "kind": kind_of(found), "sql": found.sql, "id": found.id, "columns": columns,
             "key": list(keys), "state": self.state_of(found),
         }  # fmt: skip
+        if isinstance(found, Table):
+            document |= {"topic": found.topic, "format": "json", "partitions": found.source.partitions}
         if isinstance(found, Source | Query):
             document |= {"topic": found.topic, "format": found.format, "partitions": found.partitions}
         if isinstance(found, Source):
@@ -263,7 +310,8 @@ class Coordinator:
         lanes = {lane: held for status in self._alive().values() for lane, held in status.lanes.items()}
         for query in self._catalog.running():
             offsets = lanes[query.id].offsets if query.id in lanes else {}
-            lags[query.name] = sum(self._unread(source, offsets) for source in properties.sources(self._plan(query.name)))
+            read = properties.sources(self._plan(query.name))
+            lags[query.name] = sum(self._unread(source, offsets) for source in read)
         return lags
 
     def _unread(self, source: Source, offsets: Mapping[str, int]) -> int:
@@ -304,7 +352,9 @@ class Coordinator:
         if existing:
             query = msgspec.structs.replace(query, partitions=len(existing))
         else:
-            ensure_topic(self._admin, query.topic, query.partitions, COMPACTED if keyed else KEPT)
+            # what a complete result was at an instant can be asked later, so nothing of it is compacted away
+            compacted = keyed and query.output != "complete"
+            ensure_topic(self._admin, query.topic, query.partitions, COMPACTED if compacted else KEPT)
         return self._with_schemas(query, node) if query.format == "avro" else query
 
     def _with_schemas(self, query: Query, node: logical.Node) -> Query:

@@ -59,6 +59,16 @@ class ObjectModel(BaseModel):
     partitions: int | None = None
 
 
+class RelationModel(BaseModel):
+    """The rows of a view, query or table at an instant."""
+
+    name: str = Field(examples=["hot"])
+    at: int = Field(description="the instant; all that the relation holds at it is final")
+    columns: list[str]
+    rows: list[list[Any]]
+    total: int = Field(description="how many rows there are; `rows` has at most `limit` of them")
+
+
 class DeadLetterModel(BaseModel):
     """A refused record and the reason."""
 

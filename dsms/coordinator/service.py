@@ -1,6 +1,7 @@
 """What the HTTP interface and the command line ask of the coordinator."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Protocol
 
 from dsms.catalog.result import StatementResult
@@ -54,6 +55,15 @@ class Service(Protocol):
 
     def drop(self, name: str) -> StatementResult:
         """Removes one object, or raises `UnknownName`."""
+        ...
+
+    def relation(self, name: str, at: int | None) -> Document:
+        """"name", "at" (the instant), "columns" (names) and "rows" of a view, query or table at a final instant, by
+        default the last one; or `UnknownName`."""
+        ...
+
+    def load(self, table: str, path: Path, form: str) -> StatementResult:
+        """Adds the rows of a file ("csv" or "parquet") to a table, at one instant."""
         ...
 
     def dead_letters(self, source: str, limit: int) -> list[Document]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,9 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
     def _silences(
         self, control: Control, positions: Positions, ends: Mapping[SourcePartition, int]
     ) -> Iterator[tuple[Source, Silence]]:
-        for source_id, source in _sources(control, positions).items():
+        sources = _sources(control, positions)
+        tables = {source_id for source_id, source in sources.items() if source.table}
+        for source_id, source in sources.items():
             held = [
                 {partition: at for (found, partition), at in each.items() if found == source_id}
                 for each in positions.values()
@@ -124,13 +127,16 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
                 if (source_id, partition) in self._grown
             }
             mine = {partition: end for (found, partition), end in ends.items() if found == source_id}
-            yield source, Silence(leader, mine, silent, _others(source_id, positions))
+            yield source, Silence(leader, mine, silent, _others(source_id, positions, tables))
 
 
-def _others(source_id: str, positions: Positions) -> int:
-    """The furthest frontier that the other sources of a lane reach, over the lanes that read this one."""
+def _others(source_id: str, positions: Positions, tables: AbstractSet[str] = frozenset()) -> int:
+    """The furthest frontier that the other sources of a lane reach, over the lanes that read this one.
+
+    Tables do not count: their time is the clock's, and a stream that pauses may lag behind it.
+    """
     frontiers = [
-        min((at.frontier for (source, _), at in each.items() if source != source_id), default=BEGINNING)
+        min((at.frontier for (source, _), at in each.items() if source not in {source_id, *tables}), default=BEGINNING)
         for each in positions.values()
         if any(source == source_id for source, _ in each)
     ]

@@ -8,22 +8,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from connectors.formats import RowDecoder
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Object, Query, Source, Stream
-from dsms.catalog.register import apply
+from dsms.catalog.objects import Object, Query, Source, Stream, Table
+from dsms.catalog.register_table import apply
 from dsms.catalog.result import StatementResult
+from dsms.one_time import answer
 from dsms.plan import logical
 from dsms.plan.explain import explain
 from dsms.plan.lane import Lane, compile_lane
 from dsms.sql import statements as st
 from dsms.sql.bind import plan_of
-from dsms.sql.parse import parse
+from dsms.sql.load_statements import LoadDatabase, LoadFile
+from dsms.sql.script import ScriptStatement, read_script
 from dsms.stages.intake import Arrivals, DeadLetter, Intake, reading_schema
 from dsms.stages.lane_run import StageStep, initial_state, read_stage, route, target_stage
 from dsms.testing.changes import Change, as_changes, relation_at
-from dsms.testing.one_time import answer
+from dsms.testing.local_tables import INSTANT, OPERATION, as_table, reached, written
 from operators.clock import Heartbeat, PartitionClock
 from operators.delta import BEGINNING, FROM, ORDER, Delta, origin, union_all
 from operators.errors import UserError
@@ -90,19 +93,21 @@ class LocalSession:
 
     def run(self, sql: str) -> list[StatementResult]:
         """Runs one or more statements; a failing one raises, those before it stay done."""
-        return [self._statement(statement) for statement in parse(sql)]
+        return [self._statement(statement) for statement in read_script(sql)]
 
     def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
         """Appends dicts to a source's log, in order: the columns, `ts` (int), and for tagged input `op` (`+`, `u`,
         `-`)."""
         self._log_of(source).records.extend(dict(record) for record in records)
         self._work()
+        self._tables_follow()
 
     def advance(self, ts: int) -> None:
         """Promises that every source has reached `ts`: output for instants below `ts` is final and published."""
         for log in self._logs.values():
             log.heartbeats.append(Heartbeat(len(log.records), ts))
         self._work()
+        self._tables_follow()
 
     def changes(self, name: str) -> list[Change]:
         """Everything published so far, as (op, row, ts). The row of `-` on a keyed result is its key."""
@@ -132,24 +137,58 @@ class LocalSession:
         node = plan_of(name, self.catalog)
         return explain(node, compile_lane("explain", name, node))
 
-    def _statement(self, statement: st.Statement) -> StatementResult:
+    def _statement(self, statement: ScriptStatement) -> StatementResult:
         if isinstance(statement, st.Select):
-            return answer(statement, self.catalog, self.relation)
+            columns, rows = answer(statement.select, self.catalog, self._rows)
+            return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
+        if isinstance(statement, st.Insert | st.Update | st.Delete | LoadFile | LoadDatabase):
+            return self._write(statement)
         before_ = self.catalog
         self.catalog, result = apply(statement, self.catalog, _LocalFacts())
         for found in before_.objects.values():
             if found.name.lower() not in self.catalog.objects:
                 self._running.pop(found.id, None)
-        for source in self.catalog.sources():
+        for source in [*self.catalog.sources(), *(table.source for table in self.catalog.tables())]:
             self._logs.setdefault(source.id, _Log())
-        started: list[Stream | Query] = [*self.catalog.streams(), *self.catalog.running()]
+        started: list[Stream | Table | Query] = [
+            *self.catalog.streams(), *self.catalog.tables(), *self.catalog.running()
+        ]  # fmt: skip
         for found in started:
             if found.id not in self._running:
                 self._start(found)
         self._work()
+        self._tables_follow()
         return result
 
-    def _start(self, found: Stream | Query) -> None:
+    def _write(self, statement: st.Insert | st.Update | st.Delete | LoadFile | LoadDatabase) -> StatementResult:
+        """A statement takes effect at the furthest instant that any log has reached, and is final at once."""
+        instant = self._reached()
+        table, records, result = written(statement, self.catalog, self._rows, instant)
+        log = self._logs[table.source.id]
+        log.records.extend(records)
+        if records:
+            log.heartbeats.append(Heartbeat(len(log.records), instant + 1))
+        self._work()
+        self._tables_follow()
+        return result
+
+    def _rows(self, name: str) -> pa.Table:
+        return as_table(name, self.relation(name), self.catalog)
+
+    def _reached(self) -> int:
+        clocks = [clock for running in self._running.values() for _, clock in running.positions.values()]
+        return reached(clocks, [beat.time for log in self._logs.values() for beat in log.heartbeats[-1:]])
+
+    def _tables_follow(self) -> None:
+        """Tables hold back nobody: nothing is written to them below what the other logs have reached."""
+        instant = self._reached()
+        for table in self.catalog.tables():
+            log = self._logs[table.source.id]
+            if log.heartbeats[-1:] != [beat := Heartbeat(len(log.records), instant)]:
+                log.heartbeats.append(beat)
+        self._work()
+
+    def _start(self, found: Stream | Table | Query) -> None:
         lane = compile_lane(
             found.id, found.name, plan_of(found.name, self.catalog), found if isinstance(found, Query) else None
         )
@@ -263,11 +302,12 @@ def _intake(source: Source) -> Intake:
 def _arrivals(source: Source, log: _Log, start: int, end: int, beats: tuple[Heartbeat, ...]) -> Arrivals:
     """Pushed dicts as arrivals. What is no integer instant is refused by the intake, as `__ts` outside every range."""
     records = log.records[start:end]
-    instants = pl.Series([_instant(record) for record in records], dtype=pl.Int64)
-    ops = [str(record["op"]) if "op" in record else None for record in records] if source.tagged == "header" else None
+    instants = pl.Series([_instant(record, source) for record in records], dtype=pl.Int64)
+    op = OPERATION if source.table else "op"
+    ops = [str(record[op]) if op in record else None for record in records] if source.tagged == "header" else None
     return Arrivals(0, np.arange(start, end), records, instants, ops, None, beats)
 
 
-def _instant(record: Mapping[str, object]) -> int | None:
-    ts = record.get("ts")
+def _instant(record: Mapping[str, object], source: Source) -> int | None:
+    ts = record.get(INSTANT if source.table else "ts")
     return ts if isinstance(ts, int) and not isinstance(ts, bool) and abs(ts) < 2**63 else None

@@ -1,11 +1,12 @@
 """A coordinator in memory: it knows one source, one stream and what it was asked."""
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from dsms.catalog.result import StatementResult
 from dsms.coordinator.service import Document, UnknownName
-from operators.errors import ExternalError, InternalError, SqlError
+from operators.errors import ExternalError, InternalError, SqlError, UserError
 
 READINGS: Document = {
     "name": "readings",
@@ -28,6 +29,7 @@ class FakeService:
     def __init__(self, kafka: str = "localhost:1") -> None:
         self.kafka = kafka
         self.executed: list[str] = []
+        self.loaded: list[tuple[str, bytes, str]] = []
         self.objects: dict[str, Document] = {"readings": READINGS, "hot": HOT}
         self.unready: dict[str, str] = {}
 
@@ -63,6 +65,16 @@ class FakeService:
         self.describe(name)
         del self.objects[name]
         return StatementResult("DROP", f'"{name}" dropped', name=name)
+
+    def relation(self, name: str, at: int | None) -> Document:
+        self.describe(name)
+        if at is not None and at > 7:
+            raise UserError(f"instant {at} is not final yet", hint=f'"{name}" is final up to 7')
+        return {"name": name, "at": 7 if at is None else at, "columns": ["room"], "rows": [["a"], ["b"]]}
+
+    def load(self, table: str, path: Path, form: str) -> StatementResult:
+        self.loaded.append((table, path.read_bytes(), form))
+        return StatementResult("LOAD", "1 row at instant 7", name=table)
 
     def dead_letters(self, source: str, limit: int) -> list[Document]:
         self.describe(source)

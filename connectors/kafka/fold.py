@@ -1,0 +1,55 @@
+"""Changes folded into the relation that they add up to, as encoded rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from confluent_kafka import Message
+
+from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
+from operators.delta import BEGINNING, FOREVER
+
+
+class Fold:
+    """The relation after all changes with an instant of at most `at`, whatever the pieces they come in.
+
+    A keyed change replaces the row of its key, `-` ends it; a keyless one adds or takes away one row. The rows are
+    those that remain, so memory grows with the relation and not with its history.
+    """
+
+    def __init__(self, *, keyed: bool, at: int = FOREVER) -> None:
+        self.at = at
+        #: The greatest instant that was taken, and how many changes were passed over because they are later.
+        self.last, self.later = BEGINNING, 0
+        #: What the log promises: no instant below this one follows.
+        self.frontier = BEGINNING
+        self.rows: dict[bytes, bytes] = {}
+        self.bag: Counter[bytes] = Counter()
+        self._keyed = keyed
+
+    def take(self, messages: Iterable[Message]) -> None:
+        """The next changes of the log."""
+        for message in messages:
+            headers = dict(message.headers() or [])
+            if message.value() is None and HEARTBEAT_HEADER in headers:
+                self.frontier = max(self.frontier, int(headers[HEARTBEAT_HEADER]))
+                continue
+            ts = int(headers[TS_HEADER])
+            if ts > self.at:
+                self.later += 1
+                continue
+            self.last = max(self.last, ts)
+            self._change(message.key(), message.value(), headers.get(OP_HEADER, b"+") == b"-")
+
+    def _change(self, key: bytes | None, value: bytes | None, gone: bool) -> None:
+        if not self._keyed:
+            self.bag[value or b""] += -1 if gone else 1
+        elif gone or value is None:
+            self.rows.pop(key or b"", None)
+        else:
+            self.rows[key or b""] = value
+
+    def values(self) -> Iterator[bytes]:
+        """The rows of the relation."""
+        return iter(self.rows.values()) if self._keyed else self.bag.elements()

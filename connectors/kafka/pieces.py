@@ -1,0 +1,59 @@
+"""A topic read piece by piece: memory is bounded by a piece, however long the log is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.range_reader import OffsetRange, RangeReader
+from connectors.kafka.topics import earliest, latest, partitions_of, written
+from operators.errors import DsmsError, ExternalError
+
+PIECE_OFFSETS = 50_000
+_DECIDED_S = 30.0
+
+
+def committed(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
+    """What is committed in each partition now, from `start` where that is given; [] when the topic does not exist."""
+    wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
+    first, last = earliest(admin, wanted), latest(admin, wanted)
+    found = [
+        OffsetRange(topic, key[1], max(first.get(key, 0), (start or {}).get(key[1], 0)), last.get(key, 0))
+        for key in wanted
+    ]
+    return [one for one in found if one.end > one.start]
+
+
+def settled(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
+    """As `committed`, but all that is written now is decided first.
+
+    A transaction that its writer, or a reader of another of its partitions, knows to be committed is marked so in each
+    partition a little later: until then the partition seems to end before it.
+    """
+    ends = written(admin, [(topic, partition) for partition in partitions_of(admin, topic)])
+    waiting, deadline = threading.Event(), time.monotonic() + _DECIDED_S
+    while any(end < ends[key] for key, end in latest(admin, ends).items()):
+        if time.monotonic() > deadline:
+            raise ExternalError(f'a transaction on topic "{topic}" stays open')
+        waiting.wait(0.01)
+    return committed(admin, topic, start)
+
+
+def pieces(settings: KafkaSettings, ranges: list[OffsetRange]) -> Iterator[list[Message]]:
+    """The committed records of the ranges, one after another, each cut into pieces in offset order."""
+    reader = RangeReader(settings)
+    try:
+        for wanted in ranges:
+            for start in range(wanted.start, wanted.end, PIECE_OFFSETS):
+                piece = OffsetRange(wanted.topic, wanted.partition, start, min(start + PIECE_OFFSETS, wanted.end))
+                found = reader.read([piece])[0]
+                if isinstance(found, DsmsError):
+                    raise found
+                yield found
+    finally:
+        reader.close()

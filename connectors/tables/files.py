@@ -1,0 +1,63 @@
+"""CSV and Parquet files as batches of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as parquet
+
+from operators.errors import UserError
+
+BATCH_ROWS = 65_536
+FORMATS = ("csv", "parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class CsvLayout:
+    """How a CSV file is written; `names` are the columns of a file without a header."""
+
+    delimiter: str = ","
+    null: str = ""
+    names: tuple[str, ...] | None = None
+
+
+def file_batches(path: Path, form: str, layout: CsvLayout | None = None) -> Iterator[pa.Table]:
+    """The rows of a file, at most some 65 000 at once. All columns of CSV are text: the table has the types.
+
+    Raises UserError when the file cannot be read as what it is said to be.
+    """
+    if form not in FORMATS:
+        raise UserError(f'unknown file format "{form}" of "{path.name}"', hint="have: " + ", ".join(FORMATS))
+    try:
+        yield from _csv(path, layout or CsvLayout()) if form == "csv" else _parquet(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UserError(f'"{path}" cannot be read as {form}: {error}') from error
+
+
+def _parquet(path: Path) -> Iterator[pa.Table]:
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(BATCH_ROWS):
+            yield pa.Table.from_batches([batch])
+
+
+def _csv(path: Path, layout: CsvLayout) -> Iterator[pa.Table]:
+    parsing = csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
+    reading = csv.ReadOptions(column_names=list(layout.names) if layout.names else None)
+    names = layout.names or _header(path, parsing)
+    converting = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), null_values=[layout.null], strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )  # fmt: skip
+    with csv.open_csv(path, reading, parsing, converting) as reader:
+        for batch in reader:
+            yield pa.Table.from_batches([batch])
+
+
+def _header(path: Path, parsing: csv.ParseOptions) -> list[str]:
+    """The names in the first line."""
+    with csv.open_csv(path, parse_options=parsing) as reader:
+        return list(reader.schema.names)

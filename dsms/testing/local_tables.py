@@ -1,0 +1,84 @@
+"""Tables of a session: what statements do to them, as records of their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.objects import Table
+from dsms.catalog.register import schema_and_keys
+from dsms.catalog.result import StatementResult
+from dsms.one_time import Relation
+from dsms.sql.load_statements import Load
+from dsms.tables.effect import Effect, counted, inserted, key_rows
+from dsms.tables.loading import batches_of
+from dsms.tables.statements import Write, effect_of, table_of
+from operators.clock import PartitionClock
+from operators.delta import BEGINNING
+
+#: Where a table's records hold instant and operation; no column can have these names.
+INSTANT, OPERATION = "__ts", "__op"
+Records = list[Mapping[str, object]]
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A table as a session holds it."""
+
+    table: Table
+    relation: Relation
+
+    def rows(self) -> pa.Table:
+        """All rows."""
+        return self.relation(self.table.name)
+
+    def holds(self, keys: pa.Table) -> list[bool]:
+        """Which keys have a row."""
+        known = set(key_rows(self.rows().select(list(self.table.keys))))
+        return [key in known for key in key_rows(keys)]
+
+
+def written(
+    statement: Write | Load, catalog: Catalog, relation: Relation, instant: int
+) -> tuple[Table, Records, StatementResult]:
+    """What a statement adds to the log of its table, all of it at one instant."""
+    table = table_of(statement.table, catalog)
+    effects = list(_effects(statement, catalog, relation, _Held(table, relation)))
+    records = [record for effect in effects for record in _records(effect, instant)]
+    verb = type(statement).__name__.upper() if isinstance(statement, Write) else "LOAD"
+    return table, records, StatementResult(verb, counted(sum(one.count for one in effects), instant))
+
+
+def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, held: _Held) -> Iterator[Effect]:
+    if isinstance(statement, Write):
+        yield effect_of(statement, catalog, relation, held)
+        return
+    seen: set[tuple[object, ...]] = set()
+    for batch in batches_of(statement, held.table):
+        yield inserted(held.table, batch, held, seen)
+
+
+def _records(effect: Effect, instant: int) -> Records:
+    gone = [{**row, INSTANT: instant, OPERATION: "-"} for row in effect.removed.to_pylist()]
+    return gone + [
+        {**row, INSTANT: instant, OPERATION: "+" if effect.new else "u"} for row in effect.upserts.to_pylist()
+    ]
+
+
+def as_table(name: str, rows: list[dict[str, object]], catalog: Catalog) -> pa.Table:
+    """The rows of a stream, view or table as Arrow has them."""
+    found = catalog.find(name)
+    return pa.Table.from_pylist(rows, schema=schema_and_keys(found, catalog)[0])
+
+
+def reached(clocks: Iterable[PartitionClock], promised: Iterable[int]) -> int:
+    """The instant of a statement: the furthest that any log has come, 0 when none has.
+
+    >>> reached([PartitionClock(7, 7), PartitionClock()], [3])
+    7
+    """
+    furthest = max([*(clock.frontier for clock in clocks), *promised], default=BEGINNING)
+    return 0 if furthest == BEGINNING else furthest

@@ -1,0 +1,132 @@
+"""Tables on a real cluster: what statements did is there at once, for streams in time, and after a restart."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from cluster import Cluster, Refused, kill_9, running
+from kafka_log import Input, changes, read_committed, write
+
+from dsms.local.waiting import wait_until
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(kafka, redis_url, tmp_path_factory.mktemp("cluster")) as cluster:
+        cluster.start_executor()
+        yield cluster
+
+
+def rows(cluster: Cluster, select: str) -> list[list[object]]:
+    return cluster.sql(select)[0]["rows"]
+
+
+def instant_of(answer: dict) -> int:
+    return int(answer["message"].rsplit(" ", 1)[1])
+
+
+def logged(cluster: Cluster, table: str) -> list[tuple[bytes, int]]:
+    """Operation and instant of each record of a table's log; what has no key is a promise."""
+    heads = [dict(one.headers()) for one in read_committed(cluster.kafka, f"dsms.{table}") if one.key()]
+    return [(head.get("dsms-op", b"+"), int(head["dsms-ts"])) for head in heads]
+
+
+def relation(cluster: Cluster, name: str) -> list[list[object]] | None:
+    try:
+        return sorted(cluster.get(f"queries/{name}/relation")["rows"])
+    except Refused:
+        return None
+
+
+def test_statements_are_visible_to_the_next_one_and_kept(cluster: Cluster, unique: str):
+    table = f"{unique}Rooms"
+    cluster.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, name VARCHAR NOT NULL, area DECIMAL(6, 2))")
+    done = cluster.sql(f"""
+        INSERT INTO {table} VALUES (1, 'hall', 12.5), (2, 'attic', NULL), (3, 'cellar', 30);
+        UPDATE {table} SET name = upper(name) WHERE area IS NULL OR area < 20;
+        DELETE FROM {table} WHERE id = 3
+    """)
+    instants = [instant_of(one) for one in done]
+    assert instants == sorted(set(instants))
+    after = [[1, "HALL", "12.50"], [2, "ATTIC", None]]
+    assert rows(cluster, f"SELECT * FROM {table} ORDER BY id") == after
+    with pytest.raises(Refused, match=r"duplicate key \(id\) = \(2\)"):
+        cluster.sql(f"INSERT INTO {table} VALUES (9, 'new', 1), (2, 'again', 1)")
+    assert rows(cluster, f"SELECT * FROM {table} ORDER BY id") == after
+    at = cluster.get(f"queries/{table}/relation?at={instants[0]}")
+    assert sorted(at["rows"]) == [[1, "hall", "12.50"], [2, "attic", None], [3, "cellar", "30.00"]]
+
+    kill_9(cluster.coordinator)
+    cluster.coordinator.start()
+    assert rows(cluster, f"SELECT * FROM {table} ORDER BY id") == after
+    again = cluster.sql(f"INSERT INTO {table} VALUES (3, 'roof', 1)")
+    assert instant_of(again[0]) > instants[-1]
+    written = [*(instants[at] for at in (0, 0, 0, 1, 1, 2)), instant_of(again[0])]
+    assert logged(cluster, table) == list(zip((b"+", b"+", b"+", b"u", b"u", b"-", b"+"), written, strict=True))
+
+
+def test_a_complete_view_of_a_table_and_a_select_over_both(cluster: Cluster, unique: str):
+    table, view = f"{unique}T", f"{unique}V"
+    cluster.sql(f"CREATE TABLE {table} (k VARCHAR PRIMARY KEY, v INT)")
+    cluster.sql(f"CREATE COMPLETE VIEW {view} AS SELECT k, v FROM {table} WHERE v > 10")
+    first = instant_of(cluster.sql(f"INSERT INTO {table} VALUES ('a', 5), ('b', 15), ('c', 25)")[0])
+    assert wait_until(lambda: relation(cluster, view) == [["b", 15], ["c", 25]], 120, pause_s=0.3), cluster.logs()
+    cluster.sql(f"UPDATE {table} SET v = v + 10")
+    assert wait_until(lambda: relation(cluster, view) == [["a", 15], ["b", 25], ["c", 35]], 120, pause_s=0.3)
+    assert sorted(cluster.get(f"queries/{view}/relation?at={first}")["rows"]) == [["b", 15], ["c", 25]]
+    answer = cluster.sql(f"SELECT t.k, w.v FROM {table} t JOIN {view} w ON t.k = w.k ORDER BY 1")[0]
+    assert answer["rows"] == [["a", 15], ["b", 25], ["c", 35]]
+    assert instant_of(answer) > first
+    with pytest.raises(Refused, match="not final yet"):
+        cluster.get(f"queries/{view}/relation?at={instant_of(answer) + 10**9}")
+
+
+def test_a_stream_waits_for_the_table_and_no_longer(cluster: Cluster, unique: str):
+    cluster.sql(f"""
+        CREATE TABLE {unique}Names (id INT PRIMARY KEY, name VARCHAR);
+        REGISTER SOURCE {unique}T (id INT, v INT) FROM "{unique}.t" PARTITIONS 1 IDLE AFTER 1 SECOND;
+        CREATE STREAM {unique}S OVER {unique}T KEY NULL;
+        CREATE STREAMED VIEW {unique}J AS
+            SELECT s.v, n.name FROM {unique}S s JOIN {unique}Names n ON s.id = n.id
+    """)
+    instant = instant_of(cluster.sql(f"INSERT INTO {unique}Names VALUES (1, 'one'), (2, 'two')")[0])
+    records = [Input(json.dumps({"id": id_, "v": v}).encode(), instant + v) for v, id_ in ((1, 2), (2, 1), (3, 7))]
+    write(cluster.kafka, f"{unique}.t", records)
+    topic = cluster.topic(f"{unique}J")
+    cluster.await_frontier(topic, instant + 4)
+    # the silent stream is promised to be past its own last record, and not up to the time of the table
+    assert cluster.frontier(topic) == instant + 4
+    write(cluster.kafka, f"{unique}.t", [Input(json.dumps({"id": 2, "v": 5}).encode(), instant + 5)])
+    cluster.await_frontier(topic, instant + 6)
+    found = [(one.op, json.loads(one.value or b"{}"), one.ts) for one in changes(cluster.kafka, topic)]
+    assert found == [
+        ("+", {"v": 1, "name": "two"}, instant + 1),
+        ("+", {"v": 2, "name": "one"}, instant + 2),
+        ("+", {"v": 5, "name": "two"}, instant + 5),
+    ]
+
+
+def test_files_are_sent_and_loaded_at_one_instant(cluster: Cluster, unique: str, tmp_path: Path):
+    table = f"{unique}L"
+    cluster.sql(f"CREATE TABLE {table} (k INT PRIMARY KEY, day DATE)")
+    url = f"{cluster.url}/v1/tables/{table}/rows?format=csv"
+    body = "day,k\n" + "".join(f"2024-05-{1 + k % 28:02},{k}\n" for k in range(1_000))
+    answer = httpx.post(url, content=body.encode(), trust_env=False, timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert rows(cluster, f"SELECT count(*), min(day) FROM {table}") == [[1_000, "2024-05-01"]]
+    assert len({ts for _, ts in logged(cluster, table)}) == 1
+    again = httpx.post(url, content=b"k,day\n5000,2024-01-01\n7,2024-01-01\n", trust_env=False, timeout=60)
+    assert "duplicate key (k) = (7)" in again.text
+    assert rows(cluster, f"SELECT count(*) FROM {table}") == [[1_000]]
+    for k in range(2_000, 2_020):
+        cluster.sql(f"INSERT INTO {table} VALUES ({k}, NULL)")
+        assert rows(cluster, f"SELECT count(*) FROM {table}") == [[k - 999]]
+    with pytest.raises(Refused, match="may not read files"):
+        cluster.sql(f"COPY {table} FROM '/etc/hosts'")
+    cluster.sql(f"DROP TABLE {table}")
+    with pytest.raises(Refused, match="not found"):
+        cluster.sql(f"SELECT * FROM {table}")

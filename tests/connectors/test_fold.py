@@ -1,0 +1,57 @@
+"""Folding changes: the relation at an instant is what remains, for any cutting into pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from connectors.kafka.fold import Fold
+
+
+@dataclass
+class Record:
+    """A record as the client gives it."""
+
+    k: bytes | None
+    v: bytes | None
+    heads: dict[str, bytes]
+
+    def key(self) -> bytes | None:
+        return self.k
+
+    def value(self) -> bytes | None:
+        return self.v
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return list(self.heads.items())
+
+
+def change(key: bytes | None, value: bytes | None, ts: int, op: str = "+") -> Record:
+    heads = {"dsms-ts": str(ts).encode()} | ({} if op == "+" else {"dsms-op": op.encode()})
+    return Record(key, value, heads)
+
+
+KEYED = [
+    change(b"a", b"1", 1), change(b"b", b"2", 2), change(b"a", b"3", 3, "u"), change(b"b", None, 4, "-"),
+    Record(None, None, {"dsms-heartbeat": b"9"}), change(b"a", b"5", 12, "u"),
+]  # fmt: skip
+BAG = [change(None, b"x", 1), change(None, b"x", 1), change(None, b"y", 2), change(None, b"x", 3, "-")]
+
+
+@pytest.mark.parametrize("cut", range(7))
+@pytest.mark.parametrize(
+    ("at", "rows", "later"), [(0, [], 5), (2, [b"1", b"2"], 3), (3, [b"3", b"2"], 2), (11, [b"3"], 1), (12, [b"5"], 0)]
+)
+def test_keyed(at: int, rows: list[bytes], later: int, cut: int) -> None:
+    fold = Fold(keyed=True, at=at)
+    for piece in (KEYED[:cut], KEYED[cut:]):
+        fold.take(piece)
+    assert (list(fold.values()), fold.later, fold.frontier) == (rows, later, 9)
+
+
+@pytest.mark.parametrize(("at", "rows"), [(1, [b"x", b"x"]), (2, [b"x", b"x", b"y"]), (3, [b"x", b"y"])])
+def test_keyless(at: int, rows: list[bytes]) -> None:
+    fold = Fold(keyed=False, at=at)
+    fold.take(BAG)
+    assert list(fold.values()) == rows
