@@ -58,8 +58,8 @@ class Service(Protocol):
         ...
 
     def relation(self, name: str, at: int | None) -> Document:
-        """"name", "at" (the instant), "columns" (names) and "rows" of a view, query or table at a final instant, by
-        default the last one; or `UnknownName`."""
+        """A view, query or table at a final instant, by default the last one: "name", "at" (the instant), "columns"
+        (names) and "rows"; or `UnknownName`."""
         ...
 
     def load(self, table: str, path: Path, form: str) -> StatementResult:

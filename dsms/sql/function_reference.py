@@ -62,8 +62,9 @@ _AGGREGATE_HEAD = """
 
 Over the rows of a group, with `FILTER (WHERE …)`, and DISTINCT and ORDER BY where they make sense. NULL is left out
 where nothing else is said. Sums of integers and decimals are exact; sums of floats are taken in the order of (instant,
-source, partition, offset), so they do not depend on batches. Retracted rows are undone exactly, also NaN and infinity. Linear aggregates cost what changes; those that need the values (MEDIAN, percentiles, MODE, STRING_AGG,
-ARRAY_AGG) read the groups that change.
+source, partition, offset), so they do not depend on batches. Retracted rows are undone exactly, also NaN and infinity.
+Linear aggregates cost what changes; those that need the values (MEDIAN, percentiles, MODE, STRING_AGG, ARRAY_AGG) read
+the groups that change.
 
 | function | arguments | DISTINCT | meaning |
 |---|---|---|---|
