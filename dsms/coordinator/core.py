@@ -11,21 +11,10 @@ from typing import Any
 import msgspec
 import structlog
 
-from connectors.formats import avro_schema
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.dead_letters import last_dead_letters
 from connectors.kafka.names import dead_letter_topic, internal_topic
-from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import (
-    COMPACTED,
-    COMPACTED_SOON,
-    KEPT,
-    delete_topic,
-    earliest,
-    ensure_topic,
-    latest,
-    partitions_of,
-)
+from connectors.kafka.topics import COMPACTED_SOON, KEPT, delete_topic, ensure_topic, latest
 from connectors.redis.cluster_state import ClusterState
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.leases import Assignment, ExecutorStatus, assign
@@ -38,8 +27,8 @@ from dsms.coordinator.loading import LoadPolicy
 from dsms.coordinator.registry import SchemaRegistry
 from dsms.coordinator.service import Document, UnknownName
 from dsms.coordinator.table_statements import TableStatements
+from dsms.coordinator.topics import Topics
 from dsms.plan import logical, properties
-from dsms.plan.schema import visible
 from dsms.sql import statements as st
 from dsms.sql.bind import plan_of
 from dsms.sql.load_statements import LoadDatabase, LoadFile
@@ -65,7 +54,6 @@ class Coordinator:
         loads: LoadPolicy | None = None,
     ) -> None:
         self._kafka, self._cluster_name = kafka, cluster
-        self._registry_url = registry_url
         self._cluster = ClusterState(redis_url, cluster)
         self._admin = kafka.admin()
         self._lock = threading.RLock()
@@ -73,6 +61,7 @@ class Coordinator:
         self._make_internal_topics()
         self._log = CatalogLog(kafka, cluster)
         self.registry = SchemaRegistry(self._log_registry_event)
+        self.topics = Topics(self._admin, self.registry, registry_url)
         self._catalog, events = self._log.read()
         for event in events:
             self.registry.apply(event)
@@ -202,7 +191,7 @@ class Coordinator:
         self._remove_topics(before, after)
         for source in after.sources():
             if source.name.lower() not in before.objects:
-                self._offer_schema(source)
+                self.topics.offer_schema(source)
         if any(table.name.lower() not in before.objects for table in after.tables()):
             self._tables.follow(after)
         return result
@@ -325,63 +314,6 @@ class Coordinator:
     def _plan(self, name: str) -> logical.Node:
         return plan_of(name, self._catalog)
 
-    def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
-        """The first offset of each partition of a source topic; it is made when `partitions` is given."""
-        found = partitions_of(self._admin, topic)
-        if not found and partitions is None:
-            raise UserError(
-                f'topic "{topic}" does not exist', hint=f"create it, or say FROM {topic} PARTITIONS 4 to have it made"
-            )
-        if not found:
-            ensure_topic(self._admin, topic, partitions or 1)
-            found = list(range(partitions or 1))
-        first = earliest(self._admin, [(topic, partition) for partition in found])
-        return {partition: first.get((topic, partition), 0) for partition in found}
-
-    def make_result_topic(self, query: Query, node: logical.Node) -> Query:
-        """The result topic, empty, and the schemas of its records."""
-        keyed = bool(properties.keys(node))
-        existing = partitions_of(self._admin, query.topic)
-        ends = latest(self._admin, [(query.topic, partition) for partition in existing])
-        starts = earliest(self._admin, [(query.topic, partition) for partition in existing])
-        if any(ends[partition] > starts[partition] for partition in ends):
-            raise UserError(
-                f'topic "{query.topic}" holds records already',
-                hint="choose another one: CREATE … WITH (topic = 'name') AS …",
-            )
-        if existing:
-            query = msgspec.structs.replace(query, partitions=len(existing))
-        else:
-            # what a complete result was at an instant can be asked later, so nothing of it is compacted away
-            compacted = keyed and query.output != "complete"
-            ensure_topic(self._admin, query.topic, query.partitions, COMPACTED if compacted else KEPT)
-        return self._with_schemas(query, node) if query.format == "avro" else query
-
-    def _with_schemas(self, query: Query, node: logical.Node) -> Query:
-        schema, keys = visible(node), properties.keys(node)
-        ids = {"value_schema_id": self._schema_id(f"{query.topic}-value", avro_schema(schema, f"{query.name}_value"))}
-        if keys:
-            key_schema = schema.empty_table().select(list(keys)).schema
-            ids["key_schema_id"] = self._schema_id(f"{query.topic}-key", avro_schema(key_schema, f"{query.name}_key"))
-        return msgspec.structs.replace(query, **ids)
-
-    def _schema_id(self, subject: str, schema: dict[str, Any]) -> int:
-        """The id of a schema, registered in the external registry where one is configured, else in our own."""
-        if self._registry_url is not None:
-            return register_schema(self._registry_url, subject, schema)
-        return self.registry.register(subject, msgspec.json.encode(schema).decode())
-
-    def _offer_schema(self, source: Source) -> None:
-        """Producers find a schema of an Avro source under its topic, unless one has registered theirs already."""
-        subject = f"{source.topic}-value"
-        ours = source.format == "avro" and source.registry is None and self._registry_url is None
-        if ours and subject not in self.registry.subjects():
-            self._schema_id(subject, avro_schema(source.schema, f"{source.name}_value"))
-
-    def make_dead_letter_topic(self, source: str) -> None:
-        """The topic of a source's dead letters."""
-        ensure_topic(self._admin, dead_letter_topic(source), 1, KEPT)
-
 
 class _Facts:
     """The outside world of registration."""
@@ -390,12 +322,12 @@ class _Facts:
         self._coordinator = coordinator
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
-        start = self._coordinator.make_source_topic(topic, partitions)
-        self._coordinator.make_dead_letter_topic(name)
+        start = self._coordinator.topics.make_source_topic(topic, partitions)
+        self._coordinator.topics.make_dead_letter_topic(name)
         return start
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
-        return self._coordinator.make_result_topic(query, node)
+        return self._coordinator.topics.make_result_topic(query, node)
 
     def state_of(self, found: Object) -> str:
         return self._coordinator.state_of(found)
