@@ -61,7 +61,7 @@ class Coordinator:
         self._make_internal_topics()
         self._log = CatalogLog(kafka, cluster)
         self.registry = SchemaRegistry(self._log_registry_event)
-        self.topics = Topics(self._admin, self.registry, registry_url)
+        self.topics = Topics(kafka, self.registry, registry_url)
         self._catalog, events = self._log.read()
         for event in events:
             self.registry.apply(event)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from confluent_kafka.admin import AdminClient
 
 from connectors.formats import avro_schema
+from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import dead_letter_topic
 from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import COMPACTED, KEPT, earliest, ensure_topic, latest, partitions_of
@@ -22,8 +22,8 @@ from operators.errors import UserError
 class Topics:
     """Makes what registration needs in Kafka and in the schema registry, ours or an external one."""
 
-    def __init__(self, admin: AdminClient, registry: SchemaRegistry, registry_url: str | None) -> None:
-        self._admin, self._registry, self._registry_url = admin, registry, registry_url
+    def __init__(self, kafka: KafkaSettings, registry: SchemaRegistry, registry_url: str | None) -> None:
+        self._admin, self._registry, self._registry_url = kafka.admin(), registry, registry_url
 
     def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
         """The first offset of each partition of a source topic; it is made when `partitions` is given."""
