@@ -17,9 +17,9 @@ help: ## what can be made
 demo: setup ## start everything, run continuous queries, show their results
 	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep)
 
-test: setup ## all tests, with the real services
+test: setup ## all tests, with the real services, two files at a time
 	@$(BIN)/python -m pytest -n 2 --dist loadfile tests $(ARGS)
-	@$(BIN)/python -m pytest integration $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile integration $(ARGS)
 
 check: setup ## style, types
 	$(BIN)/ruff check .
