@@ -1,0 +1,105 @@
+"""Timing a subject: the median step, and the mean over all steps until the largest run has been merged."""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.delta_law.flow import Flow, Input, Subject, Traces, runs_of, state_rows
+
+WARM_UP = 5
+#: Steps of a median, and the fewest of a mean.
+FEWEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Costs in ms at one size of the state; `merged` says that the mean saw the merge of the largest run."""
+
+    size: int
+    rows: int
+    median_ms: float
+    mean_ms: float
+    worst_ms: float
+    cpu_ms: float
+    cpu_mean_ms: float
+    steps: int
+    effect: float
+    merged: bool
+
+
+def measure(subject: Subject, size: int) -> Point:
+    """Loads the subject and steps through changes until its largest run was rewritten."""
+    traces = loaded(subject)
+    rows = state_rows(runs_of(traces))
+    for _ in range(WARM_UP):
+        _, traces = subject.flow.step(subject.change(), traces)
+    return _stepped(subject, traces, size, rows)
+
+
+def loaded(subject: Subject) -> Traces:
+    """The state after the load."""
+    traces = subject.flow.begin()
+    for given in subject.load():
+        _, traces = subject.flow.step(given, traces)
+    gc.collect()
+    return traces
+
+
+def _stepped(subject: Subject, traces: Traces, size: int, rows: int) -> Point:
+    flow, cycle = subject.flow, Cycle(traces)
+    wall: list[float] = []
+    cpu: list[float] = []
+    effect = 0
+    while len(wall) < FEWEST or not cycle.over:
+        given = subject.change()
+        milliseconds, cpu_milliseconds, out, traces = _timed(flow, given, traces)
+        wall.append(milliseconds)
+        cpu.append(cpu_milliseconds)
+        effect += out
+        cycle.see(traces)
+    steps = len(wall)
+    medians = float(np.median(wall[:FEWEST])), float(np.median(cpu[:FEWEST]))
+    means = float(np.mean(wall)), float(np.mean(cpu))
+    return Point(size, rows, medians[0], means[0], max(wall), medians[1], means[1], steps, effect / steps, cycle.merged)
+
+
+@dataclass(slots=True)
+class Cycle:
+    """From one merge of the largest run to the next; or until younger runs have long stopped to grow, since what comes
+    in cancels what came before."""
+
+    before: Traces
+    merged: bool = False
+    largest: int = 0
+    steps: int = 0
+    quiet: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether all merges there are have been seen."""
+        return self.merged or self.quiet >= max(FEWEST, self.steps // 2)
+
+    def see(self, traces: Traces) -> None:
+        """The state after the next step."""
+        eldest = _eldest(self.before)
+        self.merged = self.merged or not eldest & _eldest(traces)
+        young = sum(run.height for runs in runs_of(traces) for run in runs if id(run) not in eldest)
+        self.steps += 1
+        self.quiet = 0 if young > self.largest else self.quiet + 1
+        self.largest = max(self.largest, young)
+
+
+def _timed(flow: Flow, given: Input, traces: Traces) -> tuple[float, float, int, Traces]:
+    start, cpu = time.perf_counter(), time.process_time()
+    out, after = flow.step(given, traces)
+    return (time.perf_counter() - start) * 1_000, (time.process_time() - cpu) * 1_000, out, after
+
+
+def _eldest(traces: Traces) -> set[int]:
+    """The identities of the largest runs of every large state."""
+    largest = max((runs[0].height for runs in runs_of(traces) if runs), default=0)
+    return {id(runs[0]) for runs in runs_of(traces) if runs and 2 * runs[0].height > largest}

@@ -1,0 +1,63 @@
+"""Memory of a sliding count: the state holds the groups of each slide in the window, not its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from benchmarks.delta_law.flow import Flow, Input, state_bytes
+from benchmarks.delta_law.measuring import loaded
+from benchmarks.delta_law.windows import WindowedGroups
+from operators.delta import Delta
+from operators.expire import Expire
+from operators.group_by import GroupBy
+from operators.time_window import TimeWindow
+
+WINDOW = 100_000
+#: A slide of each of these has every key in it, many times.
+SLIDES = (100, 1_000, 10_000, 50_000)
+GROUPS = 100
+_UNUSED = ("i", "v")
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes of all runs when a slide has just ended and just before the next one does, the most of each.
+
+    Between slides the rows of the present one wait for its end.
+    """
+
+    slides: int
+    at_slide: int
+    between: int
+
+
+def footprint(slide: int) -> Footprint:
+    """The most that the state of a full window takes over another window's length."""
+    window = SlidingCount(WINDOW, slide, groups=GROUPS)
+    traces = loaded(window)
+    at_slide, between = 0, 0
+    while window.now < 2 * WINDOW:
+        for until in (window.now + slide - 1, window.now + slide):
+            _, traces = window.flow.step(window.upto(until), traces)
+            if until % slide == 1:
+                at_slide = max(at_slide, state_bytes(traces))
+            else:
+                between = max(between, state_bytes(traces))
+    return Footprint(WINDOW // slide, at_slide, between)
+
+
+class SlidingCount(WindowedGroups):
+    """Counts by key of a window that slides, over rows of nothing but the key."""
+
+    @property
+    def flow(self) -> Flow:
+        """The window, its ends as retractions, the groups."""
+        keys = pa.schema([("k", pa.int64())])
+        return Flow((Expire(), GroupBy(("k",), self.aggregates[:1], keys)), TimeWindow(self.length, self.slide))
+
+    def upto(self, end: int) -> Input:
+        """The rows of the instants up to `end`."""
+        given = super().upto(end)
+        return Input(tuple(Delta(delta.frame.drop(_UNUSED)) for delta in given.deltas), given.move)
