@@ -9,7 +9,7 @@ import pyarrow as pa
 from operators.expressions.arrow_types import INTERVAL, polars_type
 from operators.expressions.function import Compiled, first_fault
 from operators.expressions.functions import FUNCTIONS
-from operators.expressions.tree import Column, Expression, Literal
+from operators.expressions.tree import Column, Expression, Literal, columns
 
 _OPTIMIZATIONS = pl.QueryOptFlags.none().update(comm_subexpr_elim=True, simplify_expression=True)
 
@@ -29,7 +29,18 @@ def compile_expression(expression: Expression) -> Compiled:
     if isinstance(expression, Literal):
         return Compiled(_literal(expression))
     arguments = [compile_expression(argument) for argument in expression.arguments]
-    return FUNCTIONS[expression.function].evaluate(expression, arguments)
+    compiled = FUNCTIONS[expression.function].evaluate(expression, arguments)
+    return compiled if columns(expression) or expression.type == INTERVAL else _folded(compiled, expression.type)
+
+
+def _folded(constant: Compiled, type_: pa.DataType) -> Compiled:
+    """A call without columns as a literal, unless it is in fault: Polars gives such an expression one row, not all."""
+    fault = pl.lit(None, dtype=pl.String) if constant.fault is None else constant.fault
+    dtype = polars_type(type_)
+    found = pl.select(constant.value.cast(dtype, strict=False).alias("value"), fault.alias("fault"))
+    if found["fault"][0] is not None:
+        return constant
+    return Compiled(pl.lit(pl.Series("", found["value"], dtype=dtype)).first())
 
 
 def _literal(literal: Literal) -> pl.Expr:

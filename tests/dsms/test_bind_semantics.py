@@ -16,7 +16,10 @@ from random_tables import STREAMS, bag, database, random_tables
 from dsms.catalog.catalog import Catalog
 from dsms.plan import logical
 from dsms.plan.schema import schema
-from dsms.sql.bind import plan_of
+from dsms.sql.bind import bind
+from dsms.sql.nodes import WholeQuery
+from dsms.sql.parse import parse
+from dsms.sql.statements import ContinuousQuery
 
 sys.path.append(str(Path(__file__).parent.parent))
 from plan_reference import relation
@@ -32,7 +35,10 @@ def catalog() -> Catalog:
 
 
 def plan(select: str) -> logical.Node:
-    return plan_of("V", apply_all(f"CREATE STREAMED VIEW V AS {select}", catalog())[0])
+    """The plan as bound: a statement that reads no stream cannot be registered, but has one."""
+    (statement,) = parse(f"CREATE STREAMED VIEW V AS {select}")
+    assert isinstance(statement, ContinuousQuery)
+    return bind(WholeQuery(this=statement.select), catalog())
 
 
 @cache
