@@ -131,7 +131,11 @@ def _changes(lane: Lane, found: Found, published: Mapping[str, int]) -> pl.DataF
     if not frames:
         return None
     merged = pl.concat(frames).filter(pl.col(FROM) >= published.get(lane.id, _LOWEST))
-    return merged.sort(FROM, ORDER, pl.col(OP) != DELETE, *([KEY] if lane.keys else []), VALUE)
+    ordered = merged.sort(FROM, ORDER)
+    tied = (pl.col(FROM) == pl.col(FROM).shift(1)) & (pl.col(ORDER) == pl.col(ORDER).shift(1))
+    if not ordered.select(tied.any()).item():
+        return ordered
+    return ordered.sort(FROM, ORDER, pl.col(OP) != DELETE, *([KEY] if lane.keys else []), VALUE)
 
 
 _LOWEST = -(2**63)
