@@ -17,6 +17,7 @@ from operators.aggregates.rules import (
     summed,
 )
 from operators.expressions.arrow_types import decimal, digits, floating
+from operators.expressions.quotient import quotient
 
 INT64, INT128, FLOAT64 = pl.Int64(), pl.Int128(), pl.Float64()
 #: Digits of a decimal type below which no sum of less than 10^10 rows can leave 128 bits.
@@ -124,9 +125,9 @@ def _too_large(use: Use, part: Columns) -> pl.Expr:
 
 def _average(use: Use, part: Columns) -> pl.Expr:
     column, type_ = use.columns[0], use.types[0]
-    total = _float_sum(use, part) if floating(type_) else part(f"sum({column})").cast(pl.Float64) / 10.0 ** scale(type_)
+    total = _float_sum(use, part) if floating(type_) else quotient(part(f"sum({column})"), 10.0 ** scale(type_))
     count = part(f"count({column})")
-    return pl.when(count > 0).then(total / count)
+    return pl.when(count > 0).then(quotient(total, count))
 
 
 def _truths(use: Use) -> tuple[Part, ...]:

@@ -16,6 +16,7 @@ from operators.aggregates.function import AggregateFunction, Columns, Linear, Pa
 from operators.aggregates.linear import FLOAT64, INT128, finite, rows_with, scale, unscaled, where
 from operators.aggregates.rules import always, numbers_to_double
 from operators.expressions.arrow_types import floating
+from operators.expressions.quotient import quotient
 
 #: Where n Σ(x-mean)² is near the end of 128 bits, it is not computed as an integer.
 _NEAR_THE_END = 1e37
@@ -57,9 +58,9 @@ def _deviations(use: Use, part: Columns, one: int, two: int) -> pl.Expr:
     """Σ (x - mean x)(y - mean y); of one argument with itself at least 0."""
     if _exact(use):
         total = _exact_deviations(use, part, one, two)
-        return total / 10.0 ** (scale(use.types[one]) + scale(use.types[two]))
+        return quotient(total, 10.0 ** (scale(use.types[one]) + scale(use.types[two])))
     count = _count(use, part)
-    total = part(_name(use, one, two)) - part(_name(use, one)) * part(_name(use, two)) / count
+    total = part(_name(use, one, two)) - quotient(part(_name(use, one)) * part(_name(use, two)), count)
     total = total.clip(lower_bound=0.0) if one == two else total
     return pl.when(part(f"not finite({','.join(use.columns)})") > 0).then(float("nan")).otherwise(total)
 
@@ -71,8 +72,8 @@ def _exact_deviations(use: Use, part: Columns, one: int, two: int) -> pl.Expr:
     mean_x, mean_y = x // count, y // count
     rest_x, rest_y = x - mean_x * count, y - mean_y * count
     around = part(_name(use, one, two)) - mean_x * y - mean_y * rest_x
-    rough = around.cast(pl.Float64) - rest_x.cast(pl.Float64) * rest_y.cast(pl.Float64) / count.cast(pl.Float64)
-    fine = (count * around - rest_x * rest_y).cast(pl.Float64) / count.cast(pl.Float64)
+    rough = around.cast(pl.Float64) - quotient(rest_x.cast(pl.Float64) * rest_y.cast(pl.Float64), count)
+    fine = quotient(count * around - rest_x * rest_y, count)
     near = (around.cast(pl.Float64) * count.cast(pl.Float64)).abs() > _NEAR_THE_END
     return pl.when(near).then(rough).otherwise(fine)
 
@@ -81,7 +82,9 @@ def _spread(ddof: int, finish: Callable[[pl.Expr], pl.Expr]) -> Linear:
     def result(use: Use, part: Columns) -> pl.Expr:
         count = _count(use, part)
         last = len(use.columns) - 1
-        return pl.when(count > ddof).then(finish(_deviations(use, part, 0, last) / (count - ddof)))
+        return pl.when(count > ddof).then(
+            finish(quotient(_deviations(use, part, 0, last), count.cast(pl.Int64) - ddof))
+        )
 
     return Linear(_parts, result)
 
@@ -89,7 +92,7 @@ def _spread(ddof: int, finish: Callable[[pl.Expr], pl.Expr]) -> Linear:
 def _correlation(use: Use, part: Columns) -> pl.Expr:
     both = _deviations(use, part, 0, 1)
     scales = _deviations(use, part, 0, 0).sqrt() * _deviations(use, part, 1, 1).sqrt()
-    ratio = pl.when(scales == 0).then(float("nan")).otherwise((both / scales).clip(-1.0, 1.0))
+    ratio = pl.when(scales == 0).then(float("nan")).otherwise(quotient(both, scales).clip(-1.0, 1.0))
     return pl.when(_count(use, part) > 0).then(ratio)
 
 

@@ -32,6 +32,7 @@ from operators.expressions.function import (
 )
 from operators.expressions.functions.rules import adaptable, same, shared_type
 from operators.expressions.functions.shift_time import days_after, interval_after
+from operators.expressions.quotient import quotient
 from operators.expressions.tree import Call, Expression, Literal
 
 Operation = Callable[[pl.Expr, pl.Expr], pl.Expr]
@@ -171,7 +172,7 @@ def _division_value(call: Call, left: pl.Expr, right: pl.Expr) -> pl.Expr:
     divide = call.function == "divide"
     right = right.replace(0.0 if floating(call.type) else 0, None)
     if floating(call.type):
-        return left / right if divide else _remainder_float(left, right)
+        return quotient(left, right) if divide else _remainder_float(left, right)
     if integer(call.type):
         return _value(call, _truncated if divide else _remainder, left, right)
     return _value(call, (lambda a, b: a / b) if divide else _remainder_decimal, left, right)

@@ -22,6 +22,7 @@ from operators.expressions.function import (
 )
 from operators.expressions.functions.entry import BOOLEAN, DOUBLE, LONG, Build, constant, counts
 from operators.expressions.functions.rules import exactly, same
+from operators.expressions.quotient import quotient
 from operators.expressions.tree import Call
 
 _ONE = exactly(DOUBLE, result=DOUBLE)
@@ -181,7 +182,7 @@ NUMBERS: dict[str, Function] = {
     "log": _defined(
         "The logarithm of the second number to the base of the first.",
         "LOG(2, 8)",
-        lambda base, a: _positive(a).log() / _positive(base).log().replace(0.0, None),
+        lambda base, a: quotient(_positive(a).log(), _positive(base).log().replace(0.0, None)),
         _NO_LOGARITHM,
         2,
     ),

@@ -21,6 +21,7 @@ from operators.expressions.function import (
 )
 from operators.expressions.functions.entry import DOUBLE, LONG, TEXT, constant, with_constants
 from operators.expressions.functions.rules import exactly
+from operators.expressions.quotient import quotient
 from operators.expressions.tree import Call, Expression
 
 Part = Callable[[pl.Expr], pl.Expr]
@@ -45,7 +46,7 @@ _PARTS: dict[str, Part] = {
     "second": lambda t: t.dt.second(),
     "millisecond": lambda t: _long(t.dt.second()) * 1_000 + _long(t.dt.microsecond()) // 1_000,
     "microsecond": lambda t: _long(t.dt.second()) * 1_000_000 + _long(t.dt.microsecond()),
-    "epoch": lambda t: _long(t) / 1_000_000,
+    "epoch": lambda t: quotient(_long(t), 1_000_000),
 }
 _STEPS = {
     "microsecond": "1us", "millisecond": "1ms", "second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w",
@@ -222,7 +223,7 @@ TIME: dict[str, Function] = {
         "The seconds since 1970, with fractions.",
         "EPOCH(t)",
         exactly(TIMESTAMP, result=DOUBLE),
-        total(lambda t: _long(t) / 1_000_000),
+        total(lambda t: quotient(_long(t), 1_000_000)),
     ),
     "epoch_ms": Function(
         "time",

@@ -1,0 +1,38 @@
+"""The quotient of two floats, correctly rounded whatever the batch holds.
+
+Polars multiplies by the reciprocal where the divisor is one value for a whole column (a literal, or a column of one
+value): x / 3.0 is then wrong in the last place for a third of all x, and the result depends on the other rows of the
+batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def quotient(dividend: pl.Expr, divisor: pl.Expr | float) -> pl.Expr:
+    """dividend / divisor in double precision by IEEE 754, and so right in single precision after a cast; null for null.
+
+    One of them must hold a column: of two literals Polars would make one row.
+
+    >>> frame = pl.DataFrame({"x": [0.28, 0.0, None]})
+    >>> frame.select(quotient(pl.col("x"), 0.0), y=quotient(pl.col("x"), 3)).rows()
+    [(inf, 0.09333333333333334), (nan, 0.0), (None, None)]
+    """
+    right = divisor if isinstance(divisor, pl.Expr) else pl.lit(float(divisor))
+    return pl.map_batches([dividend, right], _divided, return_dtype=pl.Float64)
+
+
+def _divided(sides: Sequence[pl.Series]) -> pl.Series:
+    quotients = pc.divide(*map(_values, sides))
+    return pl.Series([quotients.as_py()] if isinstance(quotients, pa.Scalar) else quotients, dtype=pl.Float64)
+
+
+def _values(side: pl.Series) -> Any:
+    array = side.cast(pl.Float64).rechunk().to_arrow()
+    return array[0] if len(array) == 1 else array
