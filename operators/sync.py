@@ -68,10 +68,15 @@ class EventSync:
         end = int(instants[-1]) + 1
         due = union_all([*waiting.between(_after(last), end), changes.between(BEGINNING, end)])
         visible = instants[np.searchsorted(instants, due.frame[FROM].to_numpy())]
-        released = Delta(due.frame.with_columns(pl.Series(FROM, visible, pl.Int64))).consolidate()
+        released = _netted(Delta(due.frame.with_columns(pl.Series(FROM, visible, pl.Int64))))
         kept = waiting.forget(end).append(changes.between(end, FOREVER), end)
         newest = found.frame.filter(pl.col(FROM) == end - 1)[:1]
         return Step(released, (kept, Trace("time").append(Delta(newest), end - 1)))
+
+
+def _netted(delta: Delta) -> Delta:
+    """Without changes that cancel out. Insertions alone stay apart: each has its own order, on whichever target."""
+    return delta if (delta.frame[WEIGHT] > 0).all() else delta.consolidate()
 
 
 def _insertions(points: Delta) -> Delta:

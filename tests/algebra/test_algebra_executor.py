@@ -7,6 +7,8 @@ from even_draws import install
 from executor_check import RUNS, check_executor
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import Record
+from query_leaves import Source
 
 
 @settings(max_examples=40, backend=install())
@@ -15,3 +17,10 @@ def test_result_records_do_not_depend_on_the_run(
     case: Case, partitions: int, how: tuple[int, list[int], int | None]
 ) -> None:
     check_executor(case, partitions, how)
+
+
+def test_equal_rows_of_two_partitions_stay_apart_at_a_point_of_synchronisation() -> None:
+    twin = Record(ts=0, row={"k": 0, "n": 0}, deletion=False)
+    source = Source(number=1, columns=("k", "n"), nullable=(), keys=(), slack=12, events=(twin, twin))
+    case = Case((source,), (), "SELECT STREAMED k FROM R[S1](S1)", "", ("k",))
+    check_executor(case, 2, (2, [1], None))
