@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.catalog.catalog import Catalog
-from dsms.sql.bind import name_of
+from dsms.sql.table_names import name_of
 from dsms.sql.types import type_sql
 from operators.errors import SqlError, UserError
 

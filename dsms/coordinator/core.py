@@ -31,8 +31,7 @@ from dsms.coordinator.topics import Topics
 from dsms.plan import logical, properties
 from dsms.sql import statements as st
 from dsms.sql.bind import plan_of
-from dsms.sql.load_statements import LoadDatabase, LoadFile
-from dsms.sql.script import ScriptStatement, read_script
+from dsms.sql.parse import parse
 from dsms.sql.types import type_sql
 from operators.errors import DsmsError, ExternalError, UserError
 
@@ -72,7 +71,7 @@ class Coordinator:
         """Runs statements; a failing one raises, those before it stay done."""
         with self._lock:
             self._settle()
-            return [self._statement(statement) for statement in read_script(sql)]
+            return [self._statement(statement) for statement in parse(sql)]
 
     def sources(self) -> list[Document]:
         """All sources."""
@@ -173,9 +172,9 @@ class Coordinator:
             for event in events:
                 self.registry.apply(event)
 
-    def _statement(self, statement: ScriptStatement) -> StatementResult:
+    def _statement(self, statement: st.Statement) -> StatementResult:
         before = self._catalog
-        if isinstance(statement, st.Select | st.Insert | st.Update | st.Delete | LoadFile | LoadDatabase):
+        if isinstance(statement, st.Select | st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase):
             self._check_kafka()
             return self._tables.run(statement, before)
         after, result = apply(statement, before, _Facts(self))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dsms.sql.load_statements import Load, LoadDatabase
+from dsms.sql.statements import Load, LoadDatabase
 from operators.errors import UserError
 
 

@@ -21,7 +21,7 @@ from dsms.one_time import answer, names_of
 from dsms.plan import properties
 from dsms.sql import statements as st
 from dsms.sql.bind import plan_of
-from dsms.sql.load_statements import Load, LoadDatabase, LoadFile
+from dsms.sql.statements import Load, LoadDatabase, LoadFile
 from dsms.tables.effect import Content, Effect, Key, counted, inserted
 from dsms.tables.loading import batches_of, rows_of_file
 from dsms.tables.statements import Write, effect_of, names_read, table_of

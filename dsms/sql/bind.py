@@ -8,9 +8,10 @@ import dsms.sql.select
 import dsms.sql.set_queries  # noqa: F401  (both register how queries are bound)
 from dsms.catalog.catalog import Catalog
 from dsms.plan import logical
-from dsms.sql.catalog_relations import name_of, plan_of, result_of
+from dsms.sql.catalog_relations import plan_of, result_of
+from dsms.sql.table_names import name_of
 
-__all__ = ["bind", "name_of", "names_in", "plan_of"]
+__all__ = ["bind", "names_in", "plan_of"]
 
 
 def bind(query: exp.Expr, catalog: Catalog) -> logical.Node:

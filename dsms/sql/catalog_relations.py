@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import replace
 
 import sqlglot
@@ -15,14 +14,13 @@ from dsms.plan.properties import append_only, keys
 from dsms.plan.schema import schema, visible
 from dsms.sql.dialect import Dsms
 from dsms.sql.position import error_at, position_of
-from dsms.sql.relation import Context, Relation, bind_query, refusal
+from dsms.sql.relation import Context, Relation, bind_query
 from dsms.sql.scope import Entry, Scope
 from dsms.sql.statements import Place
+from dsms.sql.table_names import name_and_place
 from operators.errors import SqlError
 from operators.expressions import column
 from operators.tagger import TS
-
-_RELATION_OF = ("R", "ℜ")
 
 
 def plan_of(name: str, catalog: Catalog) -> logical.Node:
@@ -95,26 +93,3 @@ def ts_columns(query: exp.Expr | None, alias: str) -> list[exp.Column]:
 def _is_only_here(column: exp.Column, query: exp.Expr | None) -> bool:
     """Whether a TS without a name can be of no other item: of this query there is one, and no query inside has it."""
     return query is not None and not query.args.get("joins") and column.find_ancestor(exp.Select) is query
-
-
-def name_of(table: exp.Table) -> str:
-    """The stream or view that a table reference reads: S in `S`, `R(S)` and `ℜ(S)`."""
-    return name_and_place(table)[0]
-
-
-def name_and_place(table: exp.Table) -> tuple[str, exp.Expr]:
-    """The stream's name in `S`, `R(S)` or `ℜ(S)`, and the node that spells it."""
-    inner = table.this
-    if isinstance(inner, exp.Identifier):
-        return _digits(inner.name), inner
-    arguments = getattr(inner, "expressions", [])
-    if isinstance(inner, exp.Anonymous) and inner.name.upper() in _RELATION_OF and len(arguments) == 1:
-        argument = arguments[0]
-        if isinstance(argument, exp.Column) and not argument.table:
-            return _digits(argument.name), argument
-    raise refusal(table, f'"{inner.sql()}" in FROM')
-
-
-def _digits(name: str) -> str:
-    """Subscript digits count as digits, as in declarations."""
-    return unicodedata.normalize("NFKC", name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sqlglot.errors import TokenError
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
-from dsms.sql import parse_admin, parse_declarations, parse_queries, parse_tables
+from dsms.sql import parse_admin, parse_declarations, parse_loads, parse_queries, parse_tables
 from dsms.sql import statements as st
 from dsms.sql.cursor import Cursor
 from dsms.sql.dialect import Dsms
@@ -32,7 +32,7 @@ def parse(script: str) -> list[st.Statement]:
 def _split(tokens: list[Token]) -> list[list[Token]]:
     parts: list[list[Token]] = [[]]
     for token in tokens:
-        if token.text == ";":
+        if token.token_type is TokenType.SEMICOLON:
             parts.append([])
         else:
             parts[-1].append(token)
@@ -76,6 +76,8 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Cursor, st.Name | None], st.Stateme
     ("INSERT", "INTO"): parse_tables.insert,
     ("UPDATE",): parse_tables.update,
     ("DELETE", "FROM"): parse_tables.delete,
+    ("COPY",): parse_loads.copy,
+    ("LOAD", "TABLE"): parse_loads.load,
     ("DROP",): parse_admin.drop,
     ("SHOW",): parse_admin.show,
     ("DESCRIBE",): parse_admin.describe,

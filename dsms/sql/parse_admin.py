@@ -6,8 +6,20 @@ from dsms.sql import parse_queries
 from dsms.sql import statements as st
 from dsms.sql.cursor import Cursor
 
-_KINDS: dict[str, st.Kind] = {"SOURCE": "source", "STREAM": "stream", "VIEW": "view", "QUERY": "query"}
-_PLURALS: dict[str, st.Kind] = {"SOURCES": "source", "STREAMS": "stream", "VIEWS": "view", "QUERIES": "query"}
+_KINDS: dict[str, st.Kind] = {
+    "SOURCE": "source",
+    "STREAM": "stream",
+    "TABLE": "table",
+    "VIEW": "view",
+    "QUERY": "query",
+}
+_PLURALS: dict[str, st.Kind] = {
+    "SOURCES": "source",
+    "STREAMS": "stream",
+    "TABLES": "table",
+    "VIEWS": "view",
+    "QUERIES": "query",
+}
 
 
 def drop(cursor: Cursor, _: st.Name | None) -> st.Drop:

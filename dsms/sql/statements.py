@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from operators.errors import SqlError
 
-Kind = Literal["source", "stream", "view", "query"]
+Kind = Literal["source", "stream", "table", "view", "query"]
 
 #: What a continuous query gives: the changes of its relation, the relation itself, or one of CQL's streams of it.
 Output = Literal["streamed", "complete", "istream", "dstream", "rstream"]
@@ -132,6 +132,28 @@ class Delete:
 
 
 @dataclass(frozen=True)
+class LoadFile:
+    """`COPY table FROM 'file' [WITH (FORMAT csv | parquet, DELIMITER ';', HEADER false, NULL 'text')]`."""
+
+    table: Name
+    path: str
+    options: tuple[Clause, ...]
+    sql: str
+
+
+@dataclass(frozen=True)
+class LoadDatabase:
+    """`LOAD TABLE table FROM DATABASE 'url' QUERY 'select'`. The url is a secret: it is in no message."""
+
+    table: Name
+    url: str
+    query: str
+
+
+Load = LoadFile | LoadDatabase
+
+
+@dataclass(frozen=True)
 class ContinuousQuery:
     """`CREATE STREAMED VIEW name AS select`, `CREATE QUERY name AS select STREAMED …`, or `select STREAMED …` alone.
 
@@ -162,7 +184,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """`SHOW SOURCES | STREAMS | VIEWS | QUERIES`."""
+    """`SHOW SOURCES | STREAMS | TABLES | VIEWS | QUERIES`."""
 
     kind: Kind
     sql: str
@@ -195,6 +217,6 @@ class Select:
 
 
 Statement = (
-    RegisterSource | CreateStream | DeclareStream | CreateTable | Insert | Update | Delete | ContinuousQuery | Drop
-    | Show | Describe | Explain | Select
+    RegisterSource | CreateStream | DeclareStream | CreateTable | Insert | Update | Delete | LoadFile | LoadDatabase
+    | ContinuousQuery | Drop | Show | Describe | Explain | Select
 )  # fmt: skip

@@ -12,7 +12,7 @@ from connectors.tables.database import database_batches
 from connectors.tables.files import CsvLayout, file_batches
 from dsms.catalog.objects import Table
 from dsms.sql import statements as st
-from dsms.sql.load_statements import Load, LoadDatabase, LoadFile
+from dsms.sql.statements import Load, LoadDatabase, LoadFile
 from dsms.tables.statements import in_order
 from operators.errors import UserError
 

@@ -21,8 +21,7 @@ from dsms.plan.explain import explain
 from dsms.plan.lane import Lane, compile_lane
 from dsms.sql import statements as st
 from dsms.sql.bind import plan_of
-from dsms.sql.load_statements import LoadDatabase, LoadFile
-from dsms.sql.script import ScriptStatement, read_script
+from dsms.sql.parse import parse
 from dsms.stages.intake import Arrivals, DeadLetter, Intake, reading_schema
 from dsms.stages.lane_run import StageStep, initial_state, read_stage, route, target_stage
 from dsms.testing.changes import Change, as_changes, relation_at
@@ -93,7 +92,7 @@ class LocalSession:
 
     def run(self, sql: str) -> list[StatementResult]:
         """Runs one or more statements; a failing one raises, those before it stay done."""
-        return [self._statement(statement) for statement in read_script(sql)]
+        return [self._statement(statement) for statement in parse(sql)]
 
     def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
         """Appends dicts to a source's log, in order: the columns, `ts` (int), and for tagged input `op` (`+`, `u`,
@@ -137,11 +136,11 @@ class LocalSession:
         node = plan_of(name, self.catalog)
         return explain(node, compile_lane("explain", name, node))
 
-    def _statement(self, statement: ScriptStatement) -> StatementResult:
+    def _statement(self, statement: st.Statement) -> StatementResult:
         if isinstance(statement, st.Select):
             columns, rows = answer(statement.select, self.catalog, self._rows)
             return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
-        if isinstance(statement, st.Insert | st.Update | st.Delete | LoadFile | LoadDatabase):
+        if isinstance(statement, st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase):
             return self._write(statement)
         before_ = self.catalog
         self.catalog, result = apply(statement, self.catalog, _LocalFacts())
@@ -160,7 +159,7 @@ class LocalSession:
         self._tables_follow()
         return result
 
-    def _write(self, statement: st.Insert | st.Update | st.Delete | LoadFile | LoadDatabase) -> StatementResult:
+    def _write(self, statement: st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase) -> StatementResult:
         """A statement takes effect at the furthest instant that any log has reached, and is final at once."""
         instant = self._reached()
         table, records, result = written(statement, self.catalog, self._rows, instant)

@@ -12,7 +12,7 @@ from dsms.catalog.objects import Table
 from dsms.catalog.register import schema_and_keys
 from dsms.catalog.result import StatementResult
 from dsms.one_time import Relation
-from dsms.sql.load_statements import Load
+from dsms.sql.statements import Load
 from dsms.tables.effect import Effect, counted, inserted, key_rows
 from dsms.tables.loading import batches_of
 from dsms.tables.statements import Write, effect_of, table_of

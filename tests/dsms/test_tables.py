@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from dsms.coordinator.loading import LoadPolicy
-from dsms.sql.load_statements import LoadDatabase, LoadFile
-from dsms.sql.script import read_script
-from dsms.sql.statements import Name
+from dsms.sql.parse import parse
+from dsms.sql.statements import LoadDatabase, LoadFile, Name
 from dsms.testing import LocalSession
 from operators.errors import SqlError, UserError
 
@@ -229,7 +228,7 @@ def test_a_coordinator_reads_only_what_it_was_started_for(tmp_path: Path) -> Non
 
 def test_places_are_those_of_the_script() -> None:
     with pytest.raises(SqlError, match="line 2, column 8: expected FROM"):
-        read_script("SELECT 1;\nCOPY t 'rows.csv'")
+        parse("SELECT 1;\nCOPY t 'rows.csv'")
 
 
 def test_a_select_reads_no_files(tmp_path: Path) -> None:
