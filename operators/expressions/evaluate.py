@@ -68,12 +68,19 @@ def evaluate(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tupl
         for position, (one, expression) in enumerate(zip(compiled.values(), expressions.values(), strict=True))
     }
     outputs["\0fault"] = pl.lit(None, dtype=pl.String) if fault is None else fault
-    result = _whole(frame).lazy().with_columns(**outputs).select(list(outputs))
+    result = (
+        _whole(frame, frozenset().union(*map(columns, expressions.values())))
+        .lazy()
+        .with_columns(**outputs)
+        .select(list(outputs))
+    )
     done = result.collect(optimizations=_OPTIMIZATIONS, engine="in-memory")
     faults = done.drop_in_place("\0fault").alias("fault")
     return done.rename(dict(zip(done.columns, expressions, strict=True))), faults
 
 
-def _whole(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame without columns that Polars holds as one value: a literal compared with such a one has one row."""
-    return pl.DataFrame(frame.get_columns()) if frame.width else frame
+def _whole(frame: pl.DataFrame, read: frozenset[str]) -> pl.DataFrame:
+    """The columns that are read (else the first), none as the one value that Polars may hold instead of equal ones: a
+    literal compared with such a column has one row."""
+    kept = [name for name in frame.columns if name in read] or frame.columns[:1]
+    return pl.DataFrame([frame[name] for name in kept]) if kept else frame
