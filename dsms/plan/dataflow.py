@@ -71,8 +71,11 @@ class Dataflow:
         """The exchanges that a stage fills."""
         return [at for at, one in enumerate(self.exchanges) if self.vertices[one.producer].stage == stage]
 
-    def leaves_below(self, vertex: int) -> frozenset[int]:
-        """The leaves that a vertex depends on."""
-        found = self.vertices[vertex]
-        own = frozenset() if found.leaf is None else frozenset({found.leaf})
-        return own.union(*(self.leaves_below(feed.vertex) for feed in found.inputs))
+    @cached_property
+    def leaves(self) -> tuple[frozenset[int], ...]:
+        """The leaves that each vertex depends on."""
+        found: list[frozenset[int]] = []
+        for vertex in self.vertices:
+            own = frozenset() if vertex.leaf is None else frozenset({vertex.leaf})
+            found.append(own.union(*(found[feed.vertex] for feed in vertex.inputs)))
+        return tuple(found)

@@ -85,10 +85,10 @@ def _step(
     steps: dict[int, Step] = {}
     for at in on_stage(lane, place.stage):
         vertex = lane.flow.vertices[at]
-        if vertex.leaf is not None:
-            values[at] = arrived[vertex.leaf] if vertex.leaf == place.leaf else vertex.empty()
-        elif vertex.single and place.target:
+        if (vertex.single and place.target) or not _reads(lane, at, place):
             values[at] = vertex.empty()
+        elif vertex.leaf is not None:
+            values[at] = arrived[vertex.leaf]
         else:
             steps[at] = vertex.operator.step(*_inputs(lane, vertex, values, arrived), state.get(at, ()), move)
             values[at] = steps[at].delta
@@ -111,10 +111,12 @@ def _inputs(
 
 def _filled(lane: Lane, place: _Place) -> list[int]:
     """The exchanges that a stage fills; in the source stage those that depend on the source at hand."""
-    sent = lane.flow.sent(place.stage)
-    if place.leaf is None:
-        return sent
-    return [one for one in sent if place.leaf in lane.flow.leaves_below(lane.flow.exchanges[one].producer)]
+    return [one for one in lane.flow.sent(place.stage) if _reads(lane, lane.flow.exchanges[one].producer, place)]
+
+
+def _reads(lane: Lane, vertex: int, place: _Place) -> bool:
+    """Whether a vertex depends on the source at hand; after the source stage all do."""
+    return place.leaf is None or place.leaf in lane.flow.leaves[vertex]
 
 
 def _changes(lane: Lane, delta: Delta) -> pl.DataFrame:

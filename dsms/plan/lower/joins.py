@@ -24,20 +24,19 @@ _ANY = "__partner"
 def _(node: logical.Join, builder: Builder) -> Port:
     if node.outer != "none":
         return lower(_outer(node), builder)
-    left, right = _sides(node, builder)
+    pairs = _keys(node.on)
+    sides = aligned([lower(node.left, builder), lower(node.right, builder)], pairs)
+    left, right = (builder.release(one) for one in sides)
     columns = schema(replace(node, residual=None))
-    pairs = [tuple(names) for names in zip(*node.on, strict=True)] or [(), ()]
     found = builder.add(Join(pairs[0], pairs[1], node.nulls_equal), [left, right], columns)
     partitioned: Partitioning = left.partitioned | right.partitioned
     joined = replace(found, partitioned=partitioned, ends=left.ends or right.ends)
     return joined if node.residual is None else stateless(Filter(node.residual), joined, columns, builder)
 
 
-def _sides(node: logical.Join | logical.SemiJoin, builder: Builder) -> tuple[Port, Port]:
-    keys = [tuple(names) for names in zip(*node.on, strict=True)] or [(), ()]
-    sides = [lower(node.left, builder), lower(node.right, builder)]
-    left, right = (builder.release(one) for one in aligned(sides, keys))
-    return left, right
+def _keys(on: tuple[tuple[str, str], ...]) -> list[tuple[str, ...]]:
+    """The key columns of the left side, and those of the right."""
+    return [tuple(names) for names in zip(*on, strict=True)] or [(), ()]
 
 
 def _outer(node: logical.Join) -> logical.Node:
@@ -74,11 +73,12 @@ def _padded(node: logical.SemiJoin, columns: pa.Schema) -> logical.Project:
 @lowering.register
 def _(node: logical.SemiJoin, builder: Builder) -> Port:
     """A ⋉ B joins A with the distinct keys of B; with a residual, with the distinct rows of A that have a partner."""
-    left, _ = _sides(node, builder)
+    asked = aligned([lower(node.left, builder), lower(node.right, builder)], _keys(node.on))
+    left = builder.release(asked[0])
     columns = schema(node)
     partners, on, equal = _partners(node)
     held = lower(partners, builder)
-    pairs = [tuple(names) for names in zip(*on, strict=True)] or [(), ()]
+    pairs = _keys(on)
     sides = [builder.release(one) for one in aligned([left, held], pairs)]
     joined = builder.add(Join(pairs[0], pairs[1], equal), sides, pa.schema([*columns, *held.schema]))
     kept = replace(joined, partitioned=sides[0].partitioned, ends=left.ends)

@@ -28,35 +28,33 @@ def bound_group(node: logical.Node) -> logical.Node | None:
 
 def _ends_window(node: logical.Node, name: str) -> bool:
     """Whether a column is the end of a window that holds the instant at which its row comes."""
-    match node:
-        case logical.Filter(below):
-            return _ends_window(below, name)
-        case logical.Project(below, outputs):
-            output = dict(outputs)[name]
-            return isinstance(output, Column) and _ends_window(below, output.name)
-        case logical.Unnest(below, _, output):
-            return name != output and _ends_window(below, name)
-        case logical.Assign(below, column=column) if name == WINDOW_END:
-            return _instant(below, column)
-        case logical.Assign(below) if name not in WINDOW_COLUMNS:
-            return _ends_window(below, name)
-    return False
+    if isinstance(node, logical.Assign) and name == WINDOW_END:
+        return _instant(node.input, node.column)
+    came = _came_from(node, name)
+    return came is not None and _ends_window(*came)
 
 
 def _instant(node: logical.Node, name: str) -> bool:
     """Whether a column is the instant at which its row comes, of rows that stay."""
     match node:
-        case logical.Filter(below):
-            return _instant(below, name)
-        case logical.Project(below, outputs):
-            output = dict(outputs)[name]
-            return isinstance(output, Column) and _instant(below, output.name)
-        case logical.Unnest(below, _, output):
-            return name != output and _instant(below, name)
-        case logical.Assign(below) if name not in WINDOW_COLUMNS:
-            return _instant(below, name)
         case logical.Tag(keys=()):
             return name == TS
         case logical.Restamp():
             return name == TS and append_only(node)
-    return False
+    came = _came_from(node, name)
+    return came is not None and _instant(*came)
+
+
+def _came_from(node: logical.Node, name: str) -> tuple[logical.Node, str] | None:
+    """The input of σ, π, unnesting or a window, and the column of it that a column is; None elsewhere."""
+    match node:
+        case logical.Filter(below):
+            return below, name
+        case logical.Project(below, outputs):
+            output = dict(outputs)[name]
+            return (below, output.name) if isinstance(output, Column) else None
+        case logical.Unnest(below, _, output) if name != output:
+            return below, name
+        case logical.Assign(below) if name not in WINDOW_COLUMNS:
+            return below, name
+    return None
