@@ -52,21 +52,23 @@ class GroupBy:
 
     def step(self, delta: Delta, traces: tuple[State, ...], move: Move) -> Step:
         """The changes of the groups at the instants of the move."""
+        new = not self.keys and move.start == BEGINNING < move.end
+        if not new and not len(delta):
+            return Step(self._empty(), traces)
         plan = _plan(self)
-        rows = self._rows(delta, move)
+        rows = self._rows(delta, new=new)
         if not rows.height:
             return Step(self._empty(), traces)
         cells = Cells.of(rows, self.keys, [BOUND] if self.bound else [])
-        new = not self.keys and move.start == BEGINNING < move.end
         stages, after = plan.run(cells, traces, move.end, new=new)
         return Step(self._changes(cells, stages), after, self._faults(cells, stages))
 
-    def _rows(self, delta: Delta, move: Move) -> pl.DataFrame:
+    def _rows(self, delta: Delta, *, new: bool) -> pl.DataFrame:
         """The changes with the columns needed; the group without keys begins with a change of weight 0."""
         floats = [name for name, dtype in delta.frame.schema.items() if dtype.is_float()]
         one_zero = delta.frame.with_columns(pl.col(floats) + 0.0) if floats else delta.frame
         rows = netted(Delta(one_zero)).select(*self.schema.names, FROM, WEIGHT, ORDER)
-        if not self.keys and move.start == BEGINNING < move.end:
+        if new:
             begin = pl.DataFrame({FROM: [BEGINNING], WEIGHT: [0], ORDER: [0]})
             rows = pl.concat([rows, begin], how="diagonal")
         return rows.with_columns(_bound(self.bound, self.schema).alias(BOUND)) if self.bound else rows

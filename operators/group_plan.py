@@ -83,7 +83,7 @@ class GroupPlan:
         at_cells = pl.DataFrame([column.alias(name) for name, column in columns.items()]).select(stored.columns)
         last = pl.DataFrame([*cells.groups.get_columns(), *at_cells.select(pl.all().gather(cells.last)).get_columns()])
         gone = (last[part_column(0, ROWS.name)] == 0) if self.keys else pl.Series([False])
-        results = self._results(pl.concat([stored, at_cells]), new)
+        results = self.results(pl.concat([stored, at_cells]), new)
         return results, (accumulators.upsert(last, gone, frontier), *after)
 
     def _stored(self, cells: Cells, accumulators: Accumulators) -> pl.DataFrame:
@@ -102,7 +102,8 @@ class GroupPlan:
         ]
         return found.select(filled)
 
-    def _results(self, columns: pl.DataFrame, new: bool) -> pl.DataFrame:
+    def results(self, columns: pl.DataFrame, new: bool) -> pl.DataFrame:
+        """The aggregates from running sums and what is held, whether the group is there, and why it is missing."""
         faults = [fault for call in self.calls if (fault := _fault(call)) is not None]
         faulty = pl.coalesce(faults) if faults else pl.lit(None, pl.String)
         present = pl.col(part_column(0, ROWS.name)) > 0

@@ -60,7 +60,7 @@ class Session:
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The changes of sessions at the instants of the move."""
         (state,) = traces
-        fine, rejected = self._valued(delta)
+        fine, rejected = self.valued(delta)
         changes = net_changes(fine)
         if not changes.height:
             none = np.empty(0, np.int64)
@@ -72,7 +72,7 @@ class Session:
         line = _with_orders_of_partitions(Timeline.of(near, chains), near)
         return Step(self._changes(near.drop(_GROUP), values, line, delta), (after,), rejected)
 
-    def _valued(self, delta: Delta) -> tuple[Delta, pl.DataFrame | None]:
+    def valued(self, delta: Delta) -> tuple[Delta, pl.DataFrame | None]:
         """The elements whose column has a value, and those whose window the column's type cannot hold."""
         present = Delta(delta.frame.filter(pl.col(self.column).is_not_null()))
         values, unit = instants_of(present.frame[self.column])

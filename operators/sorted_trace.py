@@ -51,13 +51,19 @@ class SortedTrace:
         return replace(self, runs=merge_stack(held, lambda each: each.height, partial(self._merge, frontier)))
 
     def best(
-        self, keys: pl.DataFrame, n: pl.Series | int | None = None, behind: pl.Series | None = None
+        self,
+        keys: pl.DataFrame,
+        n: pl.Series | int | None = None,
+        behind: pl.Series | None = None,
+        *,
+        copies: bool = True,
     ) -> pl.DataFrame:
         """The first rows of each key, in order, and their multiplicities in `__weight`: columns as appended.
 
-        `keys` has one row a key; `n`, one for all or one a key, may be cut through the last row's multiplicity; None:
-        all rows. Where nothing was ever appended only the columns of the key are there. `behind` promises that no row
-        that is left comes before this value of the first column of the order; NULL promises nothing.
+        `keys` has one row a key; `n`, one for all or one a key, may be cut through the last row's multiplicity, or
+        counts different rows where not `copies`; None: all rows. Where nothing was ever appended only the columns of
+        the key are there. `behind` promises that no row that is left comes before this value of the first column of
+        the order; NULL promises nothing.
         """
         if not self.runs:
             return keys.select(self.keys).clear()
@@ -67,22 +73,22 @@ class SortedTrace:
         named = keys.select(self.keys).get_columns()
         known = [] if behind is None else [_promised(behind)]
         wanted = pl.DataFrame([*named, hashes, counts.cast(pl.Int64).alias(_COUNT), *known])
-        found = [*self._rounds(wanted.with_row_index(_KEY))]
+        found = [*self._rounds(wanted.with_row_index(_KEY), copies=copies)]
         return pl.concat(found).drop(HASH, _KEY, _COUNT) if len(found) > 1 else found[0].drop(HASH, _KEY, _COUNT)
 
-    def _rounds(self, wanted: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    def _rounds(self, wanted: pl.DataFrame, *, copies: bool) -> Iterator[pl.DataFrame]:
         """The rows of the keys that are decided, taking twice as many from every run for the keys that are not."""
-        factor = 1
+        factor, counted = 1, pl.col(WEIGHT) if copies else pl.col(WEIGHT).clip(upper_bound=1)
         while wanted.height:
             exact, cut = self._exact(wanted, factor)
-            total = exact.group_by(_KEY).agg(pl.col(WEIGHT).sum())
+            total = exact.group_by(_KEY).agg(counted.sum())
             enough = wanted.join(total, on=_KEY, how="left").filter(pl.col(WEIGHT).fill_null(0) < pl.col(_COUNT))
             again = enough.filter(pl.col(HASH).is_in(cut)).drop(WEIGHT)
             decided = exact.join(again, on=_KEY, how="anti", maintain_order="left") if again.height else exact
-            before = pl.col(WEIGHT).cum_sum().over(_KEY) - pl.col(WEIGHT)
-            left = pl.col(_COUNT) - before
-            yield decided.filter((left > 0).fill_null(True)).with_columns(
-                pl.min_horizontal(WEIGHT, pl.col(_COUNT) - pl.col(WEIGHT).cum_sum().over(_KEY) + pl.col(WEIGHT))
+            left = pl.col(_COUNT) - counted.cum_sum().over(_KEY) + counted
+            kept = pl.min_horizontal(WEIGHT, left) if copies else pl.col(WEIGHT)
+            yield decided.with_columns(kept.alias(WEIGHT), left.alias(_COUNT)).filter(
+                (pl.col(_COUNT) > 0).fill_null(True)
             )
             wanted, factor = again, factor * 2
 

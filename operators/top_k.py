@@ -23,7 +23,9 @@ from operators.copies import (
     updated,
 )
 from operators.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.level_spans import Changed
 from operators.operator import Move, Step
+from operators.ranked_levels import RankedLevels
 from operators.ranked_state import best_and_leaving, ranked_state, with_changes
 from operators.sort_key import SortKey
 from operators.timeline import Timeline
@@ -39,9 +41,10 @@ class TopK:
     Ranks are those of `method` by `order`, `rank` names a column for them; row numbers of equal rows in `order` go by
     (instant, order) of arrival, the elder first, and of several copies of a row the eldest leaves first. Changes in and
     out. With `append_only` there are no retractions and the state is the best `offset + limit` of each partition. Else
-    it is all rows: for row numbers with a limit a step reads the best `offset + limit + retractions` of the partitions
-    that change; for other ranks, without a limit or with nested columns, it reads these partitions whole. All instants
-    of a step are ranked at once, in O((rows + instants · (offset + limit)) log instants).
+    it is all rows: with a limit a step reads the best `offset + limit + retractions` of the partitions that change; of
+    ranks with ties these many levels, and the rows of levels that enter or leave (`RankedLevels`). Without a limit or
+    with nested columns it reads the partitions whole. All instants of a step are ranked at once, in
+    O((rows + instants · (offset + limit)) log instants).
 
     >>> best = TopK(("a",), (SortKey("p", descending=True),), 1)
     >>> bids = Delta.of([("+", {"a": 1, "p": 5}, 3), ("+", {"a": 1, "p": 7}, 4), ("+", {"a": 1, "p": 6}, 5)])
@@ -59,7 +62,9 @@ class TopK:
     append_only: bool = False
 
     def traces(self) -> tuple[Trace, ...]:
-        """The copies of rows, by partition; or by row, and sorted by partition and order."""
+        """The copies of rows, by partition; or by row, and sorted by partition and order; or by level."""
+        if (levels := self._levels()) is not None:
+            return levels.state()
         if self._searches():
             return ranked_state(self.schema.names, self.partition, self.order)
         return (state_of_partitions(self.partition),)
@@ -69,6 +74,9 @@ class TopK:
         changes, row = net_changes(delta), delta.columns
         if not changes.height:
             return Step(self._output(delta.frame.clear(), row, np.empty(0, np.int64)), traces)
+        if (levels := self._levels()) is not None:
+            changed, state = levels.changed(changes, traces, move)
+            return Step(self._of_levels(changed, row), state)
         keys = [(key.column, key.descending, key.nulls_last) for key in self.order]
         copies = ordered_by(match(self._held(changes, traces, move), changes), keys)
         line = Timeline.of(copies, groups_of(copies, self.partition))
@@ -82,8 +90,28 @@ class TopK:
 
     def _searches(self) -> bool:
         """Whether the state is sorted, so that a step finds the best rows of a partition and leaves the others."""
+        return self._limited() and self.method == "row_number" and not self.append_only
+
+    def _levels(self) -> RankedLevels | None:
+        """The levels of ranks with ties, where they are found without reading partitions."""
+        if not self._limited() or self.method == "row_number" or not (self.partition or self.order):
+            return None
+        asked = (self.method, self.rank is not None, self.append_only)
+        return RankedLevels(self.partition, self.order, self._worst(), self.offset, *asked)
+
+    def _limited(self) -> bool:
         flat = len(self.schema) > 0 and not any(pa.types.is_nested(one) for one in self.schema.types)
-        return flat and self.limit is not None and self.method == "row_number" and not self.append_only
+        return flat and self.limit is not None
+
+    def _of_levels(self, changed: Changed, row: list[str]) -> Delta:
+        elements = changed.rows[changed.row].select(
+            *row,
+            pl.Series(FROM, changed.instant, pl.Int64),
+            pl.lit(FOREVER, pl.Int64).alias(TO),
+            pl.Series(WEIGHT, changed.weight, pl.Int64),
+            pl.Series(ORDER, changed.order, pl.Int64),
+        )
+        return self._output(elements, row, changed.above + 1)
 
     def _held(self, changes: pl.DataFrame, traces: tuple[Trace, ...], move: Move) -> pl.DataFrame | None:
         if self._searches():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import groupby
 
+import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from window_histories import (
     changes,
     copies_at,
     elements,
+    log,
     relation,
     run_moves,
     same_log,
@@ -31,6 +33,7 @@ from operators.operator import Move
 from operators.ranked_state import best_and_leaving
 from operators.sort_key import SortKey
 from operators.top_k import TopK
+from operators.trace import Trace
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 ORDERS = st.sampled_from([
@@ -97,10 +100,15 @@ def test_a_stream_needs_no_more_than_the_best(rows, top, cuts, seed) -> None:
     found = same_log(frugal, stream(rows), cuts, seed)
     for at in range(-1, END):
         assert relation(found, at) == expected_at(top, stream(rows).frame, at)
-    (state,) = run_moves(frugal, stream(rows), cuts, seed)[-1].traces
-    if top.limit is not None and top.method == "row_number" and state.runs:
+    state = run_moves(frugal, stream(rows), cuts, seed)[-1].traces[0]
+    if top.limit is not None and state.runs:
         held = state.delta().consolidate().frame
-        assert held.height <= (top.limit + top.offset) * 3
+        if top.method == "row_number":
+            assert held.height <= (top.limit + top.offset) * 3
+        else:
+            best = TopK(top.partition, top.order, top.limit + top.offset, 0, top.method)
+            kept = relation(held.select("k", "v", *RESERVED), END)
+            assert kept == expected_at(best, stream(rows).frame, END)
 
 
 def test_the_elder_wins_a_tie_and_the_order_is_that_of_the_cause() -> None:
@@ -140,6 +148,67 @@ def test_a_step_reads_the_best_and_what_leaves() -> None:
     gone = net_changes(elements([("a", 1, 5, FOREVER, -1, 1), ("a", 700, 5, FOREVER, -1, 2)]))
     held = best_and_leaving(traces, gone, (), 3, 2)
     assert held is not None and sorted(held["v"].to_list()) == [0, 1, 2, 3, 4, 700]
+
+
+@settings(max_examples=40)
+@given(LIVES, st.sampled_from(["rank", "dense_rank"]), st.sampled_from([(1, 0), (2, 0), (1, 1)]), CUTS, SEEDS)
+@example([("a", 2, 0, None, 2), ("a", 1, 0, None, 1), ("a", 3, 5, None, 1)], "dense_rank", (2, 0), [3], 0)
+def test_ties_are_those_of_duckdb(rows, method, bounds, cuts, seed) -> None:
+    limit, offset = bounds
+    delta = changes(rows)
+    top = TopK(("k",), (SortKey("v", descending=True),), limit, offset, method, "r", SCHEMA)
+    found = same_log(top, delta, cuts, seed)
+    asked = f"""SELECT *, {method}() OVER (PARTITION BY k ORDER BY v DESC NULLS FIRST) AS r FROM e
+        QUALIFY r > {offset} AND r <= {offset + limit}"""
+    with duckdb.connect() as engine:
+        for at in range(-1, END):
+            held = list(relation(delta.frame, at).elements())
+            e = pl.DataFrame(held, schema={"k": pl.String, "v": pl.Int64}, orient="row").to_arrow()
+            assert relation(found, at) == Counter(engine.register("e", e).execute(asked).fetchall())
+
+
+@settings(max_examples=60)
+@given(LIVES, st.sampled_from(["rank", "dense_rank"]), st.sampled_from([(), ("k",)]), st.booleans(), CUTS)
+def test_levels_of_floats(rows, method, partition, down, cuts) -> None:
+    """0.0 and -0.0 tie, NaN ties with NaN: the same log as where partitions are read whole."""
+    values = {None: None, 1: float("nan"), 2: 0.0, 3: 7.5}
+    frame = changes(rows).frame
+    zeros = pl.when((pl.col("f") == 0) & (pl.col("k") == "b")).then(-0.0).otherwise(pl.col("f"))
+    floats = frame.with_columns(pl.col("v").replace_strict(values, return_dtype=pl.Float64).alias("f"))
+    delta = Delta(floats.drop("v").with_columns(zeros.alias("f")).select("k", "f", *RESERVED))
+    schema = pa.schema([("k", pa.string()), ("f", pa.float64())])
+    order = (SortKey("f", down),)
+    levels, whole = (TopK(partition, order, 2, 0, method, "r", one) for one in (schema, pa.schema([])))
+    same_log(levels, delta, cuts, 1)
+    assert log(run_moves(levels, delta, cuts)) == log(run_moves(whole, delta))
+
+
+@pytest.mark.parametrize("method", ["rank", "dense_rank"])
+def test_ties_are_read_only_where_they_enter_or_leave(method, monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 rows in front, 5 levels of many rows each behind them."""
+    for ties in (20, 5_000):
+        rows = [("a", 9, 1, 1)] * 10 + [("a", v, 1, 1) for v in range(5) for _ in range(ties)]
+        names = pl.Series("id", range(len(rows)))
+        delta = Delta(stream(rows).frame.with_columns(names))
+        top = TopK(
+            ("k",), (SortKey("v", descending=True),), 1, 0, method, schema=SCHEMA.append(pa.field("id", pa.int64()))
+        )
+        traces = top.step(delta, top.traces(), Move(0, 2)).traces
+        assert steps_read(top, traces, [(4, -1, -1), (3, -2, 1)], monkeypatch) == ((0, 0), 0)
+        assert steps_read(top, traces, [(9, 0, -1)], monkeypatch) == ((0, 1), 0)
+        assert steps_read(top, traces, [(10, -1, 1)], monkeypatch) == ((1, 10), 10)
+        assert steps_read(top, traces, [(9, at, -1) for at in range(10)], monkeypatch) == ((ties, 10), ties + 10)
+
+
+def steps_read(top: TopK, traces, signed: list[tuple[int, int, int]], monkeypatch) -> tuple[tuple[int, int], int]:
+    """The rows that enter and leave in a step, and those of the state that it reads."""
+    read, lookup = [], Trace.lookup
+    monkeypatch.setattr(Trace, "lookup", lambda *args: read.append(lookup(*args)) or read[-1])
+    schema = {"k": pl.String, "v": pl.Int64, "id": pl.Int64, **dict.fromkeys(RESERVED, pl.Int64)}
+    listed = [("a", v, at % 10 if v == 9 else at, 5, FOREVER, sign, 0) for v, at, sign in signed]
+    found = top.step(elements(listed, schema), traces, Move(2, 9)).delta.frame
+    monkeypatch.undo()
+    return ((found[WEIGHT] > 0).sum(), (found[WEIGHT] < 0).sum()), sum(len(one) for one in read)
 
 
 def test_nothing_in_nothing_out() -> None:
