@@ -12,12 +12,12 @@ from dsms.catalog.facts import Applied, Facts, apply, check_free
 from dsms.catalog.objects import Query, Source, kind_of
 from dsms.catalog.result import StatementResult
 from dsms.plan import logical, properties
-from dsms.plan.lane import compile_lane
+from dsms.plan.lane import Planned, compile_lane
 from dsms.sql import statements as st
 from dsms.sql.bind import bind
 from dsms.sql.clock import CLOCK, ClockView, clock_view
 from dsms.sql.dialect import Dsms
-from dsms.sql.expansion import default_windows
+from dsms.sql.expansion import default_windows, written_out
 from dsms.sql.nodes import WholeQuery
 from dsms.sql.position import error_at
 from operators.errors import UserError
@@ -34,7 +34,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     view = clock_view(statement.select, catalog)
     if view is not None:
         return _clock(statement, view, name, catalog)
-    defaults = default_windows(statement.select, catalog)
+    defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
     node = bind(WholeQuery(this=statement.select), catalog)
     if not properties.sources(node):
         raise error_at(statement.select, "the query reads no stream, so it never changes", hint="SELECT … runs it once")
@@ -42,12 +42,17 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     check_free(catalog, name)
     draft = _draft(statement, name, output, _partitions(node), catalog)
     _check_topic_free(catalog, draft)
-    compile_lane(draft.id, draft.name, node, draft)  # what cannot run is refused here, not by the executor
+    compile_lane(draft.id, [Planned(draft.id, draft.name, node, draft)])  # refuses what cannot run
     query = facts.result_topic(draft, node)
     return catalog.with_object(query), StatementResult(
         _label(query),
         f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"',
-        notices=(*_notices(node, query, result_settings(statement.clauses)), *_cql_notices(statement), *defaults),
+        notices=(
+            *_notices(node, query, result_settings(statement.clauses)),
+            *_cql_notices(statement),
+            *defaults,
+            *_expanded(statement, written, catalog),
+        ),
         name=name.text,
     )
 
@@ -110,6 +115,12 @@ def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tupl
 
 def _cql_notices(statement: st.ContinuousQuery) -> tuple[str, ...]:
     return () if statement.output else ("Istream is applied: rows never leave the result",)
+
+
+def _expanded(statement: st.ContinuousQuery, written: str, catalog: Catalog) -> tuple[str, ...]:
+    """The query with its defaults, where it says less."""
+    text = written_out(statement.select, catalog).sql(dialect=Dsms)
+    return () if text == written else (f"expanded: {text}",)
 
 
 def _generated_name(statement: st.ContinuousQuery) -> str:

@@ -13,6 +13,7 @@ from operators.sort_key import SortKey
 from operators.sync_points import Periodic
 from operators.window_call import FrameEnd, WindowCall
 
+_COMPARISONS = {"greater": ">", "greater_or_equal": ">=", "less": "<", "less_or_equal": "<="}
 _DEFAULT_FRAME = ("range", None, 0)
 
 
@@ -71,6 +72,13 @@ def _partners(on: Iterable[tuple[str, str]], residual: Expression | None, *, nul
     tests = [f"{left} {equal} {right}" for left, right in on]
     tests += [] if residual is None else [to_sql(residual)]
     return " on " + " and ".join(tests) if tests else ""
+
+
+@label.register
+def _(node: logical.AsofJoin) -> str:
+    time = f"{node.left_time} {_COMPARISONS[node.comparison]} {node.right_time}"
+    equal = "".join(f"{left} = {right} and " for left, right in node.on)
+    return f"Asof{'Left' if node.outer else ''}Join on {equal}{time}"
 
 
 @label.register
@@ -197,6 +205,11 @@ def _points(points: Periodic) -> str:
 def _(node: logical.ToStream) -> str:
     points = f" {_points(node.points)}" if node.points is not None else ""
     return node.kind.capitalize() + points
+
+
+@label.register
+def _(node: logical.Final) -> str:
+    return f"Final at {node.bound}" + (f" + {node.after}" if node.after else "")
 
 
 def _output(name: str, text: str) -> str:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dsms.catalog.objects import Source
 from operators.aggregate import Aggregate
+from operators.asof_join import Comparison
 from operators.expressions import Expression
 from operators.now_filter import NowRange
 from operators.sort_key import SortKey
@@ -228,7 +229,33 @@ class ToStream:
     points: Periodic | None = None
 
 
+@dataclass(frozen=True)
+class AsofJoin:
+    """Each row of `left` with the row of `right` that has its key columns, for which `left_time comparison right_time`,
+    and of those the nearest `right_time`; of several such rows the least by all columns of `right` from left to right,
+    NULLs last. `outer` keeps the rows of `left` without one, padded with NULLs. Names differ, types of pairs do not.
+    """
+
+    left: Node
+    right: Node
+    on: tuple[tuple[str, str], ...]
+    left_time: str
+    right_time: str
+    comparison: Comparison = "greater_or_equal"
+    outer: bool = False
+
+
+@dataclass(frozen=True)
+class Final:
+    """EMIT FINAL: the rows of `input` from `after` instants after their column `bound` on, when they change no more."""
+
+    input: Node
+    bound: str
+    after: int = 0
+
+
 Node = (
     Tag | Values | Filter | Project | Restamp | Join | SemiJoin | Union | Distinct | SetOperation | GroupBy | TopK
-    | WindowFunctions | Unnest | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync | ToStream
+    | WindowFunctions | Unnest | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync | ToStream | AsofJoin
+    | Final
 )  # fmt: skip

@@ -13,6 +13,7 @@ from dsms.plan.schema import schema
 
 #: Bounds that no plan should reach; a plan that does is equal all the same.
 _MOST_STEPS, _MOST_ROUNDS = 5_000, 5
+_KEEPING_ORDER = tuple(rule for rule in RULES if rule not in REORDERING)
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,12 @@ def rewritten(node: logical.Node) -> Optimized:
     """The optimised plan with the rules that were applied: inputs first, to a fixpoint."""
     run = _Run()
     for _ in range(_MOST_ROUNDS):
-        before = node
+        before, steps = node, run.steps
         node = _rewrite(node, run, aged=False)
         for rule in WHOLE_PLAN_RULES:
-            node = _applied(rule, node, run) or node
-        if repr(node) == repr(before):
+            found = rule(node)
+            node = found if found is not None and _accepted(rule, node, found, run) else node
+        if run.steps == steps or repr(node) == repr(before):
             break
     return Optimized(node, tuple(run.used))
 
@@ -72,21 +74,19 @@ def _rewrite(node: logical.Node, run: _Run, *, aged: bool) -> logical.Node:
 
 def _first(node: logical.Node, run: _Run, *, aged: bool) -> logical.Node | None:
     """What the first rule that applies makes of a node."""
-    for rule in RULES:
-        if not (aged and rule in REORDERING) and (found := _applied(rule, node, run)) is not None:
+    for rule in _KEEPING_ORDER if aged else RULES:
+        found = rule(node)
+        if found is not None and _accepted(rule, node, found, run):
             return found
     return None
 
 
-def _applied(rule: Rule, node: logical.Node, run: _Run) -> logical.Node | None:
-    if run.steps >= _MOST_STEPS:
-        return None
-    found = rule(node)
-    if found is None or not _as_good(node, found):
-        return None
+def _accepted(rule: Rule, node: logical.Node, found: logical.Node, run: _Run) -> bool:
+    if run.steps >= _MOST_STEPS or not _as_good(node, found):
+        return False
     run.steps += 1
     run.used.setdefault(rule.__name__)
-    return found
+    return True
 
 
 def _as_good(before: logical.Node, after: logical.Node) -> bool:

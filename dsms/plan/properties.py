@@ -18,7 +18,7 @@ def inputs(node: logical.Node) -> tuple[logical.Node, ...]:
         return ()
     if isinstance(node, logical.Union):
         return node.inputs
-    if isinstance(node, logical.Join | logical.SemiJoin | logical.SetOperation):
+    if isinstance(node, logical.Join | logical.SemiJoin | logical.SetOperation | logical.AsofJoin):
         return (node.left, node.right)
     if isinstance(node, logical.Sync) and not isinstance(node.points, Periodic):
         return (node.input, node.points)
@@ -55,6 +55,7 @@ def _(node: logical.Tag) -> tuple[str, ...]:
 @keys.register(logical.Sync)
 @keys.register(logical.WindowFunctions)
 @keys.register(logical.Session)
+@keys.register(logical.Final)
 def _(node: logical.Filter) -> tuple[str, ...]:
     return keys(node.input)
 
@@ -86,8 +87,10 @@ def _(node: logical.Distinct) -> tuple[str, ...]:
     return keys(node.input) or tuple(schema(node).names)
 
 
-@keys.register
-def _(node: logical.SemiJoin) -> tuple[str, ...]:
+@keys.register(logical.SemiJoin)
+@keys.register(logical.AsofJoin)
+def _(node: logical.SemiJoin | logical.AsofJoin) -> tuple[str, ...]:
+    """A row of the left side is there at most as often as on that side."""
     return keys(node.left)
 
 
@@ -127,7 +130,7 @@ def append_only(node: logical.Node) -> bool:
     match node:
         case logical.Tag():
             return not node.keys
-        case logical.ToStream() | logical.Values():
+        case logical.ToStream() | logical.Values() | logical.Final():
             return True
         case logical.Filter() | logical.Project() | logical.Unnest() | logical.Assign() | logical.Restamp():
             return append_only(node.input)

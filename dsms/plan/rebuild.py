@@ -29,7 +29,7 @@ def _over(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.Node:
             return node
         case logical.Union():
             return replace(node, inputs=below)
-        case logical.Join() | logical.SemiJoin() | logical.SetOperation():
+        case logical.Join() | logical.SemiJoin() | logical.SetOperation() | logical.AsofJoin():
             return replace(node, left=below[0], right=below[1])
         case logical.Sync() if len(below) == 2:
             return replace(node, input=below[0], points=below[1])

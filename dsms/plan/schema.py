@@ -46,6 +46,7 @@ def _(node: logical.Values) -> pa.Schema:
 @schema.register(logical.NowFilter)
 @schema.register(logical.Sync)
 @schema.register(logical.ToStream)
+@schema.register(logical.Final)
 def _(node: logical.Filter) -> pa.Schema:
     return schema(node.input)
 
@@ -63,6 +64,11 @@ def _(node: logical.Join) -> pa.Schema:
 
 def _nullable(columns: Iterable[pa.Field[Any]], padded: bool) -> list[pa.Field[Any]]:
     return [column.with_nullable(True) if padded else column for column in columns]
+
+
+@schema.register
+def _(node: logical.AsofJoin) -> pa.Schema:
+    return pa.schema([*schema(node.left), *_nullable(schema(node.right), node.outer)])
 
 
 @schema.register

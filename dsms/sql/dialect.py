@@ -33,6 +33,7 @@ class Dsms(Postgres):
 
         TRANSFORMS = {
             **PostgresGenerator.TRANSFORMS,
+            exp.Select: lambda self, node: _words(self.select_sql(node), "EMIT FINAL" if node.args.get("emit") else ""),
             nodes.WholeQuery: lambda self, node: self.sql(node, "this"),
             nodes.Span: lambda self, node: _words(self.sql(node, "this"), self.sql(node, "unit")),
             nodes.StreamWindow: lambda self, node: _window(self, node),
@@ -51,7 +52,7 @@ def _window(generator: Any, node: exp.Expr) -> str:
     pipes, kind = node.args["notation"] == "pipes", node.args["kind"].upper()
     inside = _words(
         _clause(generator, node, "PARTITION BY", "partition"),
-        kind if kind == "NOW" else _words(kind, generator.sql(node, "size") or "UNBOUNDED"),
+        ("RANGE 1" if pipes else kind) if kind == "NOW" else _words(kind, generator.sql(node, "size") or "UNBOUNDED"),
         _clause(generator, node, "RANGE", "within"),
         _clause(generator, node, "SLIDE", "slide"),
         _clause(generator, node, "WHERE", "where"),

@@ -55,6 +55,19 @@ def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
     return (*told, *dict.fromkeys(f"Istream is applied to the subquery {one.alias_or_name}".strip() for one in streams))
 
 
+def written_out(query: exp.Expr, catalog: Catalog) -> exp.Expr:
+    """The query with all that it leaves unsaid: `expanded`, and the windows and streams that CQL adds."""
+    tree = expanded(query.copy(), catalog)
+    if _notation(tree) == "cql":
+        for table in list(_bare_streams(tree, catalog)):
+            window = nodes.StreamWindow(kind="range", notation="cql")
+            table.replace(window)
+            window.set("this", table)
+    for window in [one for one in tree.find_all(nodes.StreamWindow) if _has_default_stream(one)]:
+        window.this.set("this", nodes.stream_of_query(window.this.this, "istream", {}))
+    return tree
+
+
 def _has_default_stream(window: exp.Expr) -> bool:
     """CQL section 6.2.2: a subquery with a window and without Istream, Dstream or Rstream gets Istream."""
     item = window.this

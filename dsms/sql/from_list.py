@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dsms.plan.schema import schema
+from dsms.sql.asof import asof_join, by_using
 from dsms.sql.catalog_relations import ts_columns
 from dsms.sql.correlation import Inner, beside, bind_inside
 from dsms.sql.from_clause import checked_alias
 from dsms.sql.join_clause import Clause, clause, hidden, merged_columns, padded, using_names
 from dsms.sql.join_order import Part, joined
 from dsms.sql.joins import join
+from dsms.sql.nodes import Around
 from dsms.sql.predicates import has_subquery, is_now, own_columns, predicate, split
 from dsms.sql.relation import Context, Relation, bind_relation, refusal
 from dsms.sql.scope import Entry, Scope
@@ -90,7 +92,9 @@ class FromList:
     def _with_inner(self, inner: Inner, found: Clause) -> FromList:
         if inner.safe and found.outer in ("right", "full"):
             raise refusal(found.table, f"{found.outer.upper()} JOIN of a lateral item")
-        whole = self.collapsed() if inner.safe else self
+        if inner.safe and found.asof:
+            raise refusal(found.table, "ASOF JOIN of a lateral item")
+        whole = self.collapsed() if inner.safe or found.asof else self
         inner = beside(inner, whole.taken, without=self._unread(inner.relation))
         right = inner.relation
         names = using_names(found, whole.visible, right.visible)
@@ -108,13 +112,20 @@ class FromList:
         visible = (*merged.names, *(one for one in sides if one.name.casefold() not in folded))
         after = replace(whole, entries=entries, visible=visible)
         conditions, late = after._conditions(found)
-        part = Part(right.node, found.outer, (*merged.conditions, *conditions), merged.computed)
+        equal = by_using(merged.conditions) if found.asof and merged.conditions else merged.conditions
+        part = Part(right.node, found.outer, (*equal, *conditions), merged.computed)
+        if found.asof:
+            return replace(after, parts=whole._asof_part(part, found.table), waiting=(*after.waiting, *late))
         parts = whole._lateral_part(part, inner) if inner.safe else (*whole.parts, part)
         return replace(after, parts=parts, waiting=(*after.waiting, *late))
 
     def _lateral_part(self, part: Part, inner: Inner) -> tuple[Part, ...]:
         node = join(self.parts[0].node, part.node, part.conditions, part.outer, inner.safe)
         return (part.after(node),)
+
+    def _asof_part(self, part: Part, table: exp.Expr) -> tuple[Part, ...]:
+        left, outer = self.parts[0].node, part.outer == "left"
+        return (part.after(asof_join(left, part.node, part.conditions, outer=outer, table=table)),)
 
     def _unread(self, relation: Relation) -> frozenset[str]:
         """The TS that nobody reads."""
@@ -128,9 +139,9 @@ class FromList:
         """The bound parts of ON, and those that are left to WHERE."""
         parts = split(found.on)
         late = [one for one in parts if has_subquery(one) or self._is_timed(one)]
-        if late and found.outer != "none":
+        if late and (found.outer != "none" or found.asof):
             what = "a subquery" if has_subquery(late[0]) else "Now"
-            raise refusal(late[0], f"{what} in ON of an outer join")
+            raise refusal(late[0], f"{what} in ON of an {'as-of' if found.asof else 'outer'} join")
         return [predicate(one, self.scope, "ON") for one in parts if one not in late], late
 
     def _is_timed(self, node: exp.Expr) -> bool:
@@ -156,11 +167,11 @@ def parenthesised(table: exp.Expr) -> list[Clause] | None:
         bare = table.copy()
         bare.set("joins", None)
         return [Clause(bare), *(clause(one) for one in joins)]
-    if isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table | exp.Subquery | exp.Lateral):
+    if isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table | exp.Subquery | exp.Lateral | Around):
         inner = parenthesised(table.this)
         if inner is not None:
             return inner
-        return [Clause(table.this)] if isinstance(table.this, exp.Table) else None
+        return [Clause(table.this)] if isinstance(table.this, exp.Table | Around) else None
     return None
 
 

@@ -28,6 +28,7 @@ class Clause:
     on: exp.Expr | None = None
     using: tuple[exp.Expr, ...] = ()
     natural: bool = False
+    asof: bool = False
 
 
 def clause(node: exp.Join) -> Clause:
@@ -41,12 +42,14 @@ def clause(node: exp.Join) -> Clause:
         if value and part not in _KNOWN_PARTS:
             raise refusal(node, f"{part.upper().replace('_', ' ')} JOIN")
     method, kind = (node.args.get("method") or "").upper(), (node.args.get("kind") or "").upper()
-    if method not in ("", "NATURAL") or kind not in ("", "INNER", "CROSS", "OUTER"):
+    if method not in ("", "NATURAL", "ASOF") or kind not in ("", "INNER", "CROSS", "OUTER"):
         raise refusal(node, f"{method or kind} JOIN")
     outer = _SIDES[(node.args.get("side") or "").upper()]
+    if method == "ASOF" and (outer in ("right", "full") or kind == "CROSS"):
+        raise refusal(node, f"ASOF {kind if kind == 'CROSS' else outer.upper()} JOIN")
     on, using = node.args.get("on"), tuple(node.args.get("using") or ())
     plain = not kind and not method and outer == "none" and on is None and not using
-    return Clause(node.this, outer, plain, on, using, method == "NATURAL")
+    return Clause(node.this, outer, plain, on, using, method == "NATURAL", method == "ASOF")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 
-class _Around(exp.Expression):
+class Around(exp.Expression):
     """An item of FROM around another one, whose name and alias it has."""
 
     @property
@@ -30,7 +30,7 @@ class Span(exp.Expression):
     arg_types = {"this": True, "unit": False}
 
 
-class StreamWindow(_Around):
+class StreamWindow(Around):
     """`S [Range 5 Minutes Slide 1 Minute]` (notation cql), `S WINDOW(RANGE 5 MINUTES)` (notation pipes).
 
     `kind` is range, rows or now; no `size` is UNBOUNDED; `within` is the Range beside Rows.
@@ -42,19 +42,19 @@ class StreamWindow(_Around):
     }  # fmt: skip
 
 
-class WindowTable(_Around):
+class WindowTable(Around):
     """`TUMBLE(TABLE s, DESCRIPTOR(col), size)` and its like: `function` over `column` with `spans` in order."""
 
     arg_types = {"this": True, "function": True, "column": True, "expressions": True, "partition": False}
 
 
-class SyncRelation(_Around):
+class SyncRelation(Around):
     """`R[Sync](S)`: the relation S at the points of the streams `expressions`."""
 
     arg_types = {"this": True, "expressions": True}
 
 
-class StreamOf(_Around):
+class StreamOf(Around):
     """`Istream(…)`, `Dstream(…)`, `Rstream(…)` of a relation or query; `kind` is its name in small letters.
 
     As the only item of a select list it holds the list itself in `expressions`, until the parser has the whole SELECT.
@@ -63,10 +63,16 @@ class StreamOf(_Around):
     arg_types = {"this": False, "kind": True, "expressions": False, "distinct": False}
 
 
-class StreamSample(_Around):
+class StreamSample(Around):
     """`S Sample(10)`: that percentage of a stream."""
 
     arg_types = {"this": True, "percent": True}
+
+
+class Emit(exp.Expression):
+    """`EMIT FINAL` at the end of a SELECT, which holds it as `emit`."""
+
+    arg_types = {}
 
 
 class WholeQuery(exp.Expression):

@@ -63,7 +63,7 @@ def _declared(cursor: Cursor, name: st.Name) -> st.DeclareStream:
         raise clash.place.error("TIMESTAMP and ORDERED BY both name the timestamp", "say one of them")
     topic, function = _topic(found.get("source"), name)
     rest = tuple(clause for clause in found.values() if clause.name not in ("source", "order by", "ordered"))
-    return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql)
+    return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in found)
 
 
 def _ordered(clause: st.Clause) -> st.Name:

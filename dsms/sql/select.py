@@ -13,6 +13,7 @@ from dsms.sql.aggregate_calls import aggregates_in
 from dsms.sql.common_tables import with_common_tables
 from dsms.sql.conditions import conjuncts, keeping
 from dsms.sql.expressions import bind_expression
+from dsms.sql.final import finals
 from dsms.sql.grouping import grouped
 from dsms.sql.grouping_sets import groups
 from dsms.sql.limits import limit_of, order_of, ordinal
@@ -30,7 +31,7 @@ from operators.expressions import Expression, column
 
 _SUPPORTED = {
     "expressions", "from_", "where", "kind", "joins", "group", "having", "order", "limit", "offset", "distinct",
-    "with_", "windows", "qualify",
+    "with_", "windows", "qualify", "emit",
 }  # fmt: skip
 _CLAUSE_NAMES = {"laterals": "LATERAL VIEW", "locks": "FOR UPDATE", "sample": "TABLESAMPLE"}
 
@@ -44,7 +45,9 @@ def _(query: exp.Select, context: Context) -> Relation:
     context = with_common_tables(query, replace(context, query=query, unfilled=False))
     relation, left = bind_from(query, context)
     relation = where(relation, left, "WHERE", context)
+    _spell_out(query, relation.scope)
     relation = _grouped(relation, query, replace(context, unfilled=unfilled))
+    relation = finals(relation, query)
     relation = _having(relation, query, context)
     shown = [*query.expressions, *order_of(query), *_qualify(query), *_distinct_on(query)]
     relation = with_values(relation, shown, context)
@@ -74,6 +77,16 @@ def _having(relation: Relation, query: exp.Select, context: Context) -> Relation
 def _qualify(query: exp.Select) -> list[exp.Expr]:
     qualify = query.args.get("qualify")
     return split(qualify.this if qualify else None)
+
+
+def _spell_out(query: exp.Select, scope: Scope) -> None:
+    """Names of the select list in QUALIFY become what they stand for; a column of FROM comes before a name."""
+    named = {one.alias.casefold(): one.this for one in query.expressions if isinstance(one, exp.Alias)}
+    qualify = query.args.get("qualify")
+    for one in list(qualify.find_all(exp.Column)) if qualify else []:
+        own = one.find_ancestor(exp.Select) is query and not one.table
+        if own and one.name.casefold() in named and not scope.has(one.name):
+            one.replace(exp.paren(named[one.name.casefold()].copy()))
 
 
 def _filtered(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: Context) -> Relation:

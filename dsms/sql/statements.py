@@ -81,7 +81,8 @@ class CreateStream:
 @dataclass(frozen=True, slots=True)
 class DeclareStream:
     """`CREATE STREAM name (columns) [SOURCE 'topic' | SOURCE function('topic', …)] [ORDERED BY column] clauses`: a
-    source and its append-only stream at once (PIPES, ESL). `function` is the one that SOURCE names."""
+    source and its append-only stream at once (PIPES, ESL). `function` is the one that SOURCE names. With ORDERED BY
+    the column is `hidden`, no part of the stream; with ESL's ORDER BY it stays one."""
 
     name: Name
     columns: tuple[ColumnDefinition, ...]
@@ -90,6 +91,7 @@ class DeclareStream:
     function: str | None
     clauses: tuple[Clause, ...]
     sql: str
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,14 @@ class StreamParser(WindowParser):
 
     def _parse_query_modifiers(self, this: Any) -> Any:
         this = super()._parse_query_modifiers(this)
+        if isinstance(this, exp.Select) and self._at_emit():
+            self._advance(2)
+            this.set("emit", self.expression(nodes.Emit(), token=self._prev))
         listed = this.expressions if isinstance(this, exp.Select) else []
         return _lifted(this, listed[0]) if listed and isinstance(listed[0], nodes.StreamOf) else this
+
+    def _at_emit(self) -> bool:
+        return self._ahead(0) == "EMIT" and self._ahead(1) == "FINAL"
 
     # --- items of FROM
 
@@ -168,8 +174,8 @@ class StreamParser(WindowParser):
     # --- spellings
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
-        """`Sample (10)` is no alias with columns."""
-        if self._ahead(0) == "SAMPLE" and self._ahead(1) == "(":
+        """`Sample (10)` is no alias with columns, nor is EMIT FINAL one."""
+        if (self._ahead(0) == "SAMPLE" and self._ahead(1) == "(") or self._at_emit():
             return None
         return super()._parse_table_alias(alias_tokens)
 

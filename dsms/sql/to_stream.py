@@ -8,7 +8,7 @@ from typing import Literal, cast
 from sqlglot import exp
 
 from dsms.plan import logical
-from dsms.plan.properties import append_only, inputs
+from dsms.plan.properties import append_only, inputs, sources
 from dsms.sql.nodes import StreamOf
 from dsms.sql.position import error_at
 from dsms.sql.relation import Context, Relation, bind_relation
@@ -71,14 +71,21 @@ def lives_one_instant(node: logical.Node) -> bool:
         case logical.SetOperation():
             left = lives_one_instant(node.left)
             return left or (node.kind.startswith("intersect") and lives_one_instant(node.right))
-        case logical.SemiJoin():
+        case logical.SemiJoin() | logical.AsofJoin():
             return lives_one_instant(node.left)
         case logical.Union():
             return all(lives_one_instant(one) for one in node.inputs)
         case logical.GroupBy():
             # without keys there is a row for the empty relation, too
             return bool(node.keys) and lives_one_instant(node.input)
-        case logical.Tag() | logical.Values() | logical.ToStream() | logical.Sync() | logical.RowWindow():
+        case (
+            logical.Tag()
+            | logical.Values()
+            | logical.ToStream()
+            | logical.Sync()
+            | logical.RowWindow()
+            | logical.Final()
+        ):
             return False
         case _:
             return lives_one_instant(node.input)
@@ -90,9 +97,9 @@ def points_of(node: logical.Node) -> Periodic | None:
         return node.points if isinstance(node.points, Periodic) else None
     if isinstance(node, logical.TimeWindow) and node.slide > 1:
         return Periodic(node.slide)
-    if isinstance(node, logical.TimeWindow | logical.RowWindow | logical.NowFilter | logical.ToStream):
+    if isinstance(node, logical.TimeWindow | logical.RowWindow | logical.NowFilter | logical.ToStream | logical.Final):
         return None
-    below = [one for one in inputs(node) if not isinstance(one, logical.Values)]
+    below = [one for one in inputs(node) if sources(one)]  # what reads no stream never changes
     known = [points_of(one) for one in below]
     found = [points for points in known if points is not None]
     return reduce(lambda left, right: left | right, found) if found and len(found) == len(below) else None

@@ -158,7 +158,7 @@ class WindowParser(PostgresParser):
 
 
 def _innermost(item: exp.Expr) -> exp.Expr:
-    while isinstance(item, nodes._Around):
+    while isinstance(item, nodes.Around):
         item = item.this
     return item
 

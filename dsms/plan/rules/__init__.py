@@ -12,6 +12,8 @@ from dsms.plan import logical
 from dsms.plan.rules.bound_group import bound_group
 from dsms.plan.rules.distinct_of_keyed import distinct_of_keyed
 from dsms.plan.rules.equality_to_key import equality_to_key
+from dsms.plan.rules.extreme_to_rank import extreme_to_rank
+from dsms.plan.rules.filter_through_asof_join import filter_through_asof_join
 from dsms.plan.rules.filter_through_assign import filter_through_assign
 from dsms.plan.rules.filter_through_distinct import filter_through_distinct
 from dsms.plan.rules.filter_through_group_by import filter_through_group_by
@@ -63,6 +65,7 @@ RULES: tuple[Rule, ...] = (
     filter_through_union,
     filter_through_distinct,
     filter_through_semi_join,
+    filter_through_asof_join,
     filter_through_group_by,
     filter_through_partitions,
     filter_through_time_window,
@@ -75,6 +78,7 @@ RULES: tuple[Rule, ...] = (
     project_through_row_window,
     union_of_windows,
     semi_join_to_join,
+    extreme_to_rank,
     join_order,
     sync_of_sync,
     sync_above,
@@ -86,7 +90,16 @@ RULES: tuple[Rule, ...] = (
 WHOLE_PLAN_RULES: tuple[Rule, ...] = (prune_columns,)
 #: Rules that give the same relation of rows that may have come in another order: not below what tells their age.
 REORDERING: frozenset[Rule] = frozenset(
-    {join_order, distinct_of_keyed, semi_join_of_distinct, semi_join_to_join, sync_above, sync_below, sync_of_sync}
+    {
+        join_order,
+        distinct_of_keyed,
+        semi_join_of_distinct,
+        semi_join_to_join,
+        extreme_to_rank,
+        sync_above,
+        sync_below,
+        sync_of_sync,
+    }
 )
 
 __all__ = ["REORDERING", "RULES", "WHOLE_PLAN_RULES", "Rule"]

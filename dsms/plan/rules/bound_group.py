@@ -21,17 +21,17 @@ def bound_group(node: logical.Node) -> logical.Node | None:
     """
     match node:
         case logical.GroupBy(keys=keys, bound=None):
-            found = next((key for key in keys if _ends_window(node.input, key)), None)
+            found = next((key for key in keys if isinstance(window_of(node.input, key), logical.Assign)), None)
             return None if found is None else replace(node, bound=found)
     return None
 
 
-def _ends_window(node: logical.Node, name: str) -> bool:
-    """Whether a column is the end of a window that holds the instant at which its row comes."""
-    if isinstance(node, logical.Assign) and name == WINDOW_END:
-        return _instant(node.input, node.column)
+def window_of(node: logical.Node, name: str) -> logical.Assign | logical.Session | None:
+    """The window that holds the instant at which its rows come, and whose end a column is; None for other columns."""
+    if isinstance(node, logical.Assign | logical.Session) and name == WINDOW_END:
+        return node if _instant(node.input, node.column) else None
     came = _came_from(node, name)
-    return came is not None and _ends_window(*came)
+    return None if came is None else window_of(*came)
 
 
 def _instant(node: logical.Node, name: str) -> bool:

@@ -119,6 +119,16 @@ def _(node: logical.SemiJoin, names: Names, keyed: bool) -> logical.Node:
 
 
 @_prune.register
+def _(node: logical.AsofJoin, names: Names, keyed: bool) -> logical.Node:
+    """All columns of the right side break ties, unless there are none."""
+    place = {node.right_time, *(theirs for _, theirs in node.on)}
+    known = keys(node.right)
+    read = names | place if known and set(known) <= place else schema(node.right).names
+    left = _narrow(node.left, names | {node.left_time, *(mine for mine, _ in node.on)}, keyed=keyed)
+    return with_inputs(node, (left, _narrow(node.right, read, keyed=True)))
+
+
+@_prune.register
 def _(node: logical.Union, names: Names, keyed: bool) -> logical.Node:
     places = [at for at, name in enumerate(schema(node).names) if name in names]
     own = [[schema(one).names[at] for at in places] for one in node.inputs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 from rule_harness import EVENTS, KEYED, big, col, over, prefixed, project, where
 
@@ -43,6 +45,29 @@ SEMI = logical.SemiJoin(KEYED, project(EVENTS, "a"), (("a", "a"),))
 THREE = logical.Join(
     logical.Join(EVENTS, THIRD, (), over(THIRD, "q_a", "less")), RIGHT, (("id", "r_id"), ("q_id", "r_id"))
 )
+COUNTED = logical.GroupBy(ASSIGN, ("b", "window_end"), (COUNT,))
+OF_WINDOWS = project(COUNTED, num=col(COUNTED, "n"), to=col(COUNTED, "window_end"))
+NUM = col(OF_WINDOWS, "num")
+
+
+def extreme(below: logical.Node, function: str, value: str, *keys: str) -> logical.GroupBy:
+    made = Aggregate(f"{function}_{value}", function, (value,), col(below, value).type)
+    return logical.GroupBy(below, keys, (made,))
+
+
+_MOST = extreme(OF_WINDOWS, "max", "num", "to")
+MOST = project(_MOST, m_to=col(_MOST, "to"), most=col(_MOST, "max_num"))
+_MOST_A = extreme(KEYED, "max", "a", "b")
+MOST_A = project(_MOST_A, m_b=col(_MOST_A, "b"), most=col(_MOST_A, "max_a"))
+_LEAST = extreme(project(KEYED, "a"), "min", "a")
+LEAST = project(_LEAST, least=col(_LEAST, "min_a"))
+AT_LEAST = call("less_or_equal", col(KEYED, "a"), col(LEAST, "least"))
+_LEAST_OF_B = extreme(project(KEYED, "a", l_b=col(KEYED, "b")), "min", "a", "l_b")
+LEAST_OF_B = project(_LEAST_OF_B, "l_b", least=col(_LEAST_OF_B, "min_a"))
+LEFT_OF_B = logical.Join(KEYED, LEAST_OF_B, (("b", "l_b"),), outer="left")
+ASOF = logical.AsofJoin(KEYED, RIGHT, (("b", "r_b"),), "a", "r_a")
+COUNTS = logical.GroupBy(project(KEYED, "b"), ("b",), (COUNT,))
+COUNTS_TOO = project(COUNTS, m=col(COUNTS, "n"))
 
 
 def _outer(kind: str, left: bool, *more: str) -> logical.Node:
@@ -64,6 +89,30 @@ CASES: dict[str, list[logical.Node]] = {
     "equality_to_key": [
         where(CROSS, call("equal", col(CROSS, "r_a"), col(CROSS, "a")), over(CROSS, "id")),
         logical.Join(KEYED, RIGHT, (("id", "r_id"),), call("and", SAME_A, BOTH)),
+    ],
+    "extreme_to_rank": [
+        logical.Join(
+            project(COUNTED, "b", num=col(COUNTED, "n"), to=col(COUNTED, "window_end")),
+            MOST,
+            (("to", "m_to"),),
+            call("greater_or_equal", NUM, col(MOST, "most")),
+        ),
+        logical.Join(MOST_A, KEYED, (("most", "a"), ("m_b", "b"))),
+        logical.Join(KEYED, LEAST, (), call("and", over(KEYED, "id", "less", 2), AT_LEAST)),
+        where(LEFT_OF_B, call("equal", col(LEFT_OF_B, "least"), col(KEYED, "a")), over(KEYED, "id", "less", 2)),
+        logical.SemiJoin(COUNTS, COUNTS_TOO, (), call("less", col(COUNTS, "n"), col(COUNTS_TOO, "m")), anti=True),
+        logical.SemiJoin(
+            EVENTS,
+            RIGHT_EVENTS,
+            (("TS", "r_TS"),),
+            call("less", col(RIGHT_EVENTS, "r_id"), col(EVENTS, "id")),
+            anti=True,
+        ),
+    ],
+    "filter_through_asof_join": [
+        where(ASOF, over(ASOF, "id"), over(ASOF, "r_id", "less", 2)),
+        where(replace(ASOF, outer=True, comparison="less"), over(ASOF, "a"), call("is_null", col(RIGHT, "r_a"))),
+        where(logical.AsofJoin(EVENTS, RIGHT_EVENTS, (), "TS", "r_TS"), over(EVENTS, "a")),
     ],
     "filter_through_assign": [where(ASSIGN, over(ASSIGN, "a"), over(ASSIGN, "window_end", "greater", 6))],
     "filter_through_distinct": [where(logical.Distinct(project(KEYED, "a", "b")), over(KEYED, "a"))],
@@ -138,6 +187,8 @@ CASES: dict[str, list[logical.Node]] = {
         project(UNION, "b"),
         project(logical.TopK(EVENTS, (), (SortKey("a"),), 2), "id"),
         project(logical.Sync(JOIN, EVERY2), "a"),
+        project(ASOF, "id", "r_a"),
+        project(logical.AsofJoin(EVENTS, RIGHT, (("id", "r_id"),), "TS", "r_TS", outer=True), "id", "r_b"),
     ],
     "remove_identity_project": [project(KEYED, "id", "a", "b", "TS")],
     "remove_unbounded_window": [where(logical.TimeWindow(EVENTS, None), over(EVENTS, "a"))],

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from dsms.catalog.objects import Column as Declared
 from dsms.catalog.objects import Source
 from dsms.plan import logical
-from dsms.plan.lane import Lane, compile_lane
+from dsms.plan.lane import Lane, Output, Planned, compile_lane
 from dsms.plan.properties import inputs
 from dsms.plan.rebuild import with_inputs
 from dsms.plan.rules import Rule
 from dsms.plan.schema import schema
-from dsms.stages.lane_run import initial_state, read_stage, route, target_stage
+from dsms.stages.lane_run import read_stage, route, target_stage
 from operators.delta import BEGINNING, FROM, ORDER, Delta, union_all
 from operators.expressions import Column, Expression, Literal, call, column
-from operators.operator import Move
+from operators.operator import State
 from operators.stream_output import OP
 
 END = 24
@@ -30,7 +30,7 @@ History = dict[str, list[Signed]]
 
 def source(name: str) -> Source:
     columns = (Declared("id", "INT", nullable=False), Declared("a", "BIGINT"), Declared("b", "VARCHAR"))
-    return Source(name=name, id=name, sql="", columns=columns, topic=name)
+    return Source(name=name, id=name, sql="", columns=columns, topic=name, number="te".index(name))
 
 
 KEYED = logical.Tag(source("t"), "T", ("id",))
@@ -94,39 +94,41 @@ def published(
 ) -> Published:
     """What the lane of `node` publishes where it runs as `plan`."""
     with patch("dsms.plan.lane.optimize", lambda _: plan):
-        lane = compile_lane("lane", "lane", node)
-    state = [dict(enumerate(initial_state(lane))) for _ in range(targets)]
+        lane = compile_lane("lane", [Planned("lane", "lane", node)])
+    (output,) = lane.outputs
+    state: list[dict[int, tuple[State, ...]]] = [{} for _ in range(targets)]
     changes: Counter[tuple[object, ...]] = Counter()
     faults: set[int] = set()
     edges = [BEGINNING, *cuts, END]
     for start, end in zip(edges, edges[1:], strict=False):
         arrived: list[dict[int, list[Delta]]] = [defaultdict(list) for _ in range(targets)]
-        for leaf, one in enumerate(lane.sources):
+        for leaf, one in lane.sources.items():
             delta = Delta.of(history[one.id], one.schema).between(start, end)
             _send(lane, read_stage(lane, leaf, delta), arrived, 0, faults)
         for stage in range(1, lane.flow.stages + 1):
             for target in range(targets):
                 came = {at: union_all(parts) for at, parts in arrived[target].items()}
-                step = target_stage(lane, (stage, target), came, state[target], Move(start, end))
+                moves = dict.fromkeys(lane.sources, start), dict.fromkeys(lane.sources, end)
+                step = target_stage(lane, (stage, target), came, state[target], moves)
                 state[target] |= step.state
                 _send(lane, step, arrived, target, faults)
-                if step.changes is not None:
-                    rows = step.changes.select(FROM, OP, *sorted(set(lane.schema.names))).rows()
-                    changes.update(tuple(map(repr, _of_key(row, lane))) for row in rows)
+                for found in step.changes.values():
+                    rows = found.select(FROM, OP, *sorted(set(output.schema.names))).rows()
+                    changes.update(tuple(map(repr, _of_key(row, output))) for row in rows)
     return Published(changes, frozenset(faults))
 
 
-def _of_key(row: tuple[object, ...], lane: Lane) -> tuple[object, ...]:
+def _of_key(row: tuple[object, ...], output: Output) -> tuple[object, ...]:
     """A deletion on a keyed result is its key."""
-    if row[1] != "-" or not lane.keys:
+    if row[1] != "-" or not output.keys:
         return row
-    named = dict(zip(sorted(lane.schema.names), row[2:], strict=True))
-    return (*row[:2], *(named.get(key) for key in lane.keys))
+    named = dict(zip(sorted(output.schema.names), row[2:], strict=True))
+    return (*row[:2], *(named.get(key) for key in output.keys))
 
 
 def _send(lane: Lane, step, arrived: list[dict[int, list[Delta]]], target: int, faults: set[int]) -> None:  # type: ignore[no-untyped-def]
     for exchange, delta in step.sent.items():
         for to, part in enumerate(route(lane.flow.exchanges[exchange], delta, len(arrived), target)):
             arrived[to][exchange].append(part)
-    for frame in step.faults:
+    for frame in step.faults.values():
         faults.update(frame[ORDER].to_list())

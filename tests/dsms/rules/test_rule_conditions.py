@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from rule_cases import (
@@ -12,6 +14,8 @@ from rule_cases import (
     EVERY4,
     GROUP,
     JOIN,
+    LEFT_OF_B,
+    MOST_A,
     NOW,
     POINTS,
     RATIO,
@@ -19,6 +23,7 @@ from rule_cases import (
     RIGHT,
     ROWS,
     SUM,
+    THIRD,
     TOP,
     WINDOW,
 )  # fmt: skip
@@ -47,6 +52,21 @@ MIN = project(KEYED, "b", "a")
 VALUES = logical.Values(pa.schema([("x", pa.int64())]), ((1,),))
 ONCE = NowRange(lower=col(KEYED, "TS"))
 OTHER_SIDE = NowRange(lower=col(KEYED, "TS"), upper=col(JOIN, "r_a"))
+A_COLUMN, ID_COLUMN, MOST_COLUMN = col(KEYED, "a"), col(KEYED, "id"), col(MOST_A, "most")
+SMALLER = call("less", ID_COLUMN, col(RIGHT, "r_id"))
+
+
+def most(*made: Aggregate, below: logical.Node = KEYED) -> logical.Node:
+    """γ_b with the names of MOST_A."""
+    group = logical.GroupBy(below, ("b",), made)
+    others = {one.name: col(group, one.name) for one in made[1:]}
+    return project(group, m_b=col(group, "b"), most=col(group, made[0].name), **others)
+
+
+MAX_A = Aggregate("max_a", "max", ("a",), pa.int64())
+SOME = most(replace(MAX_A, filter="c"), below=project(KEYED, "a", "b", c=call("is_not_null", ID_COLUMN)))
+TWO, AVERAGE = most(MAX_A, COUNT), most(replace(MAX_A, function="first"))
+MOST_F = most(Aggregate("max_f", "max", ("f",), pa.float64()), below=FLOATS)
 
 
 def grouped(below: logical.Node, key: str = "window_end") -> logical.Node:
@@ -74,6 +94,25 @@ REFUSED: list[tuple[str, logical.Node]] = [
     ("equality_to_key", where(NULL_JOIN, call("equal", col(NULL_JOIN, "a"), col(NULL_JOIN, "r_a")))),
     ("equality_to_key", where(LEFT, call("equal", col(LEFT, "b"), col(LEFT, "r_b")))),
     ("equality_to_key", where(JOIN, BOTH)),
+    ("extreme_to_rank", logical.Join(KEYED, MOST_A, (("b", "m_b"),), call("greater", A_COLUMN, MOST_COLUMN))),
+    ("extreme_to_rank", logical.Join(KEYED, MOST_A, (("b", "m_b"),), call("less_or_equal", A_COLUMN, MOST_COLUMN))),
+    ("extreme_to_rank", logical.Join(KEYED, MOST_A, (("b", "m_b"),))),
+    ("extreme_to_rank", logical.Join(KEYED, MOST_A, (("a", "most"),))),
+    ("extreme_to_rank", logical.Join(KEYED, MOST_A, (("a", "most"), ("b", "m_b")), nulls_equal=True)),
+    ("extreme_to_rank", logical.Join(KEYED, MOST_A, (("a", "most"), ("b", "m_b")), outer="left")),
+    ("extreme_to_rank", logical.Join(EVENTS, MOST_A, (("a", "most"), ("b", "m_b")))),
+    ("extreme_to_rank", logical.Join(where(KEYED, over(KEYED, "a")), MOST_A, (("a", "most"), ("b", "m_b")))),
+    ("extreme_to_rank", logical.Join(KEYED, AVERAGE, (("a", "most"), ("b", "m_b")))),
+    ("extreme_to_rank", logical.Join(KEYED, SOME, (("a", "most"), ("b", "m_b")))),
+    ("extreme_to_rank", logical.Join(KEYED, TWO, (("a", "most"), ("b", "m_b")))),
+    ("extreme_to_rank", logical.Join(KEYED, project(MOST_A, "most"), (("a", "most"),))),
+    ("extreme_to_rank", logical.Join(FLOATS, MOST_F, (("f", "most"), ("b", "m_b")))),
+    ("extreme_to_rank", where(LEFT_OF_B, over(LEFT_OF_B, "least"))),
+    ("extreme_to_rank", logical.SemiJoin(KEYED, RIGHT, (), call("less", A_COLUMN, col(RIGHT, "r_a")), anti=True)),
+    ("extreme_to_rank", logical.SemiJoin(KEYED, RIGHT, (("b", "r_b"),), SMALLER, anti=True)),
+    ("extreme_to_rank", logical.SemiJoin(KEYED, RIGHT, (), SMALLER)),
+    ("extreme_to_rank", logical.SemiJoin(KEYED, THIRD, (), call("less", ID_COLUMN, col(THIRD, "q_id")), anti=True)),
+    ("extreme_to_rank", logical.SemiJoin(KEYED, RIGHT, (("id", "r_TS"),), SMALLER, anti=True)),
     ("filter_through_assign", where(ASSIGN, over(ASSIGN, "window_end"))),
     ("filter_through_distinct", where(logical.Distinct(MIN), IN_FAULT)),
     ("filter_through_group_by", where(GROUP, over(GROUP, "n"))),
@@ -142,6 +181,8 @@ SELECTED = over(A, "a", "equal", 1)
 OF_TWO = where(EVENTS, over(EVENTS, "id", "equal", 0)), where(EVENTS, over(EVENTS, "id", "equal", 1))
 SYNC_COUNT = logical.Sync(logical.GroupBy(MIN, (), (COUNT,)), POINTS)
 BEST = logical.TopK(KEYED, (), (SortKey("b"),), 1)
+R_A = project(EVENTS, r_a=col(EVENTS, "a"))
+FEW_MOST = most(MAX_A, below=where(KEYED, over(KEYED, "a", "less", 4)))
 WRONG: dict[str, tuple[logical.Node, logical.Node, History]] = {
     "δ and a time window": (
         logical.Distinct(logical.TimeWindow(A, 1)), logical.TimeWindow(logical.Distinct(A), 1),
@@ -174,6 +215,19 @@ WRONG: dict[str, tuple[logical.Node, logical.Node, History]] = {
         where(BEST, over(BEST, "a", "equal", 1)),
         logical.TopK(where(KEYED, over(KEYED, "a", "equal", 1)), (), BEST.order, 1),
         history((0, 2, "w", 1), (1, 1, "x", 2), events=False),
+    ),
+    "ranks of NULL": (
+        logical.SemiJoin(A, R_A, (), call("less", A_COLUMN, col(R_A, "r_a")), anti=True),
+        logical.TopK(A, (), (SortKey("a", True, False),), 1, method="rank"),
+        history((0, 1, "x", 1), (1, None, "x", 2)),
+    ),
+    "the greatest of others": (
+        logical.Join(KEYED, FEW_MOST, (("b", "m_b"),), call("greater_or_equal", A_COLUMN, col(FEW_MOST, "most"))),
+        project(
+            logical.TopK(where(KEYED, call("is_not_null", A_COLUMN), call("is_not_null", col(KEYED, "b"))), ("b",),
+                         (SortKey("a", True),), 1, method="rank"),
+            "id", "a", "b", "TS", m_b=col(KEYED, "b"), most=A_COLUMN),
+        history((0, 3, "x", 1), (1, 1, "x", 2), (2, 5, "x", 3), events=False),
     ),
     "a column in fault that is not read": (
         project(RATIOS, "id"), project(KEYED, "id"), history((0, 0, "x", 1), events=False),
