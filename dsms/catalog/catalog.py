@@ -9,6 +9,7 @@ import msgspec
 
 from dsms.catalog.objects import Object, Query, Source, Stream, Table, kind_of
 from dsms.sql.statements import Place
+from operators.delta import MAX_SOURCES
 from operators.errors import UserError
 
 
@@ -57,6 +58,14 @@ class Catalog(msgspec.Struct, frozen=True):
     def sources(self) -> list[Source]:
         """All sources, oldest first."""
         return [found for found in self.objects.values() if isinstance(found, Source)]
+
+    def next_number(self) -> int:
+        """The number of the next source or table: the smallest that is free. UserError when there are too many."""
+        taken = {source.number for source in [*self.sources(), *(table.source for table in self.tables())]}
+        free = next(number for number in range(len(taken) + 1) if number not in taken)
+        if free >= MAX_SOURCES:
+            raise UserError(f"there are {MAX_SOURCES} sources and tables already", hint="drop some first")
+        return free
 
     def streams(self) -> list[Stream]:
         """All tagged streams over sources, oldest first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -36,6 +37,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     topic: str
     format: Format = "json"
     timestamp: str | None = None
+    #: The type of that column where it is not declared, and so no part of the row.
+    timestamp_type: str = "BIGINT"
     tagged: str = "header"
     slack: int = 0
     idle_ms: int | None = DEFAULT_IDLE_MS
@@ -45,11 +48,25 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     start: dict[int, int] = {}
     #: Whether it is the log of a table: only the system writes it, and promises how far it has come.
     table: bool = False
+    #: Its place in the order of records of one instant, different for every source of a catalog.
+    number: int = 0
 
     @property
     def schema(self) -> pa.Schema:
         """The declared columns as an Arrow schema."""
-        return pa.schema([pa.field(c.name, parse_type(c.type), c.nullable) for c in self.columns])
+        return _schema(self.columns)
+
+    @property
+    def record(self) -> pa.Schema:
+        """The columns of a record: the declared ones, and the one of the instant."""
+        if self.timestamp is None or self.timestamp in self.schema.names:
+            return self.schema
+        return _schema((*self.columns, Column(self.timestamp, self.timestamp_type)))
+
+
+@lru_cache(maxsize=1024)
+def _schema(columns: tuple[Column, ...]) -> pa.Schema:
+    return pa.schema([pa.field(c.name, parse_type(c.type), c.nullable) for c in columns])
 
 
 class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):

@@ -22,6 +22,11 @@ _NESTED_KEY = (pa.types.is_list, pa.types.is_struct)
 
 @apply.register
 def _(statement: st.RegisterSource, catalog: Catalog, facts: Facts) -> Applied:
+    return _registered(statement, catalog, facts, {})
+
+
+def _registered(statement: st.RegisterSource, catalog: Catalog, facts: Facts, more: dict[str, str]) -> Applied:
+    """The catalog with a source, and `more` of its fields than clauses say."""
     settings, defaults = source_settings(statement.clauses)
     columns = _columns(statement)
     check_free(catalog, statement.name)
@@ -31,7 +36,7 @@ def _(statement: st.RegisterSource, catalog: Catalog, facts: Facts) -> Applied:
         {
             "type": "source", "name": statement.name.text, "id": catalog.next_id(), "sql": statement.sql,
             "columns": [msgspec.to_builtins(column) for column in columns], "topic": statement.topic.text,
-            "partitions": len(start), "start": start, **settings,
+            "partitions": len(start), "start": start, "number": catalog.next_number(), **settings, **more,
         },
         Source,
     )  # fmt: skip
@@ -66,7 +71,7 @@ def _type_of(definition: st.ColumnDefinition) -> pa.DataType:
 
 
 def _check_timestamp(source: Source) -> None:
-    declared = {field.name: field.type for field in source.schema}
+    declared = {field.name: field.type for field in source.record}
     kind = declared.get(source.timestamp or "")
     if kind is not None and not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
         raise UserError(
@@ -110,9 +115,13 @@ def _(statement: st.DeclareStream, catalog: Catalog, facts: Facts) -> Applied:
     """A source of its own under the name `<stream>_source`, and the append-only stream over it."""
     check_free(catalog, statement.name)
     source_name = st.Name(f"{statement.name.text}_source", statement.name.place)
-    clauses = (*statement.clauses, *_timestamp(statement))
-    source = st.RegisterSource(source_name, statement.columns, statement.topic, clauses, statement.sql)
-    with_source, registered = apply(source, catalog, facts)
+    timestamp = _timestamp(statement)
+    hidden = timestamp if statement.hidden else None
+    columns = tuple(one for one in statement.columns if one is not hidden)
+    by = [] if timestamp is None else [st.Clause("timestamp", ("BY", timestamp.name.text), timestamp.name.place)]
+    source = st.RegisterSource(source_name, columns, statement.topic, (*statement.clauses, *by), statement.sql)
+    more = {} if hidden is None else {"timestamp_type": type_sql(_type_of(hidden))}
+    with_source, registered = _registered(source, catalog, facts, more)
     over = st.CreateStream(statement.name, source_name, (), statement.sql)
     with_stream, created = apply(over, with_source, facts)
     opened = (f"SOURCE {statement.function}: read from topic {statement.topic.text}",) if statement.function else ()
@@ -122,13 +131,13 @@ def _(statement: st.DeclareStream, catalog: Catalog, facts: Facts) -> Applied:
     )
 
 
-def _timestamp(statement: st.DeclareStream) -> tuple[st.Clause, ...]:
-    """ORDERED BY names the column of the instants."""
+def _timestamp(statement: st.DeclareStream) -> st.ColumnDefinition | None:
+    """The column of the instants, which ORDERED BY or ORDER BY names."""
     ordered = statement.ordered
     if ordered is None:
-        return ()
+        return None
     for column in statement.columns:
         if column.name.text.lower() == ordered.text.lower():
-            return (st.Clause("timestamp", ("BY", column.name.text), ordered.place),)
+            return column
     have = ", ".join(column.name.text for column in statement.columns)
     raise ordered.place.error(f'column "{ordered.text}" not found in "{statement.name.text}"', f"have: {have}")

@@ -44,8 +44,9 @@ def _checked(statement: st.CreateTable, catalog: Catalog) -> tuple[Source, tuple
     topic = st.Name(RESULT_PREFIX + name.text, name.place)
     declared, _ = apply(st.RegisterSource(name, statement.columns, topic, (), statement.sql), alone, _NoTopics())
     keyed, _ = apply(st.CreateStream(scratch, name, statement.keys, statement.sql), declared, _NoTopics())
-    source = declared.sources()[0]
-    return msgspec.structs.replace(source, idle_ms=None, table=True), keyed.streams()[0].keys
+    number = catalog.next_number()
+    source = msgspec.structs.replace(declared.sources()[0], idle_ms=None, table=True, number=number)
+    return source, keyed.streams()[0].keys
 
 
 def _with_topic(source: Source, keys: tuple[str, ...], facts: Facts) -> Source:

@@ -80,7 +80,7 @@ class Topics:
         subject = f"{source.topic}-value"
         ours = source.format == "avro" and source.registry is None and self._registry_url is None
         if ours and subject not in self._registry.subjects():
-            self._schema_id(subject, avro_schema(source.schema, f"{source.name}_value"))
+            self._schema_id(subject, avro_schema(source.record, f"{source.name}_value"))
 
     def make_dead_letter_topic(self, source: str) -> None:
         """The topic of a source's dead letters."""

@@ -26,12 +26,10 @@ from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.names import internal_topic, transactional_id
 from connectors.redis.manifest import ManifestStore
 from connectors.redis.run_store import RunStore
-from dsms.catalog.objects import Query
 from dsms.executor.epoch import Epoch, Published
 from dsms.executor.fault_points import FaultPoints
 from dsms.executor.manifest import Manifest, read_manifest
 from dsms.executor.publish import dead_records, progress_records, read_published, result_records
-from dsms.plan.lane import FragmentPlan, Lane
 
 FRAGMENT: Final = "main"
 
@@ -62,14 +60,14 @@ class Committer:
         self.token = 0
         self._named: set[str] = set()
 
-    def recover(self, plan: FragmentPlan, token: int) -> Recovered:
+    def recover(self, targets: int, token: int) -> Recovered:
         """The last complete epoch. `token` grows with every recovery; it is at least one above the last writer's."""
         progress = read_compacted(self._kafka, self._kafka.admin(), internal_topic(self._cluster, "progress"))
         self.token = max(token, self._manifests.read()[0] + 1)
         self._manifests.claim(self.token)
         manifest = read_manifest(self._manifests.read()[1])
-        if not (manifest.fits(plan.partitions) and self._runs.present(manifest.names())):
-            manifest = Manifest(epoch=manifest.epoch, targets=plan.partitions)
+        if not (manifest.fits(targets) and self._runs.present(manifest.names())):
+            manifest = Manifest(epoch=manifest.epoch, targets=targets)
         self._named = manifest.names()
         self._runs.sweep(self._named)
         return Recovered(manifest, read_published(progress))
@@ -82,10 +80,10 @@ class Committer:
         """Whether a newer incarnation has recovered the fragment. Kafka fences also who was silent for too long."""
         return self._manifests.read()[0] > self.token
 
-    def commit(self, epoch: Epoch, lanes: Mapping[str, Lane], published: Published) -> Published:
-        """Commits an epoch, and gives what is published after it."""
+    def commit(self, epoch: Epoch, topics: Mapping[str, str], published: Published) -> Published:
+        """Commits an epoch, and gives what is published after it; `topics` are those of the sources, by name."""
         self._faults.hit("computed")
-        self._publish(epoch, lanes, published)
+        self._publish(epoch, topics, published)
         self._faults.hit("committed")
         self._manifests.commit(self.token, epoch.manifest.encode())
         self._faults.hit("manifest_written")
@@ -93,19 +91,12 @@ class Committer:
         if gone := self._named - named:
             self._runs.delete(gone)
         self._named = named
-        moved = {lane: one.after.frontier for lane, one in epoch.lanes.items()}
-        frontiers = {
-            **published.frontiers,
-            **{lane: max(f, published.frontiers.get(lane, f)) for lane, f in moved.items()},
-        }
-        return Published(frontiers, dict(epoch.dead_upto))
+        moved = {query: max(one.frontier, published.upto(query)) for query, one in epoch.results.items()}
+        return Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
 
-    def _publish(self, epoch: Epoch, lanes: Mapping[str, Lane], published: Published) -> None:
-        results = [
-            result_records(lanes[lane], one.changes) for lane, one in epoch.lanes.items() if one.changes is not None
-        ]
-        topics = {source.name: source.topic for lane in lanes.values() for source in lane.sources}
-        progress = progress_records(self._cluster, epoch, _sinks(lanes), published)
+    def _publish(self, epoch: Epoch, topics: Mapping[str, str], published: Published) -> None:
+        results = [result_records(one.output, one.changes) for one in epoch.results.values() if one.changes is not None]
+        progress = progress_records(self._cluster, epoch, published)
         records = [*results, *dead_records(epoch.dead, topics), progress]
         if not any(one.values for one in records):
             return
@@ -117,7 +108,3 @@ class Committer:
                 self._faults.hit("half_written")
         self._faults.hit("written")
         self._writer.commit()
-
-
-def _sinks(lanes: Mapping[str, Lane]) -> dict[str, Query]:
-    return {lane_id: lane.sink for lane_id, lane in lanes.items() if lane.sink is not None}

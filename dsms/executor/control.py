@@ -10,19 +10,24 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
 from dsms.executor.manifest import Position, SourcePartition
-from dsms.plan.lane import FragmentPlan
+from dsms.plan.lane import Lane
 
 
 @dataclass(frozen=True)
 class Control:
-    """The plan, where every running lane stands after the last epoch, and how large the next batch may be."""
+    """The lanes of a revision, where each that runs stands, and how large the next batch may be."""
 
-    plan: FragmentPlan
+    revision: int
+    plan_version: int
+    #: The partitions of the exchanges.
+    targets: int
+    lanes: Mapping[str, Lane]
     positions: dict[str, dict[SourcePartition, Position]]
     batch_records: int
     source_tasks: int
@@ -30,8 +35,6 @@ class Control:
     registry_url: str
     cluster: str
     fragment: str
-    #: Lanes that failed and are left alone.
-    stopped: frozenset[str] = field(default_factory=frozenset)
 
     def write(self, path: Path) -> None:
         """Replaces the file at once."""

@@ -7,35 +7,36 @@ import pyarrow as pa
 
 from connectors.formats import AvroEncoder, Encoder, JsonEncoder
 from dsms.catalog.objects import Query
-from dsms.plan.lane import Lane
+from dsms.plan.lane import Output
 from operators.delta import FROM, ORDER
 from operators.stream_output import DELETE, OP
 
 KEY, VALUE = "key", "value"
 
 
-def encode_changes(lane: Lane, changes: pl.DataFrame) -> pl.DataFrame:
+def encode_changes(output: Output, changes: pl.DataFrame) -> pl.DataFrame:
     """The changes as `key` (only of a keyed result), `value` (null where there is none), `__op`, `__from`, `__order`.
 
     The key is the primary key, the value the row; a deletion of a keyed result has no value.
     """
-    assert lane.sink is not None
+    assert output.sink is not None
     encoded = changes.select(FROM, ORDER, OP)
-    if not lane.keys:
-        value = _encoder(lane.sink, lane.schema, lane.sink.value_schema_id).encode(changes.select(lane.schema.names))
+    if not output.keys:
+        encoder = _encoder(output.sink, output.schema, output.sink.value_schema_id)
+        value = encoder.encode(changes.select(output.schema.names))
         return encoded.with_columns(value.alias(VALUE))
-    key_schema = pa.schema([lane.schema.field(name) for name in lane.keys])
-    key = _encoder(lane.sink, key_schema, lane.sink.key_schema_id).encode(changes.select(lane.keys))
-    return encoded.with_columns(key.alias(KEY), _values(lane, changes).alias(VALUE))
+    key_schema = pa.schema([output.schema.field(name) for name in output.keys])
+    key = _encoder(output.sink, key_schema, output.sink.key_schema_id).encode(changes.select(output.keys))
+    return encoded.with_columns(key.alias(KEY), _values(output, changes).alias(VALUE))
 
 
-def _values(lane: Lane, changes: pl.DataFrame) -> pl.Series:
-    assert lane.sink is not None
-    encoder = _encoder(lane.sink, lane.schema, lane.sink.value_schema_id)
+def _values(output: Output, changes: pl.DataFrame) -> pl.Series:
+    assert output.sink is not None
+    encoder = _encoder(output.sink, output.schema, output.sink.value_schema_id)
     present = changes.select((pl.col(OP) != DELETE).alias("present")).to_series()
     if present.all():
-        return encoder.encode(changes.select(lane.schema.names))
-    values = encoder.encode(changes.filter(present).select(lane.schema.names))
+        return encoder.encode(changes.select(output.schema.names))
+    values = encoder.encode(changes.filter(present).select(output.schema.names))
     at = pl.when(present).then(present.cum_sum().cast(pl.Int64) - 1)
     positions = changes.select(at.alias("at")).to_series()
     return values.gather(positions) if len(values) else pl.Series(VALUE, [None] * changes.height, pl.Binary)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,168 +11,139 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
+from dsms.executor.dead import DeadMarks, DeadRecord, counted, dead_letters, fault_records
 from dsms.executor.encoding import KEY, VALUE
+from dsms.executor.lanes import Revision, query_frontier, without_failed
 from dsms.executor.manifest import LaneManifest, Manifest, Position
-from dsms.executor.source_task import CLOCK, DEAD, FAILURE, Clock, Letters, fault_owner
+from dsms.executor.source_task import CLOCK, DEAD, FAILURE, Clock
 from dsms.executor.target_stage import CHANGES, FAULTS, RUNS
-from dsms.plan.lane import FragmentPlan, Lane
-from dsms.stages.state_names import TraceNames
-from operators.delta import FROM, ORDER, frame_from_ipc, origin
-from operators.operator import FAULT, FAULT_ROW
+from dsms.plan.lane import Lane, Output
+from dsms.stages.state_names import Names
+from operators.delta import FROM, ORDER, frame_from_ipc
 from operators.stream_output import DELETE, OP
 
-
-@dataclass(frozen=True, slots=True)
-class DeadMark:
-    """The dead letters that an owner has written for a partition: all below `offset`, `count` in number."""
-
-    offset: int = 0
-    count: int = 0
-
-
-DeadMarks = Mapping[tuple[str, int], DeadMark]
+_LOWEST = -(2**63)
+Row = dict[str, Any]
+#: The rows of a lane by kind.
+Found = Mapping[str, list[Row]]
 
 
 @dataclass(frozen=True)
 class Published:
-    """What is in Kafka already: for each lane the frontier below which its results are, for each owner of dead letters
+    """What is in Kafka already: for each query the frontier below which its results are, for each owner of dead letters
     and partition the offset below which they are."""
 
     frontiers: Mapping[str, int]
     dead: DeadMarks
 
+    def upto(self, query: str) -> int:
+        """The frontier below which a query's results are there."""
+        return self.frontiers.get(query, _LOWEST)
+
 
 @dataclass(frozen=True)
-class LaneEpoch:
-    """One lane's part of an epoch: its manifest after it, its changes in their one order, and its failure if it
-    failed."""
+class Result:
+    """One query's part of an epoch: its unpublished changes in their one order, and the frontier after it."""
 
-    after: LaneManifest
+    output: Output
     changes: pl.DataFrame | None
-    records: int
-
-
-@dataclass(frozen=True)
-class DeadRecord:
-    """A dead letter ready to be written: which source it belongs to, and where the refused record stands."""
-
-    source: str
-    partition: int
-    offset: int
-    reason: str
-    value: bytes
-    query: str | None
+    frontier: int
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch ready to be committed."""
+    """An epoch ready to be committed. `records` is how many were read, `failures` say by query why it failed."""
 
     manifest: Manifest
-    lanes: Mapping[str, LaneEpoch]
+    results: Mapping[str, Result]
     dead: tuple[DeadRecord, ...]
     #: The published dead letters by owner and partition, after this epoch.
     dead_upto: DeadMarks
+    records: int = 0
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
-def assemble(rows: pa.Table, plan: FragmentPlan, before: Manifest, published: Published) -> Epoch:
-    """The epoch after `before`. What is published already is left out, so that a replay writes nothing twice."""
-    lanes, sorted_rows = plan.lanes, _by_lane_and_kind(rows)
-    failed = {lane: found[FAILURE] for lane, found in sorted_rows.items() if FAILURE in found and lane in lanes}
-    failures = {lane: found[0]["blob"].decode() for lane, found in failed.items()}
-    worked = {
-        lane: found for lane, found in sorted_rows.items() if lane in lanes and lane not in failures and CLOCK in found
-    }
-    done = {
-        lane: _lane_epoch(lanes[lane], found, before.lanes[lane], published.frontiers) for lane, found in worked.items()
-    }
-    dead, upto = _dead_letters(sorted_rows.get("", {}).get(DEAD, []), published.dead)
-    for lane, found in worked.items():
-        faults = _fault_records(lanes[lane], found, published.frontiers)
-        upto |= _counted(faults, upto)
-        dead += [fault for _, fault in faults]
-    after = {**before.lanes, **{lane: one.after for lane, one in done.items()}}
-    version = max((row["plan"] for found in worked.values() for row in found[CLOCK]), default=plan.version)
-    manifest = msgspec.structs.replace(before, epoch=before.epoch + 1, plan_version=version, lanes=after)
-    return Epoch(manifest, done, tuple(dead), upto, failures)
-
-
-Row = dict[str, Any]
-Found = dict[str, list[Row]]
+def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
+    """The epoch after a revision's manifest. What is published already is left out, so that a replay writes nothing
+    twice."""
+    found = _by_lane_and_kind(rows)
+    failures = _failures(revision, found)
+    dead, upto = dead_letters(found.get("", {}).get(DEAD, []), published.dead)
+    results: dict[str, Result] = {}
+    lanes: dict[str, LaneManifest] = {}
+    for lane_id, before in revision.manifest.lanes.items():
+        lane, kinds = revision.lanes[lane_id], found.get(lane_id, {})
+        after = _lane_after(lane, kinds, before)
+        lanes |= _split(lane_id, without_failed(before, after, failures), failures)
+        for result in _results(lane, kinds, after, published) if CLOCK in kinds else ():
+            if result.output.id not in failures:
+                results[result.output.id] = result
+                faults = fault_records(
+                    result.output, lane, kinds.get(FAULTS, []), published.upto(result.output.id)
+                )  # fmt: skip
+                upto |= counted(faults, upto)
+                dead += [fault for _, fault in faults]
+    records = sum(clock.records for kinds in found.values() for _, _, clock in _clocks(kinds))
+    manifest = msgspec.structs.replace(revision.manifest, epoch=revision.manifest.epoch + 1, lanes=lanes)
+    return Epoch(manifest, results, tuple(dead), upto, records, failures)
 
 
 def _by_lane_and_kind(rows: pa.Table) -> dict[str, Found]:
-    found: dict[str, Found] = defaultdict(lambda: defaultdict(list))
+    found: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows.to_pylist():
         found[row["lane"]][row["kind"]].append(row)
     return {lane: dict(kinds) for lane, kinds in found.items()}
 
 
-def _lane_epoch(lane: Lane, found: Found, before: LaneManifest, published: Mapping[str, int]) -> LaneEpoch:
-    positions, records = dict(before.positions), 0
-    for row in found[CLOCK]:
-        clock = msgspec.msgpack.decode(row["blob"], type=Clock)
-        source = lane.sources[row["leaf"]].id
-        stands = Position(clock.offset, clock.frontier, clock.high)
-        positions[source] = {**positions[source], row["source_partition"]: stands}
-        records += clock.records
-    frontier = max(before.frontier, min(at.frontier for each in positions.values() for at in each.values()))
+def _failures(revision: Revision, found: Mapping[str, Found]) -> dict[str, str]:
+    """Why queries failed: those above a vertex that failed, or above a source that could not be read."""
+    failures: dict[str, str] = {}
+    for lane_id, lane in revision.lanes.items():
+        for row in found.get(lane_id, {}).get(FAILURE, []):
+            leaf = row["leaf"]
+            struck = lane.by_leaf[leaf] if leaf >= 0 else lane.by_vertex[row["edge"]]
+            for output in struck:
+                failures.setdefault(output.id, row["blob"].decode())
+    return failures
+
+
+def _split(lane_id: str, parts: list[LaneManifest], failures: Mapping[str, str]) -> dict[str, LaneManifest]:
+    return {lane_id if part.queries[0] not in failures else f"{part.queries[0]} failed": part for part in parts}
+
+
+def _clocks(kinds: Found) -> Iterator[tuple[int, int, Clock]]:
+    """Where each source partition was left: leaf, partition and clock."""
+    for row in kinds.get(CLOCK, ()):
+        yield row["leaf"], row["source_partition"], msgspec.msgpack.decode(row["blob"], type=Clock)
+
+
+def _lane_after(lane: Lane, kinds: Found, before: LaneManifest) -> LaneManifest:
+    positions = dict(before.positions)
+    for leaf, partition, clock in _clocks(kinds):
+        source = lane.sources[leaf].id
+        positions[source] = {**positions[source], partition: Position(clock.offset, clock.frontier, clock.high)}
     runs = list(before.runs)
-    for row in found.get(RUNS, []):
-        names = msgspec.json.decode(row["blob"], type=dict[int, TraceNames])
-        runs[row["target"]] = [names.get(at, held) for at, held in enumerate(runs[row["target"]])]
-    return LaneEpoch(LaneManifest(frontier, positions, runs), _changes(lane, found, published), records)
+    for row in kinds.get(RUNS, ()):
+        runs[row["target"]] = runs[row["target"]] | msgspec.json.decode(row["blob"], type=Names)
+    return LaneManifest(before.queries, positions, runs)
 
 
-def _changes(lane: Lane, found: Found, published: Mapping[str, int]) -> pl.DataFrame | None:
-    """The lane's unpublished changes in the one order of its result log: (instant, order, `-` first, key, value)."""
-    frames = [frame_from_ipc(row["blob"]) for row in found.get(CHANGES, [])]
-    if not frames:
+def _results(lane: Lane, kinds: Found, after: LaneManifest, published: Published) -> Iterator[Result]:
+    by_output: dict[int, list[Row]] = defaultdict(list)
+    for row in kinds.get(CHANGES, ()):
+        by_output[row["edge"]].append(row)
+    for number, output in enumerate(lane.outputs):
+        changes = _changes(output, by_output[number], published.upto(output.id))
+        yield Result(output, changes, query_frontier(output, lane, after))
+
+
+def _changes(output: Output, rows: list[Row], published: int) -> pl.DataFrame | None:
+    """The unpublished changes in the one order of a result log: (instant, order, `-` first, key, value)."""
+    if not rows:
         return None
-    merged = pl.concat(frames).filter(pl.col(FROM) >= published.get(lane.id, _LOWEST))
+    merged = pl.concat([frame_from_ipc(row["blob"]) for row in rows]).filter(pl.col(FROM) >= published)
     ordered = merged.sort(FROM, ORDER)
     tied = (pl.col(FROM) == pl.col(FROM).shift(1)) & (pl.col(ORDER) == pl.col(ORDER).shift(1))
     if not ordered.select(tied.any()).item():
         return ordered
-    return ordered.sort(FROM, ORDER, pl.col(OP) != DELETE, *([KEY] if lane.keys else []), VALUE)
-
-
-_LOWEST = -(2**63)
-
-
-def _dead_letters(rows: list[Row], published: DeadMarks) -> tuple[list[DeadRecord], dict[tuple[str, int], DeadMark]]:
-    """The letters of all slices, each once: lanes that read one range at different times refuse the same records."""
-    upto = dict(published)
-    dead: list[DeadRecord] = []
-    decoded = [(row["source_partition"], msgspec.msgpack.decode(row["blob"], type=Letters)) for row in rows]
-    for partition, slice_ in sorted(decoded, key=lambda item: (item[0], item[1].start)):
-        known = upto.get((slice_.owner, partition), DeadMark())
-        fresh = [
-            DeadRecord(slice_.source, partition, offset, reason, value, query)
-            for offset, reason, value, query in slice_.letters
-            if offset >= known.offset
-        ]
-        dead += fresh
-        upto[(slice_.owner, partition)] = DeadMark(max(known.offset, slice_.end), known.count + len(fresh))
-    return dead, upto
-
-
-def _counted(faults: Sequence[tuple[str, DeadRecord]], upto: DeadMarks) -> dict[tuple[str, int], DeadMark]:
-    """The marks of a lane whose faults are written by instant: they count, but say nothing of offsets."""
-    counts = Counter((owner, fault.partition) for owner, fault in faults)
-    marks = {key: (upto.get(key, DeadMark()), count) for key, count in counts.items()}
-    return {key: DeadMark(mark.offset, mark.count + count) for key, (mark, count) in marks.items()}
-
-
-def _fault_records(lane: Lane, found: Found, published: Mapping[str, int]) -> list[tuple[str, DeadRecord]]:
-    """The rows in fault of the target stages, each with the owner of its dead letter."""
-    records = []
-    for row in found.get(FAULTS, []):
-        faults = frame_from_ipc(row["blob"]).filter(pl.col(FROM) >= published.get(lane.id, _LOWEST)).sort(FROM, ORDER)
-        for order, reason, text in faults.select(ORDER, FAULT, FAULT_ROW).iter_rows():
-            leaf, partition, offset = origin(order)
-            name = lane.sources[leaf].name
-            record = DeadRecord(name, partition, offset, reason, text.encode(), lane.name)
-            records.append((fault_owner(lane, leaf), record))
-    return records
+    return ordered.sort(FROM, ORDER, pl.col(OP) != DELETE, *([KEY] if output.keys else []), VALUE)

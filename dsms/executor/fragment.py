@@ -6,11 +6,10 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import msgspec
 import structlog
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +22,8 @@ from dsms.executor.commit import FRAGMENT, Committer
 from dsms.executor.control import Control
 from dsms.executor.epoch import Epoch, Published, assemble
 from dsms.executor.fault_points import FaultPoints, poisoned
-from dsms.executor.manifest import LaneManifest, Manifest, beginning
+from dsms.executor.lanes import Revision, Standing, revised, standing
+from dsms.executor.manifest import LaneManifest, Manifest
 from dsms.executor.pace import Pace
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.source import CONTROL_OPTION, FORMAT
@@ -33,14 +33,15 @@ from dsms.plan.lane import FragmentPlan, Lane
 from operators.errors import DsmsError, ExternalError, Fenced
 
 log = structlog.get_logger()
+OnEpoch = Callable[[Epoch, Iterable[Standing]], None]
+#: So many revisions may be made while a batch is on its way; a batch of an older one fails and is made again.
+_REVISIONS = 4
 
 
 class Fragment:
     """Runs a plan until it is stopped or fails. One instance is one incarnation: after a failure make a new one."""
 
-    def __init__(
-        self, settings: ExecutorSettings, spark: SparkSession, plan: FragmentPlan, on_epoch: Callable[[Epoch], None]
-    ) -> None:
+    def __init__(self, settings: ExecutorSettings, spark: SparkSession, plan: FragmentPlan, on_epoch: OnEpoch) -> None:
         self._settings, self._spark, self._on_epoch = settings, spark, on_epoch
         self._token = time.time_ns() // 1_000_000
         self._scratch = settings.data_dir / "scratch" / f"{settings.executor_id}-{self._token}"
@@ -58,13 +59,15 @@ class Fragment:
             RunStore(client, settings.cluster, FRAGMENT, self._cache),
         )
         self._committer = Committer(settings.kafka, settings.cluster, FRAGMENT, stores, FaultPoints(settings.faults))
-        recovered = self._committer.recover(plan, self._token)
-        #: The last computed epoch, and what is published of the last committed one.
-        self._computed: Manifest = recovered.manifest
+        recovered = self._committer.recover(plan.partitions, self._token)
+        #: What is published of the last committed epoch, and the last computed one.
         self._published: Published = recovered.published
+        self._computed: Manifest = recovered.manifest
         self._plan = plan
         self.failures: dict[str, str] = {}
-        self._telling = threading.Lock()
+        #: The last ones, of which rows may be on their way. Two threads make them.
+        self._revisions: list[Revision] = []
+        self._revising = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._pending: Future[None] | None = None
         self._query: StreamingQuery | None = None
@@ -82,10 +85,12 @@ class Fragment:
 
     def dead_letters(self) -> dict[str, int]:
         """How many dead letters were written, by source."""
-        pairs = [(lane, leaf) for lane in self._plan.lanes.values() for leaf in range(len(lane.sources))]
-        sources = {lane.sources[leaf].id: lane.sources[leaf].name for lane, leaf in pairs}
-        owners = sources | {fault_owner(lane, leaf): lane.sources[leaf].name for lane, leaf in pairs}
-        counts = Counter(dict.fromkeys(sources.values(), 0))
+        owners: dict[str, str] = {}
+        for lane in self._revisions[-1].lanes.values():
+            for source in lane.sources.values():
+                owners[source.id] = source.name
+                owners |= {fault_owner(output.id, source.id): source.name for output in lane.outputs}
+        counts = Counter(dict.fromkeys(owners.values(), 0))
         for (owner, _), mark in self._published.dead.items():
             if owner in owners:
                 counts[owners[owner]] += mark.count
@@ -98,7 +103,7 @@ class Fragment:
 
     def start(self) -> None:
         """Starts the streaming query where the manifest ends, over a scratch checkpoint."""
-        self._take_plan()
+        self._revise()
         rows = self._spark.readStream.format(FORMAT).option(CONTROL_OPTION, str(self._control)).load()
         writer = rows.writeStream.foreachBatch(self._epoch).queryName(f"{FRAGMENT}-{self._token}")
         self._query = writer.option("checkpointLocation", str(self._scratch / "checkpoint")).start()
@@ -107,7 +112,7 @@ class Fragment:
     def set_plan(self, plan: FragmentPlan) -> None:
         """The plan from the next batch on; running lanes are not disturbed."""
         self._plan = plan
-        self._write_control()
+        self._revise()
 
     def check(self) -> None:
         """Raises what ended the query, if anything did."""
@@ -138,25 +143,29 @@ class Fragment:
     def _control(self) -> Path:
         return self._scratch / "control"
 
-    def _take_plan(self) -> FragmentPlan:
-        """The plan from here on. Lanes that are new to the manifest begin; lanes that left the plan are forgotten."""
-        plan, held = self._plan, self._computed.lanes
-        lanes = {lane_id: held.get(lane_id) or beginning(lane, plan.partitions) for lane_id, lane in plan.lanes.items()}
-        self._computed = msgspec.structs.replace(self._computed, lanes=lanes, targets=plan.partitions)
-        self._write_control()
-        return plan
+    def _revise(self, computed: Epoch | None = None) -> None:
+        """The plan as it is now, from where its lanes stand now: what the next batch runs."""
+        with self._revising:
+            if computed is not None:
+                self._computed, self._revisions = computed.manifest, self._revisions[-1:]
+            before = self._revisions[-1] if self._revisions else None
+            revision = revised(self._plan, self._computed, self.failures.keys(), before)
+            fresh = [] if computed is not None else self._revisions[1 - _REVISIONS :]
+            self._revisions = [*fresh, revision]
+            self._tell(revision)
 
-    def _write_control(self) -> None:
-        """Tells the reader process what is so now; two threads may have something to tell."""
-        with self._telling:
-            plan, settings = self._plan, self._settings
-            begun = {lane_id: beginning(lane, plan.partitions) for lane_id, lane in plan.lanes.items()}
-            held = {**begun, **self._computed.lanes}
-            positions = {lane: one.places for lane, one in held.items() if lane in plan.lanes}
-            Control(
-                plan, positions, self._pace.batch_records, settings.source_tasks, settings.kafka,
-                settings.registry_url, settings.cluster, FRAGMENT, frozenset(self.failures),
-            ).write(self._control)  # fmt: skip
+    def _tell(self, revision: Revision) -> None:
+        """Tells the reader process."""
+        settings = self._settings
+        positions = {
+            lane: one.places for lane, one in revision.manifest.lanes.items()
+            if not self.failures.keys() & set(one.queries)
+        }  # fmt: skip
+        Control(
+            revision.number, revision.plan.version, revision.plan.partitions, revision.lanes, positions,
+            self._pace.batch_records, settings.source_tasks, settings.kafka, settings.registry_url, settings.cluster,
+            FRAGMENT,
+        ).write(self._control)  # fmt: skip
 
     def _epoch(self, routed: DataFrame, batch: int) -> None:
         """One epoch: compute it while the last one is being committed, then hand it over to be committed in turn."""
@@ -168,65 +177,68 @@ class Fragment:
 
     def _compute_and_hand_over(self, routed: DataFrame) -> None:
         started = time.monotonic()
-        plan = self._take_plan()
-        before = self._computed
-        rows = self._stages(routed, self._context(before, plan), plan).toArrow()
+        revisions = {revision.number: revision for revision in self._revisions}
+        rows = self._stages(routed, revisions).toArrow()
         computed = time.monotonic()
         self._settle()
-        epoch = assemble(rows, plan, before, self._published)
-        for lane, why in epoch.failures.items():
-            log.error("query failed, the others go on", query=plan.lanes[lane].name, reason=why)
+        revision = revisions[max(rows.column("revision").to_pylist(), default=max(revisions))]
+        epoch = assemble(rows, revision, self._published)
+        for query, why in epoch.failures.items():
+            log.error("query failed, the others go on", query=revision.plan.queries[query].name, reason=why)
         self.failures |= epoch.failures
-        self._computed = epoch.manifest
-        self._pending = self._thread.submit(self._commit, epoch, plan.lanes)
-        read = sum(one.records for one in epoch.lanes.values())
+        self._pending = self._thread.submit(self._commit, epoch, revision)
         ended = time.monotonic()
-        self._pace = self._pace.after(records=read, seconds=ended - started)
+        self._pace = self._pace.after(records=epoch.records, seconds=ended - started)
         log.debug(
-            "epoch computed", epoch=epoch.manifest.epoch, records=read, stages_s=round(computed - started, 3),
-            rest_s=round(ended - computed, 3),
+            "epoch computed", epoch=epoch.manifest.epoch, records=epoch.records,
+            stages_s=round(computed - started, 3), rest_s=round(ended - computed, 3),
         )  # fmt: skip
-        self._write_control()
+        self._revise(epoch)
 
-    def _stages(self, routed: DataFrame, context: StageContext, plan: FragmentPlan) -> DataFrame:
+    def _stages(self, routed: DataFrame, revisions: Mapping[int, Revision]) -> DataFrame:
         """As many exchanges and target stages as the deepest lane has; the others' rows pass the rest by."""
-        for stage in range(1, max((lane.flow.stages for lane in plan.lanes.values()), default=1) + 1):
-            exchanged = routed.repartitionById(plan.partitions, routed.target)
+        context = self._context(revisions)
+        deepest = max((lane.flow.stages for one in revisions.values() for lane in one.lanes.values()), default=1)
+        for stage in range(1, max(deepest, 1) + 1):
+            exchanged = routed.repartitionById(context.targets, routed.target)
             routed = exchanged.mapInArrow(TargetStage(context, stage), ROUTED)
         return routed
 
-    def _commit(self, epoch: Epoch, lanes: dict[str, Lane]) -> None:
+    def _commit(self, epoch: Epoch, revision: Revision) -> None:
         started = time.monotonic()
         try:
-            self._published = self._committer.commit(epoch, lanes, self._published)
+            self._published = self._committer.commit(epoch, _topics(revision), self._published)
         except DsmsError as error:
             self._failed = error
             raise
         log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
-        self._on_epoch(epoch)
+        self._on_epoch(epoch, standing(revision, epoch.manifest))
 
     def _settle(self) -> None:
         """Waits for the commit of the epoch before, so that commits stay in order; its failure ends the query."""
         if self._pending is not None:
             self._pending.result()
 
-    def _context(self, before: Manifest, plan: FragmentPlan) -> StageContext:
-        lanes = {
-            lane_id: LaneContext(
-                plan.lanes[lane_id], one.frontier, _frontiers(plan.lanes[lane_id], one), one.runs,
-            )
-            for lane_id, one in before.lanes.items()
-        }  # fmt: skip
-        prefix = f"{self._token}/{before.epoch + 1}"
+    def _context(self, revisions: Mapping[int, Revision]) -> StageContext:
         settings = self._settings
-        poison = poisoned(settings.faults)
+        lanes = {
+            number: {lane: _held(one.lanes[lane], held) for lane, held in one.manifest.lanes.items()}
+            for number, one in revisions.items()
+        }
         return StageContext(
-            lanes, prefix, settings.redis_url, settings.cluster, FRAGMENT, self._cache, plan.partitions, poison
-        )
+            {number: one.lanes for number, one in revisions.items()}, lanes,
+            f"{self._token}/{self._computed.epoch + 1}", settings.redis_url, settings.cluster, FRAGMENT, self._cache,
+            self._plan.partitions, poisoned(settings.faults),
+        )  # fmt: skip
 
 
-def _frontiers(lane: Lane, held: LaneManifest) -> dict[tuple[int, int], int]:
-    return {(lane.leaf(source), partition): at.frontier for (source, partition), at in held.places.items()}
+def _held(lane: Lane, held: LaneManifest) -> LaneContext:
+    frontiers = {(lane.leaf(source), partition): at.frontier for (source, partition), at in held.places.items()}
+    return LaneContext(frontiers, held.runs)
+
+
+def _topics(revision: Revision) -> dict[str, str]:
+    return {source.name: source.topic for lane in revision.lanes.values() for source in lane.sources.values()}
 
 
 def _reason(error: BaseException | None) -> DsmsError:

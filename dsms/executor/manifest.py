@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 import polars as pl
 
+from dsms.catalog.objects import Source
 from dsms.plan.lane import Lane
-from dsms.stages.state_names import Names, all_names, no_names
+from dsms.stages.state_names import Names, all_names
 from operators.clock import PartitionClock
 from operators.delta import BEGINNING
 
-FORMAT = 2
+FORMAT = 3
 
 #: A source (by id) and a partition of its topic.
 SourcePartition = tuple[str, int]
@@ -30,9 +33,9 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LaneManifest(msgspec.Struct, frozen=True):
-    """A lane after an epoch: its frontier, its positions, and the names of its state on each target."""
+    """A lane after an epoch: its queries, its positions, and the names of its state on each target."""
 
-    frontier: int
+    queries: tuple[str, ...]
     #: By source and partition.
     positions: dict[str, dict[int, Position]]
     runs: list[Names]
@@ -41,6 +44,12 @@ class LaneManifest(msgspec.Struct, frozen=True):
     def places(self) -> dict[SourcePartition, Position]:
         """The positions by source and partition."""
         return {(source, partition): at for source, each in self.positions.items() for partition, at in each.items()}
+
+    def frontiers(self, sources: Mapping[int, Source]) -> dict[int, int]:
+        """The frontier of each source, the least of its partitions, by the source's number."""
+        return {
+            number: min(at.frontier for at in self.positions[source.id].values()) for number, source in sources.items()
+        }
 
     def names(self) -> set[str]:
         """The names of all runs."""
@@ -86,6 +95,6 @@ def beginning(lane: Lane, targets: int) -> LaneManifest:
     """A lane that has read nothing."""
     positions = {
         source.id: {partition: Position(source.start.get(partition, 0)) for partition in range(source.partitions)}
-        for source in lane.sources
+        for source in lane.sources.values()
     }
-    return LaneManifest(BEGINNING, positions, [no_names(lane) for _ in range(targets)])
+    return LaneManifest(tuple(output.id for output in lane.outputs), positions, [{} for _ in range(targets)])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsms.executor.manifest import Position, SourcePartition
-from dsms.plan.lane import FragmentPlan
+from dsms.plan.lane import Lane
 from operators.clock import Heartbeat, PartitionClock
 from operators.errors import InternalError
 
@@ -36,40 +36,36 @@ class Slice:
     lanes: tuple[str, ...]
 
 
-def offsets_at(plan: FragmentPlan, positions: Positions, beats: Beats) -> Offsets:
+def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:
     """The document of where lanes stand. Heartbeats at a position itself count as not yet taken: taking one again
     changes nothing."""
-    at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions if lane in plan.lanes}
-    for lane, place, position in _places(plan, positions):
+    at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
+    for lane, place, position in _places(positions):
         at[lane][_text(place)] = [position.offset, _before(place, position.offset, beats)]
-    return {"plan": plan.version, "at": at}
+    return {"plan": version, "at": at}
 
 
 def next_offsets(
-    plan: FragmentPlan, positions: Positions, ends: Mapping[SourcePartition, int], beats: Beats, limit: int
+    version: int, positions: Positions, ends: Mapping[SourcePartition, int], beats: Beats, limit: int
 ) -> Offsets:  # fmt: skip
     """The document a batch may read up to: everything committed, or a fair share of `limit` records of each range.
 
     Lanes at one position of one partition share a range, so they stay together.
     """
     ranges = {
-        (place, position.offset, max(ends.get(place, 0), position.offset))
-        for _, place, position in _places(plan, positions)
+        (place, position.offset, max(ends.get(place, 0), position.offset)) for _, place, position in _places(positions)
     }
     waiting = sum(end - start for _, start, end in ranges)
-    at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions if lane in plan.lanes}
-    for lane, place, position in _places(plan, positions):
+    at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
+    for lane, place, position in _places(positions):
         available = max(ends.get(place, position.offset) - position.offset, 0)
         share = available if waiting <= limit else max(available * limit // waiting, min(available, 1))
         at[lane][_text(place)] = _mark(place, position.offset + share, beats)
-    return {"plan": plan.version, "at": at}
+    return {"plan": version, "at": at}
 
 
-def _places(plan: FragmentPlan, positions: Positions) -> Iterator[tuple[str, SourcePartition, Position]]:
-    return (
-        (lane, place, position) for lane, each in positions.items() if lane in plan.lanes
-        for place, position in each.items()
-    )  # fmt: skip
+def _places(positions: Positions) -> Iterator[tuple[str, SourcePartition, Position]]:
+    return ((lane, place, position) for lane, each in positions.items() for place, position in each.items())
 
 
 def _text(place: SourcePartition) -> str:
@@ -84,10 +80,12 @@ def _before(place: SourcePartition, offset: int, beats: Beats) -> int:
     return bisect_left(beats.get(place, ()), offset, key=lambda beat: beat.offset)
 
 
-def slices(plan: FragmentPlan, positions: Positions, start: Offsets, end: Offsets, beats: Beats) -> list[Slice]:
+def slices(
+    lanes: Mapping[str, Lane], positions: Positions, start: Offsets, end: Offsets, beats: Beats
+) -> list[Slice]:  # fmt: skip
     """The ranges between two documents; a lane that is new in `end` starts where `positions` say."""
     lanes_at: dict[tuple[object, ...], list[str]] = {}
-    for lane, place, position in _places(plan, positions):
+    for lane, place, position in _places(positions):
         upto, beats_upto = end["at"].get(lane, {}).get(_text(place), (position.offset, 0))
         seen = start["at"].get(lane, {}).get(_text(place), [position.offset, 0])
         if lane not in end["at"]:
@@ -97,15 +95,14 @@ def slices(plan: FragmentPlan, positions: Positions, start: Offsets, end: Offset
         if (position.offset, seen[1]) != (upto, beats_upto):
             key = (lane, place, position, upto, seen[1], beats_upto)
             lanes_at.setdefault(key[1:], []).append(lane)
-    return [_slice(plan, key, tuple(lanes), beats) for key, lanes in lanes_at.items()]
+    return [_slice(lanes[held[0]], key, tuple(held), beats) for key, held in lanes_at.items()]
 
 
-def _slice(plan: FragmentPlan, key: tuple[Any, ...], lanes: tuple[str, ...], beats: Beats) -> Slice:
+def _slice(lane: Lane, key: tuple[Any, ...], held: tuple[str, ...], beats: Beats) -> Slice:
     (source_id, partition), position, end, first, last = key
-    lane = plan.lanes[lanes[0]]
     topic = lane.sources[lane.leaf(source_id)].topic
     taken = tuple(beats.get((source_id, partition), ())[first:last])
-    return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, lanes)
+    return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, held)
 
 
 def spread(found: Sequence[Slice], tasks: int) -> list[list[Slice]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 import structlog
@@ -17,8 +17,10 @@ from dsms.executor.commit import FRAGMENT
 from dsms.executor.epoch import Epoch
 from dsms.executor.fragment import Fragment
 from dsms.executor.garbage import calm_driver
+from dsms.executor.lanes import Standing, query_frontier
+from dsms.executor.manifest import LaneManifest
 from dsms.executor.settings import ExecutorSettings
-from dsms.plan.lane import plan_fragment
+from dsms.plan.lane import Lane, Output, plan_fragment
 from operators.delta import BEGINNING
 from operators.errors import DsmsError, ExternalError, Fenced
 
@@ -126,18 +128,11 @@ class ExecutorProcess:
             self._fragment = None
             self._say("idle")
 
-    def _on_epoch(self, epoch: Epoch) -> None:
+    def _on_epoch(self, epoch: Epoch, standing: Iterable[Standing]) -> None:
         fragment = self._fragment
         if fragment is None:
             return
-        lanes = {
-            lane: LaneStatus(
-                None if one.frontier == BEGINNING else one.frontier,
-                {f"{source}/{partition}": at.offset for (source, partition), at in one.places.items()},
-                fragment.failures.get(lane),
-            )
-            for lane, one in epoch.manifest.lanes.items()
-        }
+        lanes = {output.id: _status(output, lane, at, fragment) for output, lane, at in standing}
         status = ExecutorStatus(
             "running", epoch.manifest.plan_version, epoch.manifest.epoch, fragment.batch_records, lanes,
             dead_letters=fragment.dead_letters(),
@@ -159,3 +154,10 @@ class ExecutorProcess:
             self._cluster.leave(self._settings.executor_id)
         except ExternalError as error:
             log.warning("the lease ends by itself", reason=str(error))
+
+
+def _status(output: Output, lane: Lane, at: LaneManifest, fragment: Fragment) -> LaneStatus:
+    frontier = query_frontier(output, lane, at)
+    mine = {lane.sources[leaf].id for leaf in lane.leaves(output)}
+    offsets = {f"{source}/{partition}": one.offset for (source, partition), one in at.places.items() if source in mine}
+    return LaneStatus(None if frontier == BEGINNING else frontier, offsets, fragment.failures.get(output.id))

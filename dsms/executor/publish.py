@@ -9,10 +9,10 @@ import polars as pl
 
 from connectors.kafka.epoch_writer import Headers, Records
 from connectors.kafka.names import OP_HEADER, TS_HEADER, dead_letter_topic, internal_topic
-from dsms.catalog.objects import Query
+from dsms.executor.dead import DeadMark, DeadRecord
 from dsms.executor.encoding import KEY, VALUE
-from dsms.executor.epoch import DeadMark, DeadRecord, Epoch, Published
-from dsms.plan.lane import Lane
+from dsms.executor.epoch import Epoch, Published
+from dsms.plan.lane import Output
 from operators.delta import FROM, partition_of
 from operators.stream_output import INSERT, OP
 
@@ -27,19 +27,19 @@ class Progress(msgspec.Struct, frozen=True):
     epoch: int
 
 
-def result_records(lane: Lane, changes: pl.DataFrame) -> Records:
-    """A lane's changes: header `dsms-ts` is the instant, `dsms-op` is there unless it is `+`.
+def result_records(output: Output, changes: pl.DataFrame) -> Records:
+    """A query's changes: header `dsms-ts` is the instant, `dsms-op` is there unless it is `+`.
 
     Rows without a key go to the result partition of their source partition, so their order is kept; partition by
     partition, because the order between partitions is seen by nobody and the producer is quicker.
     """
-    assert lane.sink is not None
-    if lane.keys:
-        return Records(lane.sink.topic, changes[KEY].to_list(), changes[VALUE].to_list(), _headers(changes))
-    number = partition_of() % lane.sink.partitions
+    assert output.sink is not None
+    if output.keys:
+        return Records(output.sink.topic, changes[KEY].to_list(), changes[VALUE].to_list(), _headers(changes))
+    number = partition_of() % output.sink.partitions
     placed = changes.with_columns(number.alias(_PARTITION)).sort(_PARTITION, maintain_order=True)
     return Records(
-        lane.sink.topic, [None] * placed.height, placed[VALUE].to_list(), _headers(placed),
+        output.sink.topic, [None] * placed.height, placed[VALUE].to_list(), _headers(placed),
         placed[_PARTITION].to_list(),
     )  # fmt: skip
 
@@ -79,14 +79,14 @@ def _provenance(letter: DeadRecord, topic: str) -> Headers:
     ]  # fmt: skip
 
 
-def progress_records(cluster: str, epoch: Epoch, sinks: Mapping[str, Query], published: Published) -> Records:
+def progress_records(cluster: str, epoch: Epoch, published: Published) -> Records:
     """What is published once the transaction is: the frontier by result partition, the offset by owner of dead
     letters."""
     entries: dict[bytes, bytes] = {}
-    for lane, one in epoch.lanes.items():
-        if one.after.frontier > published.frontiers.get(lane, -(2**63)):
-            body = msgspec.json.encode(Progress(lane, one.after.frontier, epoch.manifest.epoch))
-            sink = sinks[lane]
+    for query, one in epoch.results.items():
+        sink = one.output.sink
+        if sink is not None and one.frontier > published.frontiers.get(query, -(2**63)):
+            body = msgspec.json.encode(Progress(query, one.frontier, epoch.manifest.epoch))
             entries |= {f"{sink.topic}/{partition}".encode(): body for partition in range(sink.partitions)}
     for (owner, partition), mark in epoch.dead_upto.items():
         if published.dead.get((owner, partition)) != mark:

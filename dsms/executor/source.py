@@ -58,27 +58,27 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name
         """Where the manifest says that lanes stand."""
         control = Control.read(self._path)
-        return offsets_at(control.plan, _running(control), self._heartbeats(control).known)
+        return offsets_at(control.plan_version, control.positions, self._heartbeats(control).known)
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802 Spark's name
         """Up to where the next batch goes. Idle partitions are promised in the heartbeat log first."""
         control = self._planned = Control.read(self._path)
-        positions = _running(control)
+        positions = control.positions
         ends = self._ends(control, positions)
         log = self._heartbeats(control)
         for source, seen in self._silences(control, positions, ends):
             if beats := promises(source, seen):
                 log.promise(source.id, beats)
-        return next_offsets(control.plan, positions, ends, log.known, control.batch_records)
+        return next_offsets(control.plan_version, positions, ends, log.known, control.batch_records)
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         """One task for each core, each with about as many records."""
         control = self._planned or Control.read(self._path)
-        found = slices(control.plan, _running(control), start, end, self._heartbeats(control).known)
+        found = slices(control.lanes, control.positions, start, end, self._heartbeats(control).known)
         return [
             SourceTask(
-                tuple(held), {lane: control.plan.lanes[lane] for one in held for lane in one.lanes},
-                control.plan.version, control.plan.partitions, control.kafka, control.registry_url,
+                tuple(held), {lane: control.lanes[lane] for one in held for lane in one.lanes},
+                control.revision, control.targets, control.kafka, control.registry_url,
             )
             for held in spread(found, control.source_tasks)
         ]  # fmt: skip
@@ -145,12 +145,4 @@ def _others(source_id: str, positions: Positions, tables: AbstractSet[str] = fro
 
 def _sources(control: Control, positions: Positions) -> dict[str, Source]:
     """The sources that the lanes read, by id."""
-    return {source.id: source for lane in positions for source in control.plan.lanes[lane].sources}
-
-
-def _running(control: Control) -> Positions:
-    return {
-        lane: positions
-        for lane, positions in control.positions.items()
-        if lane in control.plan.lanes and lane not in control.stopped
-    }
+    return {source.id: source for lane in positions for source in control.lanes[lane].sources.values()}

@@ -12,7 +12,6 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 from confluent_kafka import Message
-from polars.exceptions import PanicException
 from pyspark.sql.datasource import InputPartition
 
 from connectors.kafka.config import KafkaSettings
@@ -21,24 +20,25 @@ from connectors.kafka.registry import schema_lookup
 from dsms.executor.garbage import calm_worker
 from dsms.executor.offsets import Slice
 from dsms.executor.reading import arrivals_of, intake_of
-from dsms.plan.lane import Lane
+from dsms.plan.lane import Lane, Output
 from dsms.stages.intake import Admitted, DeadLetter
 from dsms.stages.lane_run import read_stage, route
-from operators.delta import ORDER, origin
-from operators.errors import DsmsError, ExternalError
+from operators.delta import ORDER, Delta, origin
+from operators.errors import DsmsError
 from operators.operator import FAULT
 
-#: What goes through the exchanges: elements for an edge (an exchange of the lane's dataflow) on a target, and what is
-#: passed on to the driver. `leaf` is the number of the source in the lane, -1 where a later stage made the row.
+#: What goes through the exchanges: elements for an edge (an exchange of the lane's dataflow) on a target, how far the
+#: sources have come, and what is passed on to the driver. `leaf` is the number of the source, -1 where a later stage
+#: made the row; `edge` stands for a vertex where a failure or fault is told, for an output where it is changes.
 ROUTED = (
-    "target int, lane string, kind string, edge int, leaf int, source_partition int, plan long, frontier long, "
+    "target int, lane string, kind string, edge int, leaf int, source_partition int, revision long, frontier long, "
     "blob binary"
 )
 ROUTED_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
     ("target", pa.int32()), ("lane", pa.string()), ("kind", pa.string()), ("edge", pa.int32()), ("leaf", pa.int32()),
-    ("source_partition", pa.int32()), ("plan", pa.int64()), ("frontier", pa.int64()), ("blob", pa.binary()),
+    ("source_partition", pa.int32()), ("revision", pa.int64()), ("frontier", pa.int64()), ("blob", pa.binary()),
 ])  # fmt: skip
-DELTA, CLOCK, DEAD, FAILURE = "delta", "clock", "dead", "failure"
+DELTA, MOVED, CLOCK, DEAD, FAILURE = "delta", "moved", "clock", "dead", "failure"
 
 
 class Clock(msgspec.Struct, frozen=True, array_like=True):
@@ -67,7 +67,7 @@ class SourceTask(InputPartition):  # type: ignore[misc]
 
     slices: tuple[Slice, ...]
     lanes: dict[str, Lane]
-    plan_version: int
+    revision: int
     targets: int
     kafka: KafkaSettings
     registry_url: str
@@ -107,17 +107,19 @@ def _reader(kafka: KafkaSettings) -> RangeReader:
 
 
 def _routed(task: SourceTask, one: Slice, messages: list[Message] | DsmsError) -> pa.RecordBatch:
-    rows = RoutedRows(task.plan_version, one.partition)
+    rows = RoutedRows(task.revision, one.partition)
     if isinstance(messages, DsmsError):
         for lane_id in one.lanes:
-            rows.add(0, lane_id, FAILURE, str(messages).encode())
+            sender = Sender(leaf=task.lanes[lane_id].leaf(one.source_id))
+            rows.add(0, lane_id, FAILURE, str(messages).encode(), sender)
         return rows.batch()
     lane = task.lanes[one.lanes[0]]
     source = lane.sources[lane.leaf(one.source_id)]
     writer = schema_lookup(source.registry or task.registry_url)
     arrivals = arrivals_of(source, one.partition, messages, one.heartbeats)
     admitted = intake_of(source, writer).admit(arrivals, one.clock)
-    rows.add(0, "", DEAD, _letters(source.id, source.name, one, admitted.dead))
+    if admitted.dead:
+        rows.add(0, "", DEAD, _letters(source.id, source.name, one, admitted.dead))
     for lane_id in one.lanes:
         _route_lane(rows, task, one, task.lanes[lane_id], admitted, messages)
     return rows.batch()
@@ -126,35 +128,34 @@ def _routed(task: SourceTask, one: Slice, messages: list[Message] | DsmsError) -
 def _route_lane(
     rows: RoutedRows, task: SourceTask, one: Slice, lane: Lane, admitted: Admitted, messages: list[Message]
 ) -> None:
-    """A defect in one lane's operators is that lane's failure and no other's."""
     leaf = lane.leaf(one.source_id)
     clock = Clock(one.end, admitted.clock.frontier, admitted.clock.high, len(messages))
     rows.add(0, lane.id, CLOCK, msgspec.msgpack.encode(clock), Sender(leaf=leaf, frontier=clock.frontier))
-    try:
-        step = read_stage(lane, leaf, admitted.delta)
-        routed = {edge: route(lane.flow.exchanges[edge], delta, task.targets) for edge, delta in step.sent.items()}
-    except (ExternalError, OSError, MemoryError):
-        raise
-    except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operators these are
-        rows.add(0, lane.id, FAILURE, f"{type(error).__name__}: {error}".encode())
-        return
-    for edge, parts in routed.items():
-        for target, part in enumerate(parts):
-            rows.add(target, lane.id, DELTA, part.to_ipc(), Sender(edge, leaf, clock.frontier))
-    letters = [letter for frame in step.faults for letter in _fault_letters(lane, one, frame, messages)]
-    rows.add(0, "", DEAD, _letters(fault_owner(lane, leaf), lane.sources[leaf].name, one, letters))
+    step = read_stage(lane, leaf, admitted.delta)
+    for vertex, why in step.failures.items():
+        rows.add(0, lane.id, FAILURE, why.encode(), Sender(vertex))
+    for target in range(task.targets):
+        rows.add(target, lane.id, MOVED, b"", Sender(leaf=leaf, frontier=clock.frontier))
+    for edge, delta in step.sent.items():
+        rows.send(lane.id, Sender(edge, leaf), route(lane.flow.exchanges[edge], delta, task.targets))
+    for output in lane.by_leaf[leaf]:
+        below = lane.flow.below[output.vertex]
+        faults = [frame for vertex, frame in step.faults.items() if vertex in below]
+        if letters := [letter for frame in faults for letter in _fault_letters(output, one, frame, messages)]:
+            owner = fault_owner(output.id, one.source_id)
+            rows.add(0, "", DEAD, _letters(owner, lane.sources[leaf].name, one, letters))
 
 
-def fault_owner(lane: Lane, leaf: int) -> str:
-    """Who owns the dead letters of a lane's faults over one of its sources."""
-    return f"{lane.id}:{lane.sources[leaf].id}"
+def fault_owner(query: str, source: str) -> str:
+    """Who owns the dead letters of a query's faults over one of its sources; both by id."""
+    return f"{query}:{source}"
 
 
-def _fault_letters(lane: Lane, one: Slice, faults: pl.DataFrame, messages: list[Message]) -> Iterator[DeadLetter]:
+def _fault_letters(output: Output, one: Slice, faults: pl.DataFrame, messages: list[Message]) -> Iterator[DeadLetter]:
     raw = {message.offset(): message.value() for message in messages}
     for order, reason in faults.select(ORDER, FAULT).iter_rows():
         offset = origin(order)[2]
-        yield DeadLetter(one.partition, offset, reason, raw[offset], lane.name)
+        yield DeadLetter(one.partition, offset, reason, raw[offset], output.name)
 
 
 def _letters(owner: str, source: str, one: Slice, letters: Sequence[DeadLetter]) -> bytes:
@@ -167,7 +168,7 @@ def _raw(value: object) -> bytes:
 
 
 class Sender(NamedTuple):
-    """Who sends elements: for which edge, from which source of the lane, and with which frontier."""
+    """What a row is about: an edge, vertex or output, a source of the lane, and its frontier."""
 
     edge: int = -1
     leaf: int = -1
@@ -177,8 +178,8 @@ class Sender(NamedTuple):
 class RoutedRows:
     """Routed rows of one slice or stage, collected column by column."""
 
-    def __init__(self, plan_version: int, partition: int) -> None:
-        self._fixed = (partition, plan_version)
+    def __init__(self, revision: int, partition: int) -> None:
+        self._fixed = (partition, revision)
         self._rows: list[tuple[int, str, str, int, int, int, bytes]] = []
 
     def add(self, target: int, lane: str, kind: str, blob: bytes, sender: Sender | None = None) -> None:
@@ -186,17 +187,23 @@ class RoutedRows:
         edge, leaf, frontier = sender or Sender()
         self._rows.append((target, lane, kind, edge, leaf, frontier, blob))
 
+    def send(self, lane: str, sender: Sender, parts: Sequence[Delta]) -> None:
+        """Elements for each target that gets any."""
+        for target, part in enumerate(parts):
+            if part.frame.height:
+                self.add(target, lane, DELTA, part.to_ipc(), sender)
+
     def batch(self) -> pa.RecordBatch:
         """All rows as one Arrow batch."""
         if not self._rows:
             return pa.RecordBatch.from_pylist([], schema=ROUTED_ARROW)
         target, lane, kind, edge, leaf, frontier, blob = zip(*self._rows, strict=True)
-        partition, plan = ([value] * len(self._rows) for value in self._fixed)
+        partition, revision = ([value] * len(self._rows) for value in self._fixed)
         return pa.RecordBatch.from_arrays(
             [
                 pa.array(column, field.type)
                 for column, field in zip(
-                    (target, lane, kind, edge, leaf, partition, plan, frontier, blob), ROUTED_ARROW, strict=True
+                    (target, lane, kind, edge, leaf, partition, revision, frontier, blob), ROUTED_ARROW, strict=True
                 )
             ],
             schema=ROUTED_ARROW,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import traceback
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,26 +19,22 @@ from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
 from dsms.executor.encoding import encode_changes
 from dsms.executor.garbage import calm_worker
-from dsms.executor.source_task import DELTA, FAILURE, RoutedRows, Sender
-from dsms.plan.lane import Lane
+from dsms.executor.source_task import DELTA, FAILURE, MOVED, RoutedRows, Sender
+from dsms.plan.dataflow import Exchange
+from dsms.plan.lane import Lane, Output
 from dsms.stages.lane_run import StageStep, route, target_stage
 from dsms.stages.state_names import Names, name_runs, restore
 from operators.delta import Delta, frame_to_ipc, union_all
 from operators.errors import ExternalError
-from operators.operator import Move
 
 CHANGES, FAULTS, RUNS = "changes", "faults", "runs"
 Row = dict[str, Any]
-#: The frontier of each sender, by leaf and source partition; leaf -1 is an earlier target stage.
-Senders = dict[tuple[int, int], int]
 
 
 @dataclass(frozen=True)
 class LaneContext:
     """What the driver knows of a lane at the start of an epoch."""
 
-    lane: Lane
-    frontier: int
     #: The frontier of every partition of its sources, by (leaf, partition).
     partition_frontiers: dict[tuple[int, int], int]
     #: The state on each target.
@@ -50,7 +45,9 @@ class LaneContext:
 class StageContext:
     """What every target needs in an epoch; `prefix` names the runs it writes."""
 
-    lanes: dict[str, LaneContext]
+    #: The lanes of each revision of which rows may be on their way.
+    revisions: Mapping[int, Mapping[str, Lane]]
+    lanes: Mapping[int, Mapping[str, LaneContext]]
     prefix: str
     redis_url: str
     cluster: str
@@ -59,6 +56,16 @@ class StageContext:
     targets: int
     #: A query that fails by configuration, for tests.
     poisoned: str | None = None
+
+
+@dataclass
+class _Arrived:
+    """What came for a lane on a target: elements, and how far its sources have come."""
+
+    elements: list[Row] = field(default_factory=list)
+    partitions: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: What an earlier stage found of that.
+    moved: dict[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,64 +78,56 @@ class TargetStage:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What passes this stage by as it came, then one Arrow batch with everything this target computed."""
         calm_worker()
-        arrived: dict[tuple[int, str], list[Row]] = defaultdict(list)
-        senders: dict[tuple[int, str], Senders] = defaultdict(dict)
+        arrived: dict[tuple[int, int, str], _Arrived] = defaultdict(_Arrived)
         for batch in batches:
-            mine = self._mine(batch, senders)
+            mine = self._mine(batch)
             yield batch.filter(pc.invert(mine))
             for row in batch.filter(mine).to_pylist():
-                arrived[(row["target"], row["lane"])].append(row)
+                _note(row, arrived[(row["target"], row["revision"], row["lane"])])
         fresh: dict[str, pl.DataFrame] = {}
-        out = RoutedRows(-1, -1)
-        for (target, lane_id), sent in sorted(senders.items()):
-            if self.context.lanes[lane_id].lane.flow.stages >= self.stage:
-                self._lane(target, lane_id, arrived[(target, lane_id)], sent, fresh, out)
+        for (target, revision, lane_id), came in sorted(arrived.items(), key=lambda item: item[0]):
+            out = RoutedRows(revision, -1)
+            if self.context.revisions[revision][lane_id].flow.stages >= self.stage:
+                fresh |= self._step(target, revision, lane_id, came, out)
+            yield out.batch()
         _store(self.context).write(fresh)
-        yield out.batch()
 
-    def _mine(self, batch: pa.RecordBatch, senders: dict[tuple[int, str], Senders]) -> pa.BooleanArray:
-        """Which rows are elements for this stage; the frontier of every sender is noted, whatever stage it sends to."""
-        names = ("target", "lane", "kind", "edge", "leaf", "source_partition", "frontier")
-        mine = []
-        for target, lane, kind, edge, leaf, partition, frontier in zip(
-            *(batch.column(name).to_pylist() for name in names), strict=True
-        ):
-            held = self.context.lanes.get(lane) if kind == DELTA else None
-            mine.append(held is not None and held.lane.flow.exchanges[edge].stage == self.stage)
-            if held is not None:
-                senders[(target, lane)][(leaf, partition)] = frontier
-        return pa.array(mine, pa.bool_())
+    def _mine(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Which rows are for this stage."""
+        names = ("revision", "lane", "kind", "edge")
+        columns = (batch.column(name).to_pylist() for name in names)
+        return pa.array(list(map(self._for_me, *columns)), pa.bool_())
 
-    def _lane(
-        self, target: int, lane_id: str, rows: list[Row], sent: Senders, fresh: dict[str, pl.DataFrame],
-        out: RoutedRows,
-    ) -> None:  # fmt: skip
-        """A defect in one lane's operators is that lane's failure and no other's."""
-        try:
-            fresh |= self._step(target, self.context.lanes[lane_id], rows, sent, out)
-        except (ExternalError, OSError, MemoryError):
-            raise
-        except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operators these are
-            trace = traceback.format_exc(limit=-3)
-            out.add(target, lane_id, FAILURE, f"{type(error).__name__}: {error}\n{trace}".encode())
+    def _for_me(self, revision: int, lane: str, kind: str, edge: int) -> bool:
+        if kind != DELTA:
+            return kind == MOVED
+        exchange: Exchange = self.context.revisions[revision][lane].flow.exchanges[edge]
+        return exchange.stage == self.stage
 
     def _step(
-        self, target: int, held: LaneContext, rows: list[Row], sent: Senders, out: RoutedRows
-    ) -> dict[str, pl.DataFrame]:  # fmt: skip
-        """One move of a lane; gives the runs to be stored."""
-        lane = held.lane
-        if lane.name == self.context.poisoned:
-            raise RuntimeError("poisoned by configuration")
+        self, target: int, revision: int, lane_id: str, came: _Arrived, out: RoutedRows
+    ) -> dict[str, pl.DataFrame]:
+        """The moves of a lane's vertices; gives the runs to be stored."""
+        lane, held = self.context.revisions[revision][lane_id], self.context.lanes[revision][lane_id]
         state = restore(lane, self.stage, held.names[target], _store(self.context).read)
-        move = Move(held.frontier, frontier_after(held, sent))
-        step = target_stage(lane, (self.stage, target), _inputs(rows), state, move)
-        names, written = name_runs(step.state, f"{self.context.prefix}/{lane.id}/{target}")
+        moves = moves_of(held, came.partitions, came.moved)
+        step = target_stage(lane, (self.stage, target), _inputs(came.elements), state, moves)
+        names, written = name_runs(lane, step.state, f"{self.context.prefix}/{lane.id}/{target}")
         for edge, delta in step.sent.items():
-            for to, part in enumerate(route(lane.flow.exchanges[edge], delta, self.context.targets, target)):
-                out.add(to, lane.id, DELTA, part.to_ipc(), Sender(edge, frontier=move.end))
-        _report(lane, target, step, out)
+            out.send(lane.id, Sender(edge), route(lane.flow.exchanges[edge], delta, self.context.targets, target))
+        out.add(target, lane.id, MOVED, msgspec.msgpack.encode(moves[1]))
         out.add(target, lane.id, RUNS, msgspec.json.encode(names))
+        _report(lane, target, step, out, self.context.poisoned)
         return written
+
+
+def _note(row: Row, came: _Arrived) -> None:
+    if row["kind"] == DELTA:
+        came.elements.append(row)
+    elif row["leaf"] < 0:
+        came.moved = msgspec.msgpack.decode(row["blob"], type=dict[int, int])
+    else:
+        came.partitions[(row["leaf"], row["source_partition"])] = row["frontier"]
 
 
 def _inputs(rows: list[Row]) -> dict[int, Delta]:
@@ -139,22 +138,44 @@ def _inputs(rows: list[Row]) -> dict[int, Delta]:
     return {edge: union_all([Delta.from_ipc(row["blob"]) for row in each]) for edge, each in by_edge.items()}
 
 
-def frontier_after(held: LaneContext, sent: Senders) -> int:
-    """A receiver's frontier is the minimum over its senders; a partition that sent nothing stands where it stood.
+def moves_of(
+    held: LaneContext, sent: Mapping[tuple[int, int], int], moved: dict[int, int] | None = None
+) -> tuple[dict[int, int], dict[int, int]]:  # fmt: skip
+    """The frontiers of the sources before and after: of each the least of its partitions. A partition that sent nothing
+    stands where it stood; `moved` is what an earlier stage found."""
+    before = _least(held.partition_frontiers)
+    return before, moved if moved is not None else _least({**held.partition_frontiers, **sent})
 
-    Rows of an earlier target stage carry that stage's frontier, which is this one's.
-    """
-    if made := [frontier for (leaf, _), frontier in sent.items() if leaf < 0]:
-        return max(made)
-    return max(held.frontier, min({**held.partition_frontiers, **sent}.values()))
+
+def _least(frontiers: Mapping[tuple[int, int], int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for (leaf, _), at in frontiers.items():
+        found[leaf] = min(at, found.get(leaf, at))
+    return found
 
 
-def _report(lane: Lane, target: int, step: StageStep, out: RoutedRows) -> None:
-    for frame in step.faults:
+def _report(lane: Lane, target: int, step: StageStep, out: RoutedRows, poisoned: str | None) -> None:
+    for vertex, why in step.failures.items():
+        out.add(target, lane.id, FAILURE, why.encode(), Sender(vertex))
+    for vertex, frame in step.faults.items():
         if frame.height:
-            out.add(target, lane.id, FAULTS, frame_to_ipc(frame))
-    if step.changes is not None and step.changes.height:
-        out.add(target, lane.id, CHANGES, frame_to_ipc(encode_changes(lane, step.changes)))
+            out.add(target, lane.id, FAULTS, frame_to_ipc(frame), Sender(vertex))
+    for number, changes in step.changes.items():
+        output = lane.outputs[number]
+        if output.name == poisoned:
+            out.add(target, lane.id, FAILURE, b"poisoned by configuration", Sender(output.vertex))
+        elif changes.height:
+            out.add(target, lane.id, *_encoded(output, number, changes))
+
+
+def _encoded(output: Output, number: int, changes: pl.DataFrame) -> tuple[str, bytes, Sender]:
+    """What cannot be encoded is the failure of its query."""
+    try:
+        return CHANGES, frame_to_ipc(encode_changes(output, changes)), Sender(number)
+    except (ExternalError, OSError, MemoryError):
+        raise
+    except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose result it is
+        return FAILURE, f"{type(error).__name__}: {error}".encode(), Sender(output.vertex)
 
 
 @lru_cache(maxsize=4)

@@ -44,7 +44,10 @@ class Builder:
     """Collects vertices; equal vertices over equal inputs are one."""
 
     def __init__(self) -> None:
-        self.sources: list[Source] = []
+        #: The sources that are read, by number.
+        self.sources: dict[int, Source] = {}
+        #: The sources of the plan that is being lowered.
+        self.scope: frozenset[int] = frozenset()
         self._vertices: list[Vertex] = []
         self._exchanges: dict[Exchange, int] = {}
         self._known: dict[str, int] = {}
@@ -57,17 +60,14 @@ class Builder:
 
     def leaf(self, source: Source) -> Port:
         """The records of a source."""
-        ids = [one.id for one in self.sources]
-        if source.id not in ids:
-            self.sources.append(source)
-            ids.append(source.id)
-        leaf = ids.index(source.id)
-        vertex = self._vertex(Vertex(None, (), 0, source.schema, leaf=leaf))
+        self.sources[source.number] = source
+        leaves = frozenset({source.number})
+        vertex = self._vertex(Vertex(None, (), 0, source.schema, leaves, leaf=source.number))
         return Port(vertex, source.schema, released=False)
 
     def constant(self, operator: Any, columns: pa.Schema) -> Port:
         """A relation without inputs, on target 0."""
-        return Port(self._vertex(Vertex(operator, (), 1, columns, single=True)), columns, SINGLE)
+        return Port(self._vertex(Vertex(operator, (), 1, columns, self.scope, single=True)), columns, SINGLE)
 
     def route(self, port: Port, keys: Keys) -> Port:
         """The port with rows that are equal in `keys` on one target."""
@@ -75,22 +75,38 @@ class Builder:
             return port
         return replace(port, via=keys, partitioned=frozenset({keys}))
 
-    def release(self, port: Port, *, changes: bool = False) -> Port:
-        """The port with elements held back until the frontier passes them; as changes, ends become retractions."""
-        if changes and port.ends:
-            return replace(self.add(Expire(), [port], port.schema), partitioned=port.partitioned)
-        if port.released:
-            return port
-        return replace(self.add(Reorder(), [port], port.schema), partitioned=port.partitioned, ends=port.ends)
+    def release(
+        self, ports: Sequence[Port], *, changes: bool = False, leaves: frozenset[int] | None = None
+    ) -> list[Port]:  # fmt: skip
+        """The inputs of one operator with elements held back until its frontier passes them: the least of theirs, or
+        that of `leaves`. As changes, ends become retractions."""
+        waiting = self.leaves(ports) if leaves is None else leaves
+        return [self._released(port, waiting, changes=changes) for port in ports]
+
+    def leaves(self, ports: Sequence[Port]) -> frozenset[int]:
+        """The sources below some ports."""
+        return frozenset().union(*(self._vertices[port.vertex].leaves for port in ports))
 
     def add(self, operator: Any, ports: Sequence[Port], columns: pa.Schema, *, single: bool = False) -> Port:
         """A vertex for an operator. One with state runs on the targets."""
+        return self._placed(operator, ports, columns, self.leaves(ports), single=single)
+
+    def _placed(
+        self, operator: Any, ports: Sequence[Port], columns: pa.Schema, leaves: frozenset[int], *, single: bool = False
+    ) -> Port:  # fmt: skip
         stage = max(self._stage(port) for port in ports)
         if stage == 0 and (single or operator.traces()):
             stage = 1
         feeds = tuple(self._feed(port, stage) for port in ports)
-        vertex = self._vertex(Vertex(operator, feeds, stage, columns, single=single))
-        return Port(vertex, columns)
+        return Port(self._vertex(Vertex(operator, feeds, stage, columns, leaves, single=single)), columns)
+
+    def _released(self, port: Port, leaves: frozenset[int], *, changes: bool) -> Port:
+        if changes and port.ends:
+            return replace(self._placed(Expire(), [port], port.schema, leaves), partitioned=port.partitioned)
+        if port.released and self.leaves([port]) == leaves:
+            return port
+        held = self._placed(Reorder(), [port], port.schema, leaves)
+        return replace(held, partitioned=port.partitioned, ends=port.ends)
 
     def _stage(self, port: Port) -> int:
         return self._vertices[port.vertex].stage + (port.via is not None)

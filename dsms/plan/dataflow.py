@@ -6,6 +6,7 @@ on each of them, and an exchange brings the elements that belong together to one
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -40,24 +41,30 @@ class Feed:
 class Vertex:
     """An operator in its place. A leaf has none: its output are the elements of the source `leaf`.
 
-    `single`: it runs on target 0 alone.
+    Its frontier is the least of those of `leaves`, the sources that it waits for: those below it, and for a buffer
+    those of the operator above it. `single`: it runs on target 0 alone.
     """
 
     operator: Any
     inputs: tuple[Feed, ...]
     stage: int
     schema: pa.Schema
+    leaves: frozenset[int]
     leaf: int | None = None
     single: bool = False
 
     def empty(self) -> Delta:
         """No element of its output."""
+        return self._empty
+
+    @cached_property
+    def _empty(self) -> Delta:
         return Delta.empty(polars_schema(self.schema))
 
 
 @dataclass(frozen=True)
 class Dataflow:
-    """The vertices, inputs before consumers, and the exchanges between them. The last vertex is the output."""
+    """The vertices, inputs before consumers, and the exchanges between them."""
 
     vertices: tuple[Vertex, ...]
     exchanges: tuple[Exchange, ...]
@@ -65,17 +72,42 @@ class Dataflow:
     @cached_property
     def stages(self) -> int:
         """The number of the last stage."""
-        return max(vertex.stage for vertex in self.vertices)
-
-    def sent(self, stage: int) -> list[int]:
-        """The exchanges that a stage fills."""
-        return [at for at, one in enumerate(self.exchanges) if self.vertices[one.producer].stage == stage]
+        return max((vertex.stage for vertex in self.vertices), default=0)
 
     @cached_property
-    def leaves(self) -> tuple[frozenset[int], ...]:
-        """The leaves that each vertex depends on."""
+    def by_stage(self) -> dict[int, list[int]]:
+        """The vertices of each stage."""
+        found: dict[int, list[int]] = {}
+        for at, vertex in enumerate(self.vertices):
+            found.setdefault(vertex.stage, []).append(at)
+        return found
+
+    @cached_property
+    def sent(self) -> dict[int, list[int]]:
+        """The exchanges that each stage fills."""
+        found: dict[int, list[int]] = {}
+        for at, one in enumerate(self.exchanges):
+            found.setdefault(self.vertices[one.producer].stage, []).append(at)
+        return found
+
+    @cached_property
+    def below(self) -> tuple[frozenset[int], ...]:
+        """The vertices that each vertex depends on, with itself."""
         found: list[frozenset[int]] = []
-        for vertex in self.vertices:
-            own = frozenset() if vertex.leaf is None else frozenset({vertex.leaf})
-            found.append(own.union(*(found[feed.vertex] for feed in vertex.inputs)))
+        for at, vertex in enumerate(self.vertices):
+            found.append(frozenset({at}).union(*(found[feed.vertex] for feed in vertex.inputs)))
         return tuple(found)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """A name of each vertex that says what it computes, the same in every dataflow that holds it: state goes by
+        it."""
+        found: list[str] = []
+        for vertex in self.vertices:
+            inputs = [(found[feed.vertex], self._by(feed)) for feed in vertex.inputs]
+            what = vertex.operator, vertex.leaf, vertex.stage, sorted(vertex.leaves), vertex.single, inputs
+            found.append(hashlib.sha256(repr(what).encode()).hexdigest()[:20])
+        return tuple(found)
+
+    def _by(self, feed: Feed) -> Routing | None:
+        return None if feed.exchange is None else self.exchanges[feed.exchange].by

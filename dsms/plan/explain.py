@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from dsms.plan import logical
 from dsms.plan.dataflow import Routing
 from dsms.plan.labels import label
-from dsms.plan.lane import Lane
+from dsms.plan.lane import Lane, Planned, compile_lane
 from dsms.plan.optimize import rewritten
 from dsms.plan.properties import inputs, keys
 
+_ASKED, _NAMED = "explain", 5
 
-def explain(node: logical.Node, lane: Lane) -> str:
-    """The optimised plan as a tree, the rules that made it, then how it runs."""
-    found = rewritten(node)
-    return "\n".join([tree(found.node), f"rules: {', '.join(found.rules) or 'none'}", "", *_stages(lane)])
+
+def explain(node: logical.Node, others: Iterable[Planned] = ()) -> str:
+    """The optimised plan as a tree, the rules that made it, how it runs, and what of it other queries run already."""
+    asked = Planned(_ASKED, _ASKED, node)
+    found, lane = rewritten(node), compile_lane(_ASKED, [asked])
+    rules = f"rules: {', '.join(found.rules) or 'none'}"
+    shared = _shared(compile_lane(_ASKED, [asked, *others]))
+    return "\n".join([tree(found.node), rules, "", *_stages(lane), *shared])
+
+
+def _shared(lane: Lane) -> list[str]:
+    """The operators that stand below other queries too, by the queries."""
+    by_queries: dict[str, list[str]] = {}
+    for at in sorted(lane.flow.below[lane.outputs[0].vertex]):
+        operator, names = lane.flow.vertices[at].operator, [one.name for one in lane.by_vertex[at] if one.id != _ASKED]
+        if operator is not None and names:
+            by_queries.setdefault(_listed(names), []).append(type(operator).__name__)
+    return [f"shared with {queries}: {' → '.join(operators)}" for queries, operators in by_queries.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """A few names, and how many more.
+
+    >>> _listed(["a", "b"]), _listed([f"q{at}" for at in range(9)])
+    ('a, b', 'q0, q1, q2, q3, q4 and 4 more')
+    """
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def tree(node: logical.Node) -> str:
@@ -30,14 +57,14 @@ def _lines(node: logical.Node, depth: int) -> list[str]:
 def _stages(lane: Lane) -> list[str]:
     """Each stage with its operators, and what is exchanged before it."""
     flow = lane.flow
-    topics = ", ".join(f"{source.format} from topic {source.topic}" for source in lane.sources)
+    topics = ", ".join(f"{source.format} from topic {source.topic}" for source in lane.sources.values())
     lines = [f"source stage: decode {topics}" + _names(lane, 0)]
     for stage in range(1, flow.stages + 1):
         moves = dict.fromkeys(_routing(one.by) for one in flow.exchanges if one.stage == stage and one.by != "stay")
         lines.append(f"exchange: {'; '.join(moves) or 'none'}")
         number = f" {stage}" if flow.stages > 1 else ""
         lines.append(f"target stage{number}: " + _names(lane, stage).removeprefix(" → "))
-    return [*lines[:-1], lines[-1] + (" (append-only)" if lane.append_only else " (changes)")]
+    return [*lines[:-1], lines[-1] + (" (append-only)" if lane.outputs[0].append_only else " (changes)")]
 
 
 def _routing(by: Routing) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -116,7 +116,7 @@ class Intake:
         dead += [_refused(arrivals, refusal, at) for refusal in decoded.refused]
         columns = [
             instants.alias(FROM), pl.Series(ORDER, offsets, pl.Int64),
-            pl.repeat(weight, decoded.frame.height, dtype=pl.Int64, eager=True).alias(WEIGHT),
+            pl.Series(WEIGHT, np.full(decoded.frame.height, weight, np.int64)),
         ]  # fmt: skip
         return decoded.frame.with_columns(columns)
 
@@ -124,6 +124,8 @@ class Intake:
         """Instants and operations that stand in columns, read and checked."""
         if self.source.timestamp is not None:
             rows = rows.with_columns(_instant(rows[self.source.timestamp]).alias(FROM))
+        if self._fine(arrivals, rows):
+            return rows
         reasons = _instant_fault(self.source.timestamp or "ts")
         if self.source.tagged not in ("header", "none"):
             op = pl.col(self.source.tagged)
@@ -143,6 +145,12 @@ class Intake:
             for offset, reason in zip(rows[ORDER].filter(bad), faults.filter(bad), strict=True)
         ]
         return rows.filter(~bad)
+
+    def _fine(self, arrivals: Arrivals, rows: pl.DataFrame) -> bool:
+        """Whether a look at the least and the greatest instant, and at the different operations, is enough."""
+        if self.source.tagged not in ("header", "none") or rows[FROM].null_count():
+            return False
+        return _instants_fine(rows[FROM]) and set(arrivals.ops or ()) <= {None, *_OPS}
 
     def _missing(self, op: pl.Expr) -> pl.Expr:
         """An upsert tagged in a column was decoded as if every column were nullable; this checks the declared ones."""
@@ -166,9 +174,7 @@ def reading_schema(source: Source, *, deletions: bool = False) -> pa.Schema:
 
     Rows of deletions, and of records tagged in a column, may lack any column.
     """
-    fields = {field.name: field for field in source.schema}
-    if source.timestamp is not None:
-        fields.setdefault(source.timestamp, pa.field(source.timestamp, pa.int64()))
+    fields = {field.name: field for field in source.record}
     if source.tagged not in ("header", "none"):
         fields.setdefault(source.tagged, pa.field(source.tagged, pa.string()))
         deletions = True
@@ -205,6 +211,12 @@ def _instant(column: pl.Series) -> pl.Series:
     if column.dtype.is_temporal():
         return column.cast(pl.Datetime("ms")).cast(pl.Int64)
     return column.cast(pl.Int64)
+
+
+def _instants_fine(instants: pl.Series) -> bool:
+    if not len(instants):
+        return True
+    return cast(int, instants.min()) > BEGINNING and cast(int, instants.max()) < -BEGINNING
 
 
 def _instant_fault(name: str) -> pl.Expr:

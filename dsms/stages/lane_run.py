@@ -2,56 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import polars as pl
+from polars.exceptions import PanicException
 
 from dsms.plan.dataflow import Exchange, Vertex
-from dsms.plan.lane import Lane
+from dsms.plan.lane import Lane, Output
 from operators.delta import BEGINNING, ORDER, SOURCE_SHIFT, Delta, partition_of
+from operators.errors import ExternalError
 from operators.operator import Move, State, Step
 from operators.tagger import TS
 from operators.trace import split
 
 _ANY = Move(BEGINNING, BEGINNING)
+#: The frontier of each source of a lane, by number.
+Frontiers = Mapping[int, int]
 
 
 @dataclass(frozen=True)
 class StageStep:
-    """What one target gives on one stage of a lane for a move: elements by exchange, the rows in fault, the state of
-    the stage's vertices after it, and on the last stage the tagged changes."""
+    """What one target gives on one stage of a lane for a move: elements by exchange, the rows in fault and the state by
+    vertex, the tagged changes by output, and why vertices failed."""
 
     sent: Mapping[int, Delta]
-    faults: tuple[pl.DataFrame, ...]
+    faults: Mapping[int, pl.DataFrame]
     state: Mapping[int, tuple[State, ...]]
-    changes: pl.DataFrame | None = None
-
-
-def initial_state(lane: Lane) -> tuple[tuple[State, ...], ...]:
-    """The empty traces of each vertex of a lane."""
-    return tuple(() if vertex.operator is None else vertex.operator.traces() for vertex in lane.flow.vertices)
+    changes: Mapping[int, pl.DataFrame] = field(default_factory=dict)
+    failures: Mapping[int, str] = field(default_factory=dict)
 
 
 def read_stage(lane: Lane, leaf: int, delta: Delta) -> StageStep:
     """The source stage over elements of one source: stateless operators, whose work does not depend on the frontier."""
     placed = Delta(delta.frame.with_columns(pl.col(ORDER) + (leaf << SOURCE_SHIFT))) if leaf else delta
-    return _step(lane, _Place(0, 0, leaf), {leaf: placed}, {}, _ANY)
+    return _Running(lane, 0, 0, {leaf: placed}, {}, leaf=leaf).step()
 
 
 def target_stage(
-    lane: Lane, place: tuple[int, int], arrived: Mapping[int, Delta], state: Mapping[int, tuple[State, ...]], move: Move
-) -> StageStep:
-    """A stage after the first on a target (`place` is both): complete and final for the instants of the move.
+    lane: Lane, place: tuple[int, int], arrived: Mapping[int, Delta], state: Mapping[int, tuple[State, ...]],
+    moves: tuple[Frontiers, Frontiers],
+) -> StageStep:  # fmt: skip
+    """A stage after the first on a target (`place` is both): complete and final for the instants of each vertex' move.
 
-    `arrived` has, by exchange, the elements that came for this target; `state` the traces of the stage's vertices.
+    `arrived` has, by exchange, the elements that came for this target; `state` the traces of the stage's vertices, and
+    none of those that begin; `moves` are the frontiers of the sources before and after.
     """
-    return _step(lane, _Place(*place), arrived, state, move)
+    return _Running(lane, *place, arrived, state, moves).step()
 
 
-def on_stage(lane: Lane, stage: int) -> list[int]:
-    """The vertices of a stage."""
-    return [at for at, vertex in enumerate(lane.flow.vertices) if vertex.stage == stage]
+def frontier(leaves: Iterable[int], frontiers: Frontiers) -> int:
+    """Where a vertex or result stands that waits for some sources.
+
+    >>> frontier({1, 2}, {0: 3, 1: 9, 2: 5})
+    5
+    """
+    return min(frontiers[leaf] for leaf in leaves)
 
 
 def route(exchange: Exchange, delta: Delta, targets: int, target: int = 0) -> list[Delta]:
@@ -69,55 +76,91 @@ def route(exchange: Exchange, delta: Delta, targets: int, target: int = 0) -> li
     return split(delta, exchange.by, targets)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a step is: a stage on a target; in the source stage, over which source."""
+@dataclass
+class _Running:
+    """One stage of a lane on a target; in the source stage, over the source `leaf`."""
 
+    lane: Lane
     stage: int
     target: int
+    arrived: Mapping[int, Delta]
+    state: Mapping[int, tuple[State, ...]]
+    moves: tuple[Frontiers, Frontiers] | None = None
     leaf: int | None = None
+    values: dict[int, Delta] = field(default_factory=dict)
+    steps: dict[int, Step] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
 
+    def step(self) -> StageStep:
+        flow = self.lane.flow
+        for at in flow.by_stage.get(self.stage, ()):
+            self._vertex(at, flow.vertices[at])
+        filled = [one for one in flow.sent.get(self.stage, ()) if self._given(flow.exchanges[one].producer)]
+        return StageStep(
+            {one: self.values[flow.exchanges[one].producer] for one in filled},
+            {at: step.faults for at, step in self.steps.items() if step.faults is not None},
+            {at: step.traces for at, step in self.steps.items()},
+            {
+                number: _changes(output, self.values[output.vertex])
+                for number, output in enumerate(self.lane.outputs) if output.vertex in self.steps
+            },
+            self.failures,
+        )  # fmt: skip
 
-def _step(
-    lane: Lane, place: _Place, arrived: Mapping[int, Delta], state: Mapping[int, tuple[State, ...]], move: Move
-) -> StageStep:
-    values: dict[int, Delta] = {}
-    steps: dict[int, Step] = {}
-    for at in on_stage(lane, place.stage):
-        vertex = lane.flow.vertices[at]
-        if (vertex.single and place.target) or not _reads(lane, at, place):
-            values[at] = vertex.empty()
+    def _vertex(self, at: int, vertex: Vertex) -> None:
+        """A defect in an operator is the failure of what stands on it, and of nothing else."""
+        if (vertex.single and self.target) or not self._reads(vertex):
+            self.values[at] = vertex.empty()
         elif vertex.leaf is not None:
-            values[at] = arrived[vertex.leaf]
+            self.values[at] = self.arrived[vertex.leaf]
+        elif all(feed.exchange is not None or feed.vertex in self.values for feed in vertex.inputs):
+            self._operate(at, vertex)
+
+    def _operate(self, at: int, vertex: Vertex) -> None:
+        traces = self.state[at] if at in self.state else vertex.operator.traces()
+        given, move = self._inputs(vertex), self._move(vertex)
+        if at not in self.lane.ends and _idle(given, traces, move):
+            self.steps[at], self.values[at] = Step(vertex.empty(), traces), vertex.empty()
+            return
+        try:
+            self.steps[at] = vertex.operator.step(*given, traces, move)
+        except (ExternalError, OSError, MemoryError):
+            raise
+        except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operator it is
+            self.failures[at] = f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
         else:
-            steps[at] = vertex.operator.step(*_inputs(lane, vertex, values, arrived), state.get(at, ()), move)
-            values[at] = steps[at].delta
-    sent = {one: values[lane.flow.exchanges[one].producer] for one in _filled(lane, place)}
-    faults = tuple(step.faults for step in steps.values() if step.faults is not None)
-    changes = _changes(lane, values[len(lane.flow.vertices) - 1]) if lane.flow.stages == place.stage else None
-    return StageStep(sent, faults, {at: step.traces for at, step in steps.items()}, changes)
+            self.values[at] = self.steps[at].delta
+
+    def _given(self, vertex: int) -> bool:
+        """Whether a vertex has a value that is sent: in the source stage only of those over the source at hand."""
+        return vertex in self.values and self._reads(self.lane.flow.vertices[vertex])
+
+    def _reads(self, vertex: Vertex) -> bool:
+        """Whether a vertex depends on the source at hand; after the source stage all do."""
+        return self.leaf is None or self.leaf in vertex.leaves
+
+    def _move(self, vertex: Vertex) -> Move:
+        if self.moves is None:
+            return _ANY
+        before, after = self.moves
+        return Move(frontier(vertex.leaves, before), frontier(vertex.leaves, after))
+
+    def _inputs(self, vertex: Vertex) -> list[Delta]:
+        return [self._input(feed.vertex, feed.exchange) for feed in vertex.inputs]
+
+    def _input(self, vertex: int, exchange: int | None) -> Delta:
+        if exchange is None:
+            return self.values[vertex]
+        came = self.arrived.get(exchange)
+        return self.lane.flow.vertices[vertex].empty() if came is None else came
 
 
-def _inputs(
-    lane: Lane, vertex: Vertex, values: Mapping[int, Delta], arrived: Mapping[int, Delta]
-) -> Iterable[Delta]:  # fmt: skip
-    for feed in vertex.inputs:
-        if feed.exchange is None:
-            yield values[feed.vertex]
-        else:
-            came = arrived.get(feed.exchange)
-            yield lane.flow.vertices[feed.vertex].empty() if came is None else came
+def _idle(given: Sequence[Delta], held: tuple[State, ...], move: Move) -> bool:
+    """Whether nothing comes and nothing waits: then, from the second step on, nothing goes."""
+    if not given or any(len(one) for one in given):
+        return False
+    return not held or (move.start > BEGINNING and not any(one.runs for one in held))
 
 
-def _filled(lane: Lane, place: _Place) -> list[int]:
-    """The exchanges that a stage fills; in the source stage those that depend on the source at hand."""
-    return [one for one in lane.flow.sent(place.stage) if _reads(lane, lane.flow.exchanges[one].producer, place)]
-
-
-def _reads(lane: Lane, vertex: int, place: _Place) -> bool:
-    """Whether a vertex depends on the source at hand; after the source stage all do."""
-    return place.leaf is None or place.leaf in lane.flow.leaves[vertex]
-
-
-def _changes(lane: Lane, delta: Delta) -> pl.DataFrame:
-    return delta.frame if TS in lane.schema.names else delta.frame.drop(TS, strict=False)
+def _changes(output: Output, delta: Delta) -> pl.DataFrame:
+    return delta.frame if TS in output.schema.names or TS not in delta.frame.columns else delta.frame.drop(TS)

@@ -8,29 +8,27 @@ from dataclasses import replace
 import polars as pl
 
 from dsms.plan.lane import Lane
-from dsms.stages.lane_run import initial_state, on_stage
 from operators.operator import State
 from operators.trace import Run
 
 #: For each trace of a vertex, the names of its runs from the eldest on.
 TraceNames = list[list[str]]
-#: The names of the traces of each vertex.
-Names = list[TraceNames]
-
-
-def no_names(lane: Lane) -> Names:
-    """The names of the empty state."""
-    return [[[] for _ in traces] for traces in initial_state(lane)]
+#: The names of the traces of each vertex that has begun, by the vertex' key.
+Names = dict[str, TraceNames]
 
 
 def restore(
     lane: Lane, stage: int, names: Names, read: Callable[[str], pl.DataFrame]
 ) -> dict[int, tuple[State, ...]]:  # fmt: skip
     """The traces of a stage's vertices that the names stand for."""
-    state = initial_state(lane)
+    flow = lane.flow
     return {
-        at: tuple(_restored(trace, listed, read) for trace, listed in zip(state[at], names[at], strict=True))
-        for at in on_stage(lane, stage)
+        at: tuple(
+            _restored(trace, listed, read)
+            for trace, listed in zip(flow.vertices[at].operator.traces(), names[flow.keys[at]], strict=True)
+        )
+        for at in flow.by_stage.get(stage, ())
+        if flow.keys[at] in names
     }
 
 
@@ -40,15 +38,18 @@ def _restored(trace: State, names: list[str], read: Callable[[str], pl.DataFrame
 
 
 def name_runs(
-    state: Mapping[int, tuple[State, ...]], prefix: str
-) -> tuple[dict[int, TraceNames], dict[str, pl.DataFrame]]:  # fmt: skip
+    lane: Lane, state: Mapping[int, tuple[State, ...]], prefix: str
+) -> tuple[Names, dict[str, pl.DataFrame]]:  # fmt: skip
     """The names of all runs of some vertices, and the runs that have none yet under their new names."""
     fresh: dict[str, pl.DataFrame] = {}
     names = {
-        vertex: [[_name(run, f"{prefix}/{vertex}.{index}.{at}", fresh) for at, run in enumerate(trace.runs)]
-                 for index, trace in enumerate(traces)]
+        lane.flow.keys[vertex]: [
+            [_name(run, f"{prefix}/{vertex}.{index}.{at}", fresh) for at, run in enumerate(trace.runs)]
+            for index, trace in enumerate(traces)
+        ]
         for vertex, traces in state.items()
-    }  # fmt: skip
+        if traces
+    }
     return names, fresh
 
 
@@ -61,4 +62,4 @@ def _name(run: Run, name: str, fresh: dict[str, pl.DataFrame]) -> str:
 
 def all_names(names: Names) -> Iterator[str]:
     """Every run named."""
-    return (name for traces in names for listed in traces for name in listed)
+    return (name for traces in names.values() for listed in traces for name in listed)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-import numpy as np
-import polars as pl
 import pyarrow as pa
 
-from connectors.formats import RowDecoder
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Object, Query, Source, Stream, Table
 from dsms.catalog.register_table import apply
@@ -18,51 +14,23 @@ from dsms.catalog.result import StatementResult
 from dsms.one_time import answer
 from dsms.plan import logical
 from dsms.plan.explain import explain
-from dsms.plan.lane import Lane, compile_lane
+from dsms.plan.lane import Output, Planned, plan_fragment
 from dsms.sql import statements as st
 from dsms.sql.bind import plan_of
 from dsms.sql.parse import parse
-from dsms.stages.intake import Arrivals, DeadLetter, Intake, reading_schema
-from dsms.stages.lane_run import StageStep, initial_state, read_stage, route, target_stage
-from dsms.testing.changes import Change, as_changes, relation_at
-from dsms.testing.local_tables import INSTANT, OPERATION, as_table, reached, written
-from operators.clock import Heartbeat, PartitionClock
-from operators.delta import BEGINNING, FROM, ORDER, Delta, origin, union_all
+from dsms.stages.intake import DeadLetter
+from dsms.testing.changes import Change, relation_at
+from dsms.testing.local_lane import LocalLane, Log
+from dsms.testing.local_tables import as_table, reached, written
+from operators.clock import Heartbeat
 from operators.errors import UserError
-from operators.operator import FAULT, Move, State
-from operators.stream_output import OP
-
-
-@dataclass
-class _Log:
-    """A source's log: records as they were pushed, and the promises between them."""
-
-    records: list[Mapping[str, object]] = field(default_factory=list)
-    heartbeats: list[Heartbeat] = field(default_factory=list)
-
-
-@dataclass
-class _Running:
-    """A lane and where it stands."""
-
-    lane: Lane
-    #: On each target, the traces of each vertex.
-    states: list[dict[int, tuple[State, ...]]]
-    #: For each source, the next record and the clock.
-    positions: dict[str, tuple[int, PartitionClock]]
-    frontier: int = BEGINNING
-    published: list[Change] = field(default_factory=list)
-
-    def reached(self) -> int:
-        """The frontier that the sources' clocks allow."""
-        return max(self.frontier, min(clock.frontier for _, clock in self.positions.values()))
 
 
 class LocalSession:
     """The system's language, planner, operators and frontiers without services: how queries are unit-tested.
 
     `partitions` is the number of parts of every exchange, `batch_records` the most records of one batch (None: all that
-    are there). Neither changes a result.
+    are there). `sharing` lets queries share what is equal in them. None of these changes a result.
 
     >>> session = LocalSession()
     >>> _ = session.execute("REGISTER SOURCE T (char RoomID, int Temperature) FROM t")
@@ -74,15 +42,16 @@ class LocalSession:
     [('+', {'RoomID': 'a', 'Temperature': 105}, 2), ('-', {'RoomID': 'a'}, 5)]
     """
 
-    def __init__(self, partitions: int = 1, batch_records: int | None = None) -> None:
+    def __init__(self, partitions: int = 1, batch_records: int | None = None, *, sharing: bool = True) -> None:
         if partitions < 1 or (batch_records is not None and batch_records < 1):
             raise UserError("partitions and batch_records must be positive")
         self.partitions = partitions
         self.batch_records = batch_records
         self.catalog = Catalog()
-        self._logs: dict[str, _Log] = {}
+        self._sharing = sharing
+        self._logs: dict[str, Log] = {}
         self._dead: dict[str, dict[tuple[object, ...], DeadLetter]] = {}
-        self._running: dict[str, _Running] = {}
+        self._lanes: list[LocalLane] = []
 
     def execute(self, sql: str) -> list[dict[str, object]]:
         """Runs one or more statements; gives the rows of the last one as dicts (of SELECT, SHOW, EXPLAIN, …)."""
@@ -110,16 +79,18 @@ class LocalSession:
 
     def changes(self, name: str) -> list[Change]:
         """Everything published so far, as (op, row, ts). The row of `-` on a keyed result is its key."""
-        return list(self._started(name).published)
+        lane, output = self._started(name)
+        return list(lane.published[output.id])
 
     def relation(self, name: str, at: int | None = None) -> list[dict[str, object]]:
         """The rows of a stream, view or query at an instant below the frontier; by default the last one."""
-        running = self._started(name)
-        if at is not None and at >= running.frontier:
+        lane, output = self._started(name)
+        frontier = lane.frontier(output.id)
+        if at is not None and at >= frontier:
             raise UserError(
-                f"instant {at} is not final yet", hint=f"the frontier is {running.frontier}; call advance({at + 1})"
+                f"instant {at} is not final yet", hint=f"the frontier is {frontier}; call advance({at + 1})"
             )
-        return relation_at(running.published, running.lane.keys, at)
+        return relation_at(lane.published[output.id], output.keys, at)
 
     def dead_letters(self, source: str) -> list[dict[str, object]]:
         """What was refused and why: dicts with `offset`, `reason`, `record` and `query` (None: refused by the
@@ -134,7 +105,8 @@ class LocalSession:
     def explain(self, name: str) -> str:
         """The plan of a stream, view or query as text."""
         node = plan_of(name, self.catalog)
-        return explain(node, compile_lane("explain", name, node))
+        others = plan_fragment(self.catalog, 1).queries.values()
+        return explain(node, (one for one in others if one.name.lower() != name.lower()))
 
     def _statement(self, statement: st.Statement) -> StatementResult:
         if isinstance(statement, st.Select):
@@ -142,22 +114,27 @@ class LocalSession:
             return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
         if isinstance(statement, st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase):
             return self._write(statement)
-        before_ = self.catalog
         self.catalog, result = apply(statement, self.catalog, _LocalFacts())
-        for found in before_.objects.values():
-            if found.name.lower() not in self.catalog.objects:
-                self._running.pop(found.id, None)
         for source in [*self.catalog.sources(), *(table.source for table in self.catalog.tables())]:
-            self._logs.setdefault(source.id, _Log())
-        started: list[Stream | Table | Query] = [
-            *self.catalog.streams(), *self.catalog.tables(), *self.catalog.running()
-        ]  # fmt: skip
-        for found in started:
-            if found.id not in self._running:
-                self._start(found)
+            self._logs.setdefault(source.id, Log())
+        self._follow_catalog()
         self._work()
         self._tables_follow()
         return result
+
+    def _follow_catalog(self) -> None:
+        """What is gone stops; what is new starts in a lane of its own, at the beginning of its logs."""
+        there: list[Stream | Table | Query] = [
+            *self.catalog.streams(), *self.catalog.tables(), *self.catalog.running()
+        ]  # fmt: skip
+        running = {query for lane in self._lanes for query in lane.queries}
+        gone = running - {found.id for found in there}
+        self._lanes = [lane for lane in self._lanes if lane.without(gone)]
+        self._lanes += [LocalLane([self._planned(one)], self.partitions) for one in there if one.id not in running]
+
+    def _planned(self, found: Stream | Table | Query) -> Planned:
+        sink = found if isinstance(found, Query) else None
+        return Planned(found.id, found.name, plan_of(found.name, self.catalog), sink)
 
     def _write(self, statement: st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase) -> StatementResult:
         """A statement takes effect at the furthest instant that any log has reached, and is final at once."""
@@ -175,7 +152,7 @@ class LocalSession:
         return as_table(name, self.relation(name), self.catalog)
 
     def _reached(self) -> int:
-        clocks = [clock for running in self._running.values() for _, clock in running.positions.values()]
+        clocks = [clock for lane in self._lanes for _, clock in lane.positions.values()]
         return reached(clocks, [beat.time for log in self._logs.values() for beat in log.heartbeats[-1:]])
 
     def _tables_follow(self) -> None:
@@ -187,87 +164,36 @@ class LocalSession:
                 log.heartbeats.append(beat)
         self._work()
 
-    def _start(self, found: Stream | Table | Query) -> None:
-        lane = compile_lane(
-            found.id, found.name, plan_of(found.name, self.catalog), found if isinstance(found, Query) else None
-        )
-        state = dict(enumerate(initial_state(lane)))
-        positions = {source.id: (0, PartitionClock()) for source in lane.sources}
-        self._running[found.id] = _Running(lane, [dict(state) for _ in range(self.partitions)], positions)
-
     def _work(self) -> None:
-        for running in self._running.values():
-            while self._batch(running):
+        for lane in self._lanes:
+            while lane.batch(self._logs, self.batch_records):
                 pass
+        if self._sharing:
+            self._merge()
+        for lane in self._lanes:
+            for source, letter in lane.dead:
+                self._bury(source, letter)
+            lane.dead.clear()
 
-    def _batch(self, running: _Running) -> bool:
-        """One batch of one lane: at most `batch_records` records of each source, then the move of the frontier."""
-        arrived: list[dict[int, list[Delta]]] = [defaultdict(list) for _ in range(self.partitions)]
-        read = [self._read(running, source, arrived) for source in running.lane.sources]
-        if not any(read):
-            return False
-        move = Move(running.frontier, running.reached())
-        for stage in range(1, running.lane.flow.stages + 1):
-            self._stage(running, stage, arrived, move)
-        running.frontier = move.end
-        return True
+    def _merge(self) -> None:
+        """Lanes that have come to one place of the logs go on as one."""
+        merged: list[LocalLane] = []
+        for lane in self._lanes:
+            if not any(other.takes(lane) for other in merged):
+                merged.append(lane)
+        self._lanes = merged
 
-    def _read(self, running: _Running, source: Source, arrived: list[dict[int, list[Delta]]]) -> bool:
-        """The source stage over the next records of one source; whether there was anything new."""
-        log, (start, clock) = self._logs[source.id], running.positions[source.id]
-        end = min(len(log.records), start + (self.batch_records or len(log.records)))
-        beats = tuple(beat for beat in log.heartbeats if start <= beat.offset <= end)
-        if end == start and max((beat.time for beat in beats), default=BEGINNING) <= clock.frontier:
-            return False
-        admitted = _intake(source).admit(_arrivals(source, log, start, end, beats), clock)
-        step = read_stage(running.lane, running.lane.leaf(source.id), admitted.delta)
-        self._bury(source, admitted.dead)
-        self._report(running.lane, step.faults)
-        self._send(running.lane, step, arrived, 0)
-        running.positions[source.id] = (end, admitted.clock)
-        return True
-
-    def _stage(self, running: _Running, stage: int, arrived: list[dict[int, list[Delta]]], move: Move) -> None:
-        lane = running.lane
-        inputs = [{one: union_all(parts) for one, parts in came.items()} for came in arrived]
-        steps = [
-            target_stage(lane, (stage, target), inputs[target], running.states[target], move)
-            for target in range(self.partitions)
-        ]
-        for target, step in enumerate(steps):
-            running.states[target] |= step.state
-            self._report(lane, step.faults)
-            self._send(lane, step, arrived, target)
-        changes = [step.changes for step in steps if step.changes is not None]
-        if changes:
-            merged = pl.concat(changes).sort(FROM, ORDER, pl.col(OP) != "-", *lane.schema.names)
-            running.published += as_changes(merged, lane.schema.names, lane.keys)
-
-    def _send(self, lane: Lane, step: StageStep, arrived: list[dict[int, list[Delta]]], target: int) -> None:
-        for exchange, delta in step.sent.items():
-            parts = route(lane.flow.exchanges[exchange], delta, self.partitions, target)
-            for to, part in enumerate(parts):
-                arrived[to][exchange].append(part)
-
-    def _report(self, lane: Lane, faults: Sequence[pl.DataFrame]) -> None:
-        """Rows in fault are dead letters of the source whose record caused them."""
-        for frame in faults:
-            for order, reason in frame.select(ORDER, FAULT).iter_rows():
-                leaf, _, offset = origin(order)
-                source = lane.sources[leaf]
-                record = self._logs[source.id].records[offset]
-                self._bury(source, [DeadLetter(0, offset, reason, record, lane.name)])
-
-    def _bury(self, source: Source, letters: Sequence[DeadLetter]) -> None:
+    def _bury(self, source: Source, letter: DeadLetter) -> None:
         buried = self._dead.setdefault(source.id, {})
-        for letter in letters:
-            buried.setdefault((letter.offset, letter.query, letter.reason), letter)
+        value = self._logs[source.id].records[letter.offset] if letter.value is None else letter.value
+        buried.setdefault((letter.offset, letter.query, letter.reason), replace(letter, value=value))
 
-    def _started(self, name: str) -> _Running:
+    def _started(self, name: str) -> tuple[LocalLane, Output]:
         found = self.catalog.find(name)
         if isinstance(found, Source):
             raise UserError(f'"{found.name}" is a source', hint="ask for a stream, view or query over it")
-        return self._running[found.id]
+        lane = next(one for one in self._lanes if found.id in one.queries)
+        return lane, next(one for one in lane.lane.outputs if one.id == found.id)
 
     def _source(self, name: str) -> Source:
         found = self.catalog.find(name)
@@ -276,7 +202,7 @@ class LocalSession:
             raise UserError(f'"{found.name}" is not a source', hint=f"have: {names}")
         return found
 
-    def _log_of(self, name: str) -> _Log:
+    def _log_of(self, name: str) -> Log:
         return self._logs[self._source(name).id]
 
 
@@ -291,22 +217,3 @@ class _LocalFacts:
 
     def state_of(self, found: Object) -> str:
         return "running" if isinstance(found, Query) else "registered"
-
-
-def _intake(source: Source) -> Intake:
-    upserts, deletions = reading_schema(source), reading_schema(source, deletions=True)
-    return Intake(source, RowDecoder(upserts).decode, RowDecoder(deletions).decode)
-
-
-def _arrivals(source: Source, log: _Log, start: int, end: int, beats: tuple[Heartbeat, ...]) -> Arrivals:
-    """Pushed dicts as arrivals. What is no integer instant is refused by the intake, as `__ts` outside every range."""
-    records = log.records[start:end]
-    instants = pl.Series([_instant(record, source) for record in records], dtype=pl.Int64)
-    op = OPERATION if source.table else "op"
-    ops = [str(record[op]) if op in record else None for record in records] if source.tagged == "header" else None
-    return Arrivals(0, np.arange(start, end), records, instants, ops, None, beats)
-
-
-def _instant(record: Mapping[str, object], source: Source) -> int | None:
-    ts = record.get(INSTANT if source.table else "ts")
-    return ts if isinstance(ts, int) and not isinstance(ts, bool) and abs(ts) < 2**63 else None

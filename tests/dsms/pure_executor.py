@@ -16,12 +16,13 @@ from connectors.kafka.config import KafkaSettings
 from dsms.catalog.catalog import Catalog
 from dsms.executor import source_task, target_stage
 from dsms.executor.epoch import Epoch, Published, assemble
-from dsms.executor.manifest import Manifest, beginning
+from dsms.executor.lanes import Revision, revised
+from dsms.executor.manifest import Manifest
 from dsms.executor.offsets import next_offsets, offsets_at, slices, spread
 from dsms.executor.publish import result_records
 from dsms.executor.source_task import SourceTask, run_source_task
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
-from dsms.plan.lane import FragmentPlan, plan_fragment
+from dsms.plan.lane import plan_fragment
 
 
 @dataclass
@@ -47,39 +48,35 @@ class World:
         return self
 
 
-def start(catalog: Catalog, targets: int) -> tuple[FragmentPlan, Manifest]:
-    """The plan of a catalog, and a manifest that has read nothing."""
-    plan = plan_fragment(catalog, targets)
-    lanes = {lane_id: beginning(lane, targets) for lane_id, lane in plan.lanes.items()}
-    return plan, Manifest(plan_version=plan.version, lanes=lanes, targets=targets)
+def start(catalog: Catalog, targets: int) -> Revision:
+    """The plan of a catalog, of which nothing has been read."""
+    return revised(plan_fragment(catalog, targets), Manifest(targets=targets), ())
 
 
-def epoch(world: World, plan: FragmentPlan, manifest: Manifest, limit: int, tasks: int) -> Epoch:
+def epoch(world: World, revision: Revision, limit: int, tasks: int) -> Epoch:
     """One epoch: plan it, read it, exchange it, compute it, put it together."""
-    sources = {source.id: source.topic for lane in plan.lanes.values() for source in lane.sources}
+    lanes, manifest, targets = revision.lanes, revision.manifest, revision.plan.partitions
+    sources = {source.id: source.topic for lane in lanes.values() for source in lane.sources.values()}
     ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
     positions = {lane_id: one.places for lane_id, one in manifest.lanes.items()}
-    begin, upto = offsets_at(plan, positions, {}), next_offsets(plan, positions, ends, {}, limit)
+    begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit)
     routed = []
-    for part in spread(slices(plan, positions, begin, upto, {}), tasks):
-        task = SourceTask(
-            tuple(part), plan.lanes, plan.version, plan.partitions, KafkaSettings("none", {}), "http://none"
-        )
+    for part in spread(slices(lanes, positions, begin, upto, {}), tasks):
+        kafka = KafkaSettings("none", {})
+        task = SourceTask(tuple(part), dict(lanes), revision.number, targets, kafka, "http://none")
         routed += [row for batch in run_source_task(task) for row in batch.to_pylist()]
     world.epochs += 1
     contexts = {
         lane_id: LaneContext(
-            plan.lanes[lane_id],
-            one.frontier,
-            {(plan.lanes[lane_id].leaf(source), p): at.frontier for (source, p), at in one.places.items()},
-            one.runs,
+            {(lanes[lane_id].leaf(source), p): at.frontier for (source, p), at in one.places.items()}, one.runs
         )
         for lane_id, one in manifest.lanes.items()
     }
-    context = StageContext(contexts, f"e{world.epochs}", "", "", "", Path(), plan.partitions)
-    for stage in range(1, max(lane.flow.stages for lane in plan.lanes.values()) + 1):
-        routed = exchanged(TargetStage(context, stage), routed, plan.partitions)
-    return assemble(pa.Table.from_pylist(routed, schema=source_task.ROUTED_ARROW), plan, manifest, world.published)
+    number = revision.number
+    context = StageContext({number: lanes}, {number: contexts}, f"e{world.epochs}", "", "", "", Path(), targets)
+    for stage in range(1, max(lane.flow.stages for lane in lanes.values()) + 1):
+        routed = exchanged(TargetStage(context, stage), routed, targets)
+    return assemble(pa.Table.from_pylist(routed, schema=source_task.ROUTED_ARROW), revision, world.published)
 
 
 def exchanged(stage: TargetStage, routed: list[dict], targets: int) -> list[dict]:
@@ -93,35 +90,41 @@ def exchanged(stage: TargetStage, routed: list[dict], targets: int) -> list[dict
     return made
 
 
-def publish(world: World, plan: FragmentPlan, done: Epoch) -> None:
+def publish(world: World, done: Epoch) -> None:
     """What the transaction would make visible."""
     assert done.failures == {}
-    for lane_id, one in done.lanes.items():
+    for query, one in done.results.items():
         if one.changes is not None:
-            records = result_records(plan.lanes[lane_id], one.changes)
+            records = result_records(one.output, one.changes)
             partitions = [None] * len(records.values) if records.partitions is None else records.partitions
             listed = zip(records.keys, records.values, records.headers or (), partitions, strict=True)
             for key, value, header, partition in listed:
-                log = lane_id if partition is None else f"{lane_id}/{partition}"
+                log = query if partition is None else f"{query}/{partition}"
                 world.results[log].append((key, value, tuple(header)))
     world.dead += [msgspec.structs.astuple(one) if isinstance(one, msgspec.Struct) else one for one in done.dead]
     frontiers = dict(world.published.frontiers)
-    for lane_id, one in done.lanes.items():
-        frontiers[lane_id] = max(one.after.frontier, frontiers.get(lane_id, one.after.frontier))
+    for query, one in done.results.items():
+        frontiers[query] = max(one.frontier, frontiers.get(query, one.frontier))
     world.published = Published(frontiers, done.dead_upto)
 
 
-def run(world: World, catalog: Catalog, targets: int, limits: list[int], crash_at: int | None = None) -> World:
+def run(
+    world: World, catalog: Catalog, targets: int, limits: list[int], crash_at: int | None = None,
+    then: tuple[int, Catalog] | None = None,
+) -> World:  # fmt: skip
     """Epochs until all is read. At `crash_at` an epoch's transaction commits and its manifest is lost, with half of
-    those before: the executor goes on from an old manifest, in other batches."""
-    plan, manifest = start(catalog, targets)
-    history = [manifest]
+    those before: the executor goes on from an old manifest, in other batches. `then` is another catalog from an epoch
+    on."""
+    revision = start(catalog, targets)
+    history = [revision.manifest]
     for number in range(200):
         limit = limits[number % len(limits)]
-        done = epoch(world, plan, history[-1], limit, tasks=1 + number % 3)
-        if not done.lanes:
+        plan = revision.plan if then is None or number < then[0] else plan_fragment(then[1], targets)
+        revision = revised(plan, history[-1], (), revision)
+        done = epoch(world, revision, limit, tasks=1 + number % 3)
+        if not done.results and (then is None or number >= then[0]):
             return world
-        publish(world, plan, done)
+        publish(world, done)
         history.append(done.manifest)
         if number == crash_at:
             history = history[: 1 + len(history) // 2]

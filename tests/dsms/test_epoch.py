@@ -18,6 +18,10 @@ CREATE STREAMED VIEW Hot AS SELECT k, v FROM R(S) WHERE v > 1;
 CREATE QUERY Since AS SELECT k, TS AS since FROM R(Hot);
 CREATE QUERY Bag AS SELECT v FROM R(S);
 CREATE QUERY Every AS SELECT v, 6 / v AS q FROM R(A);"""
+MORE = """CREATE QUERY HotToo AS SELECT k, v FROM R(S) WHERE v > 1;
+CREATE QUERY Counts AS SELECT k, COUNT(*) AS n FROM R(Hot)
+GROUP BY k;
+CREATE QUERY Faulty AS SELECT v, 6 / v AS q FROM R(A); CREATE QUERY Total AS SELECT SUM(v) AS s FROM R(S)"""
 RECORD = st.tuples(
     st.sampled_from("abc"), st.integers(-1, 3), st.integers(0, 12), st.sampled_from([None, None, None, "-", "bad"])
 )
@@ -37,16 +41,31 @@ def world_of(logs) -> tuple[World, object]:
     return World({"t": messages}), catalog
 
 
-def run_with(logs, targets, limits, crash_at=None) -> World:
+def run_with(logs, targets, limits, crash_at=None, then=None) -> World:
+    """`then` says from which epoch on there are more queries."""
     world, catalog = world_of(logs)
+    more = None if then is None else (then, apply_all(MORE, catalog)[0])
     with pytest.MonkeyPatch.context() as monkeypatch:
-        return run(world.attach(monkeypatch), catalog, targets, limits, crash_at)
+        return run(world.attach(monkeypatch), catalog, targets, limits, crash_at, more)
 
 
 @given(LOGS, st.integers(1, 3), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.none() | st.integers(0, 5))
 def test_results_are_a_function_of_the_logs(logs, targets, limits, crash_at) -> None:
     whole = run_with(logs, 1, [1000])
     cut = run_with(logs, targets, limits, crash_at)
+    assert {lane: rows for lane, rows in cut.results.items() if rows} == {
+        lane: rows for lane, rows in whole.results.items() if rows
+    }
+    assert Counter(map(repr, cut.dead)) == Counter(map(repr, whole.dead))
+
+
+@given(
+    LOGS, st.integers(1, 2), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.none() | st.integers(0, 5),
+    st.integers(1, 4),
+)  # fmt: skip
+def test_queries_that_come_later_change_nothing_and_miss_nothing(logs, targets, limits, crash_at, then) -> None:
+    whole = run_with(logs, 1, [1000], then=0)
+    cut = run_with(logs, targets, limits, crash_at, then)
     assert {lane: rows for lane, rows in cut.results.items() if rows} == {
         lane: rows for lane, rows in whole.results.items() if rows
     }

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsms.plan.dataflow import Exchange
-from dsms.plan.lane import plan_fragment
-from dsms.stages.lane_run import initial_state, read_stage, route, target_stage
-from dsms.stages.state_names import all_names, name_runs, no_names, restore
+from dsms.plan.lane import compile_lane, plan_fragment
+from dsms.stages.lane_run import read_stage, route, target_stage
+from dsms.stages.state_names import all_names, name_runs, restore
 from operators.delta import ORDER, ORDER_SHIFT, Delta, partition_of
-from operators.operator import Move
 
 PLAN = plan_fragment(
     apply_all(
@@ -22,7 +21,9 @@ PLAN = plan_fragment(
     )[0],
     2,
 )
-ANY_LANE = next(iter(PLAN.lanes.values()))
+LANES = {query.id: compile_lane(query.id, [query]) for query in PLAN.queries.values()}
+LANES["all"] = compile_lane("all", PLAN.queries.values())
+ANY_LANE = next(iter(LANES.values()))
 RECORDS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(0, 9)), max_size=15)
 
 
@@ -31,20 +32,21 @@ def delta_of(lane, records) -> Delta:
     return Delta.of(rows, lane.sources[0].schema)
 
 
-@given(RECORDS, st.lists(st.integers(1, 9), max_size=3).map(sorted), st.sampled_from(sorted(PLAN.lanes)))
+@given(RECORDS, st.lists(st.integers(1, 9), max_size=3).map(sorted), st.sampled_from(sorted(LANES)))
 def test_state_by_name_is_the_state(records, stops, lane_id) -> None:
-    lane = PLAN.lanes[lane_id]
+    lane = LANES[lane_id]
     sent = read_stage(lane, 0, delta_of(lane, records)).sent
     store: dict[str, pl.DataFrame] = {}
-    held, names = dict(enumerate(initial_state(lane))), no_names(lane)
+    held, names = {}, {}
     edges = [0, *stops, 10]
     for number, (start, end) in enumerate(zip(edges, edges[1:], strict=False)):
         now = sent if number == 0 else {edge: Delta(delta.frame.clear()) for edge, delta in sent.items()}
-        straight = target_stage(lane, (1, 0), now, held, Move(start, end))
-        stored = target_stage(lane, (1, 0), now, restore(lane, 1, names, store.__getitem__), Move(start, end))
-        assert stored.changes.equals(straight.changes)
-        named, fresh = name_runs(stored.state, f"e{number}")
-        names = [named.get(at, each) for at, each in enumerate(names)]
+        straight = target_stage(lane, (1, 0), now, held, ({0: start}, {0: end}))
+        stored = target_stage(lane, (1, 0), now, restore(lane, 1, names, store.__getitem__), ({0: start}, {0: end}))
+        assert stored.changes.keys() == straight.changes.keys() == set(range(len(lane.outputs)))
+        assert all(stored.changes[output].equals(changes) for output, changes in straight.changes.items())
+        named, fresh = name_runs(lane, stored.state, f"e{number}")
+        names |= named
         assert not store.keys() & fresh.keys()
         store |= fresh
         assert set(all_names(names)) <= store.keys()

@@ -104,6 +104,22 @@ def test_windows_beside_joins_and_in_subqueries() -> None:
 
 
 @pytest.mark.parametrize(
+    "joined",
+    [
+        "S [Range 5] x JOIN D y ON x.id = y.id",
+        "S x [Range 5] LEFT JOIN S2 [Rows 2] AS y ON x.id = y.id",
+        "R[Sync2](S) x FULL JOIN D y ON x.id = y.id",
+        "TUMBLE(TABLE S, DESCRIPTOR(c), 10) x CROSS JOIN D y",
+        "D y JOIN Istream(D) x ON x.id = y.id",
+    ],
+)
+def test_parentheses_around_joins_of_windows_say_nothing(joined: str) -> None:
+    assert plan(f"SELECT STREAMED x.id FROM ({joined})") == plan(f"SELECT STREAMED x.id FROM {joined}")
+    nested = plan(f"SELECT STREAMED x.id FROM D z JOIN ({joined}) ON x.id = z.id")
+    assert isinstance(next(one for one in walk(nested) if isinstance(one, logical.Join)).right, logical.Node)
+
+
+@pytest.mark.parametrize(
     ("function", "expected"),
     [
         ("TUMBLE(TABLE S, DESCRIPTOR(at), INTERVAL '10' SECOND)", logical.Assign(S, "hop", "at", 10_000, 10_000)),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dsms.executor.manifest import Position
 from dsms.executor.offsets import next_offsets, offsets_at, slices, spread
-from dsms.plan.lane import plan_fragment
+from dsms.plan.lane import compile_lane, plan_fragment
 from operators.clock import Heartbeat
 
 CATALOG, _ = apply_all(
@@ -18,9 +18,9 @@ CATALOG, _ = apply_all(
     "CREATE STREAMED VIEW V AS SELECT k FROM S; CREATE STREAMED VIEW W AS SELECT k FROM S WHERE k > 1;",
     topics=Topics({"t": {0: 0, 1: 0, 2: 0}}),
 )
-PLAN = plan_fragment(CATALOG, 2)
-LANES = list(PLAN.lanes)
-SOURCE = PLAN.lanes[LANES[0]].sources[0].id
+LANES_BY_ID = {query.id: compile_lane(query.id, [query]) for query in plan_fragment(CATALOG, 2).queries.values()}
+LANES = list(LANES_BY_ID)
+SOURCE = LANES_BY_ID[LANES[0]].sources[0].id
 ENDS = st.tuples(*[st.integers(0, 40)] * 3)
 BEATS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 99)), max_size=5)
 
@@ -42,9 +42,9 @@ def test_every_offset_is_read_once_by_every_lane(ends, limits, tasks, ahead, dra
     read = {lane: {p: list(range(positions[lane][(SOURCE, p)].offset)) for p in range(3)} for lane in LANES}
     for number in range(200):
         limit = limits[number % len(limits)]
-        start = offsets_at(PLAN, positions, beats)
-        end = next_offsets(PLAN, positions, upto, beats, limit)
-        found = slices(PLAN, positions, start, end, beats)
+        start = offsets_at(1, positions, beats)
+        end = next_offsets(1, positions, upto, beats, limit)
+        found = slices(LANES_BY_ID, positions, start, end, beats)
         dealt = spread(found, tasks)
         assert sorted(map(repr, found)) == sorted(repr(one) for part in dealt for one in part)
         assert len(dealt) <= tasks
@@ -60,7 +60,7 @@ def test_every_offset_is_read_once_by_every_lane(ends, limits, tasks, ahead, dra
 @given(ENDS, st.integers(1, 50))
 def test_a_batch_keeps_to_its_limit_and_still_moves(ends, limit) -> None:
     positions = {LANES[0]: {(SOURCE, p): Position(0) for p in range(3)}}
-    end = next_offsets(PLAN, positions, {(SOURCE, p): upto for p, upto in enumerate(ends)}, {}, limit)
+    end = next_offsets(1, positions, {(SOURCE, p): upto for p, upto in enumerate(ends)}, {}, limit)
     taken = sum(offset for offset, _ in end["at"][LANES[0]].values())
     assert taken <= limit + 2
     assert taken > 0 or sum(ends) == 0
@@ -69,9 +69,9 @@ def test_a_batch_keeps_to_its_limit_and_still_moves(ends, limit) -> None:
 def test_lanes_at_one_position_share_a_slice_and_take_logged_heartbeats() -> None:
     positions = {lane: {(SOURCE, p): Position(5) for p in range(3)} for lane in LANES}
     beats = {(SOURCE, 0): [Heartbeat(2, 10), Heartbeat(5, 20), Heartbeat(9, 30)]}
-    start = offsets_at(PLAN, positions, beats)
-    end = next_offsets(PLAN, positions, {(SOURCE, p): 8 for p in range(3)}, beats, 1000)
-    found = slices(PLAN, positions, start, end, beats)
+    start = offsets_at(1, positions, beats)
+    end = next_offsets(1, positions, {(SOURCE, p): 8 for p in range(3)}, beats, 1000)
+    found = slices(LANES_BY_ID, positions, start, end, beats)
     assert [(one.partition, one.start, one.end, one.lanes) for one in found] == [
         (p, 5, 8, tuple(LANES)) for p in range(3)
     ]

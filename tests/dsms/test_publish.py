@@ -9,24 +9,26 @@ import pytest
 from facts import apply_all
 
 from connectors.kafka import epoch_writer
+from dsms.executor.dead import DeadMark, DeadRecord
 from dsms.executor.encoding import encode_changes
-from dsms.executor.epoch import DeadMark, DeadRecord, Epoch, LaneEpoch, Published
-from dsms.executor.manifest import LaneManifest, Manifest
+from dsms.executor.epoch import Epoch, Published, Result
+from dsms.executor.manifest import Manifest
 from dsms.executor.publish import dead_records, progress_records, read_published, result_records
-from dsms.plan.lane import FragmentPlan, plan_fragment
+from dsms.plan.lane import Output, compile_lane, plan_fragment
 from operators.delta import FROM, ORDER, ORDER_SHIFT
 from operators.stream_output import OP
 
 
 @pytest.fixture
-def plan() -> FragmentPlan:
-    return plan_fragment(
+def outputs() -> dict[str, Output]:
+    plan = plan_fragment(
         apply_all(
             "REGISTER SOURCE T (k INT, v VARCHAR) FROM t; CREATE STREAM S OVER T KEY k;"
             "CREATE STREAMED VIEW Keyed AS SELECT k, v FROM S; CREATE STREAMED VIEW Bag AS SELECT v FROM S"
         )[0],
         1,
     )
+    return {output.id: output for output in compile_lane("lane", plan.queries.values()).outputs}
 
 
 CHANGES = pl.DataFrame({
@@ -34,9 +36,9 @@ CHANGES = pl.DataFrame({
 })  # fmt: skip
 
 
-def test_a_keyed_result_has_keys_values_tombstones_and_headers(plan) -> None:
-    lane = plan.lanes["o3"]
-    records = result_records(lane, encode_changes(lane, CHANGES))
+def test_a_keyed_result_has_keys_values_tombstones_and_headers(outputs) -> None:
+    output = outputs["o3"]
+    records = result_records(output, encode_changes(output, CHANGES))
     assert (records.topic, records.partitions) == ("dsms.Keyed", None)
     assert [json.loads(key) for key in records.keys] == [{"k": 1}] * 3
     assert [value and json.loads(value) for value in records.values] == [{"k": 1, "v": "a"}, {"k": 1, "v": None}, None]
@@ -45,19 +47,19 @@ def test_a_keyed_result_has_keys_values_tombstones_and_headers(plan) -> None:
     ]  # fmt: skip
 
 
-def test_a_keyless_result_carries_the_row_on_deletion_and_stays_with_its_source_partition(plan) -> None:
-    lane = plan.lanes["o4"]
-    records = result_records(lane, encode_changes(lane, CHANGES.drop("k")))
+def test_a_keyless_result_carries_the_row_on_deletion_and_stays_with_its_source_partition(outputs) -> None:
+    output = outputs["o4"]
+    records = result_records(output, encode_changes(output, CHANGES.drop("k")))
     assert records.keys == [None] * 3
     assert [json.loads(value) for value in records.values] == [{"v": "a"}, {"v": None}, {"v": "b"}]
     assert records.partitions == [0, 0, 1]
 
 
-def test_keyless_results_stand_by_partition_each_in_its_order(plan) -> None:
-    lane = plan.lanes["o4"]
+def test_keyless_results_stand_by_partition_each_in_its_order(outputs) -> None:
+    output = outputs["o4"]
     orders = [0, 1 << ORDER_SHIFT, 1, (1 << ORDER_SHIFT) + 1]
     changes = pl.DataFrame({"v": list("abcd"), FROM: [1, 1, 2, 2], ORDER: orders, OP: ["+"] * 4})
-    records = result_records(lane, encode_changes(lane, changes))
+    records = result_records(output, encode_changes(output, changes))
     assert [json.loads(value)["v"] for value in records.values] == list("acbd")
     assert records.partitions == [0, 0, 1, 1]
     assert records.headers == [[("dsms-ts", ts)] for ts in (b"1", b"2", b"1", b"2")]
@@ -104,15 +106,13 @@ def test_dead_letters_carry_their_provenance() -> None:
     assert dict(records.headers[1])["dsms-query"] == b"Q"
 
 
-def test_progress_says_what_is_published_and_is_read_back(plan) -> None:
-    sinks = {lane_id: lane.sink for lane_id, lane in plan.lanes.items()}
-    lanes = {"o3": LaneEpoch(LaneManifest(42, {}, []), None, 0)}
-    epoch = Epoch(Manifest(epoch=7), lanes, (), {("o1", 0): DeadMark(5, 2)})
+def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
+    epoch = Epoch(Manifest(epoch=7), {"o3": Result(outputs["o3"], None, 42)}, (), {("o1", 0): DeadMark(5, 2)})
     nothing = Published({}, {})
-    records = progress_records("c", epoch, sinks, nothing)
+    records = progress_records("c", epoch, nothing)
     entries = dict(zip(records.keys, records.values, strict=True))
     assert set(entries) == {b"dsms.Keyed/0", b"dsms.Keyed/1", b"dead/o1/0"}
     assert read_published(entries) == Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})
-    again = progress_records("c", epoch, sinks, Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)}))
+    again = progress_records("c", epoch, Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)}))
     assert list(again.keys) == []
     assert read_published({b"dead/0": records.values[0]}).frontiers == {"o3": 42}

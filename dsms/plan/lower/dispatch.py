@@ -35,5 +35,5 @@ def stateful(
     operator: object, below: Port, keys: tuple[str, ...], columns: pa.Schema, builder: Builder
 ) -> Port:  # fmt: skip
     """A vertex that takes changes, with rows that are equal in `keys` on one target."""
-    ready = builder.release(builder.route(below, keys), changes=True)
+    (ready,) = builder.release([builder.route(below, keys)], changes=True)
     return replace(builder.add(operator, [ready], columns, single=not keys), partitioned=ready.partitioned)

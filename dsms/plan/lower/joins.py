@@ -1,4 +1,4 @@
-"""Joins: inner ones as they are, outer and semi-joins as compositions."""
+"""Joins: inner and as-of joins as they are, outer and semi-joins as compositions."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from dataclasses import replace
 import pyarrow as pa
 
 from dsms.plan import logical
+from dsms.plan.bands import Distance, distance_of
 from dsms.plan.builder import Builder, Partitioning, Port
 from dsms.plan.lower.dispatch import lower, lowering, stateless
 from dsms.plan.lower.sides import aligned, summed
+from dsms.plan.properties import keys
+from dsms.plan.rules.identity import as_they_are
 from dsms.plan.schema import schema
+from operators.asof_join import AsofJoin
+from operators.band import Band
+from operators.band_join import BandJoin
 from operators.expressions import Column, Expression, Literal
 from operators.filter import Filter
 from operators.join import Join
 from operators.negate import Negate
 from operators.project import Project
+from operators.sort_key import SortKey
 
 _ANY = "__partner"
 
@@ -24,14 +31,46 @@ _ANY = "__partner"
 def _(node: logical.Join, builder: Builder) -> Port:
     if node.outer != "none":
         return lower(_outer(node), builder)
+    if (distance := distance_of(node)) is not None:
+        return _in_band(node, distance, builder)
+    return _joined(node, None, builder)
+
+
+def _joined(node: logical.Join, band: Band | None, builder: Builder) -> Port:
+    """The pairs with equal keys that are in the band, filtered by the residual."""
     pairs = _keys(node.on)
     sides = aligned([lower(node.left, builder), lower(node.right, builder)], pairs)
-    left, right = (builder.release(one) for one in sides)
+    left, right = builder.release(sides)
     columns = schema(replace(node, residual=None))
-    found = builder.add(Join(pairs[0], pairs[1], node.nulls_equal), [left, right], columns)
+    plain = Join(pairs[0], pairs[1], node.nulls_equal)
+    operator = plain if band is None else BandJoin(pairs[0], pairs[1], node.nulls_equal, band=band)
+    found = builder.add(operator, [left, right], columns)
     partitioned: Partitioning = left.partitioned | right.partitioned
     joined = replace(found, partitioned=partitioned, ends=left.ends or right.ends)
     return joined if node.residual is None else stateless(Filter(node.residual), joined, columns, builder)
+
+
+def _in_band(node: logical.Join, distance: Distance, builder: Builder) -> Port:
+    """The join with the two values of the band as columns of its sides."""
+    taken = [*schema(node.left).names, *schema(node.right).names]
+    left, mine = _with_value(node.left, distance.left, taken)
+    right, theirs = _with_value(node.right, distance.right, [*taken, mine])
+    band = replace(distance.band, left=mine, right=theirs)
+    found = _joined(replace(node, left=left, right=right), band, builder)
+    columns = schema(node)
+    if found.schema.names == columns.names:
+        return found
+    return stateless(Project(as_they_are(columns)), found, columns, builder)
+
+
+def _with_value(node: logical.Node, value: Expression, taken: list[str]) -> tuple[logical.Node, str]:
+    """The node with a value as a column, and its name."""
+    if isinstance(value, Column):
+        return node, value.name
+    name = "__near"
+    while name in taken:
+        name += "'"
+    return logical.Project(node, (*as_they_are(schema(node)), (name, value))), name
 
 
 def _keys(on: tuple[tuple[str, str], ...]) -> list[tuple[str, ...]]:
@@ -73,13 +112,12 @@ def _padded(node: logical.SemiJoin, columns: pa.Schema) -> logical.Project:
 @lowering.register
 def _(node: logical.SemiJoin, builder: Builder) -> Port:
     """A ⋉ B joins A with the distinct keys of B; with a residual, with the distinct rows of A that have a partner."""
-    asked = aligned([lower(node.left, builder), lower(node.right, builder)], _keys(node.on))
-    left = builder.release(asked[0])
+    left = aligned([lower(node.left, builder), lower(node.right, builder)], _keys(node.on))[0]
     columns = schema(node)
     partners, on, equal = _partners(node)
     held = lower(partners, builder)
     pairs = _keys(on)
-    sides = [builder.release(one) for one in aligned([left, held], pairs)]
+    sides = builder.release(aligned([left, held], pairs))
     joined = builder.add(Join(pairs[0], pairs[1], equal), sides, pa.schema([*columns, *held.schema]))
     kept = replace(joined, partitioned=sides[0].partitioned, ends=left.ends)
     outputs = tuple((column.name, Column(column.name, column.type, column.nullable)) for column in columns)
@@ -108,3 +146,23 @@ def _partners(node: logical.SemiJoin) -> tuple[logical.Node, tuple[tuple[str, st
 def _column(columns: pa.Schema, name: str) -> Column:
     found = columns.field(name)
     return Column(name, found.type, found.nullable)
+
+
+@lowering.register
+def _(node: logical.AsofJoin, builder: Builder) -> Port:
+    """A with the rows of B of which one a key and time is left."""
+    pairs = _keys(node.on)
+    sides = aligned([lower(node.left, builder), lower(_one_a_time(node), builder)], pairs)
+    left, right = builder.release(sides, changes=True)
+    operator = AsofJoin(pairs[0], pairs[1], node.left_time, node.right_time, node.comparison, node.outer)
+    return replace(builder.add(operator, [left, right], schema(node)), partitioned=left.partitioned)
+
+
+def _one_a_time(node: logical.AsofJoin) -> logical.Node:
+    """The right side with the least row of each key and time."""
+    place = tuple(dict.fromkeys([*(theirs for _, theirs in node.on), node.right_time]))
+    known = keys(node.right)
+    if known and set(known) <= set(place):
+        return node.right
+    ties = tuple(SortKey(name) for name in schema(node.right).names if name not in place)
+    return logical.TopK(node.right, place, ties, 1)

@@ -24,8 +24,10 @@ def _(node: logical.Sync, builder: Builder) -> Port:
     if isinstance(node.points, Periodic):
         found = stateless(PeriodicSync(node.points), below, schema(node), builder)
         return replace(found, released=False)
-    points = builder.release(replace(lower(node.points, builder), via="all"), changes=True)
-    found = builder.add(EventSync(), [builder.release(below), points], schema(node))
+    everywhere = replace(lower(node.points, builder), via="all")
+    leaves = builder.leaves([below, everywhere])
+    (points,) = builder.release([everywhere], changes=True, leaves=leaves)
+    found = builder.add(EventSync(), [*builder.release([below], leaves=leaves), points], schema(node))
     return replace(found, partitioned=below.partitioned, ends=below.ends, released=False)
 
 
@@ -50,6 +52,6 @@ def _(node: logical.SetOperation, builder: Builder) -> Port:
     columns = schema(node)
     names = tuple(columns.names)
     sides = [_as(lower(one, builder), columns, builder) for one in (node.left, node.right)]
-    ready = [builder.release(one, changes=True) for one in aligned(sides, [names, names])]
+    ready = builder.release(aligned(sides, [names, names]), changes=True)
     found = builder.add(SetOperation(node.kind), ready, columns)
     return replace(found, partitioned=ready[0].partitioned)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from dsms.plan import logical, properties
 from dsms.plan.builder import Builder, Port
 from dsms.plan.lower.dispatch import lower, lowering, stateful, stateless
+from dsms.plan.lower.session_groups import session_groups
 from dsms.plan.schema import schema
 from operators.assign import Assign
 from operators.distinct import Distinct
@@ -103,6 +104,10 @@ def _(node: logical.Distinct, builder: Builder) -> Port:
 
 @lowering.register
 def _(node: logical.GroupBy, builder: Builder) -> Port:
+    if (sessions := session_groups(node)) is not None:
+        partition = sessions.operator.session.partition
+        found = stateful(sessions.operator, lower(sessions.input, builder), partition, schema(node), builder)
+        return replace(found, partitioned=found.renamed(sessions.names))
     operator = GroupBy(
         node.keys, node.aggregates, schema(node.input), node.bound, append_only=properties.append_only(node.input)
     )  # fmt: skip
@@ -143,4 +148,11 @@ def _(node: logical.ToStream, builder: Builder) -> Port:
     if node.kind == "istream" and properties.append_only(node.input):
         return below
     operators = {"istream": Istream(), "dstream": Dstream(), "rstream": Rstream(node.points or Periodic(1))}
-    return stateful(operators[node.kind], below, tuple(columns.names), columns, builder)
+    keys = () if node.kind == "rstream" and _from_the_beginning(node.input) else tuple(columns.names)
+    return stateful(operators[node.kind], below, keys, columns, builder)
+
+
+def _from_the_beginning(node: logical.Node) -> bool:
+    """Whether there may be rows before any record: Rstream gives them from the first change on, wherever that is."""
+    found = (one for one in properties.walk(node) if isinstance(one, logical.Values | logical.GroupBy))
+    return any(isinstance(one, logical.Values) or not one.keys for one in found)

@@ -14,7 +14,8 @@ from operators.union import Union
 def summed(ports: list[Port], columns: pa.Schema, builder: Builder) -> Port:
     found = reduce(lambda left, right: builder.add(Union(), [left, right], columns), ports)
     common = frozenset.intersection(*(port.partitioned for port in ports))
-    released, ends = all(port.released for port in ports), any(port.ends for port in ports)
+    together = len({builder.leaves([port]) for port in ports}) == 1
+    released, ends = together and all(port.released for port in ports), any(port.ends for port in ports)
     return replace(found, partitioned=common, released=released, ends=ends)
 
 

@@ -1,0 +1,82 @@
+"""Dead letters of an epoch: which of them are new, and what is known to be written after it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from dsms.executor.source_task import Letters, fault_owner
+from dsms.plan.lane import Lane, Output
+from operators.delta import FROM, ORDER, frame_from_ipc, origin
+from operators.operator import FAULT, FAULT_ROW
+
+
+@dataclass(frozen=True, slots=True)
+class DeadMark:
+    """The dead letters that an owner has written for a partition: all below `offset`, `count` in number."""
+
+    offset: int = 0
+    count: int = 0
+
+
+DeadMarks = Mapping[tuple[str, int], DeadMark]
+
+
+@dataclass(frozen=True)
+class DeadRecord:
+    """A dead letter ready to be written: which source it belongs to, and where the refused record stands."""
+
+    source: str
+    partition: int
+    offset: int
+    reason: str
+    value: bytes
+    query: str | None
+
+
+def dead_letters(
+    rows: Sequence[Mapping[str, Any]], published: DeadMarks
+) -> tuple[list[DeadRecord], dict[tuple[str, int], DeadMark]]:
+    """The letters of all slices, each once: lanes that read one range at different times refuse the same records."""
+    upto = dict(published)
+    dead: list[DeadRecord] = []
+    decoded = [(row["source_partition"], msgspec.msgpack.decode(row["blob"], type=Letters)) for row in rows]
+    for partition, slice_ in sorted(decoded, key=lambda item: (item[0], item[1].start, item[1].owner)):
+        known = upto.get((slice_.owner, partition), DeadMark())
+        fresh = [
+            DeadRecord(slice_.source, partition, offset, reason, value, query)
+            for offset, reason, value, query in slice_.letters
+            if offset >= known.offset
+        ]
+        dead += fresh
+        upto[(slice_.owner, partition)] = DeadMark(max(known.offset, slice_.end), known.count + len(fresh))
+    return dead, upto
+
+
+def fault_records(
+    output: Output, lane: Lane, rows: Sequence[Mapping[str, Any]], published: int
+) -> list[tuple[str, DeadRecord]]:
+    """A query's rows in fault of the target stages from an instant on, each with the owner of its dead letter."""
+    below = lane.flow.below[output.vertex]
+    records = []
+    for row in rows:
+        if row["edge"] in below:
+            faults = frame_from_ipc(row["blob"]).filter(pl.col(FROM) >= published).sort(FROM, ORDER)
+            for order, reason, text in faults.select(ORDER, FAULT, FAULT_ROW).iter_rows():
+                leaf, partition, offset = origin(order)
+                source = lane.sources[leaf]
+                record = DeadRecord(source.name, partition, offset, reason, text.encode(), output.name)
+                records.append((fault_owner(output.id, source.id), record))
+    return records
+
+
+def counted(faults: Sequence[tuple[str, DeadRecord]], upto: DeadMarks) -> dict[tuple[str, int], DeadMark]:
+    """The marks of a query whose faults are written by instant: they count, but say nothing of offsets."""
+    counts = Counter((owner, fault.partition) for owner, fault in faults)
+    marks = {key: (upto.get(key, DeadMark()), count) for key, count in counts.items()}
+    return {key: DeadMark(mark.offset, mark.count + count) for key, (mark, count) in marks.items()}

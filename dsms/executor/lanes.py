@@ -1,0 +1,128 @@
+"""Which queries run together: pure decisions over the plan and the last manifest.
+
+A new query begins in a lane of its own, at the beginning of its logs. When it has come to where another lane stands,
+the two go on as one: what both hold is equal there. A query that failed leaves its lane with what it held before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from dsms.executor.manifest import LaneManifest, Manifest, beginning
+from dsms.plan.lane import FragmentPlan, Lane, Output, compile_lane
+from dsms.stages.lane_run import frontier
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A plan with its queries dealt out to lanes, and where these stand. Every epoch runs one revision."""
+
+    number: int
+    plan: FragmentPlan
+    lanes: Mapping[str, Lane]
+    manifest: Manifest
+
+
+def revised(plan: FragmentPlan, held: Manifest, failed: Collection[str], before: Revision | None = None) -> Revision:
+    """The revision after `before` for a plan, from where the lanes of a manifest stand."""
+    kept = [_without(one, plan) for one in held.lanes.values()]
+    groups = [one for one in kept if one.queries]
+    known = {query for one in groups for query in one.queries}
+    compiled = dict(_compiled(before))
+    new = [query for query in plan.queries if query not in known]
+    fresh = [beginning(_lane((query,), plan, compiled), plan.partitions) for query in new]
+    merged = _merged([*(_usable(one, plan, compiled) for one in groups), *fresh], failed)
+    named = {one.queries[0]: one for one in merged}
+    lanes = {lane_id: _lane(one.queries, plan, compiled) for lane_id, one in named.items()}
+    trimmed = {lane_id: _trimmed(one, lanes[lane_id]) for lane_id, one in named.items()}
+    manifest = msgspec.structs.replace(held, lanes=trimmed, targets=plan.partitions, plan_version=plan.version)
+    return Revision(before.number + 1 if before else 1, plan, lanes, manifest)
+
+
+def without_failed(before: LaneManifest, after: LaneManifest, failed: Collection[str]) -> list[LaneManifest]:
+    """A lane after an epoch in which some of its queries failed: these stay where they were, each for itself."""
+    good = tuple(query for query in after.queries if query not in failed)
+    alone = [msgspec.structs.replace(before, queries=(query,)) for query in before.queries if query in failed]
+    return [*([msgspec.structs.replace(after, queries=good)] if good else []), *alone]
+
+
+#: A query's result, the lane that it is in, and where this stands.
+Standing = tuple[Output, Lane, LaneManifest]
+
+
+def standing(revision: Revision, manifest: Manifest) -> Iterator[Standing]:
+    """All queries of a revision after an epoch of it."""
+    held = {query: one for one in manifest.lanes.values() for query in one.queries}
+    for lane in revision.lanes.values():
+        yield from ((output, lane, held[output.id]) for output in lane.outputs)
+
+
+def query_frontier(output: Output, lane: Lane, at: LaneManifest) -> int:
+    """The instants below which a query's result is final."""
+    return frontier(lane.leaves(output), at.frontiers(lane.sources))
+
+
+Compiled = dict[tuple[str, ...], Lane]
+
+
+def _compiled(before: Revision | None) -> Compiled:
+    return {tuple(one.id for one in lane.outputs): lane for lane in before.lanes.values()} if before else {}
+
+
+def _lane(queries: tuple[str, ...], plan: FragmentPlan, compiled: Compiled) -> Lane:
+    if queries not in compiled:
+        compiled[queries] = compile_lane(queries[0], [plan.queries[query] for query in queries])
+    return compiled[queries]
+
+
+def _without(held: LaneManifest, plan: FragmentPlan) -> LaneManifest:
+    return msgspec.structs.replace(held, queries=tuple(query for query in held.queries if query in plan.queries))
+
+
+def _usable(held: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> LaneManifest:
+    """What was held, if it is all that the lane needs; else the beginning: another version of us held another state."""
+    lane = _lane(held.queries, plan, compiled)
+    begun = beginning(lane, plan.partitions)
+    if not begun.positions.keys() <= held.positions.keys():
+        return begun
+    moved = {leaf for leaf, one in lane.sources.items() if held.positions[one.id] != begun.positions[one.id]}
+    needed = {
+        lane.flow.keys[at] for at, vertex in enumerate(lane.flow.vertices)
+        if vertex.stage and vertex.leaves & moved and vertex.operator.traces()
+    }  # fmt: skip
+    return held if needed <= held.runs[0].keys() else begun
+
+
+def _merged(groups: list[LaneManifest], failed: Collection[str]) -> list[LaneManifest]:
+    merged: list[LaneManifest] = []
+    for one in groups:
+        at = next((at for at, other in enumerate(merged) if _together(other, one, failed)), None)
+        if at is None:
+            merged.append(one)
+        else:
+            merged[at] = _joined(merged[at], one)
+    return merged
+
+
+def _together(one: LaneManifest, other: LaneManifest, failed: Collection[str]) -> bool:
+    if any(query in failed for query in (*one.queries, *other.queries)):
+        return False
+    return all(one.positions[source] == other.positions[source] for source in one.positions.keys() & other.positions)
+
+
+def _joined(one: LaneManifest, other: LaneManifest) -> LaneManifest:
+    runs = [theirs | mine for mine, theirs in zip(one.runs, other.runs, strict=True)]
+    return LaneManifest((*one.queries, *other.queries), other.positions | one.positions, runs)
+
+
+def _trimmed(held: LaneManifest, lane: Lane) -> LaneManifest:
+    """Without positions and state that no query of the lane needs."""
+    sources, keys = {source.id for source in lane.sources.values()}, set(lane.flow.keys)
+    return LaneManifest(
+        held.queries,
+        {source: at for source, at in held.positions.items() if source in sources},
+        [{key: names for key, names in run.items() if key in keys} for run in held.runs],
+    )

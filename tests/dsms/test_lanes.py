@@ -1,0 +1,108 @@
+"""Which queries run together: where new ones begin, where they join the others, and how one that fails leaves."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from facts import Topics, apply_all
+
+from dsms.executor.lanes import Revision, revised, without_failed
+from dsms.executor.manifest import LaneManifest, Manifest, Position
+from dsms.plan.lane import FragmentPlan, plan_fragment
+
+SQL = (
+    "REGISTER SOURCE T (k INT) FROM t; REGISTER SOURCE U (k INT) FROM u; CREATE STREAM S OVER T KEY k;"
+    "CREATE STREAM R OVER U KEY k; CREATE STREAMED VIEW V AS SELECT k FROM S;"
+    "CREATE STREAMED VIEW W AS SELECT k FROM S WHERE k > 1;"
+)
+OTHER = "CREATE STREAMED VIEW X AS SELECT k FROM R;"
+BOTH = "CREATE STREAMED VIEW Y AS SELECT S.k FROM S JOIN R ON S.k = R.k;"
+
+
+def plan(sql: str = SQL) -> FragmentPlan:
+    return plan_fragment(apply_all(sql, topics=Topics({"t": {0: 0}, "u": {0: 0}}))[0], 1)
+
+
+def ids(one: FragmentPlan, *names: str) -> set[str]:
+    return {query.id for query in one.queries.values() if query.name in names}
+
+
+def lanes(revision: Revision) -> list[set[str]]:
+    names = {query.id: query.name for query in revision.plan.queries.values()}
+    return [{names[query] for query in one.queries} for one in revision.manifest.lanes.values()]
+
+
+def read(revision: Revision, offset: int) -> Manifest:
+    """The manifest after every lane has read every source up to an offset, with a run for each vertex."""
+    moved = {
+        lane_id: msgspec.structs.replace(
+            held,
+            positions={source: {0: Position(offset, offset, offset)} for source in held.positions},
+            runs=[{key: [[f"{lane_id}/{key}"]] for key in revision.lanes[lane_id].flow.keys}],
+        )
+        for lane_id, held in revision.manifest.lanes.items()
+    }
+    return msgspec.structs.replace(revision.manifest, epoch=revision.manifest.epoch + 1, lanes=moved)
+
+
+def test_queries_that_begin_together_run_together() -> None:
+    assert lanes(revised(plan(), Manifest(targets=1), ())) == [{"V", "W"}]
+
+
+def test_queries_over_other_sources_run_together_too() -> None:
+    assert lanes(revised(plan(SQL + OTHER + BOTH), Manifest(targets=1), ())) == [{"V", "W", "X", "Y"}]
+
+
+def test_a_new_query_begins_by_itself_and_joins_where_it_has_caught_up() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    second = revised(plan(SQL + BOTH), read(first, 7), (), first)
+    assert lanes(second) == [{"V", "W"}, {"Y"}]
+    (begun,) = (one for one in second.manifest.lanes.values() if len(one.queries) == 1)
+    assert {at for each in begun.positions.values() for at in each.values()} == {Position(0)}
+    third = revised(second.plan, read(second, 9), (), second)
+    assert lanes(third) == [{"V", "W", "Y"}]
+    (joined,) = third.manifest.lanes.values()
+    (lane,) = third.lanes.values()
+    assert joined.runs[0].keys() == set(lane.flow.keys), "all state of both is there, once"
+
+
+def test_a_query_over_other_sources_joins_at_once_and_nothing_begins_anew() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    held = read(first, 7)
+    second = revised(plan(SQL + OTHER), held, (), first)
+    assert lanes(second) == [{"V", "W", "X"}]
+    assert revised(second.plan, second.manifest, (), second).manifest == second.manifest
+    (before,), (after,) = held.lanes.values(), second.manifest.lanes.values()
+    assert before.positions.items() <= after.positions.items()
+
+
+def test_a_dropped_query_takes_its_state_along() -> None:
+    both = revised(plan(SQL + OTHER), Manifest(targets=1), ())
+    left = revised(plan(), read(both, 5), (), both)
+    (held,) = left.manifest.lanes.values()
+    (lane,) = left.lanes.values()
+    assert held.runs[0].keys() == set(lane.flow.keys)
+    assert len(held.positions) == 1
+
+
+def test_a_query_that_failed_stays_where_it_was_alone() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    (before,) = first.manifest.lanes.values()
+    (after,) = read(first, 7).lanes.values()
+    (failed,) = ids(first.plan, "W")
+    parts = without_failed(before, after, {failed})
+    assert [(set(one.queries), one.positions == after.positions) for one in parts] == [
+        (ids(first.plan, "V"), True), ({failed}, False),
+    ]  # fmt: skip
+    held = msgspec.structs.replace(first.manifest, lanes={str(at): one for at, one in enumerate(parts)})
+    assert lanes(revised(first.plan, held, {failed}, first)) == [{"V"}, {"W"}]
+
+
+@pytest.mark.parametrize("lost", ["state", "source"])
+def test_what_does_not_hold_all_that_a_lane_needs_begins_anew(lost: str) -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    ((lane_id, held),) = read(first, 7).lanes.items()
+    positions, runs = {} if lost == "source" else held.positions, [{}] if lost == "state" else held.runs
+    poorer = LaneManifest(held.queries, positions, runs)
+    found = revised(first.plan, Manifest(lanes={lane_id: poorer}, targets=1), (), first)
+    assert found.manifest.lanes == first.manifest.lanes
