@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import polars as pl
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow as pa
 FROM = "__from"
 TO = "__to"
 WEIGHT = "__weight"
-#: Provenance of the record that caused the element, `source << 58 | partition << 48 | offset`: ties of one instant
+#: Provenance of the record that caused the element, `source << 55 | partition << 45 | offset`: ties of one instant
 #: break by it.
 ORDER = "__order"
 RESERVED = (FROM, TO, WEIGHT, ORDER)
@@ -24,9 +25,9 @@ RESERVED = (FROM, TO, WEIGHT, ORDER)
 #: Instants lie strictly between these two.
 BEGINNING = -(2**62)
 FOREVER = 2**63 - 1
-ORDER_SHIFT = 48
-#: Where the number of the source stands among those of a query, and how many partitions fit below it.
-SOURCE_SHIFT = 58
+ORDER_SHIFT = 45
+#: Where the number of the source stands, and how many partitions fit below it.
+SOURCE_SHIFT = 55
 MAX_PARTITIONS = 1 << (SOURCE_SHIFT - ORDER_SHIFT)
 MAX_SOURCES = 1 << (63 - SOURCE_SHIFT)
 
@@ -34,7 +35,7 @@ MAX_SOURCES = 1 << (63 - SOURCE_SHIFT)
 def origin(order: int) -> tuple[int, int, int]:
     """Source, partition and offset of the record that an order names.
 
-    >>> origin((2 << 58) + (3 << 48) + 7)
+    >>> origin((2 << 55) + (3 << 45) + 7)
     (2, 3, 7)
     """
     return order >> SOURCE_SHIFT, (order >> ORDER_SHIFT) % MAX_PARTITIONS, order & ((1 << ORDER_SHIFT) - 1)
@@ -98,6 +99,9 @@ class Delta:
 
     def between(self, start: int, end: int) -> Delta:
         """The elements with `start ≤ from < end`."""
+        first, last = self.frame[FROM].min(), self.frame[FROM].max()
+        if first is None or (cast(int, first) >= start and cast(int, last) < end):
+            return self
         return Delta(self.frame.filter(pl.col(FROM).is_between(start, end, closed="left")))
 
     def advance(self, frontier: int) -> Delta:
@@ -160,4 +164,5 @@ def union_all(deltas: Sequence[Delta]) -> Delta:
     >>> union_all([Delta.of([("+", {"a": 1}, 5)]), Delta.of([("+", {"a": 1}, 6)])]).snapshot(6).height
     2
     """
-    return Delta(pl.concat([delta.frame for delta in deltas], how="vertical"))
+    filled = [delta for delta in deltas if len(delta)] or deltas[:1]
+    return filled[0] if len(filled) == 1 else Delta(pl.concat([delta.frame for delta in filled], how="vertical"))

@@ -36,9 +36,9 @@ class Expire:
 
 def starts_and_ends(delta: Delta) -> Delta:
     """An element as changes: its weight at `from`, and the opposite at a finite `to`."""
-    ends = delta.frame.filter(pl.col(TO) < FOREVER)
-    if not ends.height:
+    if not len(delta) or delta.frame[TO].min() == FOREVER:
         return delta
+    ends = delta.frame.filter(pl.col(TO) < FOREVER)
     starts = Delta(delta.frame.with_columns(pl.lit(FOREVER, pl.Int64).alias(TO)))
     swapped = ends.with_columns(pl.col(TO).alias(FROM), pl.lit(FOREVER, pl.Int64).alias(TO))
     return union_all([starts, Delta(swapped).negate()])

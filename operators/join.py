@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,13 @@ import polars as pl
 from operators.consolidation import added_up, apart, repeats
 from operators.delta import FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.operator import Move, Step
+from operators.range_trace import POINT
 from operators.trace import HASH, Run, Trace, arranged
 
-_NOT_ROW = (*RESERVED, HASH)
+_NOT_ROW = (*RESERVED, HASH, POINT)
 Positions = np.ndarray
+_Met = tuple[pl.DataFrame, pl.DataFrame]
+_Search = Callable[[Run, Run], tuple[Positions, Positions]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +49,43 @@ class Join:
 
     def step(self, left: Delta, right: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The pairs with at least one element of the step."""
+        if not len(left) and not len(right):
+            return Step(Delta(_side_by_side(left.frame, right.frame, left.frame)), traces)
         held_left, held_right = traces
-        new_left, new_right = self._new(left, self.left_keys), self._new(right, self.right_keys)
+        new_left, new_right = self._new(left, right=False), self._new(right, right=True)
         pieces = [
-            self._pairs(*_met(new_left, held_right.runs, new_right), right_new=False),
-            self._pairs(*reversed(_met(new_right, held_left.runs, new_left)), left_new=False),
-            self._pairs(*_met(new_left, (new_right,), new_right)),
+            _side_by_side(new_left.frame.clear(), new_right.frame.clear(), new_left.frame.clear()),
+            self._pairs(_met(new_left, held_right.runs, self._places), right_new=False),
+            self._pairs(_swapped(_met(new_right, held_left.runs, self._places_of_right)), left_new=False),
+            self._pairs(_met(new_left, (new_right,), self._places)),
         ]
         kept = held_left.append(Delta(new_left.frame), move.end), held_right.append(Delta(new_right.frame), move.end)
-        return Step(Delta(_net(pl.concat(pieces))), kept)
+        return Step(Delta(_net(pl.concat([piece for piece in pieces if piece is not None]))), kept)
 
-    def _new(self, delta: Delta, keys: tuple[str, ...]) -> Run:
+    def _new(self, delta: Delta, *, right: bool) -> Run:
+        """The elements of a side that may find a partner."""
+        keys = self.right_keys if right else self.left_keys
         frame = delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))
         return Run(arranged(frame, keys), "key")
 
-    def _pairs(
-        self, left: pl.DataFrame, right: pl.DataFrame, *, left_new: bool = True, right_new: bool = True
-    ) -> pl.DataFrame:
+    def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
+        """The places of pairs that may be true."""
+        return _equal_hashes(left, right)
+
+    def _places_of_right(self, right: Run, left: Run) -> tuple[Positions, Positions]:
+        at_left, at_right = self._places(left, right)
+        return at_right, at_left
+
+    def _pairs(self, met: _Met | None, *, left_new: bool = True, right_new: bool = True) -> pl.DataFrame | None:
         """The true pairs of elements side by side; a side that is not new, of this step, is older than the other."""
+        if met is None:
+            return None
+        left, right = met
         start, order = _cause(_Side(left, left_new), _Side(right, right_new))
         end = np.minimum(_values(left, TO), _values(right, TO))
         weight = _values(left, WEIGHT) * _values(right, WEIGHT)
         reserved = pl.DataFrame({FROM: start, TO: end, WEIGHT: weight, ORDER: order})
-        pairs = pl.concat([left.drop(_NOT_ROW), right.drop(_NOT_ROW), reserved], how="horizontal")
+        pairs = _side_by_side(left, right, reserved)
         true = self._true(left, right) & pl.Series(start < end)
         return pairs if true.all() else pairs.filter(true)
 
@@ -97,12 +114,21 @@ def _cause(left: _Side, right: _Side) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(*starts), np.where(starts[0] == starts[1], np.maximum(*orders), newer_order)
 
 
-def _met(new: Run, others: Sequence[Run], like: Run) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The elements of a run and those of others, of the columns of `like`, whose hashes agree, side by side."""
-    places = [_equal_hashes(new, other) for other in others]
+def _side_by_side(left: pl.DataFrame, right: pl.DataFrame, reserved: pl.DataFrame) -> pl.DataFrame:
+    rows = [column for side in (left, right) for column in side.get_columns() if column.name not in _NOT_ROW]
+    return pl.DataFrame([*rows, *(reserved[name] for name in RESERVED)])
+
+
+def _swapped(met: _Met | None) -> _Met | None:
+    return None if met is None else (met[1], met[0])
+
+
+def _met(new: Run, others: Sequence[Run], search: _Search) -> _Met | None:
+    """The elements of a run and those of others that a search finds, side by side."""
+    places = [search(new, other) for other in others]
     met = [(at_new, other.frame[at]) for other, (at_new, at) in zip(others, places, strict=True) if len(at)]
     if not met:
-        return new.frame.clear(), like.frame.clear()
+        return None
     return new.frame[np.concatenate([at_new for at_new, _ in met])], pl.concat([found for _, found in met])
 
 

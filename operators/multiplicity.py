@@ -36,6 +36,8 @@ def step_by_multiplicity(rule: Rule, inputs: Sequence[Delta], traces: tuple[Trac
     >>> step.delta.frame.select("a", "__from", "__weight").rows()
     [(1, 5, 1), (1, 7, 1)]
     """
+    if not any(len(delta) for delta in inputs):
+        return Step(inputs[0], traces)
     row = inputs[0].columns
     held = replace(cast(Accumulators, traces[0]), keys=tuple(row))
     counts = [_COUNT.format(number) for number in range(len(inputs))]

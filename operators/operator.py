@@ -87,9 +87,9 @@ def reject(delta: Delta, faults: pl.Series) -> tuple[Delta, pl.DataFrame | None]
     A row in fault is left out with every weight, so its retraction is left out too; it is reported once, by its
     insertion.
     """
-    bad = faults.is_not_null()
-    if not bad.any():
+    if faults.null_count() == len(faults):
         return delta, None
+    bad = faults.is_not_null()
     rows = pl.struct(delta.columns).struct.json_encode() if delta.columns else pl.lit("{}")
     reported = delta.frame.with_columns(faults.alias(FAULT), rows.alias(FAULT_ROW)).filter(bad & (pl.col(WEIGHT) > 0))
     return Delta(delta.frame.filter(~bad)), reported.select(FROM, ORDER, FAULT, FAULT_ROW)

@@ -28,4 +28,5 @@ class Project:
         fine, rejected = reject(delta, faults)
         if rejected is not None:
             values = values.filter(faults.is_null())
-        return Step(Delta(pl.concat([values, fine.frame.select(RESERVED)], how="horizontal")), (), rejected)
+        reserved = [fine.frame[name] for name in RESERVED]
+        return Step(Delta(pl.DataFrame([*values.get_columns(), *reserved])), (), rejected)

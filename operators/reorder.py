@@ -24,6 +24,8 @@ class Reorder:
         """The elements with `move.start ≤ from < move.end`, sorted by (from, order)."""
         (pending,) = traces
         early = pending.between(move.start, move.end)
+        if not early and not len(delta):
+            return Step(delta, (pending.forget(move.end),))
         ready = union_all([*early, delta.between(move.start, move.end)])
         kept = pending.forget(move.end).append(delta.between(move.end, FOREVER), move.end)
         return Step(Delta(ready.frame.sort(FROM, ORDER)), (kept,))

@@ -15,7 +15,8 @@ from operators.trace import Trace
 
 OP: Final = "__op"
 INSERT, UPDATE, DELETE = "+", "u", "-"
-_NEW, _OLD = "__new", "__old"
+#: The changes of a key at an instant: how many are new rows, and in the higher bits how many are old ones.
+_SIGNS, _OLD_SIGN = "__signs", 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +43,33 @@ class StreamOutput:
 
     def changes(self, delta: Delta) -> pl.DataFrame:
         """The tagged changes of a delta that is complete at its instants."""
-        if self.append_only:
+        if self.append_only or not len(delta):
             once = delta.frame[WEIGHT].max() in (None, 1)
             return _tag(delta.frame, pl.lit(INSERT)) if once else _keyless(delta.frame)
-        net = delta.consolidate().frame
+        net = _net(delta)
         return self._keyed(net) if self.keys else _keyless(net)
 
     def _keyed(self, net: pl.DataFrame) -> pl.DataFrame:
-        at = [*self.keys, FROM]
-        sides = net.with_columns(
-            (pl.col(WEIGHT) > 0).any().over(at).alias(_NEW), (pl.col(WEIGHT) < 0).any().over(at).alias(_OLD)
-        ).filter((pl.col(WEIGHT) > 0) | ~pl.col(_NEW))
+        new = pl.col(WEIGHT) > 0
+        signs = pl.when(new).then(1).otherwise(_OLD_SIGN).sum().over([*self.keys, FROM])
+        sides = net.with_columns(signs.alias(_SIGNS)).filter(new | (pl.col(_SIGNS) % _OLD_SIGN == 0))
         op = (
-            pl.when(~pl.col(_NEW))
+            pl.when(pl.col(WEIGHT) < 0)
             .then(pl.lit(DELETE))
-            .when(pl.col(_OLD))
+            .when(pl.col(_SIGNS) >= _OLD_SIGN)
             .then(pl.lit(UPDATE))
             .otherwise(pl.lit(INSERT))
         )
         return _tag(sides.with_columns(op.alias(OP)), pl.col(OP)).sort(FROM, ORDER, maintain_order=True)
+
+
+def _net(delta: Delta) -> pl.DataFrame:
+    """The consolidated elements. Where all differ, which their hashes mostly tell, nothing needs to be added."""
+    frame = delta.frame
+    nested = any(dtype.is_nested() for dtype in frame.dtypes)
+    if nested or frame.drop(WEIGHT, ORDER).hash_rows().n_unique() < frame.height:
+        return delta.consolidate().frame
+    return frame.filter(pl.col(WEIGHT) != 0)
 
 
 def _keyless(net: pl.DataFrame) -> pl.DataFrame:
@@ -72,5 +81,5 @@ def _keyless(net: pl.DataFrame) -> pl.DataFrame:
 
 
 def _tag(frame: pl.DataFrame, op: pl.Expr, keep: list[str] | None = None) -> pl.DataFrame:
-    row = [name for name in frame.columns if name not in (*RESERVED, _NEW, _OLD, OP)]
+    row = [name for name in frame.columns if name not in (*RESERVED, _SIGNS, OP)]
     return frame.select(*row, FROM, ORDER, op.alias(OP), *(keep or []))

@@ -7,7 +7,7 @@ from math import lcm
 
 import numpy as np
 
-from operators.delta import FOREVER
+from operators.delta import BEGINNING, FOREVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,18 @@ class Periodic:
         return Periodic(period, tuple(sorted(mine | theirs)))
 
     def next_points(self, instants: np.ndarray) -> np.ndarray:
-        """The first point at or after each instant; FOREVER stays.
+        """The first point at or after each instant; FOREVER and the BEGINNING stay, nothing lies beyond them.
 
-        >>> Periodic(10, (0, 4)).next_points(np.array([-1, 0, 3, 5, FOREVER])).tolist() == [0, 0, 4, 10, FOREVER]
+        >>> Periodic(10, (0, 4)).next_points(np.array([-1, 0, 3, 5])).tolist()
+        [0, 0, 4, 10]
+        >>> Periodic(10).next_points(np.array([BEGINNING, FOREVER])).tolist() == [BEGINNING, FOREVER]
         True
         """
         ahead = np.array([*self.residues, self.residues[0] + self.period], dtype=np.int64)
         residues = np.mod(instants, self.period)
         gaps = ahead[np.searchsorted(ahead[:-1], residues)] - residues
-        found: np.ndarray = instants + np.minimum(gaps, FOREVER - np.maximum(instants, 0))
+        steps = np.where(instants == BEGINNING, 0, np.minimum(gaps, FOREVER - np.maximum(instants, 0)))
+        found: np.ndarray = instants + steps
         return found
 
     def points(self, start: int, end: int) -> np.ndarray:

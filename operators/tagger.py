@@ -36,6 +36,9 @@ class Tagger:
         """The changes of the relation in the move: complete, because the reorder buffer released all of its records."""
         pending, current = traces
         released = Reorder().step(delta, (pending,), move)
+        if not len(released.delta):
+            stamped = released.delta.frame.with_columns(pl.col(FROM).alias(TS))
+            return Step(Delta(stamped.select(_row_first(stamped.columns))), (*released.traces, current))
         records = self._last_of_instant(released.delta.frame)
         changes = self._changes(records, current, move)
         return Step(changes, (*released.traces, current.append(changes, move.end)))

@@ -74,7 +74,7 @@ class Rstream:
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The relation at each point of the move."""
         held, first = traces
-        changes = delta.frame.filter(pl.col(FROM) > BEGINNING)
+        changes = delta.consolidate().frame.filter(pl.col(FROM) > BEGINNING)
         if not first.runs and changes.height:
             first = first.append(Delta(changes.sort(FROM)[:1]), move.start)
         start = max(first.runs[0].frame[FROM].item() if first.runs else move.end, move.start)

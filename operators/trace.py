@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import polars as pl
@@ -173,9 +173,14 @@ class Trace:
         return Run(consolidated(merged(*frames)), "key")
 
     def _alive(self, frame: pl.DataFrame, frontier: int) -> pl.DataFrame:
-        dead = frame.select(self._dead(frontier)).to_series()
+        dead = self._dead_rows(frame, frontier)
         kept = frame.filter(~dead) if dead.any() else frame
+        if not kept.height or cast(int, kept[FROM].min()) >= frontier:
+            return kept
         return kept.with_columns(pl.max_horizontal(FROM, pl.lit(frontier, pl.Int64)).alias(FROM))
+
+    def _dead_rows(self, frame: pl.DataFrame, frontier: int) -> pl.Series:
+        return frame[TO] <= frontier if self.bound is None else frame.select(self._dead(frontier)).to_series()
 
     def _dead(self, frontier: int) -> pl.Expr:
         ended = pl.col(TO) <= frontier
@@ -233,8 +238,8 @@ def _twins(ordered: pl.DataFrame, candidates: np.ndarray) -> np.ndarray:
 
 def split(delta: Delta, keys: Sequence[str], parts: int) -> list[Delta]:
     """The delta cut by key hash into `parts`: rows of one key are always together."""
-    if parts == 1:
-        return [delta]
+    if parts == 1 or not len(delta):
+        return [delta] * parts
     target = key_hash(delta.frame, keys) % parts
     return [Delta(delta.frame.filter(target == part)) for part in range(parts)]
 

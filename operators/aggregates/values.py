@@ -19,8 +19,30 @@ def distinct_changes(
 ) -> tuple[pl.DataFrame, Accumulators]:
     """`+value` where a value enters its group, `-value` where its last copy leaves, and the multiplicities after it."""
     changes = rows.select(*columns, CELL, WEIGHT, ORDER)
+    if (changes[WEIGHT] > 0).all():
+        return _entered(cells, changes, columns, counts, frontier)
     lives = Lifetimes.of(cells, _held(cells, changes, columns, counts), changes, ())
     return _entries(cells, lives, columns), _counted(cells, lives, counts, frontier)
+
+
+def _entered(
+    cells: Cells, changes: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators, frontier: int
+) -> tuple[pl.DataFrame, Accumulators]:
+    """The same where nothing leaves: a value that was not there enters at its first change."""
+    groups = pl.Series(GROUP, cells.group[changes[CELL].to_numpy()], pl.Int64)
+    at_cells = changes.with_columns(groups).group_by(GROUP, *columns, CELL, maintain_order=True)
+    first = at_cells.agg(pl.col(WEIGHT).sum(), pl.col(ORDER).max()).group_by(GROUP, *columns, maintain_order=True)
+    values = _keyed(cells, first.agg(pl.col(CELL, ORDER).first(), pl.col(WEIGHT).sum()))
+    found = counts.lookup(values.select(counts.keys))
+    if _COUNT in found.columns:
+        before = equal_join(values, found.select(*counts.keys, _COUNT), counts.keys, "left")[_COUNT].fill_null(0)
+    else:
+        before = pl.zeros(values.height, pl.Int64, eager=True)
+    multiplicity = (before + values[WEIGHT]).alias(_COUNT)
+    instants = pl.Series(FROM, cells.instant[values[CELL].to_numpy()], pl.Int64)
+    entries = values.with_columns(instants, pl.lit(1, pl.Int64).alias(WEIGHT)).filter(before <= 0).drop(GROUP)
+    rows = values.drop(GROUP, CELL, ORDER, WEIGHT).with_columns(multiplicity)
+    return entries.sort(CELL, ORDER, WEIGHT, *columns), counts.upsert(rows, multiplicity == 0, frontier)
 
 
 def _held(cells: Cells, changes: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from operators.expressions.functions import FUNCTIONS
 from operators.expressions.tree import Column, Expression, Literal, columns
 
 _OPTIMIZATIONS = pl.QueryOptFlags.none().update(comm_subexpr_elim=True, simplify_expression=True)
+_FAULTLESS = pl.Series("fault", [None], pl.String)
 
 
 @lru_cache(maxsize=8192)
@@ -61,6 +62,8 @@ def evaluate(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tupl
     >>> values["twice"].to_list(), faults.to_list()
     ([2, None], [None, 'integer overflow in "a + a"'])
     """
+    if (renamed := _renamed(frame, expressions)) is not None:
+        return renamed, _FAULTLESS.new_from_index(0, frame.height)
     compiled = {name: compile_expression(expression) for name, expression in expressions.items()}
     fault = first_fault([one.fault for one in compiled.values()])
     outputs = {
@@ -76,7 +79,18 @@ def evaluate(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tupl
     )
     done = result.collect(optimizations=_OPTIMIZATIONS, engine="in-memory")
     faults = done.drop_in_place("\0fault").alias("fault")
-    return done.rename(dict(zip(done.columns, expressions, strict=True))), faults
+    done.columns = list(expressions)
+    return done, faults
+
+
+def _renamed(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> pl.DataFrame | None:
+    """The values where all of them are columns as they are."""
+    picked = [
+        frame[one.name].alias(name)
+        for name, one in expressions.items()
+        if isinstance(one, Column) and frame.schema[one.name] == polars_type(one.type)
+    ]
+    return pl.DataFrame(picked) if picked and len(picked) == len(expressions) else None
 
 
 def _whole(frame: pl.DataFrame, read: frozenset[str]) -> pl.DataFrame:
