@@ -8,38 +8,36 @@ from case_check import Cutting
 from cases import Case
 from oracle import Advance, Record
 from query_leaves import Source
+from query_parts import Kept
 
-__all__ = ["COUNTEREXAMPLES", "Advance", "Record", "Source"]
+__all__ = ["COUNTEREXAMPLES", "Advance", "Kept", "Record", "Source"]
+
+ONE = Source(
+    number=1,
+    columns=("k", "n"),
+    nullable=("n",),
+    keys=(),
+    slack=12,
+    events=(
+        Record(ts=0, row={"k": 1, "n": 2}),
+        Record(ts=3, row={"k": 0, "n": None}),
+        Record(ts=3, row={"k": 1, "n": 2}),
+    ),
+)
+TWO = Source(
+    number=2,
+    columns=("k", "n"),
+    nullable=("n",),
+    keys=(),
+    slack=12,
+    events=(Record(ts=2, row={"k": 1, "n": 1}), Record(ts=5, row={"k": 2, "n": 2})),
+)
 
 COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
     # the row of an aggregate over everything was there once for each batch before all sources had records
     (
         Case(
-            sources=(
-                Source(
-                    number=1,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=0, row={"k": 1, "n": 2}, deletion=False),
-                        Record(ts=3, row={"k": 0, "n": None}, deletion=False),
-                        Record(ts=3, row={"k": 1, "n": 2}, deletion=False),
-                    ),
-                ),
-                Source(
-                    number=2,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=2, row={"k": 1, "n": 1}, deletion=False),
-                        Record(ts=5, row={"k": 2, "n": 2}, deletion=False),
-                    ),
-                ),
-            ),
+            sources=(ONE, TWO),
             views=(),
             query="SELECT STREAMED x.k, (SELECT MIN(2) FROM S2 AS y) AS m FROM S1 AS x",
             duck="SELECT x.k, (SELECT MIN(2) FROM (SELECT k, n, TS FROM H2 WHERE __from <= @T AND @T < __to) AS y) AS m FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) AS x",
@@ -51,20 +49,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
     # a constant compared with a column of one constant
     (
         Case(
-            sources=(
-                Source(
-                    number=1,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=0, row={"k": 1, "n": 2}, deletion=False),
-                        Record(ts=3, row={"k": 0, "n": None}, deletion=False),
-                        Record(ts=3, row={"k": 1, "n": 2}, deletion=False),
-                    ),
-                ),
-            ),
+            sources=(ONE,),
             views=(),
             query="SELECT STREAMED x.k FROM S1 AS x WHERE 2 IN (SELECT 2 FROM S1 AS y WHERE y.n = x.k)",
             duck="SELECT x.k FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) AS x WHERE 2 IN (SELECT 2 FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) AS y WHERE y.n = x.k)",
@@ -76,20 +61,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
     # a constant compared with what Polars reduces to a constant
     (
         Case(
-            sources=(
-                Source(
-                    number=1,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=0, row={"k": 1, "n": 2}, deletion=False),
-                        Record(ts=3, row={"k": 0, "n": None}, deletion=False),
-                        Record(ts=3, row={"k": 1, "n": 2}, deletion=False),
-                    ),
-                ),
-            ),
+            sources=(ONE,),
             views=(),
             query="SELECT STREAMED x.k FROM S1 AS x WHERE 1 > COALESCE(0, x.n)",
             duck="SELECT x.k FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) AS x WHERE 1 > COALESCE(0, x.n)",
@@ -101,31 +73,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
     # one column in two equalities of a join
     (
         Case(
-            sources=(
-                Source(
-                    number=1,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=0, row={"k": 1, "n": 2}, deletion=False),
-                        Record(ts=3, row={"k": 0, "n": None}, deletion=False),
-                        Record(ts=3, row={"k": 1, "n": 2}, deletion=False),
-                    ),
-                ),
-                Source(
-                    number=2,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=2, row={"k": 1, "n": 1}, deletion=False),
-                        Record(ts=5, row={"k": 2, "n": 2}, deletion=False),
-                    ),
-                ),
-            ),
+            sources=(ONE, TWO),
             views=(),
             query="SELECT STREAMED x.n AS c, y.n AS d FROM S1 AS x LEFT JOIN S2 AS y ON x.n = y.k AND COALESCE(x.k, x.n) = y.k",
             duck="SELECT x.n AS c, y.n AS d FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) AS x LEFT JOIN (SELECT k, n, TS FROM H2 WHERE __from <= @T AND @T < __to) AS y ON x.n = y.k AND COALESCE(x.k, x.n) = y.k",
@@ -137,31 +85,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
     # TS of a stream in a subquery was taken for that of a view around it
     (
         Case(
-            sources=(
-                Source(
-                    number=1,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=0, row={"k": 1, "n": 2}, deletion=False),
-                        Record(ts=3, row={"k": 0, "n": None}, deletion=False),
-                        Record(ts=3, row={"k": 1, "n": 2}, deletion=False),
-                    ),
-                ),
-                Source(
-                    number=2,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=2, row={"k": 1, "n": 1}, deletion=False),
-                        Record(ts=5, row={"k": 2, "n": 2}, deletion=False),
-                    ),
-                ),
-            ),
+            sources=(ONE, TWO),
             views=("CREATE STREAMED VIEW V AS SELECT k FROM S1 EXCEPT SELECT n FROM S2",),
             query="SELECT STREAMED v.k FROM V AS v WHERE 1 <= (SELECT COUNT(*) FROM (SELECT k FROM S2 WHERE TS < 3) AS y)",
             duck="SELECT v.k FROM (SELECT k FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) EXCEPT SELECT n FROM (SELECT k, n, TS FROM H2 WHERE __from <= @T AND @T < __to)) AS v WHERE 1 <= (SELECT COUNT(*) FROM (SELECT k FROM (SELECT k, n, TS FROM H2 WHERE __from <= @T AND @T < __to) WHERE TS < 3) AS y)",
@@ -173,31 +97,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
     # a constant condition went below an outer join (rule filter_through_join)
     (
         Case(
-            sources=(
-                Source(
-                    number=1,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=0, row={"k": 1, "n": 2}, deletion=False),
-                        Record(ts=3, row={"k": 0, "n": None}, deletion=False),
-                        Record(ts=3, row={"k": 1, "n": 2}, deletion=False),
-                    ),
-                ),
-                Source(
-                    number=2,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=2, row={"k": 1, "n": 1}, deletion=False),
-                        Record(ts=5, row={"k": 2, "n": 2}, deletion=False),
-                    ),
-                ),
-            ),
+            sources=(ONE, TWO),
             views=(),
             query="SELECT STREAMED x.k, y.n FROM S1 AS x FULL JOIN S2 AS y ON x.k = y.k WHERE 2.0 < -1.25",
             duck="SELECT x.k, y.n FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) AS x FULL JOIN (SELECT k, n, TS FROM H2 WHERE __from <= @T AND @T < __to) AS y ON x.k = y.k WHERE 2.0 < -1.25",
@@ -209,31 +109,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
     # a constant in ON went to the kept side (rule residual_through_join)
     (
         Case(
-            sources=(
-                Source(
-                    number=1,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=0, row={"k": 1, "n": 2}, deletion=False),
-                        Record(ts=3, row={"k": 0, "n": None}, deletion=False),
-                        Record(ts=3, row={"k": 1, "n": 2}, deletion=False),
-                    ),
-                ),
-                Source(
-                    number=2,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=2, row={"k": 1, "n": 1}, deletion=False),
-                        Record(ts=5, row={"k": 2, "n": 2}, deletion=False),
-                    ),
-                ),
-            ),
+            sources=(ONE, TWO),
             views=(),
             query="SELECT STREAMED x.k, y.n FROM S1 AS x LEFT JOIN S2 AS y ON 2 = 0",
             duck="SELECT x.k, y.n FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) AS x LEFT JOIN (SELECT k, n, TS FROM H2 WHERE __from <= @T AND @T < __to) AS y ON 2 = 0",
@@ -245,20 +121,7 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
     # a group by window_start of windows over a projection (rule bound_group)
     (
         Case(
-            sources=(
-                Source(
-                    number=1,
-                    columns=("k", "n"),
-                    nullable=("n",),
-                    keys=(),
-                    slack=12,
-                    events=(
-                        Record(ts=0, row={"k": 1, "n": 2}, deletion=False),
-                        Record(ts=3, row={"k": 0, "n": None}, deletion=False),
-                        Record(ts=3, row={"k": 1, "n": 2}, deletion=False),
-                    ),
-                ),
-            ),
+            sources=(ONE,),
             views=(),
             query="SELECT STREAMED w.window_start AS c, COUNT(*) AS d FROM TUMBLE(TABLE (SELECT CAST(k AS BIGINT) AS t FROM S1), DESCRIPTOR(t), 2) AS w GROUP BY w.window_start",
             duck="SELECT k // 2 * 2 AS c, COUNT(*) AS d FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) GROUP BY k // 2 * 2",
@@ -266,5 +129,58 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
             output="streamed",
         ),
         Cutting(partitions=1, batch_records=None, eager=False),
+    ),
+    # Rstream on several targets began on each with the first change there
+    (
+        Case(
+            sources=(ONE,),
+            views=("CREATE STREAMED VIEW Sync20 AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 2) = 0",),
+            query="SELECT Rstream(x.c) FROM (SELECT a.k AS c FROM R[Sync20](S1) AS a GROUP BY CUBE (a.k)) AS x",
+            duck="SELECT a.k AS c FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T - (@T + 2) % 2 AND @T - (@T + 2) % 2 < __to) AS a GROUP BY CUBE (a.k)",
+            names=("c",),
+            output="rstream",
+            clock=(2, 0),
+        ),
+        Cutting(partitions=4, batch_records=1, eager=True),
+    ),
+    # synchronisation moved what is there from the BEGINNING on to the first point after it
+    (
+        Case(
+            sources=(ONE,),
+            views=(
+                "CREATE STREAMED VIEW Sync30 AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 3) = 0",
+                "CREATE STREAMED VIEW V AS SELECT COUNT(*) AS c FROM S1",
+            ),
+            query="SELECT Rstream(x.c) FROM R[Sync30](V) AS x",
+            duck="SELECT COUNT(*) AS c FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T - (@T + 3) % 3 AND @T - (@T + 3) % 3 < __to) AS a",
+            names=("c",),
+            output="rstream",
+            clock=(3, 0),
+        ),
+        Cutting(partitions=1, batch_records=None, eager=False),
+    ),
+    # QUALIFY by a name of the select list was refused
+    (
+        Case(
+            sources=(ONE,),
+            views=(),
+            query="SELECT STREAMED a.k AS c, ROW_NUMBER() OVER (ORDER BY a.k, a.n NULLS LAST) AS d FROM S1 AS a QUALIFY d <= 2",
+            duck="SELECT a.k AS c, ROW_NUMBER() OVER (ORDER BY a.k, a.n NULLS LAST) AS d FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) AS a QUALIFY d <= 2",
+            names=("c", "d"),
+        ),
+        Cutting(partitions=2, batch_records=1, eager=True),
+    ),
+    # points of Rstream were not found where one side of a join was made of constants
+    (
+        Case(
+            sources=(ONE,),
+            views=("CREATE STREAMED VIEW Sync21 AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 2) = 1",),
+            query="SELECT Rstream(a.k) FROM R[Sync21](S1) AS a WHERE 0 < (SELECT COUNT(*) FROM (VALUES (1)) AS v(c))",
+            duck="SELECT a.k FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T - (@T + 1) % 2 AND @T - (@T + 1) % 2 < __to) AS a WHERE 0 < (SELECT COUNT(*) FROM (VALUES (1)) AS v(c))",
+            names=("k",),
+            output="rstream",
+            clock=(2, 1),
+        ),
+        Cutting(partitions=2, batch_records=2, eager=True),
     ),
 ]

@@ -22,7 +22,7 @@ from pure_executor import World, run
 
 #: After this instant everything of a history is final.
 _LAST = 2 * END
-_PLAIN = {"k": 0, "n": 0, "s": "a", "f": 0.5, "b": True}
+_PLAIN = {"k": 0, "n": 0, "s": "a", "f": 0.5, "b": True, "d": 0.1}
 assert set(_PLAIN) == set(ARROW)
 
 

@@ -19,7 +19,8 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from case_check import CUTTINGS, Cutting, check, first_error, shown  # noqa: E402
-from cases import Case, Duck, cases  # noqa: E402
+from cases import Case, cases  # noqa: E402
+from duck import Duck  # noqa: E402
 from even_draws import install  # noqa: E402
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""Joins of any kind and their relatives: subqueries in WHERE and in the select list, LATERAL, UNNEST."""
+"""Joins of any kind and their relatives: subqueries in WHERE and in the select list, LATERAL."""
 
 from __future__ import annotations
 
@@ -40,6 +40,26 @@ def equality(g: Drawing, mine: Scope, theirs: Scope) -> str:
     if depth or not all(pick):
         return f"{value(g, mine, kind, depth)} = {value(g, theirs, kind, depth)}"
     return f"{g.one(pick[0])} = {g.one(pick[1])}"
+
+
+def natural(g: Drawing, left: Relation, right: Relation) -> Relation:
+    """NATURAL JOIN and USING: the columns of one name, which then stand once."""
+    a, b, x, y, both = g.name("a"), g.name("a"), g.name("a"), g.name("a"), g.name("j")
+    mine, theirs = scope(a, left.columns), scope(b, right.columns)
+    kind = g.one(sorted({kind for _, kind in mine} & {kind for _, kind in theirs}) or ["int"])
+    sides = []
+    for relation, alias, within in ((left, a, mine), (right, b, theirs)):
+        other, its = g.one(within)
+        listed = [(value(g, within, kind, 0), both), (other, g.name("c"))]
+        sides.append((select(listed, named(relation, alias), ("", "")), Column(listed[1][1], its)))
+    word = g.one(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+    before, after = ("NATURAL ", "") if g.chance(70) else ("", f" USING ({both})")
+    (lefts, one), (rights, other) = sides
+    tables = tuple(f"{lefts[at]} AS {x} {before}{word} {rights[at]} AS {y}{after}" for at in (0, 1))
+    columns = Column(both, kind), one, other
+    end = g.one(["", "", f" WHERE {both} IS NOT NULL"])
+    ours, duck = select([(column.name, column.name) for column in columns], tables, (end, end))
+    return Relation(ours, duck, columns)
 
 
 def _where(text: str) -> tuple[str, str]:
@@ -146,23 +166,7 @@ def lateral(g: Drawing, outer: Relation, inner: Relation) -> Relation:
     name, where = g.name("x"), _correlation(g, mine, theirs)
     found, columns = outputs(g, [*mine, (f"{c}.{name}", "int")], 3)
     sides = zip(named(outer, a), named(inner, b), strict=True)
-    tables = tuple(f"{x}, LATERAL (SELECT {item} AS {name} FROM {y} WHERE {where}) AS {c}" for x, y in sides)
+    word, end = g.one([(",", ""), (",", ""), (" CROSS JOIN", ""), (" LEFT JOIN", " ON TRUE")])
+    tables = tuple(f"{x}{word} LATERAL (SELECT {item} AS {name} FROM {y} WHERE {where}) AS {c}{end}" for x, y in sides)
     ours, duck = select(found, tables, ("", ""))
     return Relation(ours, duck, columns)
-
-
-def unnested(g: Drawing, outer: Relation) -> Relation:
-    """Each row with each element of an array that is made of it."""
-    a, u, x = g.name("a"), g.name("u"), g.name("x")
-    mine = scope(a, outer.columns)
-    items = ", ".join(value(g, mine, "int", 0) for _ in range(g.number(1, 3)))
-    inner, arr = g.name("a"), g.name("arr")
-    found, columns = outputs(g, [(text, kind) for text, kind in mine] + [(f"{u}.{x}", "int")], 3)
-    kept = [(f"{inner}.{column.name}", column.name) for column in outer.columns if column.exact]
-    listed = items.replace(f"{a}.", f"{inner}.")
-    tables = []
-    for table, array in zip(named(outer, inner), (f"ARRAY[{listed}]", f"[{listed}]"), strict=True):
-        derived = select([*kept, (array, arr)], (table, table), ("", ""))[0]
-        tables.append(f"{derived} AS {a} CROSS JOIN UNNEST({a}.{arr}) AS {u}({x})")
-    ours, duck = select(found, (tables[0], tables[1]), ("", ""))
-    return Relation(ours, duck, columns, outer.stream)

@@ -16,16 +16,16 @@ from query_scalars import predicate
 #: After every instant of a history; relations are compared up to here.
 END = 12
 FOREVER = 10**6
-TYPES = {"k": "INTEGER", "n": "BIGINT", "s": "VARCHAR", "f": "DOUBLE", "b": "BOOLEAN"}
-ARROW = {"k": pa.int32(), "n": pa.int64(), "s": pa.string(), "f": pa.float64(), "b": pa.bool_()}
-KINDS = {"k": "int", "n": "int", "s": "str", "f": "float", "b": "bool"}
+TYPES = {"k": "INTEGER", "n": "BIGINT", "s": "VARCHAR", "f": "DOUBLE", "b": "BOOLEAN", "d": "DOUBLE"}
+ARROW = {"k": pa.int32(), "n": pa.int64(), "s": pa.string(), "f": pa.float64(), "b": pa.bool_(), "d": pa.float64()}
+KINDS = {"k": "int", "n": "int", "s": "str", "f": "float", "b": "bool", "d": "real"}
 VALUES = {
     "k": st.integers(0, 2), "n": st.integers(-1, 3), "s": st.sampled_from(["a", "b", "", "ab"]),
-    "f": st.sampled_from([0.5, -1.25, 2.0]), "b": st.booleans(),
+    "f": st.sampled_from([0.5, -1.25, 2.0]), "b": st.booleans(), "d": st.sampled_from([0.1, 0.7, -0.3, 1 / 3, 1e3]),
 }  # fmt: skip
-SHAPES = [("k", "n"), ("k", "n", "s"), ("n", "s"), ("k", "n", "f"), ("k", "n", "s", "f", "b")]
+SHAPES = [("k", "n"), ("k", "n", "s"), ("n", "s"), ("k", "n", "f"), ("k", "n", "d"), ("k", "n", "s", "f", "b", "d")]
 #: Columns that may be NULL.
-NULLABLE = [(), ("n",), ("k", "n", "s", "f", "b"), ("n", "s", "b")]
+NULLABLE = [(), ("n",), ("k", "n", "s", "f", "b", "d"), ("n", "s", "b")]
 INSTANTS = st.integers(0, END - 2)
 _NULLABLE_VALUES = {name: st.one_of(values, values, st.none()) for name, values in VALUES.items()}
 
@@ -119,12 +119,15 @@ def load(database: duckdb.DuckDBPyConnection, found: Sequence[Source]) -> None:
     """The histories as DuckDB's tables."""
     for source in found:
         database.register("arrived", source.history())
-        database.execute(f"CREATE OR REPLACE TABLE H{source.number} AS SELECT * FROM arrived")
+        database.execute(f"CREATE OR REPLACE TEMP TABLE H{source.number} AS SELECT * FROM arrived")
 
 
 def leaf(g: Drawing) -> Relation:
     """A stream, or one of its windows, or as it was at the last synchronisation point."""
     found = g.one(g.leaves)
+    if g.clock is not None:
+        slides = found.stream and g.clock[1] == 0 and g.chance(30)
+        return range_window(g, found, g.clock[0]) if slides else synchronised(g, found)
     if g.chance(20):
         streams = [one.ours for one in g.leaves if one.stream]
         return at_events(found, g.one(streams)) if streams and g.chance(25) else synchronised(g, found)
@@ -148,9 +151,9 @@ def at_events(relation: Relation, events: str) -> Relation:
     return Relation(f"R[{events}]({relation.ours})", relation.duck.replace(NOW, last), relation.columns)
 
 
-def range_window(g: Drawing, stream: Relation) -> Relation:
+def range_window(g: Drawing, stream: Relation, every: int | None = None) -> Relation:
     """[Range T] holds a row up to T instants after its own; with Slide as of the last multiple of it."""
-    length, slide = g.number(0, 5), g.one([1, 1, 2, 3])
+    length, slide = g.number(0, 5), every or g.one([1, 1, 2, 3])
     now = NOW if slide == 1 else f"({NOW} - ({NOW} + {slide}) % {slide})"
     end = "" if slide == 1 else f" Slide {slide}"
     duck = stream.duck.replace(NOW, now)
@@ -163,7 +166,7 @@ def row_window(g: Drawing, stream: Relation) -> Relation:
     """[Rows N Slide L]: of n rows the numbers m - N + 1 to m, where m is the last multiple of L."""
     rows, slide = g.number(1, 4), g.one([1, 1, 2, 3])
     end = "" if slide == 1 else f" Slide {slide}"
-    return Relation(f"{stream.ours} [Rows {rows}{end}]", _last_rows(stream, "", rows, slide), stream.columns)
+    return Relation(f"{stream.ours} [Rows {rows}{end}]", last_rows(stream, "", rows, slide), stream.columns)
 
 
 def partitioned_rows(g: Drawing, stream: Relation) -> Relation:
@@ -171,13 +174,14 @@ def partitioned_rows(g: Drawing, stream: Relation) -> Relation:
     rows, column = g.number(1, 3), g.one(stream.columns[:-1]).name
     within = g.number(1, 4) if "(" not in stream.ours and g.chance(25) else None
     ours = f"{stream.ours} [Partition By {column} Rows {rows}{'' if within is None else f' Range {within}'}]"
-    duck = _last_rows(stream, f"PARTITION BY {column}", rows, 1)
+    duck = last_rows(stream, f"PARTITION BY {column}", rows, 1)
     if within is not None:
         duck = f"(SELECT * FROM {duck} WHERE TS >= {NOW} - {within})"
     return Relation(ours, duck, stream.columns)
 
 
-def _last_rows(stream: Relation, partition: str, rows: int, slide: int) -> str:
+def last_rows(stream: Relation, partition: str, rows: int, slide: int) -> str:
+    """The last rows of a stream, or of each of its partitions, for DuckDB."""
     listed = ", ".join(column.name for column in stream.columns)
     within = stream.duck[1:-1].replace(f"SELECT {listed}", f"SELECT {listed}, __seq", 1)
     numbers = f"row_number() OVER ({partition} ORDER BY TS, __seq) AS nr, count(*) OVER ({partition}) AS total"
@@ -189,7 +193,7 @@ def _last_rows(stream: Relation, partition: str, rows: int, slide: int) -> str:
 def synchronised(g: Drawing, relation: Relation) -> Relation:
     """R[Sync](S): the relation at the last point of a clock that ticks when `t mod period = at`."""
     period = g.number(2, 4)
-    at = g.one([0, 0, period - 1])
+    period, at = g.clock or (period, g.one([0, 0, period - 1]))
     g.clocks.add((period, at))
     last = f"({NOW} - ({NOW} - {at} + {period}) % {period})"
     return Relation(f"R[Sync{period}{at}]({relation.ours})", relation.duck.replace(NOW, last), relation.columns)

@@ -9,7 +9,8 @@ from typing import Literal, TypeVar
 from hypothesis import strategies as st
 
 T = TypeVar("T")
-Kind = Literal["int", "str", "float", "bool"]
+#: A "float" is a small multiple of 1/4, whose sums are exact in any order; a "real" is any double.
+Kind = Literal["int", "str", "float", "real", "bool", "list"]
 #: Stands for the instant in DuckDB's text.
 NOW = "@T"
 
@@ -45,13 +46,32 @@ class Relation:
         return [column for column in self.columns if column.kind in kinds and column.exact]
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A view whose rows have the instant of their last change as TS: computed at every instant, for DuckDB a table.
+
+    `keys` are columns that are unique at every instant; without any, rows only come. `output` is that of its query.
+    """
+
+    name: str
+    duck: str
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+    output: str = "streamed"
+
+
 @dataclass
 class Drawing:
-    """One query being drawn: `draw`, the leaves it may read, and the views it needs."""
+    """One query being drawn: `draw`, the leaves it may read, and the views it needs.
+
+    With `clock`, a period and a residue, everything is read at the points of one clock.
+    """
 
     draw: st.DrawFn
     leaves: Sequence[Relation]
+    clock: tuple[int, int] | None = None
     views: list[tuple[str, Relation]] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
     clocks: set[tuple[int, int]] = field(default_factory=set)
     _names: int = 0
 

@@ -8,8 +8,10 @@ LITERALS: dict[Kind, list[str]] = {
     "int": ["0", "1", "2", "-1", "3", "CAST(NULL AS INTEGER)"],
     "str": ["'a'", "''", "'b'", "'ab'"],
     "float": ["0.5", "-1.25", "2.0"],
+    "real": ["CAST(0.1 AS DOUBLE)", "CAST(-0.7 AS DOUBLE)", "CAST(3 AS DOUBLE)"],
     "bool": ["TRUE", "FALSE"],
 }
+ORDERED: tuple[Kind, ...] = ("int", "str", "float", "real")
 #: Columns in scope: the text that names one, and its kind.
 Scope = list[tuple[str, Kind]]
 
@@ -51,6 +53,16 @@ def _float(g: Drawing, within: Scope, depth: int) -> str:
     return g.one([f"({a} + {b})", f"({a} * 2.0)", f"({a} - {n})", f"COALESCE({a}, {b})", f"CAST({n} AS DOUBLE)"])
 
 
+def _real(g: Drawing, within: Scope, depth: int) -> str:
+    """Every operation rounds once, so that both engines have the same value to the last bit."""
+    a, b = (value(g, within, "real", depth) for _ in range(2))
+    n = value(g, within, "int", depth)
+    return g.one([
+        f"({a} + {b})", f"({a} * {b})", f"({a} - {n})", f"({a} / CAST(3 AS DOUBLE))", f"COALESCE({a}, {b})",
+        f"(CAST({n} AS DOUBLE) / CAST(7 AS DOUBLE))",
+    ])  # fmt: skip
+
+
 def predicate(g: Drawing, within: Scope, depth: int = 1) -> str:
     """A condition: TRUE, FALSE or NULL."""
     if depth > 0 and g.chance(35):
@@ -64,8 +76,8 @@ def predicate(g: Drawing, within: Scope, depth: int = 1) -> str:
 
 def comparison(g: Drawing, left: Scope, right: Scope, depth: int = 0) -> str:
     """A comparison of a value of one scope with one of another, of a kind that both have."""
-    kinds: list[Kind] = [kind for kind in ("int", "str", "float") if kind in {its for _, its in left}] or ["int"]
-    kind = g.one(kinds)
+    known = {kind for _, kind in left}
+    kind = g.one([kind for kind in ORDERED if kind in known] or ["int"])
     a, b = value(g, left, kind, depth), value(g, right, kind, depth)
     operator = g.one(["=", "=", "<", "<=", ">", ">=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"])
     if left is right and g.chance(25):
@@ -78,7 +90,7 @@ def _boolean(g: Drawing, within: Scope, depth: int) -> str:
     return f"({predicate(g, within, depth)})"
 
 
-_KINDS = {"int": _integer, "str": _text, "float": _float, "bool": _boolean}
+_KINDS = {"int": _integer, "str": _text, "float": _float, "real": _real, "bool": _boolean}
 
 
 def outputs(g: Drawing, within: Scope, most: int = 3) -> tuple[list[tuple[str, str]], tuple[Column, ...]]:

@@ -1,9 +1,12 @@
-"""Queries over one relation, or over two of one shape: filters, windows by columns, grouping, set operations, ranks."""
+"""Queries over one relation, or over two of one shape: filters, windows by columns, grouping, set operations, OVER."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from query_parts import NOW, Column, Drawing, Kind, Relation, named, select
 from query_scalars import Scope, outputs, predicate, scope, value
+from query_tops import total_order
 
 
 def project(g: Drawing, relation: Relation) -> Relation:
@@ -39,7 +42,11 @@ def now_filtered(g: Drawing, relation: Relation) -> Relation:
     return Relation(ours, duck, columns)
 
 
-def _simple(text: str, kind: Kind, of: str, exact: bool = True) -> tuple[str, Kind, str, bool]:
+#: The text of a call, the kind of its result, that of its argument, and whether the result is exact.
+Call = tuple[str, Kind, Kind, bool]
+
+
+def _simple(text: str, kind: Kind, of: Kind, exact: bool = True) -> Call:
     return text, kind, of, exact
 
 
@@ -59,14 +66,19 @@ AGGREGATES = [
     _simple("COUNT(DISTINCT {})", "int", "str"), _simple("ARG_MAX({0}, {0})", "int", "int"),
     _simple("STDDEV_SAMP({})", "float", "int", False), _simple("VAR_POP({})", "float", "float", False),
     _simple("COVAR_POP({0}, {0})", "float", "float", False), _simple("BIT_XOR({})", "int", "int"),
+    _simple("SUM({})", "real", "real", False), _simple("AVG({})", "real", "real", False),
+    _simple("MAX({})", "real", "real"), _simple("COUNT(DISTINCT {})", "int", "real"),
+    _simple("VAR_POP({})", "real", "real", False),
 ]  # fmt: skip
 
 
-def aggregates(g: Drawing, mine: Scope, most: int = 3) -> tuple[list[tuple[str, str]], list[Column]]:
+def aggregates(
+    g: Drawing, mine: Scope, most: int = 3, among: Sequence[Call] = AGGREGATES
+) -> tuple[list[tuple[str, str]], list[Column]]:
     """Some aggregates, some of them over the rows of a filter."""
     found, columns = [], []
     for _ in range(g.number(1, most)):
-        text, kind, of, exact = g.one(AGGREGATES)
+        text, kind, of, exact = g.one(among)
         text = text.format(_argument(g, mine, of, "ORDER" in text))
         if g.chance(20):
             text += f" FILTER (WHERE {predicate(g, mine)})"
@@ -95,7 +107,7 @@ def grouped(g: Drawing, relation: Relation) -> Relation:
     keys = g.some(mine, 0, 2)
     if keys and g.chance(15):
         keys[0] = (value(g, mine, keys[0][1]), keys[0][1])
-        if keys[0][0][0] != "(" and f"{a}." not in keys[0][0]:
+        if f"{a}." not in keys[0][0] and (keys[0][0][0] != "(" or keys[0][0].startswith("(-")):
             keys = keys[1:]
     found, columns = aggregates(g, mine)
     named_keys = [(text, g.name("k")) for text, _ in keys]
@@ -177,51 +189,12 @@ def sessions(g: Drawing, relation: Relation) -> Relation:
     return Relation(ours, duck, (*relation.columns, Column("window_start", "int"), Column("window_end", "int")))
 
 
-def _total(g: Drawing, mine: Scope) -> str:
-    """An order of all columns: rows that tie are equal."""
-    first = g.number(0, len(mine) - 1)
-    ordered = [*mine[first:], *mine[:first]]
-    ways = ["ASC NULLS LAST", "DESC NULLS LAST", "ASC NULLS FIRST", "DESC NULLS FIRST"]
-    return ", ".join(f"{text} {g.one(ways)}" for text, _ in ordered)
-
-
-def limited(g: Drawing, relation: Relation) -> Relation:
-    """ORDER BY … LIMIT … OFFSET; all columns are kept."""
-    a = g.name("a")
-    mine = scope(a, relation.columns)
-    found = [(text, g.name("c")) for text, _ in mine]
-    columns = tuple(Column(name, kind) for (_, name), (_, kind) in zip(found, mine, strict=True))
-    offset = f" OFFSET {g.number(1, 2)}" if g.chance(25) else ""
-    tail = f" ORDER BY {_total(g, mine)} LIMIT {g.number(1, 4)}{offset}"
-    ours, duck = select(found, named(relation, a), (tail, tail))
-    return Relation(ours, duck, columns)
-
-
-def ranked(g: Drawing, relation: Relation) -> Relation:
-    """The first rows of each partition, by a rank that an outer query compares."""
-    a, b, rank = g.name("a"), g.name("a"), g.name("r")
-    mine = scope(a, relation.columns)
-    part = g.one(["", *(text for text, _ in mine)])
-    method = g.one(["ROW_NUMBER", "RANK", "DENSE_RANK"])
-    order = _total(g, mine) if method == "ROW_NUMBER" else f"{g.one(mine)[0]} {g.one(['ASC', 'DESC'])} NULLS LAST"
-    over = f"{method}() OVER ({f'PARTITION BY {part} ' if part else ''}ORDER BY {order})"
-    found = [(text, g.name("c")) for text, _ in mine]
-    inner = select([*found, (over, rank)], named(relation, a), ("", ""))
-    columns = [Column(name, kind) for (_, name), (_, kind) in zip(found, mine, strict=True)]
-    top = g.number(1, 3)
-    test = g.one([f"{b}.{rank} <= {top}", f"{b}.{rank} = {top}", f"{b}.{rank} < {top + 1}"])
-    columns = [*columns, *([Column(rank, "int")] if g.chance() else [])]
-    outside = [(f"{b}.{column.name}", column.name) for column in columns]
-    ours, duck = select(outside, (f"{inner[0]} AS {b}", f"{inner[1]} AS {b}"), (f" WHERE {test}",) * 2)
-    return Relation(ours, duck, tuple(columns))
-
-
 def over(g: Drawing, relation: Relation) -> Relation:
     """Window functions of a partition in a total order."""
     a = g.name("a")
     mine = scope(a, relation.columns)
     part = g.one(["", *(text for text, _ in mine)])
-    x, order = value(g, mine, "int", 0), _total(g, mine)
+    x, order = value(g, mine, "int", 0), total_order(g, mine)
     low, high = g.number(0, 2), g.number(0, 2)
     frame = f"ROWS BETWEEN {low} PRECEDING AND {high} FOLLOWING"
     call, kind = g.one([

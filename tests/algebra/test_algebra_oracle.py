@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from case_check import Cutting, check
-from cases import Case, Duck
+from cases import Case
 from counterexamples import COUNTEREXAMPLES
+from duck import Duck
 from fuzz import in_processes
 
 #: Each of these is so many cases.

@@ -1,0 +1,138 @@
+"""The oracle: DuckDB evaluates the query of a case at every instant."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+import duckdb
+import oracle
+import pyarrow as pa
+from cases import Case
+from query_leaves import END, load
+from query_parts import NOW, Kept
+
+from operators.delta import BEGINNING
+
+Bag = list[tuple[object, ...]]
+#: Relations are compared at these; nothing is there yet at the first.
+INSTANTS = range(-1, END + 1)
+#: What was before these is what is at the first of them: histories begin at 0, clocks have short periods.
+LONG = range(-12, END + 1)
+
+
+class Duck:
+    """DuckDB without its optimizer, over the histories of one case at a time."""
+
+    def __init__(self) -> None:
+        self.database = duckdb.connect()
+        self.database.execute("PRAGMA disable_optimizer; PRAGMA threads=1")
+
+    def relations(self, case: Case, *, at_once: bool = True) -> list[Bag]:
+        """The rows at every instant from -1 on, when nothing is there yet: by one statement, or by one an instant,
+        which is slow, and without the join that makes one statement of them."""
+        load(self.database, case.sources)
+        ask = self._at_once if at_once else self._one_by_one
+        for one in case.kept:
+            self._keep(one, ask(one.duck, LONG))
+        return streamed(ask(case.duck, INSTANTS), case.output, case.clock)
+
+    def _at_once(self, query: str, instants: range) -> list[Bag]:
+        taus = f"range({instants.start}, {instants.stop}) AS instants(tau)"
+        text = f"SELECT tau, q.* FROM {taus}, LATERAL ({query.replace(NOW, 'instants.tau')}) AS q"
+        found: list[Bag] = [[] for _ in instants]
+        for at, *row in self.database.execute(text).fetchall():
+            found[at - instants.start].append(hashable(row))
+        return found
+
+    def _one_by_one(self, query: str, instants: range) -> list[Bag]:
+        self.database.execute(f"PREPARE q AS {query.replace(NOW, '$1::BIGINT')}")
+        found = [list(map(hashable, self.database.execute(f"EXECUTE q({at})").fetchall())) for at in instants]
+        self.database.execute("DEALLOCATE q")
+        return found
+
+    def _keep(self, one: Kept, relations: list[Bag]) -> None:
+        """A table of the rows at each instant, with the instant of their last change, from the BEGINNING on."""
+        if one.output in ("istream", "dstream"):
+            relations = [[*relations[0], *rows] for rows in streamed(relations, one.output)]
+            relations = [rows if one.output == "istream" else rows[len(relations[0]) :] for rows in relations]
+        instants = [BEGINNING, *LONG[1:]]
+        named = {
+            at: [dict(zip(one.columns, row, strict=True)) for row in rows]
+            for at, rows in zip(instants, relations, strict=True)
+        }
+        kept = [
+            {**row, "__at": LONG.start if at == BEGINNING else at}
+            for at, rows in oracle.restamped(named, one.keys).items()
+            for row in rows
+        ]
+        self.database.execute(
+            f"CREATE OR REPLACE TEMP TABLE {one.name} AS SELECT *, 0::BIGINT AS TS, 0::BIGINT AS __at "
+            f"FROM ({one.duck.replace(NOW, '0::BIGINT')}) LIMIT 0"
+        )
+        columns = self.database.sql(f"SELECT * FROM {one.name}").to_arrow_table().schema
+        self.database.register("kept", pa.Table.from_pylist(kept, schema=columns))
+        self.database.execute(f"INSERT INTO {one.name} SELECT * FROM kept")
+
+
+def streamed(relations: list[Bag], output: str, clock: tuple[int, int] | None = None) -> list[Bag]:
+    """Istream and Dstream of the relations: all rows that entered, that left, after the first up to each instant.
+    Rstream: all rows at each point of the clock from the first change on."""
+    if output == "rstream":
+        assert clock is not None
+        return _at_points(relations, *clock)
+    if output not in ("istream", "dstream"):
+        return relations
+    total: Counter[tuple[object, ...]] = Counter()
+    found = []
+    for before, after in zip([relations[0], *relations], relations, strict=False):
+        came, gone = Counter(after) - Counter(before), Counter(before) - Counter(after)
+        total += came if output == "istream" else gone
+        found.append(list(total.elements()))
+    return found
+
+
+def _at_points(relations: list[Bag], period: int, residue: int) -> list[Bag]:
+    total: Bag = []
+    found = []
+    for at, rows in zip(INSTANTS, relations, strict=True):
+        changed = any(Counter(one) != Counter(relations[0]) for one in relations[: at - INSTANTS.start + 1])
+        total = [*total, *(rows if changed and at % period == residue else [])]
+        found.append(total)
+    return found
+
+
+def hashable(row: Iterable[object]) -> tuple[object, ...]:
+    """A row whose lists are tuples."""
+    return tuple(tuple(value) if isinstance(value, list) else value for value in row)
+
+
+def same(ours: Bag, theirs: Bag) -> bool:
+    """Whether two bags are equal, floats to nine digits."""
+    if len(ours) != len(theirs):
+        return False
+    left, right = (sorted(bag, key=_rank) for bag in (ours, theirs))
+    return all(_equal(a, b) for one, other in zip(left, right, strict=True) for a, b in zip(one, other, strict=True))
+
+
+def _rank(row: tuple[object, ...]) -> list[tuple[object, ...]]:
+    return [_place(value) for value in row]
+
+
+def _place(value: object) -> tuple[object, ...]:
+    if value is None:
+        return (0,)
+    if isinstance(value, bool | str):
+        return (1, str(value))
+    if isinstance(value, tuple):
+        return (3, *(_place(one) for one in value))
+    return (2, float(f"{float(value):.8g}") + 0.0)  # type: ignore[arg-type]
+
+
+def _equal(a: object, b: object) -> bool:
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if isinstance(a, bool | str) or a is None or isinstance(b, bool | str) or b is None:
+        return a == b and type(a) is type(b)
+    return math.isclose(float(a), float(b), rel_tol=1e-9, abs_tol=1e-9)  # type: ignore[arg-type]

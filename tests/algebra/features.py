@@ -1,0 +1,110 @@
+"""What the drawn cases hold, counted: `python tests/algebra/features.py 2000` prints the table of docs/testing.md."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from cases import Case, cases  # noqa: E402
+from even_draws import install  # noqa: E402
+from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
+from oracle import Record  # noqa: E402
+
+#: By name, a pattern of the statements of a case.
+PATTERNS = {
+    "join by a comma, JOIN, CROSS JOIN": r"[0-9)] JOIN| , |CROSS JOIN [(SVR]",
+    "LEFT, RIGHT, FULL JOIN": r"(LEFT|RIGHT|FULL) JOIN (?!LATERAL)",
+    "NATURAL, USING": r"NATURAL|USING \(",
+    "LATERAL": r"LATERAL",
+    "LEFT JOIN LATERAL": r"LEFT JOIN LATERAL",
+    "IN (SELECT)": r" IN \(SELECT",
+    "NOT IN (SELECT)": r"NOT IN \(SELECT",
+    "EXISTS, NOT EXISTS": r"EXISTS \(SELECT",
+    "ANY, ALL": r"[=<>] (ANY|ALL) \(SELECT",
+    "scalar subquery": r"[<>=,(] \(SELECT (COUNT|SUM|MIN|MAX)",
+    "GROUP BY": r"GROUP BY",
+    "GROUPING SETS, ROLLUP, CUBE": r"GROUPING SETS|ROLLUP|CUBE",
+    "HAVING": r"HAVING",
+    "FILTER": r"FILTER \(",
+    "aggregates with DISTINCT": r"\w\(DISTINCT",
+    "aggregates with ORDER BY, WITHIN GROUP": r"\w\([^()]*ORDER BY|WITHIN GROUP",
+    "ARRAY_AGG": r"ARRAY_AGG",
+    "UNNEST": r"UNNEST",
+    "SELECT DISTINCT": r"DISTINCT (?!ON|FROM)[a-z(]",
+    "DISTINCT ON": r"DISTINCT ON",
+    "UNION, EXCEPT, INTERSECT": r"UNION|EXCEPT|INTERSECT",
+    "ORDER BY … LIMIT": r"LIMIT",
+    "OFFSET": r"OFFSET",
+    "rank compared by a query around": r"(ROW_NUMBER|RANK)\(\) OVER .*\) AS a\d+ WHERE a\d+\.r\d+ ",
+    "QUALIFY": r"QUALIFY",
+    "OVER": r"OVER \(",
+    "VALUES": r"VALUES",
+    "WITH": r"\(WITH ",
+    "predicates over Now": r"\bNow\b(?!\])",
+    "[Range], [Now]": r"\[(Range|Now)",
+    "[Rows], [Partition By]": r"\[(Rows|Partition)",
+    "WINDOW(…) of PIPES": r"WINDOW\(",
+    "TUMBLE, HOP, CUMULATE": r"(TUMBLE|HOP|CUMULATE)\(",
+    "SESSION": r"SESSION\(",
+    "R[Sync](…), periodic": r"R\[Sync",
+    "R[Stream](…), event-based": r"R\[S\d",
+    "views": r"VIEW V",
+    "Istream": r"Istream",
+    "Dstream": r"Dstream",
+    "Rstream": r"Rstream",
+}
+
+
+def features(case: Case) -> set[str]:
+    """The names of what a case holds."""
+    text = "; ".join([*case.views, case.query])
+    found = {name for name, pattern in PATTERNS.items() if re.search(pattern, text)}
+    records = [event for source in case.sources for event in source.events if isinstance(event, Record)]
+    return found | {name for name, there in _others(case, records, text).items() if there}
+
+
+def _others(case: Case, records: Sequence[Record], text: str) -> dict[str, bool]:
+    keyed = [source for source in case.sources if source.keys]
+    return {
+        "TS of a view": bool(case.kept),
+        "keyed streams": bool(keyed),
+        "deletions": any(record.deletion for record in records),
+        "records out of order": any(_backwards(source.events) for source in case.sources),
+        "NULLs in the records": any(value is None for record in records for value in record.row.values()),
+        "SESSION over rows that leave": "SESSION(" in text and (bool(keyed) or "[" in text),
+        "doubles whose sums round": any("d" in source.columns for source in case.sources) and ".d" in text,
+    }
+
+
+def _backwards(events: Sequence[object]) -> bool:
+    instants = [event.ts for event in events if isinstance(event, Record)]
+    return any(after < before for before, after in zip(instants, instants[1:], strict=False))
+
+
+def counted(count: int, number: int) -> Counter[str]:
+    """In how many of so many cases each stands."""
+    total: Counter[str] = Counter(dict.fromkeys(PATTERNS, 0))
+
+    @seed(number)
+    @settings(
+        max_examples=count, backend=install(), database=None, deadline=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(cases())
+    def one(case: Case) -> None:
+        total.update(features(case))
+
+    one()
+    return total
+
+
+if __name__ == "__main__":
+    asked = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    for name, times in counted(asked, 1).items():
+        sys.stdout.write(f"| {name} | {times} |\n")
