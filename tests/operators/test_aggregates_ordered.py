@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pyarrow as pa
 import pytest
@@ -135,11 +135,18 @@ def check(case: str, events, cuts, seed, keys, append_only=False) -> None:
 
 
 def consolidated(delta: Delta) -> list:
-    """The changes in log order without what cancels within an instant, each a single row."""
-    rows = (
-        (delta.consolidate() if (delta.frame["__weight"] < 0).any() else delta).frame.sort("__from", "__order").rows()
-    )
-    return [(row[:-4], row[-4], 1 if row[-2] > 0 else -1, row[-1]) for row in rows for _ in range(abs(row[-2]))]
+    """The changes in log order without what cancels within an instant, each a single row; equal rows that only come
+    keep their orders."""
+    grouped = defaultdict(list)
+    for row in delta.frame.rows():
+        grouped[(row[:-4], row[-4])].append((row[-2], row[-1]))
+    changes = []
+    for (row, at), each in grouped.items():
+        if min(weight for weight, _ in each) < 0:
+            net, order = sum(weight for weight, _ in each), max(order for _, order in each)
+            each = [(1 if net > 0 else -1, order)] * abs(net)
+        changes += [(row, at, weight, order) for weight, order in each]
+    return sorted(changes, key=lambda change: (change[1], change[3]))
 
 
 @pytest.mark.parametrize("case", CASES)
