@@ -18,7 +18,7 @@ from connectors.kafka.topics import earliest, latest, partitions_of
 from operators.errors import InternalError
 
 _CONSUME = 50_000
-_POLL_S = 1.0
+_POLL_S = 0.2
 _MORE = 0x80
 
 

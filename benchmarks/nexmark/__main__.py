@@ -1,7 +1,8 @@
 """`python -m benchmarks.nexmark --queries q0,q5`: NEXMark's questions one at a time, ours and with `--peers` Flink's.
 
-A question is asked twice over: synchronised to whole seconds, beside Flink's mini-batches, and for every instant,
-beside Flink without them. What fails or runs into a limit of time is reported with its reason; the others go on.
+We are asked twice over: synchronised to whole seconds, which is what Flink's mini-batches are nearest to, and for every
+instant. Both stand beside Flink with mini-batches. What fails or runs into a limit of time is reported with its reason;
+the others go on.
 """
 
 import argparse
@@ -9,120 +10,131 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-from benchmarks.cluster import report, running_cluster, running_kafka
+from benchmarks.cluster import Cluster, report, running_cluster, running_kafka
 from benchmarks.nexmark import flink, ours
+from benchmarks.nexmark.figures import figures
 from benchmarks.nexmark.generator import Events
 from benchmarks.nexmark.load import load_plain
-from benchmarks.nexmark.ours import FEW, Input
+from benchmarks.nexmark.measured import Measured
+from benchmarks.nexmark.ours import FEW, Effort, Input
 from benchmarks.nexmark.questions import QUESTIONS, Question
 from benchmarks.nexmark.reference import Reference
 from benchmarks.nexmark.timeline import Timeline
-from benchmarks.peers.flink import NAME, FlinkRun
+from benchmarks.peers.flink import NAME
 from benchmarks.peers.flink_install import flink_install
-from benchmarks.report import Peer, Result, write_report
-from benchmarks.throughput import Run
+from benchmarks.report import Result, write_report
 from operators.errors import DsmsError
 
 OUT = Path(__file__).parent.parent / "out" / "nexmark.json"
 #: Whether results are synchronised to whole seconds.
 MODES = {"each second": True, "every instant": False}
-#: A question in a mode.
+#: How many times the limit of a run of ours Flink has for all its runs of a question, with its start.
+_FLINK_LIMIT = 4
+_NO_TIME = "not started: out of time"
+#: A question in a mode of ours, or to a peer.
 Asked = tuple[str, str]
-_T = TypeVar("_T")
 
 
 @dataclass
 class Answers:
-    """The runs of ours and of the peer, and why others failed. Nothing is started after the deadline."""
+    """What was measured, and why the rest was not. Nothing is started after the deadline."""
 
     deadline: float
-    ours: dict[Asked, Run] = field(default_factory=dict)
-    peers: dict[Asked, FlinkRun] = field(default_factory=dict)
+    measured: dict[Asked, Measured] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
-    def attempt(self, into: dict[Asked, _T], asked: Asked, who: str, measure: Callable[[], _T]) -> None:
-        """Measures one question, or notes why not."""
-        label = f"{asked[0]}, {asked[1]} ({who})"
-        if time.monotonic() > self.deadline:
-            self.failures[label] = "not started: out of time"
-            return
+    @property
+    def late(self) -> bool:
+        """Whether the deadline has passed."""
+        return time.monotonic() > self.deadline
+
+    def attempt(self, asked: Asked, measure: Callable[[], Measured]) -> bool:
+        """Measures one question, or notes why not; False when it failed."""
+        label = ", ".join(asked)
+        if self.late:
+            self.failures[label] = _NO_TIME
+            return True
         try:
-            into[asked] = measure()
-        except DsmsError as error:
+            self.measured[asked] = measure()
+        except (DsmsError, OSError) as error:
             self.failures[label] = str(error)
             report(f"{label} failed: {error}")
+        return asked in self.measured
 
 
 def main() -> None:
-    """Measures and writes the report. Ours is stopped before the peer starts; SIGTERM cleans up like Ctrl-C."""
+    """Measures, the peer first, and writes the report. SIGTERM ends it like Ctrl-C: with a report of what there is."""
     options = _options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    events = Events(options.events, Timeline(rate=options.rate))
+    events = Events(options.records, Timeline(rate=options.rate))
     inputs = Input(events, Reference(events)), Input(FEW, Reference(FEW), "Few")
     answers = Answers(time.monotonic() + options.minutes * 60)
-    _ask_ours(options, inputs, answers)
+    try:
+        _ask_all(options, inputs, answers)
+    finally:
+        results = list(_results(options, inputs[0], answers))
+        write_report(options.out, results, answers.failures)
+
+
+def _ask_all(options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers) -> None:
     if options.peers:
         _ask_flink(options, inputs, answers)
-    results = [one for asked in answers.ours for one in _figures(asked, inputs[0], answers)]
-    write_report(options.out, results, answers.failures)
+    waiting = [(question, mode) for mode in options.modes for question in options.queries]
+    while waiting and not answers.late:
+        _ask_ours(options, inputs, answers, waiting)
+    answers.failures |= {f"{question.name}, {mode}": _NO_TIME for question, mode in waiting}
 
 
-def _ask_ours(options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers) -> None:
+def _ask_ours(
+    options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers, waiting: list[tuple[Question, str]]
+) -> None:
+    """Asks in one cluster what is waiting, up to the first failure: what failed may still be at work."""
     with running_cluster(options.data_dir) as cluster:
-        ours.prepare(cluster, *inputs)
-        for question in options.queries:
-            for mode in options.modes:
-                measured = partial(ours.measure, cluster, question, inputs, MODES[mode], options.runs, options.limit)
-                answers.attempt(answers.ours, (question.name, mode), "ours", measured)
+        ours.prepare(cluster, inputs)
+        while waiting and _ask(options, inputs, answers, cluster, *waiting.pop(0)):
+            pass
+
+
+def _ask(
+    options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers, cluster: Cluster, question: Question,
+    mode: str,
+) -> bool:  # fmt: skip
+    effort = Effort(options.runs, options.limit)
+    return answers.attempt((question.name, mode), partial(ours.measure, cluster, question, inputs, MODES[mode], effort))
 
 
 def _ask_flink(options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers) -> None:
-    install = flink_install(report)
+    install, limit = flink_install(report), _FLINK_LIMIT * options.limit
     with running_kafka() as kafka:
         for one in inputs:
             load_plain(kafka, one.events, flink.plain_prefix(one.suffix))
-        for question in (one for one in options.queries if one.flink):
-            for mode in options.modes:
-                measured = partial(flink.measure, install, kafka, question, inputs, MODES[mode], options.limit)
-                answers.attempt(answers.peers, (question.name, mode), NAME, measured)
+        for question in options.queries:
+            answers.attempt((question.name, NAME), partial(flink.measure, install, kafka, question, inputs, limit))
 
 
-def _figures(asked: Asked, given: Input, answers: Answers) -> list[Result]:
-    """Speed, CPU and memory of a question, beside the peer's."""
-    run, peer = answers.ours[asked], answers.peers.get(asked)
-    records = given.read_by(QUESTIONS[asked[0]])
-    label, millions = f"{asked[0]}, {asked[1]}", records / 1e6
-    rest = [
-        Result(f"{label}: CPU", run.cpu_s / millions, "CPU s/million records", "lower",
-               peer=_peer(peer.cpu_s / millions if peer else None)),
-        Result(f"{label}: peak memory", run.peak_mb, "MB", "lower", peer=_peer(peer.peak_mb if peer else None)),
-    ]  # fmt: skip
-    if run.net_s is None:
-        answers.failures[f"{label}: throughput"] = f"{records:,} records are too few"
-        return rest
-    theirs = records / peer.net_s if peer and peer.net_s else None
-    return [Result(f"{label}: throughput", records / run.net_s, "records/s", peer=_peer(theirs)), *rest]
-
-
-def _peer(value: float | None) -> Peer | None:
-    return None if value is None else Peer(NAME, value)
+def _results(options: argparse.Namespace, given: Input, answers: Answers) -> Iterator[Result]:
+    for question in options.queries:
+        for mode in options.modes:
+            run, peer = (answers.measured.get((question.name, who)) for who in (mode, NAME))
+            found, missing = figures(f"{question.name}, {mode}", given.read_by(question), run, peer)
+            answers.failures |= missing
+            yield from found
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nexmark", description=__doc__)
-    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--records", type=int, default=1_000_000, help="persons, auctions and bids together")
     parser.add_argument("--rate", type=int, default=10_000, help="events a second of event time")
     parser.add_argument("--queries", type=_questions, default=list(QUESTIONS.values()), help="such as q0,q5")
     parser.add_argument("--modes", type=_modes, default=list(MODES), help=f"some of {', '.join(MODES)}")
-    parser.add_argument("--runs", type=int, default=2, help="runs of every question; the best is reported")
-    parser.add_argument("--limit", type=float, default=240.0, help="the most seconds of a run (Flink: of a question)")
-    parser.add_argument("--minutes", type=float, default=120.0, help="nothing new is started after so many")
+    parser.add_argument("--runs", type=int, default=2, help="runs of ours, if they are short; the best is reported")
+    parser.add_argument("--limit", type=float, default=40.0, help="the most seconds of a run")
+    parser.add_argument("--minutes", type=float, default=22.0, help="nothing new is started after so many")
     parser.add_argument("--peers", action="store_true", default=os.environ.get("PEERS") == "1", help="Flink as well")
     parser.add_argument("--data-dir", type=Path, help="an empty directory for data and logs, which stay there")
     parser.add_argument("--out", type=Path, default=OUT, help="where the report goes")

@@ -18,6 +18,7 @@ from operators.errors import InternalError
 
 _UNITS = {"timestamp-millis": "ms", "timestamp-micros": "us"}
 _DELETE = b"-"
+_MARKER = bytes(16)
 
 
 def final_values(kafka: KafkaSettings, topic: str) -> list[bytes]:
@@ -47,19 +48,31 @@ def _operation(message: Any) -> bytes:
 def decoded(values: Sequence[bytes], writer: dict[str, Any], prefix: int, like: pl.DataFrame) -> pl.DataFrame:
     """The rows of Avro values with so many bytes before each body; `like` has the columns of an empty answer.
 
+    They are read as one block of a file, the first one again at the end: it differs if bytes were left behind another.
+
     >>> writer = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
     >>> decoded([bytes([4]), bytes([6])], writer, 0, pl.DataFrame({"a": [0]}))["a"].to_list()
     [2, 3]
     """
     if not values:
         return like.clear()
-    schema = fastavro.parse_schema(_without_instants(writer))
-    buffer = io.BytesIO(b"".join(value[prefix:] for value in values))
-    rows = [fastavro.schemaless_reader(buffer, schema, None) for _ in values]
-    if buffer.read(1):
+    schema, file = _without_instants(writer), io.BytesIO()
+    fastavro.writer(file, schema, [], sync_marker=_MARKER)
+    body = b"".join(value[prefix:] for value in (*values, values[0]))
+    file.write(_long(len(values) + 1) + _long(len(body)) + body + _MARKER)
+    file.seek(0)
+    rows = list(fastavro.reader(file))
+    if rows.pop() != rows[0]:
         raise InternalError("bytes are left behind the last row")
-    frame = pl.DataFrame(rows, infer_schema_length=None)
+    frame = pl.DataFrame({field["name"]: [row[field["name"]] for row in rows] for field in schema["fields"]})
     return frame.with_columns(pl.col(name).cast(pl.Datetime(unit)) for name, unit in _instants(writer))
+
+
+def _long(number: int) -> bytes:
+    """A number as Avro has it."""
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, "long", number)
+    return out.getvalue()
 
 
 def _instants(writer: dict[str, Any]) -> Iterable[tuple[str, Any]]:

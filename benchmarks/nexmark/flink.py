@@ -1,9 +1,10 @@
 """A question to Flink SQL: two runs in a JVM of its own, the second counts, its result is compared with DuckDB's.
 
-Where a result changes it goes to an upsert topic by its key, otherwise to a plain one, both exactly once. With
-`mini_batch` Flink gathers changes for up to two seconds before it works on them.
+Where a result changes it goes to an upsert topic by its key, otherwise to a plain one, both exactly once. Flink gathers
+changes for up to two seconds before it works on them. State is on the heap.
 """
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +17,13 @@ import psutil
 from benchmarks.bids import PARTITIONS
 from benchmarks.cluster import report
 from benchmarks.nexmark.answers import decoded, final_values
+from benchmarks.nexmark.measured import Cost, Measured, Others, least
 from benchmarks.nexmark.ours import Input
 from benchmarks.nexmark.questions import Question
 from benchmarks.nexmark.reference import verify
 from benchmarks.nexmark.streams import INSTANT, STREAMS, TEXT, Stream
 from benchmarks.peers.busy import Busy
-from benchmarks.peers.flink import FlinkRun, FlinkSession, flink_session, listed
+from benchmarks.peers.flink import FlinkSession, flink_session, listed
 from benchmarks.peers.flink_install import FlinkInstall
 from benchmarks.usage import Usage
 from connectors.kafka.config import KafkaSettings
@@ -37,23 +39,31 @@ _TYPES = {INSTANT: "TIMESTAMP(3)", TEXT: "STRING"}
 
 
 def measure(
-    install: FlinkInstall, kafka: KafkaSettings, question: Question, inputs: tuple[Input, Input], mini_batch: bool,
-    limit_s: float,
-) -> FlinkRun:  # fmt: skip
-    """The warm run over the first input, with the time of a run over the few events of the second."""
+    install: FlinkInstall, kafka: KafkaSettings, question: Question, inputs: tuple[Input, Input], limit_s: float
+) -> Measured:
+    """The warm run over the first input, with a run over the few events of the second."""
     whole, few = inputs
-    with flink_session(install, kafka, MINI_BATCH if mini_batch else {}) as session, _limited(session, limit_s):
+    with _session(install, kafka) as session, _limited(session, limit_s):
         for stream in STREAMS.values():
             for one in inputs:
                 session.execute(source(stream, one.suffix, kafka))
-        idle = min((_run(session, question, few) for _ in range(2)), key=lambda run: run.busy_s)
+        start_up = least([_run(session, question, few) for _ in range(2)])
         cold, warm = (_run(session, question, whole) for _ in range(2))
-    label = f"{question.name} on Flink{', mini-batches' if mini_batch else ''}"
     report(
-        f"{label}: {warm.wall_s:.2f} s (cold {cold.wall_s:.2f}), busy {warm.busy_s:.2f} s, {warm.cpu_s:.1f} CPU s, "
-        f"{warm.peak_mb:,.0f} MB; the result is right"
+        f"{question.name} on Flink: {warm.seconds:.2f} s (cold {cold.seconds:.2f}, a few events "
+        f"{start_up.seconds:.2f}), {warm.cpu_s:.1f} CPU s, {warm.peak_mb:,.0f} MB, others {warm.others:.2f} cores; "
+        f"the result is right"
     )
-    return replace(warm, peak_mb=max(cold.peak_mb, warm.peak_mb), empty_s=idle.busy_s)
+    return Measured(replace(warm, peak_mb=max(cold.peak_mb, warm.peak_mb)), start_up)
+
+
+@contextmanager
+def _session(install: FlinkInstall, kafka: KafkaSettings) -> Iterator[FlinkSession]:
+    """Checkpoints go to files, since the job manager's memory takes no more than some megabytes of them."""
+    with tempfile.TemporaryDirectory(prefix="dsms-flink-") as directory:
+        stored = {"execution.checkpointing.storage": "filesystem", "execution.checkpointing.dir": f"file://{directory}"}
+        with flink_session(install, kafka, stored | MINI_BATCH) as session:
+            yield session
 
 
 @contextmanager
@@ -66,7 +76,7 @@ def _limited(session: FlinkSession, limit_s: float) -> Iterator[None]:
     except (DsmsError, OSError) as error:
         if not timer.finished.is_set():
             raise
-        raise ExternalError(f"flink did not end within {limit_s:g} s", retryable=False) from error
+        raise ExternalError(f"not ended after {limit_s:g} s", retryable=False) from error
     finally:
         timer.cancel()
 
@@ -128,16 +138,16 @@ def _avro_type(dtype: pl.DataType) -> Any:
     return {pl.Int64: "long", pl.Float64: "double", pl.String: "string"}[dtype.base_type()]
 
 
-def _run(session: FlinkSession, question: Question, given: Input) -> FlinkRun:
+def _run(session: FlinkSession, question: Question, given: Input) -> Cost:
     session.tables += 1
     out = f"{question.name}_{session.name}_{session.tables}"
     wanted = given.reference.answer(question)
     ensure_topic(session.kafka.admin(), out, PARTITIONS)
     session.execute(sink(out, question, wanted, session.kafka))
     jvm = session.jvm()
-    with Usage([jvm]) as usage, Busy(jvm) as busy:
+    with Usage([jvm]) as usage, Busy(jvm) as busy, Others() as others:
         seconds = session.execute(f"INSERT INTO {out} {question.flink_over(given.suffix)}")
     found = decoded(final_values(session.kafka, out), writer(wanted), 0, wanted)
     compared = list(question.untied) or wanted.columns
     verify(found.select(compared), wanted.select(compared), f"{question.name} on Flink")
-    return FlinkRun(seconds, min(busy.seconds, seconds), usage.cpu_s, usage.peak_mb)
+    return Cost(min(busy.seconds, seconds), usage.cpu_s, usage.peak_mb, others.cores)

@@ -20,8 +20,6 @@ class Question:
 
     name: str
     key: tuple[str, ...] = ()
-    #: Whether Flink can answer it.
-    flink: bool = True
     #: The columns of Flink's answer that ties cannot change; () when that is all of them.
     untied: tuple[str, ...] = ()
 
@@ -68,7 +66,7 @@ QUESTIONS = {
         *(Question(f"q{number}") for number in range(4)),
         Question("q4", key=("category",)),
         Question("q5"),
-        Question("q6", flink=False),
+        Question("q6", key=("id",)),
         Question("q7"),
         Question("q8"),
         Question("q9", key=("id",)),

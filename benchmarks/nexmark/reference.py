@@ -22,13 +22,21 @@ class Reference:
 
     def __init__(self, events: Events) -> None:
         self._rows = {name: stream.rows(events) for name, stream in STREAMS.items()}
+        self._last: tuple[str, pl.DataFrame] | None = None
 
     def height(self, stream: Stream) -> int:
         """The number of rows of a stream."""
         return self._rows[stream.name].height
 
     def answer(self, question: Question, at: int | None = None) -> pl.DataFrame:
-        """The relation that a question asks for at an instant, by default at the end."""
+        """The relation that a question asks for at an instant, by default at the end. The last such answer is kept."""
+        if at is not None:
+            return self._asked(question, at)
+        if self._last is None or self._last[0] != question.name:
+            self._last = question.name, self._asked(question, None)
+        return self._last[1]
+
+    def _asked(self, question: Question, at: int | None) -> pl.DataFrame:
         with duckdb.connect() as database:
             for name, rows in self._rows.items():
                 upto = rows if at is None else rows.filter(pl.col("dateTime").dt.epoch("ms") <= at)

@@ -80,6 +80,8 @@ class FlinkSession:
         for line in self.client.stdout:
             if line.startswith("@"):
                 return float(line[1:])
+            if line.startswith("!"):
+                raise ExternalError(f"flink failed: {line[1:].strip()}", retryable=False)
         raise ExternalError("flink ended", hint="its error is printed above", retryable=False)
 
     def jvm(self) -> int:
@@ -157,9 +159,11 @@ def _run(session: FlinkSession, job: Job, table: str, records: int) -> FlinkRun:
 def flink_session(
     install: FlinkInstall, kafka: KafkaSettings, settings: Mapping[str, str] | None = None
 ) -> Iterator[FlinkSession]:
-    """A JVM of its own, with further settings."""
+    """A JVM of its own, with further settings.
+
+    The connectors are in its class path. As jars of a pipeline they would be loaded, and compiled, anew for each job.
+    """
     configuration = {
-        "pipeline.jars": ";".join(f"file://{jar}" for jar in install.jars),
         "parallelism.default": str(PARALLELISM),
         "pipeline.object-reuse": "true",
         "execution.checkpointing.interval": "10 s",
@@ -167,7 +171,12 @@ def flink_session(
         **(settings or {}),
     }
     java_home = find_java(os.environ).resolve().parent.parent
-    environ = {**os.environ, "JAVA_HOME": str(java_home), "JAVA_TOOL_OPTIONS": _tool_options()}
+    environ = {
+        **os.environ,
+        "JAVA_HOME": str(java_home),
+        "JAVA_TOOL_OPTIONS": _tool_options(),
+        "HADOOP_CLASSPATH": os.pathsep.join(map(str, install.jars)),
+    }
     program = [str(install.python), str(Path(__file__).with_name("flink_client.py"))]
     with tempfile.TemporaryDirectory(prefix="dsms-flink-") as directory:
         client = subprocess.Popen(

@@ -1,6 +1,7 @@
 """Runs in Flink's own environment: takes statements from standard input, one JSON text a line, and answers each.
 
-The first line is the configuration. An answer is `@` and the seconds that the statement took until its job had ended.
+The first line is the configuration. An answer is `@` and the seconds that the statement took until its job had ended,
+or `!` and why it failed, which ends the process.
 """
 
 import json
@@ -12,7 +13,7 @@ from pyflink.table import EnvironmentSettings, TableEnvironment  # type: ignore[
 
 
 def main() -> None:
-    """Serves until the input ends; a failing statement ends the process."""
+    """Serves until the input ends or a statement fails."""
     configuration = Configuration()
     for name, value in json.loads(sys.stdin.readline()).items():
         configuration.set_string(name, value)
@@ -21,8 +22,19 @@ def main() -> None:
     print("@0", flush=True)
     for line in sys.stdin:
         started = time.monotonic()
-        tables.execute_sql(json.loads(line)).wait()
+        try:
+            tables.execute_sql(json.loads(line)).wait()
+        except Exception as error:  # noqa: BLE001 whatever it was, it is told and ends the process
+            print(f"!{_cause(str(error))}", flush=True)
+            raise SystemExit(1) from None
         print(f"@{time.monotonic() - started}", flush=True)
+
+
+def _cause(text: str) -> str:
+    """The last cause in a stack trace of Java."""
+    lines = text.splitlines() or ["no reason given"]
+    causes = [line for line in lines if line.startswith((": ", "Caused by: "))]
+    return (causes or lines)[-1].removeprefix("Caused by").removeprefix(": ")
 
 
 if __name__ == "__main__":

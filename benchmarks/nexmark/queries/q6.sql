@@ -1,6 +1,6 @@
 -- For each auction with bids: the mean winning price of it and the ten before it of the same seller, so far.
 -- Equal bids of one instant win by the smaller bidder; auctions of one instant go by their number.
-SELECT W.seller,
+SELECT W.id, W.seller,
     AVG(W.final) OVER (
         PARTITION BY W.seller ORDER BY W."dateTime", W.id ROWS BETWEEN 10 PRECEDING AND CURRENT ROW
     ) AS price

@@ -1,0 +1,84 @@
+"""What a run cost, and what it cost beyond the same run over a few events."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+
+import psutil
+
+from benchmarks.net_time import net_s
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One run. `others` is how many cores processes that have nothing to do with it used meanwhile."""
+
+    seconds: float
+    cpu_s: float
+    peak_mb: float
+    others: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run over all events, and one over so few that it is all start-up.
+
+    >>> measured = Measured(Cost(5.0, 6.0, 900.0, 0.1), Cost(1.0, 0.5, 800.0, 0.0))
+    >>> measured.net_s, measured.net_cpu_s
+    (4.0, 5.5)
+    """
+
+    whole: Cost
+    few: Cost
+
+    @property
+    def net_s(self) -> float | None:
+        """The time beyond that of the few; None when there were too few events to tell."""
+        return net_s(self.whole.seconds, self.few.seconds)
+
+    @property
+    def net_cpu_s(self) -> float | None:
+        """The CPU seconds beyond those of the few; None when there were too few events to tell."""
+        return net_s(self.whole.cpu_s, self.few.cpu_s)
+
+
+def least(costs: Sequence[Cost]) -> Cost:
+    """The fastest of some runs, with the greatest memory of all.
+
+    >>> least([Cost(2.0, 1.0, 50.0, 0.0), Cost(1.0, 1.5, 40.0, 0.0)])
+    Cost(seconds=1.0, cpu_s=1.5, peak_mb=50.0, others=0.0)
+    """
+    best = min(costs, key=lambda cost: cost.seconds)
+    return Cost(best.seconds, best.cpu_s, max(cost.peak_mb for cost in costs), best.others)
+
+
+class Others:
+    """How many cores were used, between enter and exit, by processes that this one did not start."""
+
+    def __enter__(self) -> "Others":
+        self.cores = 0.0
+        self._start = _Clocks()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        end = _Clocks()
+        theirs = (end.machine_s - self._start.machine_s) - (end.own_s - self._start.own_s)
+        self.cores = max(theirs, 0.0) / max(end.passed_s - self._start.passed_s, 1e-9)
+
+
+class _Clocks:
+    """The CPU seconds of the machine, and of this process and all that it started."""
+
+    def __init__(self) -> None:
+        self.own_s = 0.0
+        for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                self.own_s += times.user + times.system + times.children_user + times.children_system
+        machine = psutil.cpu_times()
+        self.machine_s = sum(machine) - machine.idle - machine.iowait - machine.guest - machine.guest_nice
+        self.passed_s = os.times().elapsed
