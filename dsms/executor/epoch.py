@@ -16,7 +16,7 @@ from dsms.executor.encoding import KEY, VALUE
 from dsms.executor.lanes import Revision, query_frontier, without_failed
 from dsms.executor.manifest import LaneManifest, Manifest, Position
 from dsms.executor.source_task import CLOCK, DEAD, FAILURE, Clock
-from dsms.executor.target_stage import CHANGES, FAULTS, RUNS
+from dsms.executor.target_stage import CHANGES, FAULTS, LOST, RUNS
 from dsms.plan.lane import Lane, Output
 from dsms.stages.state_names import Names
 from operators.delta import FROM, ORDER, frame_from_ipc
@@ -96,15 +96,21 @@ def _by_lane_and_kind(rows: pa.Table) -> dict[str, Found]:
 
 
 def _failures(revision: Revision, found: Mapping[str, Found]) -> dict[str, str]:
-    """Why queries failed: those above a vertex that failed, or above a source that could not be read."""
+    """Why queries failed: those above a vertex that failed, or above a source that could not be read, and those whose
+    result could not be encoded."""
     failures: dict[str, str] = {}
     for lane_id, lane in revision.lanes.items():
-        for row in found.get(lane_id, {}).get(FAILURE, []):
-            leaf = row["leaf"]
-            struck = lane.by_leaf[leaf] if leaf >= 0 else lane.by_vertex[row["edge"]]
-            for output in struck:
-                failures.setdefault(output.id, row["blob"].decode())
+        kinds = found.get(lane_id, {})
+        for row in [*kinds.get(LOST, []), *kinds.get(FAILURE, [])]:
+            failures |= {output.id: row["blob"].decode() for output in _struck(lane, row)}
     return failures
+
+
+def _struck(lane: Lane, row: Row) -> tuple[Output, ...]:
+    """The results that a failure takes along."""
+    if row["kind"] == LOST:
+        return (lane.outputs[row["edge"]],)
+    return lane.by_leaf[row["leaf"]] if row["leaf"] >= 0 else lane.by_vertex.get(row["edge"], ())
 
 
 def _split(lane_id: str, parts: list[LaneManifest], failures: Mapping[str, str]) -> dict[str, LaneManifest]:

@@ -27,7 +27,7 @@ from dsms.stages.state_names import Names, name_runs, restore
 from operators.delta import Delta, frame_to_ipc, union_all
 from operators.errors import ExternalError
 
-CHANGES, FAULTS, RUNS = "changes", "faults", "runs"
+CHANGES, FAULTS, RUNS, LOST = "changes", "faults", "runs", "lost"
 Row = dict[str, Any]
 
 
@@ -163,7 +163,7 @@ def _report(lane: Lane, target: int, step: StageStep, out: RoutedRows, poisoned:
     for number, changes in step.changes.items():
         output = lane.outputs[number]
         if output.name == poisoned:
-            out.add(target, lane.id, FAILURE, b"poisoned by configuration", Sender(output.vertex))
+            out.add(target, lane.id, LOST, b"poisoned by configuration", Sender(number))
         elif changes.height:
             out.add(target, lane.id, *_encoded(output, number, changes))
 
@@ -175,7 +175,7 @@ def _encoded(output: Output, number: int, changes: pl.DataFrame) -> tuple[str, b
     except (ExternalError, OSError, MemoryError):
         raise
     except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose result it is
-        return FAILURE, f"{type(error).__name__}: {error}".encode(), Sender(output.vertex)
+        return LOST, f"{type(error).__name__}: {error}".encode(), Sender(number)
 
 
 @lru_cache(maxsize=4)

@@ -37,7 +37,8 @@ class Log:
 class LocalLane:
     """Queries that stand at one place of the logs, and run as one dataflow."""
 
-    def __init__(self, queries: Iterable[Planned], partitions: int) -> None:
+    def __init__(self, queries: Iterable[Planned], partitions: int, lane: Lane | None = None) -> None:
+        """`lane` is what the queries were compiled to before."""
         self._queries = {query.id: query for query in queries}
         #: On each target, the traces of the vertices by their keys.
         self._states: list[dict[str, tuple[State, ...]]] = [{} for _ in range(partitions)]
@@ -45,7 +46,12 @@ class LocalLane:
         self.positions: dict[str, tuple[int, PartitionClock]] = {}
         self.published: dict[str, list[Change]] = {query: [] for query in self._queries}
         self.dead: list[Letter] = []
-        self._compile()
+        self._compile(lane)
+
+    @property
+    def planned(self) -> list[Planned]:
+        """The queries as they were planned."""
+        return list(self._queries.values())
 
     @property
     def queries(self) -> set[str]:
@@ -89,8 +95,8 @@ class LocalLane:
             self._stage(stage, arrived, moves)
         return True
 
-    def _compile(self) -> None:
-        self.lane: Lane = compile_lane("local", self._queries.values())
+    def _compile(self, lane: Lane | None = None) -> None:
+        self.lane = lane or compile_lane("local", self._queries.values())
         kept = set(self.lane.flow.keys)
         self._states = [{key: held for key, held in state.items() if key in kept} for state in self._states]
         sources = {source.id for source in self.lane.sources.values()}

@@ -124,17 +124,20 @@ class LocalSession:
 
     def _follow_catalog(self) -> None:
         """What is gone stops; what is new starts in a lane of its own, at the beginning of its logs."""
-        there: list[Stream | Table | Query] = [
-            *self.catalog.streams(), *self.catalog.tables(), *self.catalog.running()
-        ]  # fmt: skip
+        there = self._there()
         running = {query for lane in self._lanes for query in lane.queries}
         gone = running - {found.id for found in there}
         self._lanes = [lane for lane in self._lanes if lane.without(gone)]
-        self._lanes += [LocalLane([self._planned(one)], self.partitions) for one in there if one.id not in running]
+        self._lanes += [self._lane(one) for one in there if one.id not in running]
 
-    def _planned(self, found: Stream | Table | Query) -> Planned:
+    def _there(self) -> list[Stream | Table | Query]:
+        """What runs."""
+        return [*self.catalog.streams(), *self.catalog.tables(), *self.catalog.running()]
+
+    def _lane(self, found: Stream | Table | Query) -> LocalLane:
         sink = found if isinstance(found, Query) else None
-        return Planned(found.id, found.name, plan_of(found.name, self.catalog), sink)
+        planned = Planned(found.id, found.name, plan_of(found.name, self.catalog), sink)
+        return LocalLane([planned], self.partitions)
 
     def _write(self, statement: st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase) -> StatementResult:
         """A statement takes effect at the furthest instant that any log has reached, and is final at once."""

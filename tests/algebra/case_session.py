@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from cases import Case
 from query_leaves import END, Source
 
-from dsms.catalog.objects import Object, Query
-from dsms.plan.lane import Lane
+from dsms.catalog.objects import Query, Stream, Table
 from dsms.testing import LocalSession
-from dsms.testing.local_session import _Log
+from dsms.testing.local_lane import LocalLane, Log
 from operators.clock import Heartbeat
 
 
@@ -30,21 +29,23 @@ class Session(LocalSession):
             return
         self.catalog = self.like.catalog
         for source in self.catalog.sources():
-            self._logs.setdefault(source.id, _Log())
+            self._logs.setdefault(source.id, Log())
 
     def begin(self, statements: Sequence[str]) -> None:
         """The same for statements of which the last one is the query."""
         self.declare(statements)
         if self.like is not None:
-            super()._start(self.catalog.find("Q"))
+            self._follow_catalog()
             self._work()
 
-    def _start(self, found: Object) -> None:
-        if isinstance(found, Query) and found.name == "Q":
-            super()._start(found)
+    def _there(self) -> list[Stream | Table | Query]:
+        return [found for found in super()._there() if isinstance(found, Query) and found.name == "Q"]
 
-    def _lane(self, found: Object) -> Lane:
-        return super()._lane(found) if self.like is None else self.like._started("Q").lane
+    def _lane(self, found: Stream | Table | Query) -> LocalLane:
+        if self.like is None:
+            return super()._lane(found)
+        known = self.like._started("Q")[0]
+        return LocalLane(known.planned, self.partitions, known.lane)
 
 
 def session_of(
