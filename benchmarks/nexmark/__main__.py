@@ -36,6 +36,8 @@ MODES = {"each second": True, "every instant": False}
 #: How many times the limit of a run of ours Flink has for all its runs of a question, with its start.
 _FLINK_LIMIT = 4
 _NO_TIME = "not started: out of time"
+#: After so many clusters in which something failed no further one is started.
+_CLUSTERS = 12
 #: A question in a mode of ours, or to a peer.
 Asked = tuple[str, str]
 
@@ -85,9 +87,15 @@ def _ask_all(options: argparse.Namespace, inputs: tuple[Input, Input], answers: 
     if options.peers:
         _ask_flink(options, inputs, answers)
     waiting = [(question, mode) for mode in options.modes for question in options.queries]
-    while waiting and not answers.late:
-        _ask_ours(options, inputs, answers, waiting)
-    answers.failures |= {f"{question.name}, {mode}": _NO_TIME for question, mode in waiting}
+    why = _NO_TIME
+    for _ in range(_CLUSTERS):
+        if waiting and not answers.late:
+            try:
+                _ask_ours(options, inputs, answers, waiting)
+            except (DsmsError, OSError) as error:
+                why = f"no cluster: {error}"
+                report(why)
+    answers.failures |= {f"{question.name}, {mode}": why for question, mode in waiting}
 
 
 def _ask_ours(

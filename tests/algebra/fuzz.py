@@ -23,6 +23,7 @@ from cases import Case, cases  # noqa: E402
 from duck import Duck  # noqa: E402
 from even_draws import install  # noqa: E402
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
+from pool_thread import on_pool_thread  # noqa: E402
 
 CORPUS = HERE / "counterexamples.py"
 #: Cases of one run of Hypothesis; a failure ends such a run, not the whole.
@@ -97,6 +98,14 @@ def in_processes(
     return [subprocess.Popen([*command, one], stdout=output, text=True) for one in seeds]
 
 
+def _run_here(count: int, number: int, *, keep: bool) -> int:
+    failures = 0
+    for failures, message in enumerate(run(count, number, keep=keep), 1):  # noqa: B007
+        sys.stdout.write(f"{message}\n\n")
+        sys.stdout.flush()
+    return min(failures, 100)
+
+
 def main() -> int:
     """The number of failures, at most 100."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -106,11 +115,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="reduce counterexamples and add them to the corpus")
     asked = parser.parse_args()
     if asked.processes == 1:
-        failures = 0
-        for failures, message in enumerate(run(asked.cases, asked.seed, keep=asked.keep), 1):  # noqa: B007
-            sys.stdout.write(f"{message}\n\n")
-            sys.stdout.flush()
-        return min(failures, 100)
+        return on_pool_thread(lambda: _run_here(asked.cases, asked.seed, keep=asked.keep))
     options = ["--keep"] if asked.keep else []
     children = in_processes(asked.cases, asked.seed, asked.processes, *options, output=None)
     return min(sum(child.wait() for child in children), 100)
