@@ -165,7 +165,7 @@ def test_a_killed_service_is_started_again(local: LocalState, name: str):
 
 def test_a_killed_supervisor_leaves_no_orphan_and_can_be_started_again(local: LocalState, settings: LocalSettings):
     os.kill(local.supervisor_pid, signal.SIGKILL)
-    assert wait_until(lambda: all(gone(pid) for pid in pids(local).values()), 10)
+    assert wait_until(lambda: all(gone(pid) for pid in (*pids(local).values(), local.supervisor_pid)), 10)
     assert status(local.data_dir) is None
     assert not down(local.data_dir, report=lambda _: None)
     again = up(settings, report=lambda _: None)
