@@ -55,27 +55,39 @@ def least(costs: Sequence[Cost]) -> Cost:
 
 
 class Others:
-    """How many cores were used, between enter and exit, by processes that this one did not start."""
+    """How many cores were used, between enter and exit, by processes that neither this one nor `roots` started."""
+
+    def __init__(self, roots: Sequence[int] = ()) -> None:
+        self._roots = roots
 
     def __enter__(self) -> "Others":
         self.cores = 0.0
-        self._start = _Clocks()
+        self._start = _Clocks(self._roots)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        end = _Clocks()
+        end = _Clocks(self._roots)
         theirs = (end.machine_s - self._start.machine_s) - (end.own_s - self._start.own_s)
         self.cores = max(theirs, 0.0) / max(end.passed_s - self._start.passed_s, 1e-9)
 
 
-class _Clocks:
-    """The CPU seconds of the machine, and of this process and all that it started."""
+def _trees(roots: Sequence[int]) -> set[psutil.Process]:
+    found: set[psutil.Process] = set()
+    for root in roots:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(root)
+            found |= {process, *process.children(recursive=True)}
+    return found
 
-    def __init__(self) -> None:
+
+class _Clocks:
+    """The CPU seconds of the machine, and of this process, of `roots`, and of all that they started."""
+
+    def __init__(self, roots: Sequence[int]) -> None:
         self.own_s = 0.0
-        for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+        for process in _trees([os.getpid(), *roots]):
             with suppress(psutil.NoSuchProcess):
                 times = process.cpu_times()
                 self.own_s += times.user + times.system + times.children_user + times.children_system

@@ -90,7 +90,10 @@ def _run(cluster: Cluster, question: Question, given: Input, synchronised: bool,
     name = f"{question.name}_{time.monotonic_ns()}"
     watch = FrontierWatch(cluster.kafka, cluster.state.cluster, f"dsms.{name}")
     try:
-        with Usage(cluster.pids(ours=True)) as usage, Others() as others:
+        with (
+            Usage(cluster.pids(ours=True)) as usage,
+            Others([*cluster.pids(ours=True), *cluster.pids(ours=False)]) as others,
+        ):
             started = time.monotonic()
             text = question.over(given.suffix, synchronised)
             cluster.api.execute(f"CREATE QUERY {name} WITH (FORMAT = AVRO) AS {text}")

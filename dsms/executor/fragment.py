@@ -52,6 +52,7 @@ class Fragment:
             settings.min_batch_records,
             settings.max_batch_records,
             settings.target_batch_s,
+            settings.behind_batches * settings.target_batch_s,
         )
         client = connect(settings.redis_url)
         stores = (
@@ -188,7 +189,8 @@ class Fragment:
         self.failures |= epoch.failures
         self._pending = self._thread.submit(self._commit, epoch, revision)
         ended = time.monotonic()
-        self._pace = self._pace.after(records=epoch.records, seconds=ended - started)
+        alone = len(revision.lanes) == 1
+        self._pace = self._pace.after(records=epoch.records, seconds=ended - started, behind=alone)
         log.debug(
             "epoch computed", epoch=epoch.manifest.epoch, records=epoch.records,
             stages_s=round(computed - started, 3), rest_s=round(ended - computed, 3),

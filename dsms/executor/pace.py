@@ -6,16 +6,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 _GROWTH = 2.0
+#: A batch is full from this part of what it may hold: each partition has a share of whole records.
+_FULL = 0.9
 
 
 @dataclass(frozen=True)
 class Pace:
     """How many records the next batch may hold, so that it takes about `target_s`.
 
-    >>> Pace(100, 10, 1000, 1.0).after(records=100, seconds=0.25).batch_records
+    Where all that runs is behind, a full batch may take `behind_s`: its results are late in any case, and larger
+    batches cost less a record.
+
+    >>> Pace(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=0.25).batch_records
     200
-    >>> Pace(100, 10, 1000, 1.0).after(records=100, seconds=4.0).batch_records
+    >>> Pace(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=4.0).batch_records
     50
+    >>> Pace(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=2.0, behind=True).batch_records
+    150
     """
 
     batch_records: int
@@ -23,10 +30,12 @@ class Pace:
     least: int
     most: int
     target_s: float
+    behind_s: float
 
-    def after(self, *, records: int, seconds: float) -> Pace:
+    def after(self, *, records: int, seconds: float, behind: bool = False) -> Pace:
         """The pace after a batch. A batch that was not full tells nothing about larger ones."""
-        if records < self.batch_records // 2 and seconds < self.target_s:
+        target_s = self.behind_s if behind and records >= _FULL * self.batch_records else self.target_s
+        if records < self.batch_records // 2 and seconds < target_s:
             return self
-        factor = min(max(self.target_s / max(seconds, 1e-3), 1 / _GROWTH), _GROWTH)
+        factor = min(max(target_s / max(seconds, 1e-3), 1 / _GROWTH), _GROWTH)
         return replace(self, batch_records=max(self.least, min(int(self.batch_records * factor), self.most)))

@@ -12,7 +12,8 @@ from connectors.kafka.config import KafkaSettings
 class ExecutorSettings:
     """Where the services are, and how a fragment runs.
 
-    `partitions` is the number of parts of every exchange; `target_batch_s` what a batch should take: its size adapts.
+    `partitions` is the number of parts of every exchange; `target_batch_s` what a batch should take: its size adapts;
+    `behind_batches` times as long where there is only one lane and it lags behind.
     """
 
     kafka: KafkaSettings
@@ -28,5 +29,6 @@ class ExecutorSettings:
     min_batch_records: int = 100_000
     max_batch_records: int = 1_000_000
     target_batch_s: float = 1.0
+    behind_batches: float = 3.0
     #: Fault points for crash tests, such as `after_begin:3`; empty in production.
     faults: str = ""
