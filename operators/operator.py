@@ -16,6 +16,8 @@ import polars as pl
 from operators.delta import FROM, ORDER, WEIGHT, Delta
 from operators.trace import Arrangement, Run
 
+#: The column that says which member of a family a row is for; only plans of families have it.
+MEMBER = "__member"
 FAULT = "fault"
 FAULT_ROW = "row"
 
@@ -90,6 +92,8 @@ def reject(delta: Delta, faults: pl.Series) -> tuple[Delta, pl.DataFrame | None]
     if faults.null_count() == len(faults):
         return delta, None
     bad = faults.is_not_null()
-    rows = pl.struct(delta.columns).struct.json_encode() if delta.columns else pl.lit("{}")
+    shown = [name for name in delta.columns if name != MEMBER]
+    rows = pl.struct(shown).struct.json_encode() if shown else pl.lit("{}")
     reported = delta.frame.with_columns(faults.alias(FAULT), rows.alias(FAULT_ROW)).filter(bad & (pl.col(WEIGHT) > 0))
-    return Delta(delta.frame.filter(~bad)), reported.select(FROM, ORDER, FAULT, FAULT_ROW)
+    whose = [MEMBER] if MEMBER in delta.columns else []
+    return Delta(delta.frame.filter(~bad)), reported.select(FROM, ORDER, FAULT, FAULT_ROW, *whose)

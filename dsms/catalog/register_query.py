@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,8 @@ from dsms.sql.position import error_at
 from operators.errors import UserError
 
 RESULT_PREFIX = "dsms."
+#: So many queries that differ in constants alone run each for itself.
+ALONE: Final = 2
 
 
 @apply.register
@@ -42,6 +45,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     check_free(catalog, name)
     draft = _draft(statement, name, output, _partitions(node), catalog)
     _check_topic_free(catalog, draft)
+    draft = _in_family(Planned(draft.id, draft.name, node, draft), draft, catalog)
     compile_lane(draft.id, [Planned(draft.id, draft.name, node, draft)])  # refuses what cannot run
     query = facts.result_topic(draft, node)
     return catalog.with_object(query), StatementResult(
@@ -50,6 +54,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
         notices=(
             *_notices(node, query, result_settings(statement.clauses)),
             *_cql_notices(statement),
+            *_family_notices(query, catalog),
             *defaults,
             *_expanded(statement, written, catalog),
         ),
@@ -63,6 +68,18 @@ def _draft(statement: st.ContinuousQuery, name: st.Name, output: str, partitions
         "select": statement.select_sql, "output": output, "topic": RESULT_PREFIX + name.text, "partitions": partitions,
     }  # fmt: skip
     return msgspec.convert({**fields, **result_settings(statement.clauses)}, Query)
+
+
+def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
+    """The first queries of a shape run for themselves, and what is equal to one of them runs with it; later ones run
+    together, as one with an index over their constants."""
+    if planned.template is None:
+        return draft
+    family, constants = planned.template.family, repr(planned.template.constants)
+    kin = [other for other in catalog.running() if other.family == family]
+    alone = {other.constants for other in kin if not other.grouped}
+    grouped = constants not in alone and len({other.constants for other in kin}) >= ALONE
+    return msgspec.structs.replace(draft, family=family, constants=constants, grouped=grouped)
 
 
 def _partitions(node: logical.Node) -> int:
@@ -115,6 +132,14 @@ def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tupl
 
 def _cql_notices(statement: st.ContinuousQuery) -> tuple[str, ...]:
     return () if statement.output else ("Istream is applied: rows never leave the result",)
+
+
+def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
+    if not query.grouped:
+        return ()
+    kin = sum(other.grouped and other.family == query.family for other in catalog.running())
+    word = "query that differs" if kin == 1 else "queries that differ"
+    return (f"runs as one with {kin} {word} in constants",) if kin else ()
 
 
 def _expanded(statement: st.ContinuousQuery, written: str, catalog: Catalog) -> tuple[str, ...]:

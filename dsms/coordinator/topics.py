@@ -63,10 +63,12 @@ class Topics:
 
     def _with_schemas(self, query: Query, node: logical.Node) -> Query:
         schema, keys = visible(node), properties.keys(node)
-        ids = {"value_schema_id": self._schema_id(f"{query.topic}-value", avro_schema(schema, f"{query.name}_value"))}
+        # members of a family have one schema, so their records are encoded together
+        record = f"family_{query.family}" if query.grouped else query.name
+        ids = {"value_schema_id": self._schema_id(f"{query.topic}-value", avro_schema(schema, f"{record}_value"))}
         if keys:
             key_schema = schema.empty_table().select(list(keys)).schema
-            ids["key_schema_id"] = self._schema_id(f"{query.topic}-key", avro_schema(key_schema, f"{query.name}_key"))
+            ids["key_schema_id"] = self._schema_id(f"{query.topic}-key", avro_schema(key_schema, f"{record}_key"))
         return msgspec.structs.replace(query, **ids)
 
     def _schema_id(self, subject: str, schema: dict[str, Any]) -> int:

@@ -12,6 +12,7 @@ import polars as pl
 
 from dsms.executor.source_task import Letters, fault_owner
 from dsms.plan.lane import Lane, Output
+from dsms.stages.lane_run import of_member
 from operators.delta import FROM, ORDER, frame_from_ipc, origin
 from operators.operator import FAULT, FAULT_ROW
 
@@ -66,7 +67,8 @@ def fault_records(
     records = []
     for row in rows:
         if row["edge"] in below:
-            faults = frame_from_ipc(row["blob"]).filter(pl.col(FROM) >= published).sort(FROM, ORDER)
+            mine = of_member(frame_from_ipc(row["blob"]), output)
+            faults = mine.filter(pl.col(FROM) >= published).sort(FROM, ORDER)
             for order, reason, text in faults.select(ORDER, FAULT, FAULT_ROW).iter_rows():
                 leaf, partition, offset = origin(order)
                 source = lane.sources[leaf]

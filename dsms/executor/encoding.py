@@ -9,18 +9,20 @@ from connectors.formats import AvroEncoder, Encoder, JsonEncoder
 from dsms.catalog.objects import Query
 from dsms.plan.lane import Output
 from operators.delta import FROM, ORDER
+from operators.operator import MEMBER
 from operators.stream_output import DELETE, OP
 
 KEY, VALUE = "key", "value"
 
 
 def encode_changes(output: Output, changes: pl.DataFrame) -> pl.DataFrame:
-    """The changes as `key` (only of a keyed result), `value` (null where there is none), `__op`, `__from`, `__order`.
+    """The changes as `key` (only of a keyed result), `value` (null where there is none), `__op`, `__from`, `__order`,
+    and of a family `__member`.
 
     The key is the primary key, the value the row; a deletion of a keyed result has no value.
     """
     assert output.sink is not None
-    encoded = changes.select(FROM, ORDER, OP)
+    encoded = changes.select(FROM, ORDER, OP, *([MEMBER] if MEMBER in changes.columns else []))
     if not output.keys:
         encoder = _encoder(output.sink, output.schema, output.sink.value_schema_id)
         value = encoder.encode(changes.select(output.schema.names))

@@ -13,16 +13,21 @@ import pyarrow as pa
 
 from dsms.executor.dead import DeadMarks, DeadRecord, counted, dead_letters, fault_records
 from dsms.executor.encoding import KEY, VALUE
-from dsms.executor.lanes import Revision, query_frontier, without_failed
+from dsms.executor.lanes import Revision, without_failed
 from dsms.executor.manifest import LaneManifest, Manifest, Position
+from dsms.executor.result_rows import CHANGES, LOST
 from dsms.executor.source_task import CLOCK, DEAD, FAILURE, Clock
-from dsms.executor.target_stage import CHANGES, FAULTS, LOST, RUNS
-from dsms.plan.lane import Lane, Output
+from dsms.executor.target_stage import FAULTS, RUNS
+from dsms.plan.lane import Ending, Lane, Output
+from dsms.stages.lane_run import frontier
 from dsms.stages.state_names import Names
 from operators.delta import FROM, ORDER, frame_from_ipc
+from operators.operator import MEMBER
 from operators.stream_output import DELETE, OP
 
 _LOWEST = -(2**63)
+#: An instant that no change of a member has that is there no more.
+_NEVER = 2**63 - 1
 Row = dict[str, Any]
 #: The rows of a lane by kind.
 Found = Mapping[str, list[Row]]
@@ -74,7 +79,7 @@ def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
     for lane_id, before in revision.manifest.lanes.items():
         lane, kinds = revision.lanes[lane_id], found.get(lane_id, {})
         after = _lane_after(lane, kinds, before)
-        lanes |= _split(lane_id, without_failed(before, after, failures), failures)
+        lanes |= _split(lane_id, without_failed(before, after, failures, _members(lane)), failures)
         for result in _results(lane, kinds, after, published) if CLOCK in kinds else ():
             if result.output.id not in failures:
                 results[result.output.id] = result
@@ -134,21 +139,40 @@ def _lane_after(lane: Lane, kinds: Found, before: LaneManifest) -> LaneManifest:
     return LaneManifest(before.queries, positions, runs)
 
 
+def _members(lane: Lane) -> set[str]:
+    return {output.id for output in lane.outputs if output.member is not None}
+
+
 def _results(lane: Lane, kinds: Found, after: LaneManifest, published: Published) -> Iterator[Result]:
-    by_output: dict[int, list[Row]] = defaultdict(list)
+    by_ending: dict[int, list[Row]] = defaultdict(list)
     for row in kinds.get(CHANGES, ()):
-        by_output[row["edge"]].append(row)
-    for number, output in enumerate(lane.outputs):
-        changes = _changes(output, by_output[number], published.upto(output.id))
-        yield Result(output, changes, query_frontier(output, lane, after))
+        by_ending[row["edge"]].append(row)
+    frontiers = after.frontiers(lane.sources)
+    for number, ending in enumerate(lane.endings):
+        changes = _changes(lane, ending, by_ending[number], published)
+        reached = frontier(lane.flow.vertices[ending.vertex].leaves, frontiers)
+        for one in ending.numbers:
+            yield Result(lane.outputs[one], changes.get(lane.outputs[one].member), reached)
 
 
-def _changes(output: Output, rows: list[Row], published: int) -> pl.DataFrame | None:
-    """The unpublished changes in the one order of a result log: (instant, order, `-` first, key, value)."""
+def _changes(lane: Lane, ending: Ending, rows: list[Row], published: Published) -> dict[int | None, pl.DataFrame]:
+    """The unpublished changes by member (None: of the one query) in the one order of a result log: (instant, order, `-`
+    first, key, value)."""
     if not rows:
-        return None
-    merged = pl.concat([frame_from_ipc(row["blob"]) for row in rows]).filter(pl.col(FROM) >= published)
-    ordered = merged.sort(FROM, ORDER)
+        return {}
+    outputs = [lane.outputs[number] for number in ending.numbers]
+    merged = pl.concat([frame_from_ipc(row["blob"]) for row in rows])
+    if MEMBER not in merged.columns:
+        return {None: _ordered(merged.filter(pl.col(FROM) >= published.upto(outputs[0].id)), outputs[0])}
+    upto = {output.member: published.upto(output.id) for output in outputs}
+    unpublished = pl.col(FROM) >= pl.col(MEMBER).replace_strict(upto, default=_NEVER, return_dtype=pl.Int64)
+    ordered = _ordered(merged.filter(unpublished), outputs[0])
+    parts = ordered.partition_by(MEMBER, as_dict=True, include_key=False)
+    return {member: frame for (member,), frame in parts.items()}
+
+
+def _ordered(changes: pl.DataFrame, output: Output) -> pl.DataFrame:
+    ordered = changes.sort(FROM, ORDER)
     tied = (pl.col(FROM) == pl.col(FROM).shift(1)) & (pl.col(ORDER) == pl.col(ORDER).shift(1))
     if not ordered.select(tied.any()).item():
         return ordered

@@ -80,9 +80,9 @@ class Fragment:
         return self._computed
 
     @property
-    def plan_version(self) -> int:
-        """The version of the plan that the next batch runs."""
-        return self._plan.version
+    def plan(self) -> FragmentPlan:
+        """The plan that the next batch runs."""
+        return self._plan
 
     def dead_letters(self) -> dict[str, int]:
         """How many dead letters were written, by source."""

@@ -14,6 +14,7 @@ import msgspec
 from dsms.executor.manifest import LaneManifest, Manifest, beginning
 from dsms.plan.lane import FragmentPlan, Lane, Output, compile_lane
 from dsms.stages.lane_run import frontier
+from dsms.stages.state_names import united
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def revised(plan: FragmentPlan, held: Manifest, failed: Collection[str], before:
     compiled = dict(_compiled(before))
     new = [query for query in plan.queries if query not in known]
     fresh = [beginning(_lane((query,), plan, compiled), plan.partitions) for query in new]
-    merged = _merged([*(_usable(one, plan, compiled) for one in groups), *fresh], failed)
+    merged = _merged([*(_usable(one, plan, compiled) for one in groups), *fresh], failed, _Members(plan, compiled))
     named = {one.queries[0]: one for one in merged}
     lanes = {lane_id: _lane(one.queries, plan, compiled) for lane_id, one in named.items()}
     trimmed = {lane_id: _trimmed(one, lanes[lane_id]) for lane_id, one in named.items()}
@@ -42,11 +43,20 @@ def revised(plan: FragmentPlan, held: Manifest, failed: Collection[str], before:
     return Revision(before.number + 1 if before else 1, plan, lanes, manifest)
 
 
-def without_failed(before: LaneManifest, after: LaneManifest, failed: Collection[str]) -> list[LaneManifest]:
-    """A lane after an epoch in which some of its queries failed: these stay where they were, each for itself."""
+def without_failed(
+    before: LaneManifest, after: LaneManifest, failed: Collection[str], members: Collection[str] = ()
+) -> list[LaneManifest]:
+    """A lane after an epoch in which some of its queries failed: these stay where they were, each for itself; one of
+    the `members` of a family, whose state is not to be told from the others', goes back to the beginning."""
     good = tuple(query for query in after.queries if query not in failed)
-    alone = [msgspec.structs.replace(before, queries=(query,)) for query in before.queries if query in failed]
+    alone = [_alone(before, query, members) for query in before.queries if query in failed]
     return [*([msgspec.structs.replace(after, queries=good)] if good else []), *alone]
+
+
+def _alone(held: LaneManifest, query: str, members: Collection[str]) -> LaneManifest:
+    if query not in members:
+        return msgspec.structs.replace(held, queries=(query,))
+    return LaneManifest((query,), {}, [{} for _ in held.runs])
 
 
 #: A query's result, the lane that it is in, and where this stands.
@@ -96,14 +106,25 @@ def _usable(held: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> LaneM
     return held if needed <= held.runs[0].keys() else begun
 
 
-def _merged(groups: list[LaneManifest], failed: Collection[str]) -> list[LaneManifest]:
+@dataclass(frozen=True)
+class _Members:
+    """Which traces of a lane hold a part for each member of a family."""
+
+    plan: FragmentPlan
+    compiled: Compiled
+
+    def of(self, held: LaneManifest) -> dict[str, tuple[bool, ...]]:
+        return _lane(held.queries, self.plan, self.compiled).flow.members
+
+
+def _merged(groups: list[LaneManifest], failed: Collection[str], members: _Members) -> list[LaneManifest]:
     merged: list[LaneManifest] = []
     for one in groups:
         at = next((at for at, other in enumerate(merged) if _together(other, one, failed)), None)
         if at is None:
             merged.append(one)
         else:
-            merged[at] = _joined(merged[at], one)
+            merged[at] = _joined(merged[at], one, members.of(one))
     return merged
 
 
@@ -113,8 +134,8 @@ def _together(one: LaneManifest, other: LaneManifest, failed: Collection[str]) -
     return all(one.positions[source] == other.positions[source] for source in one.positions.keys() & other.positions)
 
 
-def _joined(one: LaneManifest, other: LaneManifest) -> LaneManifest:
-    runs = [theirs | mine for mine, theirs in zip(one.runs, other.runs, strict=True)]
+def _joined(one: LaneManifest, other: LaneManifest, members: dict[str, tuple[bool, ...]]) -> LaneManifest:
+    runs = [united(mine, theirs, members) for mine, theirs in zip(one.runs, other.runs, strict=True)]
     return LaneManifest((*one.queries, *other.queries), other.positions | one.positions, runs)
 
 

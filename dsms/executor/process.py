@@ -106,8 +106,8 @@ class ExecutorProcess:
             self._start(catalog)
         else:
             self._fragment.check()
-            if catalog.version > self._fragment.plan_version:
-                self._fragment.set_plan(plan_fragment(catalog, self._settings.partitions))
+            if catalog.version > self._fragment.plan.version:
+                self._fragment.set_plan(plan_fragment(catalog, self._settings.partitions, self._fragment.plan))
 
     def _start(self, catalog: Catalog) -> None:
         assert self._spark is not None

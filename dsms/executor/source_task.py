@@ -22,7 +22,7 @@ from dsms.executor.offsets import Slice
 from dsms.executor.reading import arrivals_of, intake_of
 from dsms.plan.lane import Lane, Output
 from dsms.stages.intake import Admitted, DeadLetter
-from dsms.stages.lane_run import read_stage, route
+from dsms.stages.lane_run import of_member, read_stage, route
 from operators.delta import ORDER, Delta, origin
 from operators.errors import DsmsError
 from operators.operator import FAULT
@@ -138,9 +138,9 @@ def _route_lane(
         rows.add(target, lane.id, MOVED, b"", Sender(leaf=leaf, frontier=clock.frontier))
     for edge, delta in step.sent.items():
         rows.send(lane.id, Sender(edge, leaf), route(lane.flow.exchanges[edge], delta, task.targets))
-    for output in lane.by_leaf[leaf]:
+    for output in lane.by_leaf[leaf] if step.faults else ():
         below = lane.flow.below[output.vertex]
-        faults = [frame for vertex, frame in step.faults.items() if vertex in below]
+        faults = [of_member(frame, output) for vertex, frame in step.faults.items() if vertex in below]
         if letters := [letter for frame in faults for letter in _fault_letters(output, one, frame, messages)]:
             owner = fault_owner(output.id, one.source_id)
             rows.add(0, "", DEAD, _letters(owner, lane.sources[leaf].name, one, letters))

@@ -13,21 +13,19 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from polars.exceptions import PanicException
 
 from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
-from dsms.executor.encoding import encode_changes
 from dsms.executor.garbage import calm_worker
+from dsms.executor.result_rows import result_rows
 from dsms.executor.source_task import DELTA, FAILURE, MOVED, RoutedRows, Sender
 from dsms.plan.dataflow import Exchange
-from dsms.plan.lane import Lane, Output
+from dsms.plan.lane import Lane
 from dsms.stages.lane_run import StageStep, route, target_stage
 from dsms.stages.state_names import Names, name_runs, restore
 from operators.delta import Delta, frame_to_ipc, union_all
-from operators.errors import ExternalError
 
-CHANGES, FAULTS, RUNS, LOST = "changes", "faults", "runs", "lost"
+FAULTS, RUNS = "faults", "runs"
 Row = dict[str, Any]
 
 
@@ -160,22 +158,8 @@ def _report(lane: Lane, target: int, step: StageStep, out: RoutedRows, poisoned:
     for vertex, frame in step.faults.items():
         if frame.height:
             out.add(target, lane.id, FAULTS, frame_to_ipc(frame), Sender(vertex))
-    for number, changes in step.changes.items():
-        output = lane.outputs[number]
-        if output.name == poisoned:
-            out.add(target, lane.id, LOST, b"poisoned by configuration", Sender(number))
-        elif changes.height:
-            out.add(target, lane.id, *_encoded(output, number, changes))
-
-
-def _encoded(output: Output, number: int, changes: pl.DataFrame) -> tuple[str, bytes, Sender]:
-    """What cannot be encoded is the failure of its query."""
-    try:
-        return CHANGES, frame_to_ipc(encode_changes(output, changes)), Sender(number)
-    except (ExternalError, OSError, MemoryError):
-        raise
-    except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose result it is
-        return LOST, f"{type(error).__name__}: {error}".encode(), Sender(number)
+    for kind, number, blob in result_rows(lane, step.changes, poisoned):
+        out.add(target, lane.id, kind, blob, Sender(number))
 
 
 @lru_cache(maxsize=4)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from operators.delta import Delta, polars_schema
+from operators.operator import MEMBER
 
 Keys = tuple[str, ...]
 #: By the hash of columns (none: all to target 0), by source partition, to the same target again, or to every target.
@@ -108,6 +109,21 @@ class Dataflow:
             what = vertex.operator, vertex.leaf, vertex.stage, sorted(vertex.leaves), vertex.single, inputs
             found.append(hashlib.sha256(repr(what).encode()).hexdigest()[:20])
         return tuple(found)
+
+    @cached_property
+    def members(self) -> dict[str, tuple[bool, ...]]:
+        """For the vertices that stand for a whole family, by key: which of their traces hold a part for each member.
+        Where only one input of two tells members apart, the trace of the other is that of any one member."""
+        return {
+            key: told
+            for key, vertex in zip(self.keys, self.vertices, strict=True)
+            if vertex.operator is not None and any(told := self._told(vertex))
+        }
+
+    def _told(self, vertex: Vertex) -> tuple[bool, ...]:
+        inputs = [MEMBER in self.vertices[feed.vertex].schema.names for feed in vertex.inputs]
+        held = len(vertex.operator.traces())
+        return tuple(inputs) if held == len(inputs) else (all(inputs) and bool(inputs),) * held
 
     def _by(self, feed: Feed) -> Routing | None:
         return None if feed.exchange is None else self.exchanges[feed.exchange].by

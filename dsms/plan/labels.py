@@ -46,6 +46,11 @@ def _(node: logical.Filter) -> str:
 
 
 @label.register
+def _(node: logical.Members) -> str:
+    return f"Members {to_sql(node.predicate)}"
+
+
+@label.register
 def _(node: logical.Project) -> str:
     return "Project " + ", ".join(_output(name, to_sql(output)) for name, output in node.outputs)
 

@@ -7,7 +7,7 @@ the least of the sources that it waits for, so no query waits for a source that 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -17,10 +17,12 @@ from dsms.catalog.objects import Query, Source
 from dsms.plan import logical, properties
 from dsms.plan.builder import Builder, Port
 from dsms.plan.dataflow import Dataflow
+from dsms.plan.families import Template, template, united
 from dsms.plan.lower import lower
 from dsms.plan.optimize import optimize
 from dsms.plan.schema import schema, visible
 from dsms.sql.bind import plan_of
+from operators.operator import MEMBER
 from operators.stream_output import StreamOutput
 
 
@@ -34,10 +36,34 @@ class Planned:
     node: logical.Node
     sink: Query | None = None
 
+    @property
+    def number(self) -> int:
+        """The number of the query: its id without the letter."""
+        return int(self.id[1:])
+
+    @cached_property
+    def optimized(self) -> logical.Node:
+        """The rewritten plan."""
+        return optimize(self.node)
+
+    @cached_property
+    def template(self) -> Template | None:
+        """What queries have in common that differ in their constants alone; None where this one has no such plan."""
+        if self.sink is None:
+            return None
+        keys, append_only = properties.keys(self.node), properties.append_only(self.node)
+        return template(self.optimized, visible(self.node), keys, append_only, self.sink.format)
+
+    @property
+    def member(self) -> Template | None:
+        """The template, where the query runs as a member of its family."""
+        return self.template if self.sink is not None and self.sink.grouped else None
+
 
 @dataclass(frozen=True)
 class Output:
-    """The result of one query: the vertex of its stream output, with keys and schema of what is visible."""
+    """The result of one query: the vertex of its stream output, with keys and schema of what is visible. `member` is
+    set where the vertex gives the results of a whole family."""
 
     id: str
     name: str
@@ -46,6 +72,16 @@ class Output:
     keys: tuple[str, ...]
     append_only: bool
     sink: Query | None = None
+    member: int | None = None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The results of one vertex whose records are encoded alike: of a query, or of the members of a family."""
+
+    vertex: int
+    #: Their places among the outputs of the lane.
+    numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -64,6 +100,14 @@ class Lane:
     def leaves(self, output: Output) -> frozenset[int]:
         """The sources that a result waits for."""
         return self.flow.vertices[output.vertex].leaves
+
+    @cached_property
+    def endings(self) -> tuple[Ending, ...]:
+        """The results as they are encoded."""
+        found: dict[object, list[int]] = {}
+        for number, output in enumerate(self.outputs):
+            found.setdefault(_encoded_like(number, output), []).append(number)
+        return tuple(Ending(self.outputs[numbers[0]].vertex, tuple(numbers)) for numbers in found.values())
 
     @cached_property
     def ends(self) -> frozenset[int]:
@@ -94,26 +138,59 @@ class FragmentPlan:
     queries: dict[str, Planned] = field(default_factory=dict)
 
 
-def plan_fragment(catalog: Catalog, partitions: int) -> FragmentPlan:
-    """The plan of a catalog: a pure function, so every process that knows the catalog knows the plan."""
-    queries = [Planned(found.id, found.name, plan_of(found.name, catalog), found) for found in catalog.running()]
+def plan_fragment(catalog: Catalog, partitions: int, before: FragmentPlan | None = None) -> FragmentPlan:
+    """The plan of a catalog: a pure function, so every process that knows the catalog knows the plan. What `before` has
+    of it is not planned again: a query's plan never changes."""
+    known = before.queries if before else {}
+    queries = [_planned(found, catalog, known.get(found.id)) for found in catalog.running()]
     return FragmentPlan(catalog.version, partitions, {query.id: query for query in queries})
 
 
+def _planned(found: Query, catalog: Catalog, known: Planned | None) -> Planned:
+    if known is not None and known.sink == found:
+        return known
+    return Planned(found.id, found.name, plan_of(found.name, catalog), found)
+
+
 def compile_lane(lane_id: str, queries: Iterable[Planned]) -> Lane:
-    """The dataflow of logical plans, with a stream output at the end of each. Equal parts of it are there once."""
-    builder = Builder()
-    outputs = tuple(_output(query, builder) for query in queries)
-    return Lane(lane_id, builder.sources, builder.dataflow(), outputs)
+    """The dataflow of logical plans, with a stream output at the end of each. Equal parts of it are there once, and one
+    part is all members of a family."""
+    builder, families = Builder(), dict[str, list[tuple[Planned, Template]]]()
+    order, outputs = list[str](), dict[str, Output]()
+    for query in queries:
+        order.append(query.id)
+        if (member := query.member) is None:
+            outputs[query.id] = _output(query, query.optimized, builder)
+        else:
+            families.setdefault(member.family, []).append((query, member))
+    for members in families.values():
+        outputs |= _family(members, builder)
+    return Lane(lane_id, builder.sources, builder.dataflow(), tuple(outputs[query] for query in order))
 
 
-def _output(query: Planned, builder: Builder) -> Output:
-    node = optimize(query.node)
+def _family(members: list[tuple[Planned, Template]], builder: Builder) -> dict[str, Output]:
+    ordered = sorted(members, key=lambda member: member[0].number)
+    node = united((query.number, found) for query, found in ordered)
+    one = _output(ordered[0][0], node, builder, MEMBER)
+    return {
+        query.id: replace(one, id=query.id, name=query.name, sink=query.sink, member=query.number)
+        for query, _ in ordered
+    }
+
+
+def _output(query: Planned, node: logical.Node, builder: Builder, *whose: str) -> Output:
     keys, append_only = properties.keys(query.node), properties.append_only(query.node)
     builder.scope = frozenset(source.number for source in properties.sources(node))
-    below = _gathered(lower(node, builder), keys, append_only, builder)
-    port = builder.add(StreamOutput(keys, append_only), [below], schema(query.node))
+    told_apart = (*keys, *whose) if keys else ()
+    below = _gathered(lower(node, builder), told_apart, append_only, builder)
+    port = builder.add(StreamOutput(told_apart, append_only), [below], schema(node))
     return Output(query.id, query.name, port.vertex, visible(query.node), keys, append_only, query.sink)
+
+
+def _encoded_like(number: int, output: Output) -> object:
+    if output.member is None or output.sink is None:
+        return number
+    return output.vertex, output.sink.format, output.sink.key_schema_id, output.sink.value_schema_id
 
 
 def _gathered(below: Port, keys: tuple[str, ...], append_only: bool, builder: Builder) -> Port:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
@@ -10,7 +10,8 @@ import pyarrow as pa
 from dsms.catalog.objects import Source
 from operators.aggregate import Aggregate
 from operators.asof_join import Comparison
-from operators.expressions import Expression
+from operators.expressions import Column, Expression
+from operators.members import Roster
 from operators.now_filter import NowRange
 from operators.sort_key import SortKey
 from operators.sync_points import Periodic
@@ -254,8 +255,24 @@ class Final:
     after: int = 0
 
 
+@dataclass(frozen=True)
+class Members:
+    """The selections of a family's members at once: each row with the column `__member` for every member whose
+    constants, put in place of `parameters`, make the predicate TRUE. With `known` rows have that column already.
+
+    Who the members are is no part of the plan's identity: they come and go while it runs.
+    """
+
+    input: Node
+    family: str
+    predicate: Expression
+    parameters: tuple[Column, ...]
+    known: bool = False
+    roster: Roster = field(default=Roster(), repr=False, compare=False)
+
+
 Node = (
     Tag | Values | Filter | Project | Restamp | Join | SemiJoin | Union | Distinct | SetOperation | GroupBy | TopK
     | WindowFunctions | Unnest | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync | ToStream | AsofJoin
-    | Final
+    | Final | Members
 )  # fmt: skip

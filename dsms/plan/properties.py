@@ -9,6 +9,7 @@ from dsms.catalog.objects import Source
 from dsms.plan import logical
 from dsms.plan.schema import schema
 from operators.expressions import Column
+from operators.operator import MEMBER
 from operators.sync_points import Periodic
 
 
@@ -77,6 +78,12 @@ def _(node: logical.GroupBy) -> tuple[str, ...]:
 
 
 @keys.register
+def _(node: logical.Members) -> tuple[str, ...]:
+    below = keys(node.input)
+    return (*below, MEMBER) if below and not node.known else below
+
+
+@keys.register
 def _(node: logical.Assign) -> tuple[str, ...]:
     below = keys(node.input)
     return (*below, "window_start", "window_end") if below else ()
@@ -132,7 +139,14 @@ def append_only(node: logical.Node) -> bool:
             return not node.keys
         case logical.ToStream() | logical.Values() | logical.Final():
             return True
-        case logical.Filter() | logical.Project() | logical.Unnest() | logical.Assign() | logical.Restamp():
+        case (
+            logical.Filter()
+            | logical.Project()
+            | logical.Unnest()
+            | logical.Assign()
+            | logical.Restamp()
+            | logical.Members()
+        ):
             return append_only(node.input)
         case logical.TimeWindow():
             return node.length is None and node.slide == 1 and append_only(node.input)

@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from dsms.plan import logical
+from operators.members import MEMBER_TYPE
+from operators.operator import MEMBER
 from operators.tagger import TS
 
 WINDOW_COLUMNS = ("window_start", "window_end")
@@ -108,6 +110,12 @@ def _(node: logical.TopK) -> pa.Schema:
 @schema.register
 def _(node: logical.WindowFunctions) -> pa.Schema:
     return pa.schema([*schema(node.input), *(pa.field(call.name, call.type) for call in node.calls)])
+
+
+@schema.register
+def _(node: logical.Members) -> pa.Schema:
+    below = schema(node.input)
+    return below if node.known else below.append(pa.field(MEMBER, MEMBER_TYPE, nullable=False))
 
 
 @schema.register

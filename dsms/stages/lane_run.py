@@ -13,8 +13,7 @@ from dsms.plan.dataflow import Exchange, Vertex
 from dsms.plan.lane import Lane, Output
 from operators.delta import BEGINNING, ORDER, SOURCE_SHIFT, Delta, partition_of
 from operators.errors import ExternalError
-from operators.operator import Move, State, Step
-from operators.tagger import TS
+from operators.operator import MEMBER, Move, State, Step
 from operators.trace import split
 
 _ANY = Move(BEGINNING, BEGINNING)
@@ -25,7 +24,7 @@ Frontiers = Mapping[int, int]
 @dataclass(frozen=True)
 class StageStep:
     """What one target gives on one stage of a lane for a move: elements by exchange, the rows in fault and the state by
-    vertex, the tagged changes by output, and why vertices failed."""
+    vertex, the tagged changes by the vertex of their results, and why vertices failed."""
 
     sent: Mapping[int, Delta]
     faults: Mapping[int, pl.DataFrame]
@@ -100,10 +99,7 @@ class _Running:
             {one: self.values[flow.exchanges[one].producer] for one in filled},
             {at: step.faults for at, step in self.steps.items() if step.faults is not None},
             {at: step.traces for at, step in self.steps.items()},
-            {
-                number: _changes(output, self.values[output.vertex])
-                for number, output in enumerate(self.lane.outputs) if output.vertex in self.steps
-            },
+            {at: self.values[at].frame for at in self.lane.ends if at in self.steps},
             self.failures,
         )  # fmt: skip
 
@@ -162,5 +158,8 @@ def _idle(given: Sequence[Delta], held: tuple[State, ...], move: Move) -> bool:
     return not held or (move.start > BEGINNING and not any(one.runs for one in held))
 
 
-def _changes(output: Output, delta: Delta) -> pl.DataFrame:
-    return delta.frame if TS in output.schema.names or TS not in delta.frame.columns else delta.frame.drop(TS)
+def of_member(frame: pl.DataFrame, output: Output) -> pl.DataFrame:
+    """The rows of a vertex' frame that are an output's: all, where it has the vertex for itself."""
+    if output.member is None or MEMBER not in frame.columns:
+        return frame
+    return frame.filter(pl.col(MEMBER) == output.member)

@@ -60,6 +60,21 @@ def _name(run: Run, name: str, fresh: dict[str, pl.DataFrame]) -> str:
     return name
 
 
+def united(one: Names, other: Names, members: Mapping[str, tuple[bool, ...]]) -> Names:
+    """The state of two lanes that stand at one place: what both hold is equal, but for the traces in which each has its
+    own members of a family.
+
+    >>> united({"v": [["a"], ["c"]]}, {"v": [["b"], ["d"]], "w": [["e"]]}, {"v": (True, False)})
+    {'v': [['a', 'b'], ['c']], 'w': [['e']]}
+    """
+    both = {key: _both(one[key], other[key], members[key]) for key in one.keys() & other.keys() & members.keys()}
+    return {**other, **one, **both}
+
+
+def _both(mine: TraceNames, theirs: TraceNames, told: tuple[bool, ...]) -> TraceNames:
+    return [[*ours, *(more if apart else ())] for ours, more, apart in zip(mine, theirs, told, strict=True)]
+
+
 def all_names(names: Names) -> Iterator[str]:
     """Every run named."""
     return (name for traces in names.values() for listed in traces for name in listed)

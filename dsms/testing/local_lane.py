@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,7 @@ from connectors.formats import RowDecoder
 from dsms.catalog.objects import Source
 from dsms.plan.lane import Lane, Planned, compile_lane
 from dsms.stages.intake import Arrivals, DeadLetter, Intake, reading_schema
-from dsms.stages.lane_run import Frontiers, StageStep, frontier, read_stage, route, target_stage
+from dsms.stages.lane_run import Frontiers, StageStep, frontier, of_member, read_stage, route, target_stage
 from dsms.testing.changes import Change, as_changes
 from dsms.testing.local_tables import INSTANT, OPERATION
 from operators.clock import Heartbeat, PartitionClock
@@ -74,7 +74,10 @@ class LocalLane:
         self._queries |= other._queries
         self.positions |= other.positions
         self.published |= other.published
-        self._states = [theirs | mine for mine, theirs in zip(self._states, other._states, strict=True)]
+        members = other.lane.flow.members
+        self._states = [
+            _united(mine, theirs, members) for mine, theirs in zip(self._states, other._states, strict=True)
+        ]
         self._compile()
         return True
 
@@ -138,9 +141,11 @@ class LocalLane:
         self._publish(steps)
 
     def _publish(self, steps: list[StageStep]) -> None:
-        for number, output in enumerate(self.lane.outputs):
-            changes = [found for step in steps if (found := step.changes.get(number)) is not None and found.height]
-            if changes:
+        for output in self.lane.outputs:
+            changes = [
+                of_member(step.changes[output.vertex], output) for step in steps if output.vertex in step.changes
+            ]
+            if any(found.height for found in changes):
                 merged = pl.concat(changes).sort(FROM, ORDER, pl.col(OP) != "-", *output.schema.names)
                 self.published[output.id] += as_changes(merged, output.schema.names, output.keys)
 
@@ -155,11 +160,25 @@ class LocalLane:
         for at, why in step.failures.items():
             raise InternalError(f"vertex {at}: {why}")
         for at, frame in step.faults.items():
-            for order, reason in frame.select(ORDER, FAULT).iter_rows():
-                number, _, offset = origin(order)
-                source = self.lane.sources[number]
-                letters = [DeadLetter(0, offset, reason, None, one.name) for one in self.lane.by_vertex.get(at, ())]
-                self.dead += [(source, letter) for letter in letters]
+            for output in self.lane.by_vertex.get(at, ()):
+                for order, reason in of_member(frame, output).select(ORDER, FAULT).iter_rows():
+                    number, _, offset = origin(order)
+                    letter = DeadLetter(0, offset, reason, None, output.name)
+                    self.dead.append((self.lane.sources[number], letter))
+
+
+def _united(
+    one: dict[str, tuple[State, ...]], other: dict[str, tuple[State, ...]], members: Mapping[str, tuple[bool, ...]]
+) -> dict[str, tuple[State, ...]]:
+    """The state of two lanes: what both hold is equal, but for the traces in which each has its own members."""
+    both = {
+        key: tuple(
+            replace(mine, runs=(*mine.runs, *theirs.runs)) if apart else mine  # type: ignore[type-var]
+            for mine, theirs, apart in zip(one[key], other[key], members[key], strict=True)
+        )
+        for key in one.keys() & other.keys() & members.keys()
+    }
+    return {**other, **one, **both}
 
 
 def _intake(source: Source) -> Intake:

@@ -12,13 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pure_executor import World, run
 
+from dsms.plan.lane import compile_lane, plan_fragment
+
 SQL = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t SLACK 2;
 CREATE STREAM S OVER T KEY k; CREATE STREAM A OVER T KEY NULL;
 CREATE STREAMED VIEW Hot AS SELECT k, v FROM R(S) WHERE v > 1;
 CREATE QUERY Since AS SELECT k, TS AS since FROM R(Hot);
 CREATE QUERY Bag AS SELECT v FROM R(S);
-CREATE QUERY Every AS SELECT v, 6 / v AS q FROM R(A);"""
-MORE = """CREATE QUERY HotToo AS SELECT k, v FROM R(S) WHERE v > 1;
+CREATE QUERY Every AS SELECT v, 6 / v AS q FROM R(A);
+CREATE QUERY Hot0 AS SELECT k, v FROM R(S) WHERE v > 0; CREATE QUERY Hot2 AS SELECT k, v FROM R(S) WHERE v > 2;"""
+#: Hot2 to Hot4 run as one, and so do Faulty1 and Faulty0.
+MORE = """CREATE QUERY Hot3 AS SELECT k, v FROM R(S) WHERE v > -1;
+CREATE QUERY Hot4 AS SELECT k, v FROM R(S) WHERE v > -2;
+CREATE QUERY Faulty3 AS SELECT v, 6 / v AS q FROM R(A) WHERE v < 3;
+CREATE QUERY Faulty2 AS SELECT v, 6 / v AS q FROM R(A) WHERE v < 2;
+CREATE QUERY Faulty1 AS SELECT v, 6 / v AS q FROM R(A) WHERE v < 1;
+CREATE QUERY Faulty0 AS SELECT v, 6 / v AS q FROM R(A) WHERE v < 0;
+CREATE QUERY HotToo AS SELECT k, v FROM R(S) WHERE v > 1;
 CREATE QUERY Counts AS SELECT k, COUNT(*) AS n FROM R(Hot)
 GROUP BY k;
 CREATE QUERY Faulty AS SELECT v, 6 / v AS q FROM R(A); CREATE QUERY Total AS SELECT SUM(v) AS s FROM R(S)"""
@@ -70,6 +80,13 @@ def test_queries_that_come_later_change_nothing_and_miss_nothing(logs, targets, 
         lane: rows for lane, rows in whole.results.items() if rows
     }
     assert Counter(map(repr, cut.dead)) == Counter(map(repr, whole.dead))
+
+
+def test_queries_that_differ_in_constants_run_as_one() -> None:
+    _, catalog = world_of([[]])
+    lane = compile_lane("lane", plan_fragment(apply_all(MORE, catalog)[0], 1).queries.values())
+    grouped = {output.name for output in lane.outputs if output.member is not None}
+    assert grouped == {"Hot2", "Hot3", "Hot4", "Faulty1", "Faulty0"}
 
 
 @given(LOGS)

@@ -43,7 +43,7 @@ def test_state_by_name_is_the_state(records, stops, lane_id) -> None:
         now = sent if number == 0 else {edge: Delta(delta.frame.clear()) for edge, delta in sent.items()}
         straight = target_stage(lane, (1, 0), now, held, ({0: start}, {0: end}))
         stored = target_stage(lane, (1, 0), now, restore(lane, 1, names, store.__getitem__), ({0: start}, {0: end}))
-        assert stored.changes.keys() == straight.changes.keys() == set(range(len(lane.outputs)))
+        assert stored.changes.keys() == straight.changes.keys() == lane.ends
         assert all(stored.changes[output].equals(changes) for output, changes in straight.changes.items())
         named, fresh = name_runs(lane, stored.state, f"e{number}")
         names |= named

@@ -14,6 +14,7 @@ from operators.distinct import Distinct
 from operators.expressions import Column
 from operators.filter import Filter
 from operators.group_by import GroupBy
+from operators.members import Members
 from operators.now_filter import NowFilter
 from operators.over import Over
 from operators.project import Project
@@ -47,6 +48,12 @@ def _(node: logical.Values, builder: Builder) -> Port:
 @lowering.register
 def _(node: logical.Filter, builder: Builder) -> Port:
     return stateless(Filter(node.predicate), lower(node.input, builder), schema(node), builder)
+
+
+@lowering.register
+def _(node: logical.Members, builder: Builder) -> Port:
+    operator = Members(node.family, node.predicate, node.parameters, node.known, node.roster)
+    return stateless(operator, lower(node.input, builder), schema(node), builder)
 
 
 @lowering.register

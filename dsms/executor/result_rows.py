@@ -1,0 +1,54 @@
+"""Results as they leave a target stage: encoded together where their records are alike, failing one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+from polars.exceptions import PanicException
+
+from dsms.executor.encoding import encode_changes
+from dsms.plan.lane import Ending, Lane, Output
+from dsms.stages.lane_run import of_member
+from operators.delta import frame_to_ipc
+from operators.errors import ExternalError
+
+CHANGES, LOST = "changes", "lost"
+#: A kind of row, the number of what it is about, and its content.
+ResultRow = tuple[str, int, bytes]
+
+
+def result_rows(lane: Lane, changes: Mapping[int, pl.DataFrame], poisoned: str | None) -> Iterator[ResultRow]:
+    """The changes by ending, and by output why there are none; `poisoned` is a query that fails by configuration."""
+    for number, ending in enumerate(lane.endings):
+        frame = changes.get(ending.vertex)
+        if frame is not None:
+            yield from _ending_rows(lane, number, ending, frame, poisoned)
+
+
+def _ending_rows(
+    lane: Lane, number: int, ending: Ending, changes: pl.DataFrame, poisoned: str | None
+) -> Iterator[ResultRow]:
+    """What cannot be encoded is the failure of its query alone: then each member of a family is encoded for itself."""
+    outputs = {one: lane.outputs[one] for one in ending.numbers}
+    if all(output.name != poisoned for output in outputs.values()):
+        together = _encoded(outputs[ending.numbers[0]], changes)
+        if isinstance(together, bytes):
+            yield from [(CHANGES, number, together)] if together else []
+            return
+    for one, output in outputs.items():
+        mine = "poisoned by configuration" if output.name == poisoned else _encoded(output, of_member(changes, output))
+        if isinstance(mine, str):
+            yield LOST, one, mine.encode()
+        elif mine:
+            yield CHANGES, number, mine
+
+
+def _encoded(output: Output, changes: pl.DataFrame) -> bytes | str:
+    """The records of changes, empty where there are none; a text says why they cannot be encoded."""
+    try:
+        return frame_to_ipc(encode_changes(output, changes)) if changes.height else b""
+    except (ExternalError, OSError, MemoryError):
+        raise
+    except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose result it is
+        return f"{type(error).__name__}: {error}"

@@ -1,0 +1,162 @@
+"""Families alter no record: queries that differ in constants run as one, and give what each gives alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from facts import Topics, apply_all
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsms.catalog import register_query
+from dsms.plan.lane import compile_lane, plan_fragment
+from dsms.testing import LocalSession
+
+SOURCES = """
+REGISTER SOURCE T (k VARCHAR NOT NULL, v BIGINT) FROM t SLACK 2; CREATE STREAM S OVER T KEY k;
+REGISTER SOURCE E (k VARCHAR NOT NULL, n BIGINT) FROM e SLACK 1; CREATE STREAM A OVER E KEY NULL;
+"""
+SHAPES = {
+    "where": "SELECT k, n FROM A WHERE n = {c}",
+    "keyed": "SELECT k, v FROM S WHERE v > {c}",
+    "between": "SELECT k, n FROM A WHERE n BETWEEN {c} AND 2 AND k > 'a'",
+    "sums": "SELECT k, COUNT(*) AS n, SUM(n) AS s FROM A WHERE n >= {c} GROUP BY k",
+    "having": "SELECT k, COUNT(*) AS n FROM A GROUP BY k HAVING COUNT(*) > {c}",
+    "both": "SELECT k, COUNT(*) AS n FROM A WHERE n > {c} GROUP BY k HAVING COUNT(*) > {c}",
+    "window": "SELECT k, MAX(n) AS m FROM A [RANGE 3] WHERE n < {c} GROUP BY k",
+    "rows": "SELECT k, n FROM (SELECT k, n FROM A WHERE n > {c}) AS f [ROWS 2]",
+    "distinct": "SELECT DISTINCT k FROM A WHERE n <= {c}",
+    "left side": "SELECT S.k, v, n FROM S JOIN A ON S.k = A.k WHERE v > {c}",
+    "right side": "SELECT S.k, v, n FROM S JOIN A ON S.k = A.k WHERE n = {c}",
+    "both sides": "SELECT S.k, v, n FROM S JOIN A ON S.k = A.k WHERE v > {c} AND n < {c}",
+    "outer": "SELECT f.k, f.n, S.v FROM (SELECT k, n FROM A WHERE n > {c}) AS f LEFT JOIN S ON f.k = S.k",
+    "outer both": "SELECT f.k, n, v FROM (SELECT k, n FROM A WHERE n > {c}) f "
+    "LEFT JOIN (SELECT k, v FROM S WHERE v > {c}) g ON f.k = g.k",
+    "in": "SELECT k, n FROM A WHERE n > {c} AND k IN (SELECT k FROM S WHERE v > {c})",
+    "not exists": "SELECT k, n FROM A WHERE n > {c} AND NOT EXISTS (SELECT 1 FROM S WHERE S.k = A.k)",
+    "union": "SELECT k FROM A WHERE n > {c} UNION ALL SELECT k FROM S WHERE v > {c}",
+    "except": "SELECT k FROM A WHERE n > {c} EXCEPT SELECT k FROM S WHERE v > {c}",
+    "top": "SELECT k, n FROM A WHERE n > {c} ORDER BY n DESC, k LIMIT 2",
+    "over": "SELECT k, n, COUNT(*) OVER (PARTITION BY k ORDER BY TS) AS c FROM A WHERE n > {c}",
+    "session": "SELECT k, window_start, COUNT(*) AS n FROM TABLE(SESSION(TABLE A, DESCRIPTOR(TS), 2)) "
+    "WHERE n > {c} GROUP BY k, window_start, window_end",
+    "istream": "SELECT Istream(k, n) FROM A [RANGE 2] WHERE n > {c}",
+    "synchronised": "SELECT k, COUNT(*) AS n FROM R[Fours](A) WHERE n > {c} GROUP BY k",
+    "faulty": "SELECT k, 6 / n AS q FROM A WHERE n >= {c}",
+    "restamped": "SELECT k, TS AS since FROM R(Seen) WHERE k > '{c}'",
+    "twice": "SELECT x.k, y.n FROM (SELECT k, n FROM A WHERE n > {c}) x "
+    "JOIN (SELECT k, n FROM A WHERE n > {c}) y ON x.k = y.k",
+    "as of": "SELECT f.k, f.n, S.v FROM (SELECT k, n, TS AS t FROM A WHERE n > {c}) f "
+    "ASOF LEFT JOIN (SELECT k, v, TS AS t FROM S) S ON f.k = S.k AND f.t >= S.t",
+}  # fmt: skip
+SETTING = """CREATE STREAMED VIEW Fours AS SELECT Timepoint FROM clockStr WHERE Timepoint MOD 4 = 0;
+CREATE STREAMED VIEW Seen AS SELECT k, v FROM S;"""
+
+
+@dataclass(frozen=True)
+class Push:
+    source: str
+    k: str
+    n: int | None
+    ts: int
+
+
+NUMBERS = st.sampled_from([None, 0, 1, 2, 3])
+STEPS = st.one_of(
+    st.builds(Push, st.sampled_from("TE"), st.sampled_from("abc"), NUMBERS, st.integers(0, 9)),
+    st.builds(lambda ts: ("advance", ts), st.integers(0, 12)),
+    st.builds(lambda constant: ("create", constant), st.integers(0, 3)),
+    st.builds(lambda constant: ("drop", constant), st.integers(0, 3)),
+)  # fmt: skip
+
+
+def play(session: LocalSession, shape: str, steps, only: int | None = None) -> dict[str, list]:
+    """What the query of each constant had published when it was dropped, or at the end; `only` is the number of the one
+    step that makes a query."""
+    session.execute(SOURCES + SETTING)
+    published: dict[str, list] = {}
+    there: dict[int, str] = {}
+    for number, step in enumerate([*steps, ("advance", 20)]):
+        if isinstance(step, Push):
+            session.push(step.source, [{"k": step.k, "v" if step.source == "T" else "n": step.n, "ts": step.ts}])
+        elif step[0] == "advance":
+            session.advance(step[1])
+        elif step[0] == "create" and step[1] not in there and only in (None, number):
+            there[step[1]] = f"Q{number}"
+            kind = "" if "Istream" in SHAPES[shape] else "STREAMED "
+            select = SHAPES[shape].format(c=step[1]).replace("SELECT", f"SELECT {kind}".rstrip(), 1)
+            session.execute(f"CREATE QUERY Q{number} AS {select}")
+        elif step[0] == "drop" and step[1] in there:
+            name = there.pop(step[1])
+            published[name] = told(session, name)
+            session.execute(f"DROP QUERY {name}")
+    return published | {name: told(session, name) for name in there.values()}
+
+
+def told(session: LocalSession, name: str) -> list:
+    dead = [(one["reason"], one["record"]) for one in session.dead_letters("E") if one["query"] == name]
+    return [session.changes(name), dead]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@settings(max_examples=8)
+@given(st.lists(STEPS, max_size=24), st.integers(1, 2), st.sampled_from([None, 1, 3]))
+def test_each_member_gives_what_it_gives_alone(shape: str, steps, partitions: int, batch: int | None) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(register_query, "ALONE", 0)
+        together = play(LocalSession(partitions, batch), shape, steps)
+    for query, found in together.items():
+        alone = play(LocalSession(sharing=False), shape, steps, only=int(query[1:]))
+        assert found == alone[query], query
+
+
+def planned(*selects: str):
+    sql = (
+        SOURCES
+        + SETTING
+        + "".join(f"CREATE QUERY q{at} AS SELECT STREAMED {select};" for at, select in enumerate(selects))
+    )
+    catalog, results = apply_all(sql, topics=Topics({"t": {0: 0}, "e": {0: 0}}))
+    plan = plan_fragment(catalog, 1)
+    return compile_lane("lane", [one for one in plan.queries.values() if one.name.startswith("q")]), results
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if "Istream" not in SHAPES[shape]])
+def test_from_the_third_query_of_a_shape_on_one_plan_runs_all(shape: str) -> None:
+    def operators(count: int) -> int:
+        return len(
+            planned(*(SHAPES[shape].format(c=at).removeprefix("SELECT ") for at in range(count)))[0].flow.vertices
+        )
+
+    assert operators(3) < operators(2) + 1.6 * operators(1)
+    assert operators(9) == operators(3)
+
+
+def test_a_query_that_joins_a_family_is_told() -> None:
+    _, results = planned(*(f"k FROM A WHERE n = {at}" for at in range(5)))
+    notices = [[one for one in result.notices if one.startswith("runs as one")] for result in results[-5:]]
+    assert notices == [
+        [], [], [], ["runs as one with 1 query that differs in constants"],
+        ["runs as one with 2 queries that differ in constants"],
+    ]  # fmt: skip
+
+
+def test_what_is_equal_to_a_query_that_runs_runs_with_it() -> None:
+    lane, _ = planned(*(f"k FROM A WHERE n = {at}" for at in (1, 2, 1, 3)))
+    assert [output.member is None for output in lane.outputs] == [True, True, True, False]
+    assert lane.outputs[0].vertex == lane.outputs[2].vertex
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "COUNT(*) AS n FROM A WHERE n > {}",  # a row for every member, of which nothing came
+        "k, 6 / n AS q FROM A WHERE 6 / n > {}",  # a row in fault is reported by those who read it
+        "k FROM A WHERE n > 1 AND k LIKE '{}%'",
+        "f.k FROM S f RIGHT JOIN (SELECT k FROM A) g ON f.k = g.k AND f.v > {}",
+    ],
+)
+def test_what_cannot_tell_members_apart_runs_for_itself(select: str) -> None:
+    lane, _ = planned(*(select.format(at) for at in range(4)))
+    assert all(output.member is None for output in lane.outputs)
