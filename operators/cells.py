@@ -89,7 +89,7 @@ def _untied(sorting: pl.DataFrame, frame: pl.DataFrame, keys: Sequence[str]) -> 
     blocks = pl.Series(_GROUP, np.cumsum(~tied)[members])
     values = [name for name in frame.columns if name not in (*keys, FROM, ORDER)]
     rows = frame[at[members]].select(values).with_columns(blocks).with_row_index(_AT)
-    at[members] = at[members][rows.sort(_GROUP, WEIGHT, *(name for name in values if name != WEIGHT))[_AT].to_numpy()]
+    at[members] = at[members][rows.sort(_GROUP, *(name for name in values if name != WEIGHT), WEIGHT)[_AT].to_numpy()]
     return at
 
 

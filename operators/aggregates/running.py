@@ -9,9 +9,9 @@ import polars as pl
 
 from operators.aggregates.function import Part
 from operators.cells import CELL, Cells
-from operators.delta import WEIGHT
+from operators.delta import ORDER, WEIGHT
 
-_SEGMENT, _FIRST = "__segment", "__first_of_segment"
+_SEGMENT, _FIRST, _COPIES = "__segment", "__first_of_segment", "__copies"
 
 
 def running_sums(cells: Cells, rows: pl.DataFrame, parts: Sequence[Part], stored: pl.DataFrame) -> dict[str, pl.Series]:
@@ -22,7 +22,7 @@ def running_sums(cells: Cells, rows: pl.DataFrame, parts: Sequence[Part], stored
     at = rows[CELL].to_numpy()
     ends = np.searchsorted(at, np.arange(cells.size), side="right")
     begins = np.searchsorted(at, cells.first)[cells.group]
-    weighted = rows.select(_weighted(part).alias(part.name) for part in parts)
+    weighted = rows.with_columns(_copies(rows, parts)).select(_weighted(part).alias(part.name) for part in parts)
     exact = [part.name for part in parts if part.kind == "exact"]
     sums = _exact(weighted.select(exact), begins, ends, stored.select(pl.col(exact).gather(cells.group)))
     for part in parts:
@@ -35,10 +35,26 @@ def running_sums(cells: Cells, rows: pl.DataFrame, parts: Sequence[Part], stored
     return sums
 
 
+def _copies(rows: pl.DataFrame, parts: Sequence[Part]) -> pl.Series:
+    """The weights for sums of floats: of equal values that tie in cell and order the first has all copies. x + x + x is
+    not 3x, and how copies are divided among elements must not show."""
+    floats = [part for part in parts if part.kind == "float"]
+    at = [CELL, ORDER]
+    tied = (
+        rows.select(pl.all_horizontal(pl.col(at) == pl.col(at).shift(1))).to_series() if floats else pl.Series([False])
+    )
+    if not tied.any():
+        return rows[WEIGHT].alias(_COPIES)
+    same = [*at, *(part.name for part in floats)]
+    valued = rows.select(*at, WEIGHT, *(part.value.alias(part.name) for part in floats))
+    first = pl.struct(same).is_first_distinct()
+    return valued.select(pl.when(first).then(pl.col(WEIGHT).sum().over(same)).otherwise(0).alias(_COPIES)).to_series()
+
+
 def _weighted(part: Part) -> pl.Expr:
     if part.kind == "xor":
         return pl.when(pl.col(WEIGHT) % 2 != 0).then(part.value).otherwise(0)
-    return (part.value * pl.col(WEIGHT)).cast(part.dtype)
+    return (part.value * pl.col(_COPIES if part.kind == "float" else WEIGHT)).cast(part.dtype)
 
 
 def _exact(values: pl.DataFrame, begins: np.ndarray, ends: np.ndarray, stored: pl.DataFrame) -> dict[str, pl.Series]:

@@ -10,6 +10,8 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 from group_histories import delta_of, run
+from hypothesis import given
+from hypothesis import strategies as st
 
 from operators.aggregate import Aggregate
 from operators.aggregates import AGGREGATES
@@ -119,3 +121,24 @@ def test_types_of_results(name, arguments, result) -> None:
 def test_types_that_are_refused(name, types) -> None:
     with pytest.raises(UserError, match=f'"{name}" does not take'):
         AGGREGATES[name].result(types)
+
+
+COPIES = st.lists(
+    st.tuples(st.sampled_from([0.1, 0.7, -0.07, 1e16]), st.integers(1, 5), st.integers(1, 3), st.integers(1, 6)),
+    min_size=1, max_size=6, unique_by=lambda row: (row[0], row[1], row[2]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ["sum", "avg", "var_pop"])
+@given(COPIES, st.data())
+def test_how_copies_are_divided_among_elements_does_not_show(function: str, copies, data) -> None:
+    schema = pa.schema([("k", pa.string()), ("x", pa.float64())])
+    group = GroupBy(("k",), (Aggregate("r", function, ("x",), pa.float64()),), schema)
+    whole = [(("a", value), at, count, order) for value, at, order, count in copies]
+    divided = []
+    for row, at, count, order in whole:
+        first = data.draw(st.integers(1, count))
+        divided += [(row, at, part, order) for part in (first, *[1] * (count - first))]
+    shuffled = data.draw(st.permutations(divided))
+    one, other = (run(group, delta_of(changes, schema), [3])[0] for changes in (whole, shuffled))
+    assert one.sort(FROM, WEIGHT).equals(other.sort(FROM, WEIGHT))
