@@ -12,7 +12,10 @@ SLACK = 5
 #: An instant above all of the workload's.
 END = 1_000_000
 SOURCE = "src"
-KEYED, FAULTY, KEYLESS, AVRO = VIEWS = ("hot", "ratio", "flat", "encoded")
+KEYED, FAULTY, KEYLESS, AVRO = MAIN = ("hot", "ratio", "flat", "encoded")
+#: Views that differ in a constant: the third and fourth of each run as one.
+SUMS, FLATS = {"sum1": 10, "sum2": 20, "sum3": 30, "sum4": 40}, {"flat2": 70, "flat3": 60, "flat4": 50}
+VIEWS = (*MAIN, *SUMS, *FLATS)
 STATEMENTS = """
     REGISTER SOURCE {p}src (k VARCHAR NOT NULL, v INT, d INT) FROM "{topic}" SLACK {slack} IDLE NEVER;
     CREATE STREAM {p}keyed OVER {p}src KEY k;
@@ -22,6 +25,9 @@ STATEMENTS = """
     CREATE STREAMED VIEW {p}flat AS SELECT k, 100 / d AS q, v FROM R({p}all) WHERE v < 80;
     CREATE STREAMED VIEW {p}encoded WITH (format = avro) AS SELECT k, v, d FROM R({p}keyed) WHERE v > 60;
 """
+SUM = """CREATE STREAMED VIEW {p}{name} WITH (format = avro) AS
+    SELECT k, SUM(v) AS total, AVG(d) AS mean FROM R({p}keyed) WHERE v > {constant} GROUP BY k"""
+FLAT = "CREATE STREAMED VIEW {p}{name} AS SELECT k, 100 / d AS q, v FROM R({p}all) WHERE v < {constant}"
 BAD = (b"no json", b'{"k": "a", "v": "many"}', b'{"v": 3}', b"\xff\xfe", b"[]")
 
 
@@ -51,6 +57,8 @@ def _input(chance: random.Random, at: int) -> Input:
 def register(cluster: Cluster, topic: str, prefix: str) -> None:
     """Makes the workload's source, streams and views; names begin with the prefix."""
     cluster.sql(STATEMENTS.format(p=prefix, topic=topic, slack=SLACK))
+    for shape, views in ((SUM, SUMS), (FLAT, FLATS)):
+        cluster.sql(";".join(shape.format(p=prefix, name=name, constant=constant) for name, constant in views.items()))
 
 
 def result_topic(prefix: str, view: str) -> str:

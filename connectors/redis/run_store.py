@@ -114,7 +114,10 @@ class RunStore:
 
 def _mapped(path: Path) -> pl.DataFrame:
     with pa.memory_map(str(path)) as mapped:
-        return cast(pl.DataFrame, pl.from_arrow(pa.ipc.open_file(mapped).read_all()))
+        try:
+            return cast(pl.DataFrame, pl.from_arrow(pa.ipc.open_file(mapped).read_all()))
+        except pa.ArrowNotImplementedError:  # it has no integers of 128 bits; Polars copies the file
+            return pl.read_ipc(path)
 
 
 def _escaped(prefix: str) -> str:

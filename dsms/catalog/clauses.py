@@ -47,6 +47,13 @@ def _partitions(clause: Clause) -> dict[str, object]:
     return {"partitions": count}
 
 
+def _shared(clause: Clause) -> dict[str, object]:
+    word = _word(clause).upper()
+    if word not in ("TRUE", "FALSE"):
+        raise _wrong(clause, f'SHARED is TRUE or FALSE, not "{word}"')
+    return {"shared": word == "TRUE"}
+
+
 def _timestamp(clause: Clause) -> dict[str, object]:
     words = [word.upper() for word in clause.words]
     if words == ["FROM", "RECORD"]:
@@ -119,7 +126,7 @@ _SOURCE = {
     "format": _format, "partitions": _partitions, "timestamp": _timestamp, "slack": _slack, "idle": _idle,
     "tagged": _tagged, "registry": _registry,
 }  # fmt: skip
-_RESULT = {"format": _format, "partitions": _partitions, "topic": _topic}
+_RESULT = {"format": _format, "partitions": _partitions, "shared": _shared, "topic": _topic}
 _SOURCE_DEFAULTS = {
     "format": "FORMAT JSON",
     "timestamp": "TIMESTAMP FROM RECORD (header dsms-ts, else the record's timestamp in ms)",

@@ -122,6 +122,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     output: Literal["streamed", "complete", "istream", "dstream", "rstream"] = "streamed"
     #: Period and residues of the points of a view over the clock: it is known in advance, so no lane runs it.
     periodic: tuple[int, tuple[int, ...]] | None = None
+    #: Whether it may run together with others; else it reads its sources for itself, and has all state for itself.
+    shared: bool = True
     #: The family of queries that differ in constants alone, this one's constants, and whether it runs as a member.
     family: str | None = None
     constants: str | None = None

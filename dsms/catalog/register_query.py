@@ -73,7 +73,7 @@ def _draft(statement: st.ContinuousQuery, name: st.Name, output: str, partitions
 def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
     """The first queries of a shape run for themselves, and what is equal to one of them runs with it; later ones run
     together, as one with an index over their constants."""
-    if planned.template is None:
+    if planned.template is None or not draft.shared:
         return draft
     family, constants = planned.template.family, repr(planned.template.constants)
     kin = [other for other in catalog.running() if other.family == family]

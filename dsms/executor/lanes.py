@@ -35,7 +35,8 @@ def revised(plan: FragmentPlan, held: Manifest, failed: Collection[str], before:
     compiled = dict(_compiled(before))
     new = [query for query in plan.queries if query not in known]
     fresh = [beginning(_lane((query,), plan, compiled), plan.partitions) for query in new]
-    merged = _merged([*(_usable(one, plan, compiled) for one in groups), *fresh], failed, _Members(plan, compiled))
+    apart = {*failed, *(query for query, planned in plan.queries.items() if not planned.shared)}
+    merged = _merged([*(_usable(one, plan, compiled) for one in groups), *fresh], apart, _Members(plan, compiled))
     named = {one.queries[0]: one for one in merged}
     lanes = {lane_id: _lane(one.queries, plan, compiled) for lane_id, one in named.items()}
     trimmed = {lane_id: _trimmed(one, lanes[lane_id]) for lane_id, one in named.items()}
@@ -117,10 +118,10 @@ class _Members:
         return _lane(held.queries, self.plan, self.compiled).flow.members
 
 
-def _merged(groups: list[LaneManifest], failed: Collection[str], members: _Members) -> list[LaneManifest]:
+def _merged(groups: list[LaneManifest], apart: Collection[str], members: _Members) -> list[LaneManifest]:
     merged: list[LaneManifest] = []
     for one in groups:
-        at = next((at for at, other in enumerate(merged) if _together(other, one, failed)), None)
+        at = next((at for at, other in enumerate(merged) if _together(other, one, apart)), None)
         if at is None:
             merged.append(one)
         else:
@@ -128,8 +129,8 @@ def _merged(groups: list[LaneManifest], failed: Collection[str], members: _Membe
     return merged
 
 
-def _together(one: LaneManifest, other: LaneManifest, failed: Collection[str]) -> bool:
-    if any(query in failed for query in (*one.queries, *other.queries)):
+def _together(one: LaneManifest, other: LaneManifest, apart: Collection[str]) -> bool:
+    if any(query in apart for query in (*one.queries, *other.queries)):
         return False
     return all(one.positions[source] == other.positions[source] for source in one.positions.keys() & other.positions)
 

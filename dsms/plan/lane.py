@@ -55,6 +55,11 @@ class Planned:
         return template(self.optimized, visible(self.node), keys, append_only, self.sink.format)
 
     @property
+    def shared(self) -> bool:
+        """Whether it may run together with others."""
+        return self.sink is None or self.sink.shared
+
+    @property
     def member(self) -> Template | None:
         """The template, where the query runs as a member of its family."""
         return self.template if self.sink is not None and self.sink.grouped else None

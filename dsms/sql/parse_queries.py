@@ -15,7 +15,7 @@ from dsms.sql.dialect import Dsms
 from dsms.sql.position import error_at
 from operators.errors import SqlError
 
-_RESULT_CLAUSES = ("FORMAT", "PARTITIONS", "TOPIC")
+_RESULT_CLAUSES = ("FORMAT", "PARTITIONS", "SHARED", "TOPIC")
 _OUTPUT_WORDS: dict[str, st.Output] = {"STREAMED": "streamed", "COMPLETE": "complete"}
 ViewOrQuery = Literal["view", "query"]
 

@@ -65,9 +65,16 @@ class LocalLane:
             self._compile()
         return bool(self._queries)
 
+    @property
+    def shared(self) -> bool:
+        """Whether the queries may run together with others."""
+        return all(query.shared for query in self._queries.values())
+
     def takes(self, other: LocalLane) -> bool:
         """Takes another lane's queries over with their state, if both stand at the same place of every log that both
         read: what both hold is equal there."""
+        if not (self.shared and other.shared):
+            return False
         common = self.positions.keys() & other.positions.keys()
         if any(self.positions[source] != other.positions[source] for source in common):
             return False

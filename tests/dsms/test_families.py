@@ -160,3 +160,15 @@ def test_what_is_equal_to_a_query_that_runs_runs_with_it() -> None:
 def test_what_cannot_tell_members_apart_runs_for_itself(select: str) -> None:
     lane, _ = planned(*(select.format(at) for at in range(4)))
     assert all(output.member is None for output in lane.outputs)
+
+
+def test_a_query_that_is_not_shared_runs_by_itself() -> None:
+    session = LocalSession()
+    session.execute(SOURCES)
+    for at in range(4):
+        session.execute(f"CREATE QUERY q{at} WITH (shared = false) AS SELECT STREAMED k FROM A WHERE n = {at}")
+        session.execute(f"CREATE QUERY s{at} AS SELECT STREAMED k FROM A WHERE n = {at}")
+    session.push("E", [{"k": "a", "n": at, "ts": at} for at in range(4)])
+    session.advance(9)
+    assert sorted(len(lane.queries) for lane in session._lanes) == [1, 1, 1, 1, 6]
+    assert all(session.changes(f"q{at}") == session.changes(f"s{at}") != [] for at in range(4))
