@@ -95,7 +95,7 @@ class Committer:
         return Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
 
     def _publish(self, epoch: Epoch, topics: Mapping[str, str], published: Published) -> None:
-        results = [result_records(one.output, one.changes) for one in epoch.results.values() if one.changes is not None]
+        results = [records for written in epoch.written for records in result_records(written)]
         progress = progress_records(self._cluster, epoch, published)
         records = [*results, *dead_records(epoch.dead, topics), progress]
         if not any(one.values for one in records):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from dsms.executor.manifest import LaneManifest, Manifest, Position
 from dsms.executor.result_rows import CHANGES, LOST
 from dsms.executor.source_task import CLOCK, DEAD, FAILURE, Clock
 from dsms.executor.target_stage import FAULTS, RUNS
-from dsms.plan.lane import Ending, Lane, Output
+from dsms.plan.lane import Lane, Output
 from dsms.stages.lane_run import frontier
 from dsms.stages.state_names import Names
 from operators.delta import FROM, ORDER, frame_from_ipc
@@ -48,11 +48,19 @@ class Published:
 
 @dataclass(frozen=True)
 class Result:
-    """One query's part of an epoch: its unpublished changes in their one order, and the frontier after it."""
+    """One query's part of an epoch: the frontier of its result after it."""
 
     output: Output
-    changes: pl.DataFrame | None
     frontier: int
+
+
+@dataclass(frozen=True)
+class Written:
+    """Unpublished changes of results whose records are alike, one result after the other, each in its one order."""
+
+    changes: pl.DataFrame
+    #: The results, and how many of the changes are each one's.
+    counts: tuple[tuple[Output, int], ...]
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,7 @@ class Epoch:
 
     manifest: Manifest
     results: Mapping[str, Result]
+    written: tuple[Written, ...]
     dead: tuple[DeadRecord, ...]
     #: The published dead letters by owner and partition, after this epoch.
     dead_upto: DeadMarks
@@ -75,12 +84,16 @@ def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
     failures = _failures(revision, found)
     dead, upto = dead_letters(found.get("", {}).get(DEAD, []), published.dead)
     results: dict[str, Result] = {}
+    written: list[Written] = []
     lanes: dict[str, LaneManifest] = {}
     for lane_id, before in revision.manifest.lanes.items():
         lane, kinds = revision.lanes[lane_id], found.get(lane_id, {})
         after = _lane_after(lane, kinds, before)
         lanes |= _split(lane_id, without_failed(before, after, failures, _members(lane)), failures)
-        for result in _results(lane, kinds, after, published) if CLOCK in kinds else ():
+        if CLOCK not in kinds:
+            continue
+        written += _written(lane, kinds, published, failures)
+        for result in _results(lane, after):
             if result.output.id not in failures:
                 results[result.output.id] = result
                 faults = fault_records(
@@ -90,7 +103,7 @@ def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
                 dead += [fault for _, fault in faults]
     records = sum(clock.records for kinds in found.values() for _, _, clock in _clocks(kinds))
     manifest = msgspec.structs.replace(revision.manifest, epoch=revision.manifest.epoch + 1, lanes=lanes)
-    return Epoch(manifest, results, tuple(dead), upto, records, failures)
+    return Epoch(manifest, results, tuple(written), tuple(dead), upto, records, failures)
 
 
 def _by_lane_and_kind(rows: pa.Table) -> dict[str, Found]:
@@ -143,32 +156,35 @@ def _members(lane: Lane) -> set[str]:
     return {output.id for output in lane.outputs if output.member is not None}
 
 
-def _results(lane: Lane, kinds: Found, after: LaneManifest, published: Published) -> Iterator[Result]:
+def _results(lane: Lane, after: LaneManifest) -> Iterator[Result]:
+    frontiers = after.frontiers(lane.sources)
+    for ending in lane.endings:
+        reached = frontier(lane.flow.vertices[ending.vertex].leaves, frontiers)
+        yield from (Result(lane.outputs[number], reached) for number in ending.numbers)
+
+
+def _written(lane: Lane, kinds: Found, published: Published, failed: Collection[str]) -> Iterator[Written]:
     by_ending: dict[int, list[Row]] = defaultdict(list)
     for row in kinds.get(CHANGES, ()):
         by_ending[row["edge"]].append(row)
-    frontiers = after.frontiers(lane.sources)
-    for number, ending in enumerate(lane.endings):
-        changes = _changes(lane, ending, by_ending[number], published)
-        reached = frontier(lane.flow.vertices[ending.vertex].leaves, frontiers)
-        for one in ending.numbers:
-            yield Result(lane.outputs[one], changes.get(lane.outputs[one].member), reached)
+    for number, rows in sorted(by_ending.items()):
+        listed = (lane.outputs[one] for one in lane.endings[number].numbers)
+        outputs = {output.member: output for output in listed if output.id not in failed}
+        if outputs:
+            yield _unpublished(pl.concat([frame_from_ipc(row["blob"]) for row in rows]), outputs, published)
 
 
-def _changes(lane: Lane, ending: Ending, rows: list[Row], published: Published) -> dict[int | None, pl.DataFrame]:
-    """The unpublished changes by member (None: of the one query) in the one order of a result log: (instant, order, `-`
-    first, key, value)."""
-    if not rows:
-        return {}
-    outputs = [lane.outputs[number] for number in ending.numbers]
-    merged = pl.concat([frame_from_ipc(row["blob"]) for row in rows])
-    if MEMBER not in merged.columns:
-        return {None: _ordered(merged.filter(pl.col(FROM) >= published.upto(outputs[0].id)), outputs[0])}
-    upto = {output.member: published.upto(output.id) for output in outputs}
+def _unpublished(changes: pl.DataFrame, outputs: Mapping[int | None, Output], published: Published) -> Written:
+    """The changes in the one order of each result log: (instant, order, `-` first, key, value)."""
+    first = next(iter(outputs.values()))
+    if MEMBER not in changes.columns:
+        ordered = _ordered(changes.filter(pl.col(FROM) >= published.upto(first.id)), first)
+        return Written(ordered, ((first, ordered.height),))
+    upto = {member: published.upto(output.id) for member, output in outputs.items()}
     unpublished = pl.col(FROM) >= pl.col(MEMBER).replace_strict(upto, default=_NEVER, return_dtype=pl.Int64)
-    ordered = _ordered(merged.filter(unpublished), outputs[0])
-    parts = ordered.partition_by(MEMBER, as_dict=True, include_key=False)
-    return {member: frame for (member,), frame in parts.items()}
+    ordered = _ordered(changes.filter(unpublished), first).sort(MEMBER, maintain_order=True)
+    counts = ordered[MEMBER].rle().struct.unnest().rows()
+    return Written(ordered.drop(MEMBER), tuple((outputs[member], count) for count, member in counts))
 
 
 def _ordered(changes: pl.DataFrame, output: Output) -> pl.DataFrame:

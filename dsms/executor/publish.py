@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from connectors.kafka.epoch_writer import Headers, Records
 from connectors.kafka.names import OP_HEADER, TS_HEADER, dead_letter_topic, internal_topic
 from dsms.executor.dead import DeadMark, DeadRecord
 from dsms.executor.encoding import KEY, VALUE
-from dsms.executor.epoch import Epoch, Published
-from dsms.plan.lane import Output
+from dsms.executor.epoch import Epoch, Published, Written
 from operators.delta import FROM, partition_of
 from operators.stream_output import INSERT, OP
 
-_PARTITION = "__partition"
+_PARTITION, _RESULT = "__partition", "__result"
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -27,21 +27,29 @@ class Progress(msgspec.Struct, frozen=True):
     epoch: int
 
 
-def result_records(output: Output, changes: pl.DataFrame) -> Records:
-    """A query's changes: header `dsms-ts` is the instant, `dsms-op` is there unless it is `+`.
+def result_records(written: Written) -> Iterator[Records]:
+    """The changes, result by result: header `dsms-ts` is the instant, `dsms-op` is there unless it is `+`.
 
     Rows without a key go to the result partition of their source partition, so their order is kept; partition by
     partition, because the order between partitions is seen by nobody and the producer is quicker.
     """
-    assert output.sink is not None
-    if output.keys:
-        return Records(output.sink.topic, changes[KEY].to_list(), changes[VALUE].to_list(), _headers(changes))
-    number = partition_of() % output.sink.partitions
-    placed = changes.with_columns(number.alias(_PARTITION)).sort(_PARTITION, maintain_order=True)
-    return Records(
-        output.sink.topic, [None] * placed.height, placed[VALUE].to_list(), _headers(placed),
-        placed[_PARTITION].to_list(),
-    )  # fmt: skip
+    placed = written.changes if KEY in written.changes.columns else _placed(written)
+    columns = [placed[name].to_list() if name in placed.columns else None for name in (KEY, VALUE, _PARTITION)]
+    columns.append(_headers(placed))
+    start = 0
+    for output, count in written.counts:
+        keys, values, partitions, headers = (each and each[start : start + count] for each in columns)
+        assert output.sink is not None
+        yield Records(output.sink.topic, keys or [None] * count, values or [], headers, partitions)
+        start += count
+
+
+def _placed(written: Written) -> pl.DataFrame:
+    first = written.counts[0][0].sink if written.counts else None
+    number = partition_of() % (first.partitions if first else 1)
+    each = np.repeat(np.arange(len(written.counts)), [count for _, count in written.counts])
+    placed = written.changes.with_columns(number.alias(_PARTITION), pl.Series(_RESULT, each))
+    return placed.sort(_RESULT, _PARTITION, maintain_order=True)
 
 
 def _headers(changes: pl.DataFrame) -> list[Headers]:

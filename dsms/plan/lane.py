@@ -195,7 +195,8 @@ def _output(query: Planned, node: logical.Node, builder: Builder, *whose: str) -
 def _encoded_like(number: int, output: Output) -> object:
     if output.member is None or output.sink is None:
         return number
-    return output.vertex, output.sink.format, output.sink.key_schema_id, output.sink.value_schema_id
+    sink = output.sink
+    return output.vertex, sink.format, sink.key_schema_id, sink.value_schema_id, sink.partitions
 
 
 def _gathered(below: Port, keys: tuple[str, ...], append_only: bool, builder: Builder) -> Port:

@@ -93,13 +93,12 @@ def exchanged(stage: TargetStage, routed: list[dict], targets: int) -> list[dict
 def publish(world: World, done: Epoch) -> None:
     """What the transaction would make visible."""
     assert done.failures == {}
-    for query, one in done.results.items():
-        if one.changes is not None:
-            records = result_records(one.output, one.changes)
+    for written in done.written:
+        for (output, _), records in zip(written.counts, result_records(written), strict=True):
             partitions = [None] * len(records.values) if records.partitions is None else records.partitions
             listed = zip(records.keys, records.values, records.headers or (), partitions, strict=True)
             for key, value, header, partition in listed:
-                log = query if partition is None else f"{query}/{partition}"
+                log = output.id if partition is None else f"{output.id}/{partition}"
                 world.results[log].append((key, value, tuple(header)))
     world.dead += [msgspec.structs.astuple(one) if isinstance(one, msgspec.Struct) else one for one in done.dead]
     frontiers = dict(world.published.frontiers)

@@ -9,9 +9,10 @@ import pytest
 from facts import apply_all
 
 from connectors.kafka import epoch_writer
+from connectors.kafka.epoch_writer import Records
 from dsms.executor.dead import DeadMark, DeadRecord
 from dsms.executor.encoding import encode_changes
-from dsms.executor.epoch import Epoch, Published, Result
+from dsms.executor.epoch import Epoch, Published, Result, Written
 from dsms.executor.manifest import Manifest
 from dsms.executor.publish import dead_records, progress_records, read_published, result_records
 from dsms.plan.lane import Output, compile_lane, plan_fragment
@@ -36,9 +37,22 @@ CHANGES = pl.DataFrame({
 })  # fmt: skip
 
 
+def records_of(output: Output, changes: pl.DataFrame) -> Records:
+    (records,) = result_records(Written(encode_changes(output, changes), ((output, changes.height),)))
+    return records
+
+
+def test_the_records_of_several_results_are_told_apart(outputs) -> None:
+    output = outputs["o4"]
+    changes = pl.DataFrame({"v": list("abc"), FROM: [1, 1, 2], ORDER: [1 << ORDER_SHIFT, 0, 1], OP: ["+"] * 3})
+    written = Written(encode_changes(output, changes), ((output, 2), (output, 1)))
+    each = [[json.loads(value)["v"] for value in records.values] for records in result_records(written)]
+    assert each == [["b", "a"], ["c"]]
+
+
 def test_a_keyed_result_has_keys_values_tombstones_and_headers(outputs) -> None:
     output = outputs["o3"]
-    records = result_records(output, encode_changes(output, CHANGES))
+    records = records_of(output, CHANGES)
     assert (records.topic, records.partitions) == ("dsms.Keyed", None)
     assert [json.loads(key) for key in records.keys] == [{"k": 1}] * 3
     assert [value and json.loads(value) for value in records.values] == [{"k": 1, "v": "a"}, {"k": 1, "v": None}, None]
@@ -49,7 +63,7 @@ def test_a_keyed_result_has_keys_values_tombstones_and_headers(outputs) -> None:
 
 def test_a_keyless_result_carries_the_row_on_deletion_and_stays_with_its_source_partition(outputs) -> None:
     output = outputs["o4"]
-    records = result_records(output, encode_changes(output, CHANGES.drop("k")))
+    records = records_of(output, CHANGES.drop("k"))
     assert records.keys == [None] * 3
     assert [json.loads(value) for value in records.values] == [{"v": "a"}, {"v": None}, {"v": "b"}]
     assert records.partitions == [0, 0, 1]
@@ -59,7 +73,7 @@ def test_keyless_results_stand_by_partition_each_in_its_order(outputs) -> None:
     output = outputs["o4"]
     orders = [0, 1 << ORDER_SHIFT, 1, (1 << ORDER_SHIFT) + 1]
     changes = pl.DataFrame({"v": list("abcd"), FROM: [1, 1, 2, 2], ORDER: orders, OP: ["+"] * 4})
-    records = result_records(output, encode_changes(output, changes))
+    records = records_of(output, changes)
     assert [json.loads(value)["v"] for value in records.values] == list("acbd")
     assert records.partitions == [0, 0, 1, 1]
     assert records.headers == [[("dsms-ts", ts)] for ts in (b"1", b"2", b"1", b"2")]
@@ -107,7 +121,7 @@ def test_dead_letters_carry_their_provenance() -> None:
 
 
 def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
-    epoch = Epoch(Manifest(epoch=7), {"o3": Result(outputs["o3"], None, 42)}, (), {("o1", 0): DeadMark(5, 2)})
+    epoch = Epoch(Manifest(epoch=7), {"o3": Result(outputs["o3"], 42)}, (), (), {("o1", 0): DeadMark(5, 2)})
     nothing = Published({}, {})
     records = progress_records("c", epoch, nothing)
     entries = dict(zip(records.keys, records.values, strict=True))

@@ -1,0 +1,272 @@
+"""Many queries that differ in constants: `python -m benchmarks.sharing --queries 10,100,1000`.
+
+Ten shapes of query over bids, each with other constants, are registered over an empty topic. Then a million bids become
+visible at once, in one transaction, and the time counts until all results of all queries are final. The same queries
+with `shared = false`, each by itself, stand beside, for as many as there is time for. Results of some queries are
+compared with what polars computes from the bids.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+import msgspec
+import numpy as np
+import polars as pl
+from confluent_kafka import TopicPartition
+from matplotlib.figure import Figure
+
+from benchmarks.bids import PARTITIONS, WRITER, bids, encoder, end_ms, heartbeat
+from benchmarks.cluster import Cluster, report, running_cluster
+from benchmarks.report import Result, write_report
+from benchmarks.results import committed
+from benchmarks.throughput import register
+from benchmarks.usage import Usage
+from connectors.kafka.names import internal_topic
+from connectors.kafka.registry import register_schema
+from connectors.kafka.topics import KEPT, ensure_topic, latest, partitions_of
+from operators.errors import DsmsError, ExternalError
+
+OUT = Path(__file__).parent / "out" / "sharing.json"
+#: The shapes; `c` is the constant. Prices are spread evenly over the powers of ten from 100 to 10^8.
+SHAPES = (
+    "SELECT STREAMED auction, bidder, price FROM Bids WHERE auction = {auction}",
+    "SELECT STREAMED auction, price, channel FROM Bids WHERE bidder = {bidder}",
+    "SELECT STREAMED auction, bidder, price FROM Bids WHERE price BETWEEN {price} AND {more}",
+    "SELECT STREAMED bidder, price FROM Bids WHERE channel = 'Apple' AND auction = {auction}",
+    "SELECT STREAMED bidder, COUNT(*) AS bids FROM Bids WHERE auction = {auction} GROUP BY bidder",
+    "SELECT STREAMED channel, MAX(price) AS highest FROM Bids WHERE bidder = {bidder} GROUP BY channel",
+    "SELECT STREAMED channel, SUM(price) AS total, AVG(price) AS mean FROM Bids "
+    "WHERE auction = {auction} GROUP BY channel",
+    "SELECT STREAMED channel, COUNT(*) AS bids FROM Bids [Range 10 Seconds] WHERE auction = {auction} GROUP BY channel",
+    "SELECT STREAMED auction, price FROM Bids WHERE bidder = {bidder} ORDER BY price DESC LIMIT 5",
+    "SELECT STREAMED auction, COUNT(*) AS bids FROM Bids GROUP BY auction HAVING COUNT(*) > {many}",
+)
+_LIMIT_S, _SETTLE_S = 300.0, 120.0
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What the queries of one round over the shapes compare with."""
+
+    number: int
+
+    def of(self, shape: str) -> str:
+        """The text of a query."""
+        rng = np.random.default_rng((11, self.number))
+        price = int(10 ** (2 + 6 * rng.random()))
+        return shape.format(
+            auction=rng.integers(1_000, 100_000), bidder=rng.integers(2_000, 50_000), price=price,
+            more=price + price // 500, many=40 + self.number,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number of queries: how fast all of them were, and what they needed. `registering_s` has each one's time."""
+
+    queries: int
+    shared: bool
+    records_per_s: float
+    cpu_s: float
+    peak_mb: float
+    registering_s: list[float]
+
+
+class Bids:
+    """The topic of bids, filled by a transaction at a time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._schema_id = register_schema(cluster.url, "bid-value", WRITER)
+        self._kafka = cluster.kafka
+        ensure_topic(cluster.kafka.admin(), "bid", PARTITIONS, KEPT)
+        self._producer = cluster.kafka.producer(transactional_id="benchmark-bids")
+        self._producer.init_transactions(30)
+        self._parts: list[tuple[int, int]] = []
+
+    def send(self, records: int) -> float:
+        """More bids, visible at once; gives when."""
+        values = encoder(self._schema_id).encode(bids(self.sent, records)).to_list()
+        self._parts.append((self.sent, records))
+        self._producer.begin_transaction()
+        for number, value in enumerate(values):
+            while True:
+                try:
+                    self._producer.produce("bid", value, partition=number % PARTITIONS)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+        heartbeat(self._producer, "bid", PARTITIONS, self.end_ms)
+        self._producer.flush()
+        started = time.monotonic()
+        self._producer.commit_transaction(60)
+        return started
+
+    @property
+    def sent(self) -> int:
+        """How many there are."""
+        return sum(records for _, records in self._parts)
+
+    @property
+    def end_ms(self) -> int:
+        """The first instant after the last bid."""
+        return end_ms(self.sent)
+
+    def all(self) -> Iterator[pl.DataFrame]:
+        """Everything that was sent."""
+        return (bids(first, records) for first, records in self._parts)
+
+
+class Frontiers:
+    """How far each result is final, from the progress topic."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        progress = internal_topic(cluster.state.cluster, "progress")
+        admin = cluster.kafka.admin()
+        ends = latest(admin, [(progress, partition) for partition in partitions_of(admin, progress)])
+        self._consumer = cluster.kafka.consumer(enable_partition_eof=False)
+        self._consumer.assign([TopicPartition(*place, end) for place, end in ends.items()])
+        self._reached: dict[str, int] = {}
+
+    def wait(self, topics: Sequence[str], instant: int, limit_s: float) -> float:
+        """When the last of the topics was seen to be final up to the instant."""
+        wanted, deadline = set(topics), time.monotonic() + limit_s
+        while wanted:
+            for message in self._consumer.consume(10_000, 0.1):
+                key, value = message.key(), message.value()
+                if message.error() is None and key and value and key.endswith(b"/0") and key.count(b"/") == 1:
+                    self._reached[key.decode()[:-2]] = msgspec.json.decode(value)["frontier"]
+            seen = time.monotonic()
+            wanted = {topic for topic in wanted if self._reached.get(topic, -1) < instant}
+            if failure := self._cluster.failure() if seen > deadline - limit_s + 10 else None:
+                raise ExternalError(f"failed: {failure}", retryable=False)
+            if seen > deadline:
+                raise ExternalError(f"{len(wanted)} of {len(topics)} results were not final after {limit_s:g} s")
+        return seen
+
+    def close(self) -> None:
+        """Closes the consumer."""
+        self._consumer.close()
+
+
+def queries(count: int) -> Iterator[tuple[int, str]]:
+    """So many queries, shape by shape."""
+    for number in range(count):
+        yield number, Constants(number // len(SHAPES)).of(SHAPES[number % len(SHAPES)])
+
+
+def measure(counts: Sequence[int], records: int, *, shared: bool) -> Iterator[Measured]:
+    """Each number of queries in a cluster of its own: who comes later would have to catch up first."""
+    for count in counts:
+        with running_cluster() as cluster:
+            topic = Bids(cluster)
+            register(cluster, "Bids", "bid")
+            try:
+                times = _register(cluster, count, shared=shared)
+                yield _measured(cluster, topic, records, times, shared=shared)
+            except DsmsError as error:
+                report(f"{count} queries{'' if shared else ' unshared'}: {error}")
+                return
+
+
+def _register(cluster: Cluster, count: int, *, shared: bool) -> list[float]:
+    options = "FORMAT = AVRO, PARTITIONS = 1" + ("" if shared else ", SHARED = FALSE")
+    times = []
+    for number, text in queries(count):
+        begun = time.monotonic()
+        cluster.api.execute(f"CREATE QUERY q{number} WITH ({options}) AS {text}")
+        times.append(time.monotonic() - begun)
+    report(f"{count} queries are registered in {sum(times):.1f} s, at most {max(times):.2f} s each")
+    return times
+
+
+def _measured(cluster: Cluster, topic: Bids, records: int, times: list[float], *, shared: bool) -> Measured:
+    names = [f"dsms.q{number}" for number in range(len(times))]
+    frontiers = Frontiers(cluster)
+    try:
+        topic.send(PARTITIONS * 10)
+        frontiers.wait(names, topic.end_ms, _SETTLE_S)
+        with Usage(cluster.pids(ours=True)) as usage:
+            started = topic.send(records)
+            seconds = frontiers.wait(names, topic.end_ms, _LIMIT_S) - started
+    finally:
+        frontiers.close()
+    _verify(cluster, topic, len(times))
+    rate = records / seconds
+    report(
+        f"{len(times)} queries{'' if shared else ' unshared'}: {seconds:.2f} s, {rate:,.0f} records/s, "
+        f"{usage.cpu_s:.1f} CPU s, {usage.peak_mb:,.0f} MB; the results that were looked at are right"
+    )
+    return Measured(len(times), shared, rate, usage.cpu_s, usage.peak_mb, list(times))
+
+
+def _verify(cluster: Cluster, topic: Bids, count: int) -> None:
+    """The first and the last query of the first shape, row by row."""
+    for number in {0, (count - 1) // len(SHAPES) * len(SHAPES)}:
+        constant = int(Constants(number // len(SHAPES)).of("{auction}"))
+        found = committed(cluster.kafka, f"dsms.q{number}", ("auction", "bidder", "price"), 5)
+        wanted = pl.concat([one.filter(pl.col("auction") == constant) for one in topic.all()])
+        if sorted(found.rows()) != sorted(wanted.select("auction", "bidder", "price").rows()):
+            raise ExternalError(f"q{number} is wrong: {found.height} rows, not {wanted.height}", retryable=False)
+
+
+def main() -> None:
+    """Measures, writes the report and the plot."""
+    options = _options()
+    together = list(measure(options.queries, options.records, shared=True))
+    apart = list(measure(options.unshared, options.records, shared=False)) if options.unshared else []
+    write_report(options.out, [one for each in (together, apart) for one in _results(each)])
+    _plot(options.out.with_suffix(".svg"), together, apart)
+
+
+def _results(measured: Sequence[Measured]) -> Iterator[Result]:
+    for each in measured:
+        name = f"{each.queries} queries{'' if each.shared else ' unshared'}"
+        slowest, half = max(each.registering_s), measured[0].records_per_s / 2
+        aim = half if each.shared and each is measured[-1] else None
+        yield Result(f"{name}: throughput", each.records_per_s, "records/s", aim=aim)
+        yield Result(f"{name}: CPU", each.cpu_s, "s", "lower")
+        yield Result(f"{name}: peak memory", each.peak_mb, "MB", "lower")
+        yield Result(f"{name}: longest registration", slowest * 1_000, "ms", "lower", 1_000 if each.shared else None)
+    if len(measured) > 1:
+        first, last = measured[0], measured[-1]
+        more = (last.peak_mb - first.peak_mb) * 1_000 / (last.queries - first.queries)
+        aim = 200 if last.shared else None
+        kind = "shared" if last.shared else "unshared"
+        yield Result(f"memory of one query more, {kind}", more, "kB", "lower", aim)
+
+
+def _plot(path: Path, together: Sequence[Measured], apart: Sequence[Measured]) -> None:
+    """Throughput over the number of queries."""
+    mpl.rcParams["svg.hashsalt"] = "sharing"
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set(title="queries that differ in constants", xlabel="queries", ylabel="records/s", xscale="log")
+    for measured, label in ((together, "shared"), (apart, "each by itself")):
+        axes.plot([one.queries for one in measured], [one.records_per_s for one in measured], "o-", label=label)
+    axes.axhline(together[0].records_per_s / 2, linestyle=":", label="half of the shapes alone")
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()
+    figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sharing", description=__doc__)
+    parser.add_argument("--queries", type=_numbers, default=[10, 100, 1_000], help="how many run at once")
+    parser.add_argument("--unshared", type=_numbers, default=[10, 30, 100], help="how many run each by itself")
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--out", type=Path, default=OUT, help="where the report goes")
+    return parser.parse_args()
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",") if each]
+
+
+if __name__ == "__main__":
+    main()
