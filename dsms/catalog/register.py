@@ -13,7 +13,7 @@ from dsms.catalog.register_query import RESULT_PREFIX
 from dsms.catalog.result import StatementResult
 from dsms.plan import logical, properties
 from dsms.plan.explain import explain
-from dsms.plan.lane import Planned, plan_fragment
+from dsms.plan.lane import plan_fragment
 from dsms.plan.schema import visible
 from dsms.sql import statements as st
 from dsms.sql.bind import bind, names_in, plan_of
@@ -101,12 +101,9 @@ def _(statement: st.Explain, catalog: Catalog, facts: Facts) -> Applied:
         if statement.select is not None
         else _named_plan(statement, catalog)
     )
-    text = explain(node, (one for one in plan_fragment(catalog, 1).queries.values() if not _asked(statement, one)))
+    name = statement.name.text if statement.name is not None else ""
+    text = explain(node, plan_fragment(catalog, 1).queries.values(), name)
     return catalog, StatementResult("EXPLAIN", "plan", ("plan",), tuple((line,) for line in text.splitlines()))
-
-
-def _asked(statement: st.Explain, query: Planned) -> bool:
-    return statement.name is not None and statement.name.text.lower() == query.name.lower()
 
 
 def _named_plan(statement: st.Explain, catalog: Catalog) -> logical.Node:

@@ -14,20 +14,29 @@ from dsms.plan.properties import inputs, keys
 _ASKED, _NAMED = "explain", 5
 
 
-def explain(node: logical.Node, others: Iterable[Planned] = ()) -> str:
-    """The optimised plan as a tree, the rules that made it, how it runs, and what of it other queries run already."""
-    asked = Planned(_ASKED, _ASKED, node)
+def explain(node: logical.Node, queries: Iterable[Planned] = (), name: str = "") -> str:
+    """The optimised plan as a tree, the rules that made it, how it runs, and what of it other queries run already.
+
+    `queries` are all that run; `name` is the one that is asked about, if it is one of them. What runs as a member of a
+    family is shown as the family's plan.
+    """
+    running = list(queries)
+    itself = next((one for one in running if one.name.lower() == name.lower()), None)
+    member = itself if itself is not None and itself.member is not None else None
+    asked = member or Planned(_ASKED, _ASKED, node)
     found, lane = rewritten(node), compile_lane(_ASKED, [asked])
-    rules = f"rules: {', '.join(found.rules) or 'none'}"
-    shared = _shared(compile_lane(_ASKED, [asked, *others]))
-    return "\n".join([tree(found.node), rules, "", *_stages(lane), *shared])
+    plan = [tree(found.node), f"rules: {', '.join(found.rules) or 'none'}", ""]
+    family = ["as a member of a family:", tree(asked.member.node), ""] if asked.member else []
+    shared = _shared(compile_lane(_ASKED, [asked, *(one for one in running if one is not itself)]))
+    return "\n".join([*plan, *family, *_stages(lane), *shared])
 
 
 def _shared(lane: Lane) -> list[str]:
     """The operators that stand below other queries too, by the queries."""
     by_queries: dict[str, list[str]] = {}
-    for at in sorted(lane.flow.below[lane.outputs[0].vertex]):
-        operator, names = lane.flow.vertices[at].operator, [one.name for one in lane.by_vertex[at] if one.id != _ASKED]
+    asked = lane.outputs[0]
+    for at in sorted(lane.flow.below[asked.vertex]):
+        operator, names = lane.flow.vertices[at].operator, [one.name for one in lane.by_vertex[at] if one != asked]
         if operator is not None and names:
             by_queries.setdefault(_listed(names), []).append(type(operator).__name__)
     return [f"shared with {queries}: {' → '.join(operators)}" for queries, operators in by_queries.items()]

@@ -105,8 +105,7 @@ class LocalSession:
     def explain(self, name: str) -> str:
         """The plan of a stream, view or query as text."""
         node = plan_of(name, self.catalog)
-        others = plan_fragment(self.catalog, 1).queries.values()
-        return explain(node, (one for one in others if one.name.lower() != name.lower()))
+        return explain(node, plan_fragment(self.catalog, 1).queries.values(), name)
 
     def _statement(self, statement: st.Statement) -> StatementResult:
         if isinstance(statement, st.Select):

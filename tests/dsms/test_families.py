@@ -172,3 +172,15 @@ def test_a_query_that_is_not_shared_runs_by_itself() -> None:
     session.advance(9)
     assert sorted(len(lane.queries) for lane in session._lanes) == [1, 1, 1, 1, 6]
     assert all(session.changes(f"q{at}") == session.changes(f"s{at}") != [] for at in range(4))
+
+
+def test_explain_tells_the_plan_of_a_family_and_who_is_in_it() -> None:
+    session = LocalSession()
+    session.execute(SOURCES)
+    for at in range(5):
+        session.execute(f"CREATE QUERY q{at} AS SELECT STREAMED k FROM A WHERE n = {at}")
+    told = session.explain("q3").splitlines()
+    assert "  Filter n = 3  [key: none]" in told
+    assert "  Members n = __constant0  [key: none]" in told
+    assert "shared with q2, q4: Members → Project → StreamOutput" in told
+    assert "Members" not in session.explain("q0")
