@@ -48,6 +48,17 @@ class PartitionClock:
         return instants < bound, replace(self, frontier=max(self.frontier, high - slack, promised), high=high)
 
 
+    def latent(self, instants: np.ndarray, offsets: np.ndarray, heartbeats: Sequence[Heartbeat] = ()) -> np.ndarray:
+        """The instants of records whose time is that of their arrival: none below what the partition had reached
+        before, so that none is late (ESL's latent timestamps). A function of the log, whatever the batches.
+
+        >>> PartitionClock(high=4).latent(np.array([3, 7, 5]), np.arange(3), [Heartbeat(2, 9)]).tolist()
+        [4, 7, 9]
+        """
+        reached = np.maximum(instants, max(self.high, self.frontier))
+        return np.maximum.accumulate(np.maximum(reached, _promised(offsets, heartbeats)) if heartbeats else reached)
+
+
 def _promised(offsets: np.ndarray, heartbeats: Sequence[Heartbeat]) -> np.ndarray:
     """For each offset the greatest time that a heartbeat at or before it promises."""
     ordered = sorted(heartbeats, key=lambda beat: beat.offset)

@@ -58,9 +58,11 @@ def _timestamp(clause: Clause) -> dict[str, object]:
     words = [word.upper() for word in clause.words]
     if words == ["FROM", "RECORD"]:
         return {"timestamp": None}
+    if words == ["LATENT"]:
+        return {"timestamp": None, "latent": True}
     if len(words) == 2 and words[0] == "BY":
         return {"timestamp": clause.words[1]}
-    raise _wrong(clause, "cannot read TIMESTAMP", "have: TIMESTAMP BY column, TIMESTAMP FROM RECORD")
+    raise _wrong(clause, "cannot read TIMESTAMP", "have: TIMESTAMP BY column, TIMESTAMP FROM RECORD, TIMESTAMP LATENT")
 
 
 def _slack(clause: Clause) -> dict[str, object]:

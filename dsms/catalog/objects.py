@@ -37,6 +37,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     topic: str
     format: Format = "json"
     timestamp: str | None = None
+    #: Whether instants are raised to what their partition has reached, so that no record is late.
+    latent: bool = False
     #: The type of that column where it is not declared, and so no part of the row.
     timestamp_type: str = "BIGINT"
     tagged: str = "header"

@@ -76,6 +76,9 @@ class Intake:
         frame = self._rows(arrivals, dead)
         instants = frame[FROM].to_numpy()
         offsets = frame[ORDER].to_numpy()
+        if self.source.latent:
+            instants = clock.latent(instants, offsets, arrivals.heartbeats)
+            frame = frame.with_columns(pl.Series(FROM, instants))
         late, after = clock.admit(instants, offsets, slack=self.source.slack, heartbeats=arrivals.heartbeats)
         if late.any():
             dead += [

@@ -85,3 +85,14 @@ def test_a_record_within_the_slack_is_not_late() -> None:
     session.advance(11)
     assert [ts for _, _, ts in session.changes("S")] == [7, 8, 10]
     assert list(reasons(session)) == [2]
+
+
+def test_records_with_latent_timestamps_are_never_late() -> None:
+    session = LocalSession(batch_records=1)
+    session.execute("REGISTER SOURCE T (k INT) FROM t TIMESTAMP LATENT; CREATE STREAM S OVER T KEY NULL")
+    session.push("T", [{"k": 1, "ts": 5}, {"k": 2, "ts": 3}])
+    session.advance(8)
+    session.push("T", [{"k": 3, "ts": 7}, {"k": 4, "ts": 9}])
+    session.advance(20)
+    assert session.changes("S") == [("+", {"k": k}, ts) for k, ts in [(1, 5), (2, 5), (3, 8), (4, 9)]]
+    assert session.dead_letters("T") == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,3 +51,24 @@ def test_nothing_read_nothing_known() -> None:
     late, clock = PartitionClock().admit(np.array([], dtype=np.int64), np.array([], dtype=np.int64))
     assert (late.tolist(), clock) == ([], PartitionClock())
     assert clock.frontier == BEGINNING
+
+
+@given(
+    st.lists(st.integers(-9, 9), max_size=12), st.lists(st.tuples(st.integers(0, 12), st.integers(-9, 9)), max_size=3),
+    st.lists(st.integers(0, 12), max_size=3).map(sorted),
+)  # fmt: skip
+def test_latent_instants_ascend_are_never_late_and_do_not_depend_on_batches(instants, beats, cuts) -> None:
+    expected, reached = [], BEGINNING
+    for offset, instant in enumerate(instants):
+        reached = max([reached, instant, *(time for at, time in beats if at <= offset)])
+        expected.append(reached)
+    clock, found = PartitionClock(), []
+    edges = [0, *(min(cut, len(instants)) for cut in cuts), len(instants)]
+    for start, end in pairwise(edges):
+        mine = [Heartbeat(at, time) for at, time in beats if start <= at <= end]
+        offsets = np.arange(start, end)
+        raised = clock.latent(np.array(instants[start:end], np.int64), offsets, mine)
+        late, clock = clock.admit(raised, offsets, heartbeats=mine)
+        assert not late.any()
+        found += raised.tolist()
+    assert found == expected
