@@ -1,6 +1,7 @@
 """`dsms up`, `dsms status` and `dsms down`: a whole cluster on this machine."""
 
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -23,6 +24,13 @@ def up(
     kafka_port: Port = None,
     redis_port: Port = None,
     http_port: Port = None,
+    load_dir: Annotated[
+        Path | None, typer.Option(help="Directory of files that COPY may read.", show_default=False)
+    ] = None,
+    load_databases: Annotated[
+        bool | None,
+        typer.Option("--load-databases", help="Allow LOAD TABLE to connect to databases.", show_default=False),
+    ] = None,
     attach: Annotated[bool, typer.Option("--attach", help="Stay in the foreground until Ctrl-C.")] = False,
     output: OutputFormat = "text",
 ) -> None:
@@ -30,7 +38,10 @@ def up(
 
     Example: dsms up --kafka-port 0 --redis-port 0 --http-port 0
     """
-    options = {"data_dir": data_dir, "kafka_port": kafka_port, "redis_port": redis_port, "http_port": http_port}
+    options = {
+        "data_dir": data_dir, "kafka_port": kafka_port, "redis_port": redis_port, "http_port": http_port,
+        "load_dir": str(load_dir) if load_dir else None, "load_databases": load_databases,
+    }  # fmt: skip
     settings = load_settings(os.environ, options)
     if attach:
         supervisor.run_foreground(settings, note)

@@ -38,6 +38,10 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     cluster: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]+$")] = "local"
     registry_url: str | None = None
     """An external schema registry, instead of the coordinator's own."""
+    load_dir: Path | None = None
+    """A directory of files that COPY may read; none by default."""
+    load_databases: bool = False
+    """Whether LOAD TABLE may connect to databases."""
     executors: Count = 1
     broker_heap_mb: Annotated[int, msgspec.Meta(ge=256)] = 768
     services_only: bool = False

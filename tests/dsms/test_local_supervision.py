@@ -9,7 +9,7 @@ import pytest
 
 from dsms.local.process import Cancelled
 from dsms.local.services import Service, coordinator_command, executor_command
-from dsms.local.settings import LocalSettings
+from dsms.local.settings import LocalSettings, load_settings
 from dsms.local.state import LocalState, ServiceState, process_started, read_state, supervisor_alive, write_state
 from dsms.local.supervision import Supervision
 from operators.errors import ExternalError
@@ -104,6 +104,11 @@ def test_the_commands_of_our_programs():
         "-m dsms.executor --kafka 127.0.0.1:1 --redis redis://127.0.0.1:2/0 --coordinator http://127.0.0.1:3 "
         "--cluster c --data-dir /data/executor-1 --id executor-1"
     )
+
+
+def test_the_coordinator_is_told_what_it_may_load():
+    settings = load_settings({"DSMS_LOAD_DATABASES": "true"}, {"data_dir": "/data", "load_dir": "/files"})
+    assert " ".join(coordinator_command(settings)).endswith("--load-dir /files --load-databases")
 
 
 def state_of(data_dir: Path, pid: int, started: float) -> LocalState:
