@@ -19,7 +19,7 @@ from operators.errors import ExternalError
 Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 picks a free one.", show_default=False)]
 
 
-def up(
+def up(  # noqa: PLR0913 one parameter an option
     data_dir: DataDir = DEFAULT_DATA_DIR,
     kafka_port: Port = None,
     redis_port: Port = None,
