@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -18,7 +19,9 @@ _NOT_FOUND = 404
 
 @lru_cache(maxsize=16)
 def _client(url: str) -> SchemaRegistryClient:
-    return SchemaRegistryClient({"url": url})
+    """A client with the token of the environment, where there is one."""
+    token = os.environ.get("DSMS_TOKEN")
+    return SchemaRegistryClient({"url": url, **({"basic.auth.user.info": f"dsms:{token}"} if token else {})})
 
 
 @lru_cache(maxsize=64)

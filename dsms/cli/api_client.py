@@ -1,5 +1,6 @@
 """The coordinator's HTTP interface as calls; its errors come back as errors of our tree."""
 
+import os
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
@@ -18,9 +19,13 @@ STATEMENT_TIMEOUT_S = 300.0
 class ApiClient:
     """One coordinator."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str | None = None) -> None:
+        """`token` is by default that of the environment, `DSMS_TOKEN`."""
         self.url = url
-        self._client = httpx.Client(base_url=url, timeout=httpx.Timeout(STATEMENT_TIMEOUT_S, connect=5.0))
+        known = os.environ.get("DSMS_TOKEN") if token is None else token
+        headers = {"Authorization": f"Bearer {known}"} if known else {}
+        timeout = httpx.Timeout(STATEMENT_TIMEOUT_S, connect=5.0)
+        self._client = httpx.Client(base_url=url, timeout=timeout, headers=headers)
 
     def __enter__(self) -> "ApiClient":
         return self
@@ -88,6 +93,6 @@ def _error(url: str, answer: httpx.Response) -> DsmsError:
         return ExternalError(f'"{url}" answers {answer.status_code} and is no coordinator', hint="check the address")
     if kind == "sql":
         return SqlError(message, line=detail["line"] or 1, column=detail["column"] or 1, hint=hint)
-    if kind in ("user", "not-found"):
+    if kind in ("user", "not-found", "unauthorized", "forbidden"):
         return UserError(message, hint=hint)
     return ExternalError(message, hint=hint) if kind == "external" else InternalError(message, hint=hint)

@@ -12,6 +12,7 @@ from dsms.cli.load import load
 from dsms.cli.output import print_error
 from dsms.cli.publish import publish
 from dsms.cli.sql import sql
+from dsms.cli.token import token
 from operators.errors import DsmsError, ExternalError
 
 DONE, REFUSED, UNREACHABLE, INTERRUPTED = 0, 1, 3, 130
@@ -25,7 +26,7 @@ app = typer.Typer(
     help="Continuous SQL over Kafka.",
     epilog="Exit codes: 0 done, 1 request refused, 2 wrong usage, 3 service unreachable, 130 ended by Ctrl-C.",
 )
-for command in (up, status, down, sql, publish, load, consume, explain):
+for command in (up, status, down, sql, publish, load, consume, explain, token):
     app.command()(command)
 app.command("dead-letters")(dead_letters)
 

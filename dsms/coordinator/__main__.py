@@ -10,6 +10,7 @@ import typer
 import uvicorn
 
 from connectors.kafka.config import KafkaSettings
+from dsms.coordinator.access import read_tokens
 from dsms.coordinator.api import create_app
 from dsms.coordinator.core import Coordinator
 from dsms.coordinator.loading import LoadPolicy
@@ -24,6 +25,9 @@ def main(  # noqa: PLR0913 a parameter an option
     cluster: Annotated[str, typer.Option(help="name of the cluster")] = "local",
     registry: Annotated[str | None, typer.Option(help="URL of an external schema registry, instead of our own")] = None,
     load_dir: Annotated[Path | None, typer.Option(help="directory of files that COPY may read")] = None,
+    tokens: Annotated[
+        Path | None, typer.Option(help="file of API tokens, from dsms token; without it all may do all")
+    ] = None,
     load_databases: Annotated[bool, typer.Option(help="whether LOAD TABLE may connect to databases")] = False,
 ) -> None:
     """Serves the REST API and assigns fragments to executors.
@@ -31,13 +35,16 @@ def main(  # noqa: PLR0913 a parameter an option
     Example: python -m dsms.coordinator --kafka 127.0.0.1:9092 --redis redis://127.0.0.1:6379
     """
     loads = LoadPolicy(load_dir, databases=load_databases)
+    access = read_tokens(tokens) if tokens else None
     coordinator = Coordinator(KafkaSettings(kafka), redis, cluster, registry, loads)
     stopping = threading.Event()
     watcher = threading.Thread(target=coordinator.watch, args=(stopping,), name="watch")
     coordinator.turn()
     watcher.start()
     try:
-        uvicorn.run(create_app(coordinator, coordinator.registry), host=host, port=http_port, log_level="warning")
+        uvicorn.run(
+            create_app(coordinator, coordinator.registry, access), host=host, port=http_port, log_level="warning"
+        )
     finally:
         stopping.set()
         watcher.join()

@@ -2,10 +2,12 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Query, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 
+from dsms.coordinator.access import Access, check_statements
 from dsms.coordinator.api_errors import dsms_error_response, invalid_request_response, json_response
+from dsms.coordinator.guard import Guard
 from dsms.coordinator.models import (
     DeadLetterModel,
     ErrorResponse,
@@ -28,8 +30,9 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": ErrorResponse, "description": "no such object"}}
 
 
-def create_app(service: Service, registry: SchemaRegistry) -> FastAPI:
-    """The application over one service and one registry. Calls that may block run in the thread pool."""
+def create_app(service: Service, registry: SchemaRegistry, access: Access | None = None) -> FastAPI:
+    """The application over one service and one registry. Calls that may block run in the thread pool. With `access`
+    nothing is told without a token."""
     app = FastAPI(
         title="dsms",
         description="Continuous SQL over Kafka, and a Confluent-compatible schema registry.",
@@ -37,6 +40,8 @@ def create_app(service: Service, registry: SchemaRegistry) -> FastAPI:
         docs_url="/docs",
         redoc_url=None,
     )
+    if access is not None:
+        app.add_middleware(Guard, access=access)
     app.add_exception_handler(RegistryError, registry_error_response)
     app.add_exception_handler(DsmsError, dsms_error_response)
     app.add_exception_handler(RequestValidationError, invalid_request_response)
@@ -73,7 +78,9 @@ def _statements_router(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["statements"], responses=_REFUSED)
 
     @router.post("/statements", summary="Run statements", response_model=StatementsResponse)
-    def statements(request: StatementsRequest) -> Response:
+    def statements(call: Request, request: StatementsRequest) -> Response:
+        if role := getattr(call.state, "role", None):
+            check_statements(request.sql, role)
         return json_response({"results": service.execute(request.sql)})
 
     @router.get("/status", summary="Executors, fragments, leases and lag", response_model=StatusModel)

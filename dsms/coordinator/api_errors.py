@@ -4,6 +4,7 @@ import msgspec
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 
+from dsms.coordinator.access import Forbidden
 from dsms.coordinator.registry_api import MEDIA_TYPE
 from dsms.coordinator.service import Document, UnknownName
 from operators.errors import DsmsError, ExternalError, SqlError, UserError
@@ -12,6 +13,7 @@ RETRY_AFTER_S = 1
 _STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
     (SqlError, 400, "sql"),
     (UnknownName, 404, "not-found"),
+    (Forbidden, 403, "forbidden"),
     (UserError, 400, "user"),
     (ExternalError, 503, "external"),
     (DsmsError, 500, "internal"),

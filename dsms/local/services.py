@@ -60,6 +60,7 @@ def coordinator_command(settings: LocalSettings) -> list[str]:
         *("--http-port", str(settings.http_port)),
         *("--cluster", settings.cluster),
         *_registry(settings),
+        *(["--tokens", str(settings.tokens.absolute())] if settings.tokens else []),
         *(["--load-dir", str(settings.load_dir.absolute())] if settings.load_dir else []),
         *(["--load-databases"] if settings.load_databases else []),
     ]

@@ -38,6 +38,8 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     cluster: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]+$")] = "local"
     registry_url: str | None = None
     """An external schema registry, instead of the coordinator's own."""
+    tokens: Path | None = None
+    """A file of API tokens (`dsms token`); our own programs then need one in DSMS_TOKEN."""
     load_dir: Path | None = None
     """A directory of files that COPY may read; none by default."""
     load_databases: bool = False
