@@ -33,7 +33,8 @@ class AsofJoin:
     Of a key and time B has at most one row at an instant. Changes in and out; NULL keys and times find nothing. A
     change of b meets the rows of A from b to its neighbour and no others: O((|Δ| log |Δ| + effect) log |state|). An
     element has the order of the change of a or b that causes it, the greater one where both begin at one instant.
-    State: both sides by key and time.
+    State: both sides by key and time. `bound` is a key column of A, of integers or times, with the promise that rows of
+    a key with `bound ≤ frontier` neither come nor go on either side: they leave the state.
 
     >>> join = AsofJoin(("k",), ("l",), "t", "u")
     >>> trades = Delta.of([("+", {"k": "x", "t": 5}, 5), ("+", {"k": "x", "t": 9}, 9)])
@@ -49,11 +50,13 @@ class AsofJoin:
     right_time: str
     comparison: Comparison = "greater_or_equal"
     outer: bool = False
+    bound: str | None = None
 
     def traces(self) -> tuple[Trace, ...]:
         """The left and the right rows."""
-        left = RangeTrace("key", self.left_keys, column=self.left_time)
-        return left, RangeTrace("key", self.right_keys, column=self.right_time)
+        other = None if self.bound is None else self.right_keys[self.left_keys.index(self.bound)]
+        left = RangeTrace("key", self.left_keys, bound=self.bound, column=self.left_time)
+        return left, RangeTrace("key", self.right_keys, bound=other, column=self.right_time)
 
     def step(self, left: Delta, right: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The changes of pairs at the instants of the move."""
@@ -62,7 +65,7 @@ class AsofJoin:
             return Step(Delta(none.hstack(left.frame.select(RESERVED))), traces)
         held_left, held_right = cast(tuple[RangeTrace, RangeTrace], traces)
         alone, lefts, rights = self._placed(left.consolidate().frame, right.consolidate().frame)
-        versions = PointVersions.of(rights, held_right, move.end)
+        versions = PointVersions.of(rights, held_right, move.start)
         touches = Touches.of(versions, self.right_keys)
         lives = Lives.of(touches.near(held_left), lefts, left.columns, versions.states)
         pieces, partners = self._pieces(lefts, touches, lives, versions)

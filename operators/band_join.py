@@ -32,8 +32,11 @@ class BandJoin(Join):
 
     def traces(self) -> tuple[Trace, ...]:
         """The left and the right collection by key and column."""
-        left = RangeTrace("key", self.left_keys, bound=self.left_bound, column=self.band.left)
-        return left, RangeTrace("key", self.right_keys, bound=self.right_bound, column=self.band.right)
+        left, right = self._bounds()
+        return (
+            RangeTrace("key", self.left_keys, bound=left, column=self.band.left),
+            RangeTrace("key", self.right_keys, bound=right, column=self.band.right),
+        )
 
     def _new(self, delta: Delta, *, right: bool) -> Run:
         keys, column = (self.right_keys, self.band.right) if right else (self.left_keys, self.band.left)

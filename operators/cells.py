@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from operators.delta import FROM, ORDER, WEIGHT, Delta
+from operators.differing import all_differ
 
 CELL = "__cell"
 _GROUP, _AT = "__cell_group", "__cell_at"
@@ -100,7 +101,7 @@ def netted(delta: Delta) -> pl.DataFrame:
     """
     frame = delta.frame.filter(pl.col(WEIGHT) != 0)
     negative = frame[WEIGHT] < 0
-    if not negative.any():
+    if not negative.any() or all_differ(frame.drop(WEIGHT, ORDER)):
         return frame
     hashes = frame.drop(WEIGHT, ORDER).hash_rows()
     suspects = hashes.filter(negative).unique()

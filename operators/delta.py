@@ -6,13 +6,15 @@ An element is `(row, [from, to), weight)`. The relation at instant τ holds `row
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import polars as pl
 import pyarrow as pa
+
+from operators.differing import all_differ
+from operators.frame_ipc import frame_from_ipc, frame_to_ipc
 
 FROM = "__from"
 TO = "__to"
@@ -118,6 +120,8 @@ class Delta:
         if not self.frame.height:
             return self
         same = [*self.columns, FROM, TO]
+        if all_differ(self.frame.select(same)):
+            return self if self.frame[WEIGHT].to_numpy().all() else Delta(self.frame.filter(pl.col(WEIGHT) != 0))
         summed = self.frame.group_by(same, maintain_order=True).agg(pl.col(WEIGHT).sum(), pl.col(ORDER).max())
         return Delta(summed.filter(pl.col(WEIGHT) != 0).select(self.frame.columns))
 
@@ -144,18 +148,6 @@ class Delta:
     def from_ipc(blob: bytes) -> Delta:
         """What `to_ipc` wrote."""
         return Delta(frame_from_ipc(blob))
-
-
-def frame_to_ipc(frame: pl.DataFrame) -> bytes:
-    """A frame as an Arrow IPC stream. LZ4 costs less than moving the bytes that it saves, even on one machine."""
-    out = io.BytesIO()
-    frame.write_ipc_stream(out, compression="lz4", compat_level=pl.CompatLevel.newest())
-    return out.getvalue()
-
-
-def frame_from_ipc(blob: bytes) -> pl.DataFrame:
-    """What `frame_to_ipc` wrote."""
-    return pl.read_ipc_stream(io.BytesIO(blob))
 
 
 def union_all(deltas: Sequence[Delta]) -> Delta:

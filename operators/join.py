@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from operators.consolidation import added_up, apart, repeats
+from operators.consolidation import added_up
 from operators.delta import FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.key_trace import KeyTrace
 from operators.operator import Move, Step
+from operators.opposites import settled
 from operators.range_trace import POINT
 from operators.trace import HASH, Run, Trace, arranged
 
+_CAUSE = "__cause"
 _NOT_ROW = (*RESERVED, HASH, POINT)
 Positions = np.ndarray
 _Met = tuple[pl.DataFrame, pl.DataFrame]
@@ -26,9 +29,10 @@ class Join:
 
     The row is the left one's columns, then the right one's; names are disjoint, the key columns of both sides have the
     same types. NULL keys find no partner unless `nulls_equal`. Without keys it is the cross product. An element has the
-    order of the newer one of its two, the greater order where both start at one instant. `left_bound` is an integer
-    column of the left with the promise that rows with `bound ≤ frontier` find no further partner and do not change:
-    they leave the state, and so do elements that have ended.
+    order of the newer one of its two, the greater order where both start at one instant. `left_bound` is a
+    column of the left, of integers or times, with the promise that rows with `bound ≤ frontier` find no further partner
+    and neither come nor go: they leave the state, and so do elements that have ended. The bound of a key holds for what
+    equals it on the other side.
 
     >>> join = Join(("a",), ("b",))
     >>> left, right = Delta.of([("+", {"a": 1}, 3)]), Delta.of([("+", {"b": 1}, 5), ("-", {"b": 1}, 7)])
@@ -45,7 +49,15 @@ class Join:
 
     def traces(self) -> tuple[Trace, ...]:
         """The left and the right collection by key."""
-        return Trace("key", self.left_keys, (), self.left_bound), Trace("key", self.right_keys, (), self.right_bound)
+        left, right = self._bounds()
+        return KeyTrace("key", self.left_keys, bound=left), KeyTrace("key", self.right_keys, bound=right)
+
+    def _bounds(self) -> tuple[str | None, str | None]:
+        """The bounds of both sides; a key's is that of the other side as well."""
+        to_right = dict(zip(self.left_keys, self.right_keys, strict=True))
+        to_left = dict(zip(self.right_keys, self.left_keys, strict=True))
+        left, right = self.left_bound, self.right_bound
+        return left or to_left.get(right or ""), right or to_right.get(left or "")
 
     def step(self, left: Delta, right: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The pairs with at least one element of the step."""
@@ -139,7 +151,8 @@ def _equal_hashes(left: Run, right: Run) -> tuple[Positions, Positions]:
         return at_left, at_right
     if not left.height:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    low, counts = right.matches(left.positions)
+    hashes, which = left.distinct
+    low, counts = (found[which] for found in right.matches(hashes))
     at_left = np.repeat(np.arange(left.height), counts)
     return at_left, np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(len(at_left))
 
@@ -151,12 +164,11 @@ def _net(pairs: pl.DataFrame) -> pl.DataFrame:
     """
     if not (pairs[WEIGHT] < 0).any():
         return pairs
-    same = [name for name in pairs.columns if name != WEIGHT]
-    twins = repeats(pairs, same)
-    if not len(twins):
-        return pairs
-    alone, together = apart(pairs, twins)
-    return pl.concat([alone, added_up(together, same)])
+    caused = pairs.with_columns(pl.col(ORDER).alias(_CAUSE))
+    hashes = caused.drop(WEIGHT).hash_rows().to_numpy()
+    order = np.argsort(hashes)
+    net = settled(caused, order, hashes[order], ())
+    return added_up(pairs, [name for name in pairs.columns if name != WEIGHT]) if net is None else net.drop(_CAUSE)
 
 
 def _values(frame: pl.DataFrame, name: str) -> np.ndarray:

@@ -9,6 +9,7 @@ import polars as pl
 
 from operators.copies import ARRIVAL, SINCE, TIE
 from operators.delta import RESERVED, WEIGHT, Delta
+from operators.key_trace import KeyTrace
 from operators.sort_key import SortKey
 from operators.sorted_trace import SortedTrace
 from operators.trace import Trace
@@ -19,7 +20,7 @@ _RETRACTED = "__retracted"
 def ranked_state(row: Sequence[str], partition: Sequence[str], order: Sequence[SortKey]) -> tuple[Trace, ...]:
     """The empty state: copies by row, and copies by partition in their order."""
     ties = (SortKey(SINCE), SortKey(ARRIVAL), SortKey(TIE))
-    return (Trace("key", tuple(row)), cast(Trace, SortedTrace(tuple(partition), (*order, *ties))))
+    return (KeyTrace("key", tuple(row)), cast(Trace, SortedTrace(tuple(partition), (*order, *ties))))
 
 
 def with_changes(state: tuple[Trace, ...], changes: Delta, frontier: int) -> tuple[Trace, ...]:

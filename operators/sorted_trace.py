@@ -9,9 +9,10 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from operators.bound import over
+from operators.cascade import cascade
 from operators.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.equal_join import equal_join
-from operators.merging import merge_stack, mostly
 from operators.sort_key import SortKey
 from operators.trace import HASH, Arrangement, Run, key_hash
 
@@ -25,8 +26,8 @@ class SortedTrace:
 
     Instants are not kept: changes count from the moment they are appended. `best(keys, n)` are the first rows of each
     key whose multiplicities add up to n: O(n log |state|) a key, where the rows in front of them in one run are not
-    mostly cancelled by later ones, or `behind` says where those end. `bound` names an integer column: rows with
-    `bound ≤ frontier` are never asked for again.
+    mostly cancelled by later ones, or `behind` says where those end. `bound` names a column of integers or times: rows
+    with `bound ≤ frontier` are never asked for again.
 
     >>> trace = SortedTrace(("k",), (SortKey("v", descending=True),))
     >>> trace = trace.append(Delta.of([("+", {"k": "a", "v": v}, 5) for v in (1, 3, 2)]), 6)
@@ -48,7 +49,7 @@ class SortedTrace:
         added = delta.frame.drop(FROM, TO, ORDER, strict=False)
         run = self._run(added.with_columns(key_hash(added, self.keys)), frontier)
         held = (*(self._swept(old, frontier) for old in self.runs), run)
-        return replace(self, runs=merge_stack(held, lambda each: each.height, partial(self._merge, frontier)))
+        return replace(self, runs=cascade(held, partial(self._merge, frontier)))
 
     def best(
         self,
@@ -134,21 +135,17 @@ class SortedTrace:
         )
 
     def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
-        alive = frame.filter(~self._dead(frontier)) if self.bound else frame
+        alive = frame.filter(~over(frame[self.bound], frontier)) if self.bound else frame
         ordered = self._sorted(alive)
         return Run(_net(ordered, [*self._columns(ordered, self.keys), *self.keys]), "key")
 
-    def _merge(self, frontier: int, elder: Run, younger: Run) -> Run:
-        return self._run(pl.concat([elder.frame, younger.frame]), frontier)
-
-    def _dead(self, frontier: int) -> pl.Expr:
-        assert self.bound is not None
-        return (pl.col(self.bound) <= frontier).fill_null(False)
+    def _merge(self, frontier: int, runs: Sequence[Run]) -> Run:
+        return self._run(pl.concat([run.frame for run in runs]), frontier)
 
     def _swept(self, run: Run, frontier: int) -> Run:
-        if self.bound is None or not mostly(run.frame.select(self.bound), self._dead(frontier)):
+        if self.bound is None or 2 * int(over(run.sample[self.bound], frontier).sum()) < max(1, run.sample.height):
             return run
-        return Run(run.frame.filter(~self._dead(frontier)), "key")
+        return Run(run.frame.filter(~over(run.frame[self.bound], frontier)), "key")
 
 
 def _head(run: Run, limits: pl.DataFrame, takes: np.ndarray, order: SortKey | None) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -43,8 +43,9 @@ class TopK:
     out. With `append_only` there are no retractions and the state is the best `offset + limit` of each partition. Else
     it is all rows: with a limit a step reads the best `offset + limit + retractions` of the partitions that change; of
     ranks with ties these many levels, and the rows of levels that enter or leave (`RankedLevels`). Without a limit or
-    with nested columns it reads the partitions whole. All instants of a step are ranked at once, in
-    O((rows + instants · (offset + limit)) log instants).
+    with nested columns it reads the partitions whole. `bound` names a column of the partition, integers or times: a
+    partition with `bound ≤ frontier` never changes again and leaves the state. All instants of a step are ranked at
+    once, in O((rows + instants · (offset + limit)) log instants).
 
     >>> best = TopK(("a",), (SortKey("p", descending=True),), 1)
     >>> bids = Delta.of([("+", {"a": 1, "p": 5}, 3), ("+", {"a": 1, "p": 7}, 4), ("+", {"a": 1, "p": 6}, 5)])
@@ -60,9 +61,13 @@ class TopK:
     rank: str | None = None
     schema: pa.Schema = pa.schema([])
     append_only: bool = False
+    bound: str | None = None
 
     def traces(self) -> tuple[Trace, ...]:
         """The copies of rows, by partition; or by row, and sorted by partition and order; or by level."""
+        return tuple(replace(trace, bound=self.bound) for trace in self._traces())
+
+    def _traces(self) -> tuple[Trace, ...]:
         if (levels := self._levels()) is not None:
             return levels.state()
         if self._searches():

@@ -15,15 +15,25 @@ from typing import Literal, cast
 import numpy as np
 import polars as pl
 
+from operators.bound import over
 from operators.consolidation import added_up, apart, repeats
 from operators.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.hash_directory import WORTHWHILE, HashDirectory
-from operators.merging import distinct_sorted, merge_order, merge_stack, mostly, repeated
+from operators.merging import distinct_sorted, merge_order, merge_stack, repeated
+from operators.opposites import merged_places, settled
 
 HASH = "__hash"
 Arrangement = Literal["key", "time"]
 #: Rows of a run are added up when one in so many repeats; this many neighbours in the order of hashes are looked at.
 REPEATS, _SAMPLE = 8, 2048
+#: As many are looked at when runs merge.
+_NEAR = 512
+#: So many elements of a hash are found by looking at one after the other.
+_NEIGHBOURS = 3
+#: Frames of more pieces are made one: rows are found in few pieces only.
+_CHUNKS = 6
+#: Rows by which it is seen that a run is mostly dead.
+_FEW = 64
 
 
 def key_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
@@ -67,9 +77,21 @@ class Run:
         return self.frame[HASH if self.arrangement == "key" else FROM].to_numpy()
 
     @cached_property
+    def distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        """By key: the hashes, each once, and for each element the place of its hash among them."""
+        opens = np.ones(self.height, np.bool_)
+        opens[1:] = self.positions[1:] != self.positions[:-1]
+        return self.positions[opens], np.cumsum(opens) - 1
+
+    @cached_property
     def directory(self) -> HashDirectory | None:
         """The directory of the hashes, where the run is long enough to need one."""
         return HashDirectory.of(self.positions) if self.arrangement == "key" and self.height >= WORTHWHILE else None
+
+    @cached_property
+    def sample(self) -> pl.DataFrame:
+        """A few rows, evenly spaced: by key, in the order of hashes, they are random ones."""
+        return self.frame[np.linspace(0, self.height - 1, min(_FEW, self.height)).astype(np.int64)]
 
     def slice(self, start: int, end: int) -> pl.DataFrame:
         """The elements whose sorted column lies in [start, end)."""
@@ -79,14 +101,14 @@ class Run:
     def matches(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each of the `hashes`, ascending: where its elements begin, and how many there are."""
         low = self.directory.first(hashes) if self.directory else np.searchsorted(self.positions, hashes, side="left")
-        counts = np.zeros(len(hashes), np.int64)
-        there = np.flatnonzero(low < self.height)
-        hits = there[self.positions[low[there]] == hashes[there]]
-        counts[hits] = 1
-        # Most hashes occur once in a run: a look at the neighbour saves the second search.
-        inner = hits[low[hits] + 1 < self.height]
-        several = inner[self.positions[low[inner] + 1] == hashes[inner]]
-        counts[several] = np.searchsorted(self.positions, hashes[several], side="right") - low[several]
+        counts, several = np.zeros(len(hashes), np.int64), np.arange(len(hashes))
+        # Most hashes occur once or twice in a run: a look at the next neighbours saves the second search.
+        for further in range(_NEIGHBOURS):
+            inner = several[low[several] + further < self.height]
+            several = inner[self.positions[low[inner] + further] == hashes[inner]]
+            counts[several] += 1
+        if len(several):
+            counts[several] = np.searchsorted(self.positions, hashes[several], side="right") - low[several]
         return low, counts
 
     def within(self, hashes: np.ndarray) -> np.ndarray:
@@ -111,7 +133,7 @@ class Trace:
     arrangement: Arrangement
     keys: tuple[str, ...] = ()
     runs: tuple[Run, ...] = field(default=())
-    #: An integer column of the row: elements with `bound ≤ frontier` are never asked for again.
+    #: A column of integers or times: elements with `bound ≤ frontier` are never asked for again.
     bound: str | None = None
     #: By time only: equal rows that are retracted at one instant are one element, where that makes the state smaller.
     sums_retractions: bool = False
@@ -121,8 +143,10 @@ class Trace:
         if not len(delta):
             return self
         held = self.runs if self.arrangement == "time" else tuple(self._swept(run, frontier) for run in self.runs)
-        runs = (*held, self._run(delta.frame, frontier))
-        return replace(self, runs=merge_stack(runs, lambda run: run.height, partial(self._merge, frontier)))
+        return replace(self, runs=self._stacked((*held, self._run(delta.frame, frontier)), frontier))
+
+    def _stacked(self, runs: tuple[Run, ...], frontier: int) -> tuple[Run, ...]:
+        return merge_stack(runs, lambda run: run.height, partial(self._merge, frontier))
 
     def lookup(self, keys: pl.DataFrame, frontier: int) -> Delta:
         """The consolidated elements at or above the frontier whose key is among the rows of `keys`."""
@@ -163,14 +187,16 @@ class Trace:
             return Run(retractions_summed(ordered) if self.sums_retractions else ordered, "time")
         alive = self._alive(frame, frontier)
         hashed = alive if HASH in alive.columns else arranged(alive, self.keys)
-        return Run(consolidated(hashed), "key")
+        return Run(combined([hashed], self.keys), "key")
 
     def _merge(self, frontier: int, elder: Run, younger: Run) -> Run:
         if self.arrangement == "time":
             both = Delta(pl.concat([elder.frame, younger.frame])).between(frontier, FOREVER)
             return self._run(both.frame, frontier)
-        frames = self._alive(elder.frame, frontier), self._alive(younger.frame, frontier)
-        return Run(consolidated(merged(*frames)), "key")
+        return self._merge_all(frontier, (elder, younger))
+
+    def _merge_all(self, frontier: int, runs: Sequence[Run]) -> Run:
+        return Run(combined([self._alive(run.frame, frontier) for run in runs], self.keys), "key")
 
     def _alive(self, frame: pl.DataFrame, frontier: int) -> pl.DataFrame:
         dead = self._dead_rows(frame, frontier)
@@ -180,21 +206,35 @@ class Trace:
         return kept.with_columns(pl.max_horizontal(FROM, pl.lit(frontier, pl.Int64)).alias(FROM))
 
     def _dead_rows(self, frame: pl.DataFrame, frontier: int) -> pl.Series:
-        return frame[TO] <= frontier if self.bound is None else frame.select(self._dead(frontier)).to_series()
-
-    def _dead(self, frontier: int) -> pl.Expr:
-        ended = pl.col(TO) <= frontier
-        return ended if self.bound is None else ended | (pl.col(self.bound) <= frontier).fill_null(False)
+        ended = frame[TO] <= frontier
+        return ended if self.bound is None else ended | over(frame[self.bound], frontier)
 
     def _swept(self, run: Run, frontier: int) -> Run:
-        if not mostly(run.frame.select(TO, *([self.bound] if self.bound else [])), self._dead(frontier)):
-            return run
-        return Run(self._alive(run.frame, frontier), "key")
+        dead = self._dead_rows(run.sample, frontier)
+        return run if 2 * int(dead.sum()) < max(1, len(dead)) else Run(self._alive(run.frame, frontier), "key")
 
 
 def merged(elder: pl.DataFrame, younger: pl.DataFrame) -> pl.DataFrame:
     """Elements sorted by hash, of two frames of such."""
     return pl.concat([elder, younger])[merge_order(elder[HASH].to_numpy(), younger[HASH].to_numpy())]
+
+
+def combined(frames: Sequence[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
+    """As `consolidated`, of frames sorted by hash."""
+    together = pl.concat(frames, rechunk=len(frames) > _CHUNKS)
+    order, hashes = merged_places([frame[HASH].to_numpy() for frame in frames])
+    sums = None if _repetitive(together, order, hashes) else settled(together, order, hashes, (*keys, HASH))
+    return consolidated(together[order]) if sums is None else sums
+
+
+def _repetitive(frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray) -> bool:
+    """Whether elements of a sample repeat that take nothing back: they fill the state."""
+    middle = slice(max(0, len(order) // 2 - _NEAR // 2), len(order) // 2 + _NEAR // 2)
+    near = np.flatnonzero(repeated(hashes[middle]))
+    if REPEATS * len(near) < max(1, len(hashes[middle])):
+        return False
+    sample = frame[order[middle][near]].filter(pl.col(WEIGHT) > 0)
+    return REPEATS * len(_twins(sample, np.arange(sample.height))) >= len(hashes[middle])
 
 
 def consolidated(ordered: pl.DataFrame) -> pl.DataFrame:

@@ -26,6 +26,7 @@ class Point:
     worst_ms: float
     cpu_ms: float
     cpu_mean_ms: float
+    cpu_worst_ms: float
     steps: int
     effect: float
     merged: bool
@@ -63,8 +64,8 @@ def _stepped(subject: Subject, traces: Traces, size: int, rows: int) -> Point:
         cycle.see(traces)
     steps = len(wall)
     medians = float(np.median(wall[:FEWEST])), float(np.median(cpu[:FEWEST]))
-    means = float(np.mean(wall)), float(np.mean(cpu))
-    return Point(size, rows, medians[0], means[0], max(wall), medians[1], means[1], steps, effect / steps, cycle.merged)
+    walls, cpus = ((median, float(np.mean(each)), max(each)) for median, each in zip(medians, (wall, cpu), strict=True))
+    return Point(size, rows, *walls, *cpus, steps, effect / steps, cycle.merged)
 
 
 @dataclass(slots=True)

@@ -106,6 +106,50 @@ def test_hashes_that_collide_do_not_pair_rows(left, right, cuts, outer) -> None:
         check_laws(join, inputs, cuts, nearest(left, right, "greater_or_equal", outer))
 
 
+WINDOWS = st.sampled_from([None, 3, 5, 9])
+
+
+@settings(max_examples=150)
+@given(
+    changes(st.tuples(WINDOWS, TIME, st.integers(0, 1))),
+    st.lists(
+        st.tuples(st.tuples(WINDOWS, TIME, st.sampled_from([None, 1, 2, 3])), st.integers(0, END - 1)), max_size=16
+    ).map(upserts),
+    CUTS,
+    COMPARISON,
+    st.booleans(),
+)
+def test_keys_behind_their_bound_are_as_they_were(left, right, cuts, comparison, outer) -> None:
+    left, right = ([one for one in side if one[1] < (one[0][0] or 99)] for side in (left, right))
+    join = AsofJoin(("k",), ("k2",), "t", "u", comparison, outer, "k")
+    numbers = dict.fromkeys(("k", "k2"), pl.Int64)
+    inputs = delta_of(left, LEFT_SCHEMA | {"k": numbers["k"]}), delta_of(right, RIGHT_SCHEMA | {"k2": numbers["k2"]})
+    check_laws(join, inputs, cuts, nearest(left, right, comparison, outer))
+
+
+def test_a_step_beyond_the_bound_still_finds_what_is_ahead_of_it() -> None:
+    quotes = [((5, 1, 7), 0, FOREVER, 1), ((5, 2, 8), 1, FOREVER, 1), ((5, 2, 8), 3, FOREVER, -1)]
+    trades = [((5, 2, 0), 4, FOREVER, 1)]
+    numbers = {"k": pl.Int64}, {"k2": pl.Int64}
+    inputs = delta_of(trades, LEFT_SCHEMA | numbers[0]), delta_of(quotes, RIGHT_SCHEMA | numbers[1])
+    for bound in (None, "k"):
+        steps = run_through(AsofJoin(("k",), ("k2",), "t", "u", bound=bound), inputs, [2])
+        assert [row for step in steps for row in step.delta.frame.select("u", FROM, WEIGHT).rows()] == [(1, 4, 1)]
+
+
+def test_keys_behind_their_bound_leave_the_state() -> None:
+    join = AsofJoin(("k", "w"), ("k2", "w2"), "t", "u", bound="w")
+    rows = [(("a", at // 10 * 10 + 10, at), at, FOREVER, 1) for at in range(1, 1000)]
+    left = delta_of(rows, {"k": pl.String, "w": pl.Int64, "t": pl.Int64})
+    right = delta_of(rows, {"k2": pl.String, "w2": pl.Int64, "u": pl.Int64})
+    traces, found = join.traces(), 0
+    for at in range(0, 1000, 5):
+        step = join.step(left.between(at, at + 5), right.between(at, at + 5), traces, Move(at, at + 5))
+        traces, found = step.traces, found + step.delta.frame[WEIGHT].sum()
+    assert found == len(rows)
+    assert all(sum(run.height for run in trace.runs) <= 40 for trace in traces)
+
+
 def constant_hash(frame: pl.DataFrame) -> pl.Series:
     return pl.repeat(7, frame.height, dtype=pl.UInt64, eager=True).alias("__hash")
 

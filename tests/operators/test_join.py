@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from join_histories import CUTS, END, check_laws, delta_of, intervals, run_through
 
 import operators.trace
+from operators.band import Band
+from operators.band_join import BandJoin
 from operators.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.join import Join
 from operators.operator import Move
@@ -103,6 +105,27 @@ def test_rows_beyond_their_bound_find_no_partner_anyway(left, right, cuts) -> No
     inputs = delta_of(left, {"w": pl.Int64, "x": pl.Int64}), delta_of(right, {"w2": pl.Int64, "y": pl.Int64})
     bounded = Join(("w",), ("w2",), left_bound="w", right_bound="w2")
     check_laws(bounded, inputs, cuts, joined(left, right, lambda row, other: row[0] is not None and row[0] == other[0]))
+
+
+@settings(max_examples=75)
+@given(BOUNDED, BOUNDED, CUTS, st.booleans())
+def test_the_bound_of_a_key_is_that_of_both_sides(left, right, cuts, of_left) -> None:
+    left, right = ([element for element in side if element[1] < (element[0][0] or 99)] for side in (left, right))
+    inputs = delta_of(left, {"w": pl.Int64, "x": pl.Int64}), delta_of(right, {"w2": pl.Int64, "y": pl.Int64})
+    bounded = Join(("w",), ("w2",), left_bound="w") if of_left else Join(("w",), ("w2",), right_bound="w2")
+    check_laws(bounded, inputs, cuts, joined(left, right, lambda row, other: row[0] is not None and row[0] == other[0]))
+
+
+@pytest.mark.parametrize("bounds", [{"left_bound": "w"}, {"right_bound": "w2"}])
+@pytest.mark.parametrize("band", [None, Band("x", "y", -1, 1)])
+def test_both_sides_forget_a_key_behind_its_bound(bounds, band) -> None:
+    rows = [((at // 10 * 10 + 10, at), at, FOREVER, 1) for at in range(1, 1000)]
+    left, right = (delta_of(rows, dict.fromkeys(names, pl.Int64)) for names in (("w", "x"), ("w2", "y")))
+    join = Join(("w",), ("w2",), **bounds) if band is None else BandJoin(("w",), ("w2",), **bounds, band=band)
+    traces = join.traces()
+    for at in range(0, 1000, 5):
+        traces = join.step(left.between(at, at + 5), right.between(at, at + 5), traces, Move(at, at + 5)).traces
+    assert all(sum(run.height for run in trace.runs) <= 40 for trace in traces)
 
 
 def test_intervals_intersect_weights_multiply_and_the_newer_gives_the_order() -> None:

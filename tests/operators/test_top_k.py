@@ -211,6 +211,63 @@ def steps_read(top: TopK, traces, signed: list[tuple[int, int, int]], monkeypatc
     return ((found[WEIGHT] > 0).sum(), (found[WEIGHT] < 0).sum()), sum(len(one) for one in read)
 
 
+WINDOWED = pa.schema([("w", pa.int64()), ("v", pa.int64())])
+#: Rows that come, and go, before the instant `w`.
+ENDING = st.lists(
+    st.tuples(
+        st.sampled_from([None, 3, 5, 9]),
+        st.sampled_from([None, 1, 2, 3]),
+        st.integers(0, END - 1),
+        st.sampled_from([None, 1, 2, 5]),
+        st.sampled_from([1, 1, 2]),
+    ),
+    max_size=14,
+).map(lambda rows: [row for row in rows if row[0] is None or row[2] + (row[3] or 0) < row[0]])
+BOUNDED = st.builds(
+    TopK, st.just(("w",)), st.sampled_from([(SortKey("v"),), (SortKey("v", descending=True),)]),
+    st.sampled_from([None, 1, 2]), st.sampled_from([0, 1]), st.sampled_from(["row_number", "rank", "dense_rank"]),
+    st.sampled_from([None, "r"]), st.sampled_from([WINDOWED, pa.schema([])]), bound=st.just("w"),
+)  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(ENDING, BOUNDED, CUTS, SEEDS)
+def test_partitions_behind_their_bound_are_as_they_were(rows, top, cuts, seed) -> None:
+    named = changes([(None, *row[1:]) for row in rows]).frame
+    ws = [w for w, _, at, stay, _ in rows for _ in range(1 + (stay is not None and at + stay < END))]
+    delta = Delta(named.with_columns(pl.Series("w", ws, pl.Int64)).select("w", "v", *RESERVED))
+    found = same_log(top, delta, cuts, seed)
+    for at in range(-1, END):
+        expected: Counter = Counter()
+        for _, part in groupby(sorted(copies_at(delta.frame, at), key=repr), key=lambda one: repr(one[0][0])):
+            expected.update(ranked(top, list(part)))
+        assert relation(found, at) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "method", "append_only", "kind"),
+    [
+        (2, "row_number", False, pa.int64()), (2, "row_number", True, pa.timestamp("us")),
+        (None, "row_number", False, pa.date32()), (2, "rank", False, pa.timestamp("us")),
+        (2, "dense_rank", True, pa.int64()),
+    ],
+)  # fmt: skip
+def test_a_partition_behind_its_bound_leaves_the_state(limit, method, append_only, kind) -> None:
+    schema = pa.schema([("w", kind), ("v", pa.int64())])
+    a_unit = {"int64": 1, "timestamp[us]": 1, "date32[day]": 86_400_000}[str(kind)]
+    top = TopK(("w",), (SortKey("v"),), limit, 0, method, None, schema, append_only, bound="w")
+    states = top.traces()
+    for at in range(1, 195, 3):
+        end = at // 10 * 10 + 10
+        value = {"int64": end, "timestamp[us]": end * 1_000, "date32[day]": end}[str(kind)]
+        row = pl.Series("w", [value]).cast(
+            {"timestamp[us]": pl.Datetime("us"), "date32[day]": pl.Date}.get(str(kind), pl.Int64)
+        )
+        delta = elements([("k", at, at * a_unit, FOREVER, 1, at)]).frame.with_columns(row).select("w", "v", *RESERVED)
+        states = top.step(Delta(delta), states, Move(at * a_unit, (at + 3) * a_unit)).traces
+    assert all(0 < sum(run.height for run in state.runs) <= 15 for state in states)
+
+
 def test_nothing_in_nothing_out() -> None:
     (step,) = run_moves(TopK(("k",), (SortKey("v"),), 1, rank="r", schema=SCHEMA), stream([]))
     assert step.delta.frame.columns == ["k", "v", "r", *RESERVED]

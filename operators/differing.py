@@ -1,0 +1,18 @@
+"""Whether rows all differ, by their hashes alone: the common case of what is added up, found without grouping."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+
+def all_differ(frame: pl.DataFrame) -> bool:
+    """Whether no two rows are equal: if so TRUE, but for rows whose hashes collide or columns that nest.
+
+    >>> all_differ(pl.DataFrame({"a": [1, 2]})), all_differ(pl.DataFrame({"a": [1, 1]}))
+    (True, False)
+    """
+    if not frame.width or any(dtype.is_nested() for dtype in frame.dtypes):
+        return frame.height < 2
+    ordered = np.sort(frame.hash_rows().to_numpy())
+    return not (ordered[1:] == ordered[:-1]).any()

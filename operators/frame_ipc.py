@@ -1,0 +1,53 @@
+"""Frames as Arrow IPC streams: how deltas, runs and changes travel between processes.
+
+Text goes as offsets and bytes, not as Polars' views: that costs a third less to write and to read. LZ4 costs less than
+moving the bytes that it saves, even on one machine.
+"""
+
+from __future__ import annotations
+
+import io
+
+import polars as pl
+import pyarrow as pa
+
+_WRITING = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+
+
+def frame_to_ipc(frame: pl.DataFrame) -> bytes:
+    """A frame as an Arrow IPC stream.
+
+    >>> frame_from_ipc(frame_to_ipc(pl.DataFrame({"a": ["x", None]}))).to_dict(as_series=False)
+    {'a': ['x', None]}
+    """
+    out = pa.BufferOutputStream()
+    write_frame(frame, out)
+    return out.getvalue().to_pybytes()
+
+
+def write_frame(frame: pl.DataFrame, out: pa.NativeFile) -> None:
+    """Appends a frame's stream to what `out` holds.
+
+    >>> out = pa.BufferOutputStream()
+    >>> write_frame(pl.DataFrame({"a": [2**100]}, schema={"a": pl.Int128}), out)
+    >>> frame_from_ipc(out.getvalue().to_pybytes())["a"].to_list() == [2**100]
+    True
+    """
+    try:
+        table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    except pa.ArrowInvalid:  # Arrow has no integers of 128 bits
+        out.write(_written_by_polars(frame))
+        return
+    with pa.ipc.new_stream(out, table.schema, options=_WRITING) as writer:
+        writer.write_table(table)
+
+
+def frame_from_ipc(blob: bytes) -> pl.DataFrame:
+    """What `frame_to_ipc` wrote."""
+    return pl.read_ipc_stream(io.BytesIO(blob))
+
+
+def _written_by_polars(frame: pl.DataFrame) -> bytes:
+    out = io.BytesIO()
+    frame.write_ipc_stream(out, compression="lz4", compat_level=pl.CompatLevel.newest())
+    return out.getvalue()
