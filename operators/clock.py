@@ -47,7 +47,6 @@ class PartitionClock:
         promised = max((beat.time for beat in heartbeats), default=BEGINNING)
         return instants < bound, replace(self, frontier=max(self.frontier, high - slack, promised), high=high)
 
-
     def latent(self, instants: np.ndarray, offsets: np.ndarray, heartbeats: Sequence[Heartbeat] = ()) -> np.ndarray:
         """The instants of records whose time is that of their arrival: none below what the partition had reached
         before, so that none is late (ESL's latent timestamps). A function of the log, whatever the batches.

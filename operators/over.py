@@ -21,7 +21,9 @@ from operators.copies import (
 from operators.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.expressions.arrow_types import polars_type
 from operators.operator import FAULT, Move, Step, reject
-from operators.timeline import Timeline
+from operators.over_reach import Reach, Touched, reach_of
+from operators.sort_key import SortKey
+from operators.timeline import Differences, Timeline
 from operators.top_k import equals_before, groups_of
 from operators.trace import Trace
 from operators.window_call import WindowCall
@@ -38,7 +40,8 @@ class Over:
     All calls have one partition. Rows that are equal in the order of a call go by (instant, order) of arrival, the
     elder first, and of several copies of a row the eldest leaves first. Changes in and out: rows whose values change
     are corrected. State: the rows. A step reads the partitions that change and computes them at each of their changed
-    instants, all at once: the work is the sum over instants of the partitions' sizes. A row with a value outside the
+    instants, all at once: the work is the sum over instants of the partitions' sizes; where frames are numbers of rows,
+    only what is within reach of a change is computed. A row with a value outside the
     type of its call is missing while that lasts, and reported as a fault.
 
     >>> from operators.sort_key import SortKey
@@ -75,15 +78,13 @@ class Over:
 
     def _changes(self, copies: pl.DataFrame, line: Timeline, row: list[str]) -> tuple[Delta, pl.DataFrame | None]:
         """The changes of rows with values from cell to cell, and the rows whose values become faults."""
-        cell, copy = line.presences()
-        counts = copies[WEIGHT].to_numpy()[copy]
-        cell, copy = np.repeat(cell, counts), np.repeat(copy, counts)
-        values, outside = self._values(copies, cell, copy)
+        reach = reach_of(self.calls)
+        seen = _whole(copies, line) if reach is None else self._touched(copies, line, reach)
+        values, outside = self._values(copies, seen.run, seen.copy)
         faults = pl.select(pl.coalesce(*outside)).to_series()
-        known = pl.DataFrame([copies[ROW].gather(copy), faults.alias(FAULT), *values])
-        codes = first_equal(known, known.columns).to_numpy()
-        changed = line.differences(cell, codes, np.ones(len(cell), np.int64))
-        elements = copies[copy[changed.examples]].with_columns(
+        known = pl.DataFrame([copies[ROW].gather(seen.copy), faults.alias(FAULT), *values])
+        changed = seen.differences(first_equal(known, known.columns).to_numpy())
+        elements = copies[seen.copy[changed.examples]].with_columns(
             pl.Series(FROM, line.instants[changed.cells], pl.Int64),
             pl.lit(FOREVER, pl.Int64).alias(TO),
             pl.Series(WEIGHT, changed.weights, pl.Int64),
@@ -92,27 +93,53 @@ class Over:
         every = _output(elements, [value.gather(changed.examples) for value in values], row)
         return reject(every, faults.gather(changed.examples))
 
+    def _touched(self, copies: pl.DataFrame, line: Timeline, reach: Reach) -> Touched:
+        return Touched.of(line, copies[WEIGHT].to_numpy(), _places(copies, self.calls[0].order), reach)
+
     def _values(
-        self, copies: pl.DataFrame, cell: np.ndarray, copy: np.ndarray
+        self, copies: pl.DataFrame, run: np.ndarray, copy: np.ndarray
     ) -> tuple[list[pl.Series], list[pl.Series]]:
-        """The columns of the calls for every presence of a copy in a cell, and for each call its faults."""
+        """The columns of the calls for every copy of each run, and for each call its faults."""
         found: dict[str, pl.Series] = {}
         outside: list[pl.Series] = []
         for order in dict.fromkeys(call.order for call in self.calls):
-            keys = [(key.column, key.descending, key.nulls_last) for key in order]
-            ordered = ordered_by(copies.with_row_index(_PRESENCE), keys)
-            places = np.empty(copies.height, np.int64)
-            places[ordered[_PRESENCE].to_numpy()] = np.arange(copies.height)
-            shift = copies.height.bit_length()
-            sorting = np.argsort((cell << shift) | places[copy], kind="stable")
+            places = _places(copies, order)
+            sorting = np.argsort((run << copies.height.bit_length()) | places[copy], kind="stable")
             rows = copies[copy[sorting]]
-            segments = Segments.of(cell[sorting], ~equals_before(rows, [key.column for key in order]))
+            segments = Segments.of(run[sorting], ~equals_before(rows, [key.column for key in order]))
             back = np.argsort(sorting)
             for call in (one for one in self.calls if one.order == order):
                 value, faulty = _computed(call, rows, segments)
                 found[call.name] = value.gather(back)
                 outside.append(_faults(call, faulty[back]))
         return [found[call.name] for call in self.calls], outside
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """Every presence of every copy: a run is a cell."""
+
+    run: np.ndarray
+    copy: np.ndarray
+    line: Timeline
+
+    def differences(self, codes: np.ndarray) -> Differences:
+        return self.line.differences(self.run, codes, np.ones(len(self.run), np.int64))
+
+
+def _whole(copies: pl.DataFrame, line: Timeline) -> _Whole:
+    cell, copy = line.presences()
+    counts = copies[WEIGHT].to_numpy()[copy]
+    return _Whole(np.repeat(cell, counts), np.repeat(copy, counts), line)
+
+
+def _places(copies: pl.DataFrame, order: tuple[SortKey, ...]) -> np.ndarray:
+    """The place of each copy among all."""
+    keys = [(key.column, key.descending, key.nulls_last) for key in order]
+    ordered = ordered_by(copies.with_row_index(_PRESENCE), keys)
+    places = np.empty(copies.height, np.int64)
+    places[ordered[_PRESENCE].to_numpy()] = np.arange(copies.height)
+    return places
 
 
 def _computed(call: WindowCall, rows: pl.DataFrame, segments: Segments) -> tuple[pl.Series, np.ndarray]:

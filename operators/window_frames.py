@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import numpy as np
 import polars as pl
@@ -82,21 +83,42 @@ def _range_bound(
     assert values is not None and len(call.order) == 1, "a distance needs one order column"
     bound = known[1].copy()
     present = np.flatnonzero(values.is_not_null().to_numpy())
-    numbers = values.gather(present).to_physical()
-    keys = numbers.cast(pl.Int64 if numbers.dtype.is_integer() and end == int(end) else pl.Float64).to_numpy()
-    keys = -keys if call.order[0].descending else keys
-    distance = int(end) if keys.dtype == np.int64 else float(end)
+    keys, targets = _keys(values.gather(present), end, descending=call.order[0].descending, behind=behind)
     if len(present):
-        bound[present] = _reached(rows.starts[present], keys, distance, present, behind)
+        bound[present] = _reached(rows.starts[present], (keys, targets), present, behind)
     return bound
 
 
-def _reached(partition: np.ndarray, keys: np.ndarray, distance: float, present: np.ndarray, behind: bool) -> np.ndarray:
-    """The place of the first key at or above (`behind`: above) key + distance in the partition, for each key."""
-    size = len(keys)
+def _keys(values: pl.Series, end: int | float, *, descending: bool, behind: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers in the order of the values, and for each the one at the distance: of whole numbers, as decimals are in
+    their last digits, the last whole one within it.
+
+    >>> cents = pl.Series(["-1.50", "0.24", "0.26"]).cast(pl.Decimal(7, 2))
+    >>> [numbers.tolist() for numbers in _keys(cents, 1.755, descending=False, behind=True)]
+    [[1, 2, 4], [3, 5, 6]]
+    """
+    dtype, sign = values.dtype, -1 if descending else 1
+    if dtype.is_float():
+        numbers = values.cast(pl.Float64).to_numpy() * sign
+        return numbers, numbers + float(end)
+    distance = Decimal(repr(end)).scaleb(dtype.scale if isinstance(dtype, pl.Decimal) else 0)
+    whole = int(distance.to_integral_value(ROUND_FLOOR if behind else ROUND_CEILING))
+    if not isinstance(dtype, pl.Decimal):
+        numbers = values.to_physical().cast(pl.Int64).to_numpy() * sign
+        return numbers, numbers + whole
+    wide = values.to_physical().cast(pl.Int128)
+    ranks = pl.concat([wide, wide + pl.Series([whole * sign], dtype=pl.Int128)]).rank("dense").cast(pl.Int64).to_numpy()
+    return ranks[: len(values)] * sign, ranks[len(values) :] * sign
+
+
+def _reached(
+    partition: np.ndarray, numbers: tuple[np.ndarray, np.ndarray], present: np.ndarray, behind: bool
+) -> np.ndarray:
+    """The place of the first key at or above (`behind`: above) its target in the partition, for each key."""
+    size = len(present)
     target = np.concatenate([np.zeros(size, np.bool_), np.ones(size, np.bool_)])
     # of equal values a target comes first, unless the bound lies behind them
-    sorting = (target if behind else ~target, np.concatenate([keys, keys + distance]), np.tile(partition, 2))
+    sorting = (target if behind else ~target, np.concatenate(numbers), np.tile(partition, 2))
     order = np.lexsort(sorting)
     below = np.empty(2 * size, np.int64)
     below[order] = np.cumsum(~target[order])

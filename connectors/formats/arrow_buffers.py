@@ -1,6 +1,6 @@
 """NumPy memory as Arrow buffers and back, without a copy."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,15 @@ def arrow_buffer(values: Any) -> pa.Buffer:
 def validity(present: NDArray[np.bool_] | None) -> pa.Buffer | None:
     """Arrow's bitmap of the rows that are present; None where all are."""
     return None if present is None else arrow_buffer(np.packbits(present, bitorder="little"))
+
+
+def arrow_mask(mask: NDArray[np.bool_]) -> pa.BooleanArray:
+    """A mask as an Arrow array.
+
+    >>> arrow_mask(np.array([True, False])).to_pylist()
+    [True, False]
+    """
+    return cast(pa.BooleanArray, pa.Array.from_buffers(pa.bool_(), len(mask), [None, validity(mask)]))
 
 
 def numpy_of(buffer: Any, dtype: str) -> NDArray[Any]:

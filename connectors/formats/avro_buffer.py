@@ -34,13 +34,13 @@ _HALF = np.uint64(32)
 class Buffer:
     """Record values laid end to end, readable as 8-byte words at any byte.
 
-    >>> buffer = Buffer([b"ab", b"c"])
+    >>> buffer = Buffer([b"ab", b"c"], np.array([2, 1]))
     >>> buffer.starts, buffer.ends
     (array([0, 2]), array([2, 3]))
     """
 
-    def __init__(self, values: Sequence[bytes]) -> None:
-        self.ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
+    def __init__(self, values: Sequence[bytes], sizes: Ints) -> None:
+        self.ends = np.cumsum(sizes)
         self.starts = np.concatenate((np.zeros(1, np.int64), self.ends[:-1])) if values else self.ends
         self.size = int(self.ends[-1]) if values else 0
         self.raw = b"".join((*values, bytes(3 * WORD)))
@@ -149,12 +149,16 @@ def _squeeze(word: Words) -> Words:
 def views(words: Words, start: Ints, size: Ints) -> NDArray[np.void]:
     """Arrow's 16-byte views of byte ranges: up to twelve bytes inside the view, longer ones by prefix and offset.
 
-    >>> views(Buffer([b"abc"]).words, np.array([0]), np.array([3]))
+    >>> views(Buffer([b"abc"], np.array([3])).words, np.array([0]), np.array([3]))
     array([(27974191445704707, 0)], dtype=[('low', '<u8'), ('high', '<u8')])
     """
     cells = np.empty(len(start), _VIEW)
     first = words[start]
     small = size <= 12
+    if not small.any():
+        cells["low"] = size.view(np.uint64) | (first << _HALF)
+        cells["high"] = start.view(np.uint64) << _HALF
+        return cells
     first &= _BYTE_MASKS[np.minimum(size, WORD)]
     second = words[start + WORD] & _BYTE_MASKS[np.clip(size - WORD, 0, 4)]
     cells["low"] = size.view(np.uint64) | (first << _HALF)

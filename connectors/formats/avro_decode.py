@@ -53,13 +53,17 @@ class AvroDecoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The rows of the values, and a refusal for each value that is none."""
-        if len(values) <= 1 or (len(values) <= _SLICE and sum(map(len, values)) <= MAX_BLOCK):
-            return self._decode(values)
-        step = min(_SLICE, (len(values) + 1) // 2)
-        return joined([(at, self.decode(values[at : at + step])) for at in range(0, len(values), step)])
+        return self._sized(values, np.fromiter(map(len, values), np.int64, len(values)))
 
-    def _decode(self, values: Sequence[bytes]) -> Decoded:
-        buffer = Buffer(values)
+    def _sized(self, values: Sequence[bytes], sizes: Ints) -> Decoded:
+        if len(values) <= 1 or (len(values) <= _SLICE and sizes.sum() <= MAX_BLOCK):
+            return self._decode(values, sizes)
+        step = min(_SLICE, (len(values) + 1) // 2)
+        parts = [slice(at, at + step) for at in range(0, len(values), step)]
+        return joined([(part.start, self._sized(values[part], sizes[part])) for part in parts])
+
+    def _decode(self, values: Sequence[bytes], sizes: Ints) -> Decoded:
+        buffer = Buffer(values, sizes)
         ids, refused = _schema_ids(buffer, values)
         parts = [self._of_schema(id_, np.flatnonzero(ids == id_), values, buffer, refused) for id_ in _distinct(ids)]
         frame, kept = in_order(parts, self._empty)

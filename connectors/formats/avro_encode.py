@@ -2,24 +2,26 @@
 
 import io
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import groupby
+from typing import Any, TypeAlias, cast
 
 import fastavro
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from connectors.formats.arrow_buffers import arrow_buffer
-from connectors.formats.avro_buffer import PREFIX, WORD, Ints, Mask, Words, views
-from connectors.formats.avro_pieces import Piece, Span, decimals, floats, octets, shortest, texts, varint
+from connectors.formats.avro_buffer import PREFIX, WORD, Mask, Words, views
+from connectors.formats.avro_pieces import Piece, Texts, decimals, floats, octets, shortest, texts, varint
 from connectors.formats.avro_schema import avro_schema
 from connectors.formats.avro_types import physical
 from connectors.formats.base import NULL_REFUSED, Unfit, empty_frame
 from operators.errors import UserError
 
-MAX_BLOCK = 1 << 30
 _SLICE = 1 << 14
+Array: TypeAlias = "pa.Array[Any]"
 
 
 class AvroEncoder:
@@ -49,17 +51,15 @@ class AvroEncoder:
         return pl.concat(parts) if parts else pl.Series("value", [], pl.Binary)
 
     def _block(self, frame: pl.DataFrame) -> pl.Series:
-        """Every piece of every row at its place: rows in order, one word of gap between them."""
-        rows = len(frame)
-        pieces: list[Piece | Span] = [_constant(self._prefix, rows)]
+        """The pieces of each row end to end; Arrow copies the texts, what lies between them is laid out here."""
+        pieces: list[Piece | Texts] = [_constant(self._prefix, len(frame))]
         for field in self._fields:
             pieces += _pieces(field, frame[field.name], None)
-        width = np.sum(np.stack([piece.width for piece in pieces]), axis=0)
-        start = np.cumsum(width + WORD) - width - WORD
-        size = int(start[-1] + width[-1])
-        if size > MAX_BLOCK and rows > 1:
-            return pl.concat((self._block(frame[: rows // 2]), self._block(frame[rows // 2 :])))
-        return _laid_out(pieces, start, width, size)
+        arrays: list[Array] = []
+        for small, group in groupby(pieces, lambda piece: isinstance(piece, Piece)):
+            listed: list[Any] = list(group)
+            arrays += [_laid_out(listed)] if small else listed
+        return pl.Series("value", _joined(arrays))
 
     def _singly(self, frame: pl.DataFrame) -> pl.Series:
         convert = [_plain(field) for field in self._fields]
@@ -75,15 +75,26 @@ class AvroEncoder:
         return pl.Series("value", values, pl.Binary)
 
 
-def _laid_out(pieces: Sequence[Piece | Span], start: Ints, width: Ints, size: int) -> pl.Series:
-    out = np.zeros(size + 3 * WORD, np.uint8)
+def _laid_out(pieces: Sequence[Piece]) -> Array:
+    """Every piece of every row at its place: rows in order, one word of gap between them."""
+    width = np.sum(np.stack([piece.width for piece in pieces]), axis=0)
+    start = np.cumsum(width + WORD) - width - WORD
+    out = np.zeros(int(start[-1] + width[-1]) + 3 * WORD, np.uint8)
     words: Words = np.ndarray((len(out) - WORD + 1,), "<u8", out.data, strides=(1,))
     at = start.copy()
     for piece in pieces:
-        piece.write(words, out, at)
+        piece.write(words, at)
         at += piece.width
     buffers = [None, arrow_buffer(views(words, start, width)), arrow_buffer(out)]
-    return pl.Series("value", pa.Array.from_buffers(pa.binary_view(), len(start), buffers))
+    return pa.Array.from_buffers(pa.binary_view(), len(start), buffers)
+
+
+def _joined(arrays: Sequence[Array]) -> Array:
+    """The bytes of all arrays row by row, none where there is no text."""
+    if len(arrays) == 1:
+        return arrays[0]
+    whole: list[Any] = [*(array.cast(pa.large_binary()) for array in arrays), pa.scalar(b"", pa.large_binary())]
+    return cast(Array, pc.binary_join_element_wise(*whole, null_handling="replace", null_replacement=""))
 
 
 def _constant(prefix: bytes, rows: int) -> Piece:
@@ -91,10 +102,10 @@ def _constant(prefix: bytes, rows: int) -> Piece:
     return Piece(word, np.full(rows, PREFIX, np.int64))
 
 
-def _pieces(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None) -> list[Piece | Span]:
+def _pieces(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None) -> list[Piece | Texts]:
     """The pieces of a column; where an enclosing record is absent they are empty."""
     present = parent
-    branch: list[Piece | Span] = []
+    branch: list[Piece | Texts] = []
     if field.nullable:
         some = series.is_not_null().to_numpy()
         present = some if parent is None else some & parent
@@ -113,7 +124,7 @@ def _refuse_null(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None)
         raise UserError(str(Unfit(NULL_REFUSED, (field.name,))))
 
 
-def _leaf(declared: pa.DataType, series: pl.Series, present: Mask | None) -> list[Piece | Span]:
+def _leaf(declared: pa.DataType, series: pl.Series, present: Mask | None) -> list[Piece | Texts]:
     if pa.types.is_decimal(declared):
         return list(decimals(series, present))
     if pa.types.is_string(declared) or pa.types.is_binary(declared):

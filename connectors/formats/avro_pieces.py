@@ -5,13 +5,15 @@ piece: pieces are written in order, so the next one overwrites the spill, and ro
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from connectors.formats.arrow_buffers import numpy_of
+from connectors.formats.arrow_buffers import arrow_mask, numpy_of
 from connectors.formats.avro_buffer import WORD, Ints, Mask, Words
 
 _HIGH = 0x8080808080808080
@@ -24,7 +26,6 @@ _SPREADS = tuple(
     )
 )
 _MORE = np.array([_HIGH & ((1 << (8 * max(size - 1, 0))) - 1) for size in range(9)] + [_HIGH, _HIGH], dtype=np.uint64)
-_WHOLE_COPY = 512
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Piece:
     width: Ints
     tail: Words | None = None
 
-    def write(self, out: Words, octets: NDArray[np.uint8], at: Ints) -> None:
+    def write(self, out: Words, at: Ints) -> None:
         """Writes the piece of each row at its position."""
         out[at] = self.word
         if self.tail is not None:
@@ -43,29 +44,8 @@ class Piece:
             out[at[rows] + WORD] = self.tail[rows]
 
 
-@dataclass(frozen=True)
-class Span:
-    """The bytes of each row lie in `data` from `start` on."""
-
-    data: NDArray[np.uint8]
-    start: Ints
-    width: Ints
-
-    def write(self, out: Words, octets: NDArray[np.uint8], at: Ints) -> None:
-        """Copies word by word over all rows, and long values each as a whole."""
-        source: Words = np.ndarray((len(self.data) - WORD + 1,), "<u8", self.data.data, strides=(1,))
-        start, width = self.start, self.width
-        long = np.flatnonzero(width > _WHOLE_COPY)
-        for row in long.tolist():
-            octets[at[row] : at[row] + width[row]] = self.data[start[row] : start[row] + width[row]]
-        rows = np.flatnonzero((width > 0) & (width <= _WHOLE_COPY))
-        target, start, width = at[rows], start[rows], width[rows]
-        while len(width):
-            out[target] = source[start]
-            more = width > WORD
-            if not more.all():
-                target, start, width = target[more], start[more], width[more]
-            target, start, width = target + WORD, start + WORD, width - WORD
+#: The bytes of a text of each row, null where there is none.
+Texts = pa.LargeBinaryArray
 
 
 def varint(values: Ints, present: Mask | None) -> Piece:
@@ -104,19 +84,19 @@ def floats(values: NDArray[np.floating], present: Mask | None) -> Piece:
     return Piece(bits, _where(np.full(len(values), values.itemsize, np.int64), present))
 
 
-def texts(series: pl.Series, present: Mask | None) -> tuple[Piece, Span]:
-    """The length and the bytes of strings or binaries."""
-    array = series.cast(pl.Binary).rechunk().to_arrow().cast(pa.large_binary())
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    _, offsets, data = array.buffers()
-    bounds = numpy_of(offsets, "i8")[array.offset : array.offset + len(array) + 1]
-    size = np.diff(bounds)
-    padded = np.concatenate((numpy_of(data, "u1"), np.zeros(WORD, np.uint8)))
-    return varint(size, present), Span(padded, bounds[:-1].copy(), _where(size, present))
+def texts(series: pl.Series, present: Mask | None) -> tuple[Piece, Texts]:
+    """The length and the bytes of strings or binaries.
+
+    >>> length, array = texts(pl.Series(["ab", None]), np.array([True, False]))
+    >>> length.width, array.to_pylist()
+    (array([1, 0]), [b'ab', None])
+    """
+    array: Any = series.cast(pl.Binary).rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+    size = np.diff(numpy_of(array.buffers()[1], "i8")[array.offset : array.offset + len(array) + 1])
+    return varint(size, present), array if present is None else pc.if_else(arrow_mask(present), array, None)
 
 
-def decimals(series: pl.Series, present: Mask | None) -> tuple[Piece, Piece | Span]:
+def decimals(series: pl.Series, present: Mask | None) -> tuple[Piece, Piece | Texts]:
     """The shortest big-endian two's complement of the digits, and its length."""
     array = series.rechunk().to_arrow()
     pairs = numpy_of(array.buffers()[1], "i8")[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)

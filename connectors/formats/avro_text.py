@@ -23,30 +23,33 @@ def binary_array(cells: Cells, present: Mask | None, raw: bytes) -> "pa.Array[An
 
 def string_array(cells: Cells, present: Mask | None, raw: bytes) -> tuple["pa.Array[Any]", Ints]:
     """The strings that Arrow views describe, and the rows that are no UTF-8, empty in the array."""
-    wrong = _invalid(cells, raw, 0)
-    if wrong:
+    wrong: list[int] = []
+    text = _text(cells, present, raw)
+    if text is None:
+        wrong = _invalid(cells, raw, 0)
         cells[wrong] = np.zeros(1, cells.dtype)
-    text = pl.Series(binary_array(cells, present, raw)).cast(pl.String)
+        text = _text(cells, present, raw)
+        assert text is not None
     return text.to_arrow(compat_level=pl.CompatLevel.newest()), np.array(wrong, np.int64)
+
+
+def _text(cells: Cells, present: Mask | None, raw: bytes) -> pl.Series | None:
+    """The strings; None if any is no UTF-8."""
+    try:
+        return pl.Series(binary_array(cells, present, raw)).cast(pl.String)
+    except pl.exceptions.ComputeError:
+        return None
 
 
 def _invalid(cells: Cells, raw: bytes, first: int) -> list[int]:
     """Halves the rows until only few are left around each invalid one: its cost does not grow with the batch."""
-    values = pl.Series(binary_array(cells, None, raw))
-    if _all_utf8(values):
+    if _text(cells, None, raw) is not None:
         return []
     if len(cells) <= _FEW:
-        return [first + row for row, value in enumerate(values.to_list()) if not _utf8(value)]
+        values = pl.Series(binary_array(cells, None, raw)).to_list()
+        return [first + row for row, value in enumerate(values) if not _utf8(value)]
     middle = len(cells) // 2
     return _invalid(cells[:middle], raw, first) + _invalid(cells[middle:], raw, first + middle)
-
-
-def _all_utf8(values: pl.Series) -> bool:
-    try:
-        values.cast(pl.String)
-    except pl.exceptions.ComputeError:
-        return False
-    return True
 
 
 def _utf8(value: bytes) -> bool:

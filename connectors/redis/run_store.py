@@ -14,8 +14,8 @@ import redis
 
 from connectors.redis.client import key
 from connectors.redis.errors import translated
-from operators.delta import frame_from_ipc, frame_to_ipc
 from operators.errors import ExternalError
+from operators.frame_ipc import frame_from_ipc, frame_to_ipc
 
 #: A Redis string holds 512 MB; pieces of this size keep every command short.
 CHUNK = 48 * 1024 * 1024

@@ -13,7 +13,8 @@ import polars as pl
 from dsms.executor.source_task import Letters, fault_owner
 from dsms.plan.lane import Lane, Output
 from dsms.stages.lane_run import of_member
-from operators.delta import FROM, ORDER, frame_from_ipc, origin
+from operators.delta import FROM, ORDER, origin
+from operators.frame_ipc import frame_from_ipc
 from operators.operator import FAULT, FAULT_ROW
 
 

@@ -21,7 +21,8 @@ from dsms.executor.target_stage import FAULTS, RUNS
 from dsms.plan.lane import Lane, Output
 from dsms.stages.lane_run import frontier
 from dsms.stages.state_names import Names
-from operators.delta import FROM, ORDER, frame_from_ipc
+from operators.delta import FROM, ORDER
+from operators.frame_ipc import frame_from_ipc
 from operators.operator import MEMBER
 from operators.stream_output import DELETE, OP
 

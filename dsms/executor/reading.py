@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
+from itertools import compress
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from confluent_kafka import Message
 
 from connectors.formats import AvroDecoder, Decoder, JsonDecoder
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
-from dsms.catalog.objects import Source
+from dsms.catalog.objects import Format, Source
 from dsms.stages.intake import Arrivals, Intake, reading_schema
 from operators.clock import Heartbeat
 from operators.delta import BEGINNING, FOREVER
 
 WriterSchema = Callable[[int], dict[str, object]]
+_T = TypeVar("_T")
 
 
 def intake_of(source: Source, writer: WriterSchema) -> Intake:
     """The intake of a source in its declared format."""
+    upserts, removals = (
+        _decoder(source.format, reading_schema(source, deletions=only), writer) for only in (False, True)
+    )
+    return Intake(source, upserts.decode, removals.decode)
 
-    def decoder(*, deletions: bool) -> Decoder:
-        schema = reading_schema(source, deletions=deletions)
-        return AvroDecoder(schema, writer) if source.format == "avro" else JsonDecoder(schema)
 
-    upserts, deletions = decoder(deletions=False), decoder(deletions=True)
-    return Intake(source, upserts.decode, deletions.decode)
+@lru_cache(maxsize=64)
+def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema) -> Decoder:
+    """One decoder a worker process: it keeps what it found out about writer schemas."""
+    return AvroDecoder(schema, writer) if kind == "avro" else JsonDecoder(schema)
 
 
 def arrivals_of(source: Source, partition: int, messages: Sequence[Message], logged: tuple[Heartbeat, ...]) -> Arrivals:
     """The messages of one partition in offset order; in-stream heartbeats are taken out of them."""
     values = list(map(Message.value, messages))
     beats: list[Heartbeat] = []
-    if None in values:
-        messages, beats = _without_heartbeats(messages)
-        values = list(map(Message.value, messages))
+    if not all(values) and None in values:
+        promised = _promises(messages, values)
+        beats = [Heartbeat(messages[at].offset(), time) for at, time in promised.items()]
+        messages, values = _without(promised, messages), _without(promised, values)
     heads = _heads(source, messages)
     return Arrivals(
         partition, _offsets(messages), values, _instants(source, messages, heads), _ops(source, heads),
-        [message.key() for message in messages] if None in values else None,
+        [message.key() for message in messages] if not all(values) and None in values else None,
         tuple(sorted([*logged, *beats], key=lambda beat: beat.offset)),
     )  # fmt: skip
 
@@ -86,15 +95,22 @@ def _ops(source: Source, heads: list[Headers] | None) -> list[str | None] | None
     return [None if (op := head.get(OP_HEADER)) is None else op.decode(errors="replace") for head in heads]
 
 
-def _without_heartbeats(messages: Sequence[Message]) -> tuple[list[Message], list[Heartbeat]]:
-    kept, beats = [], []
-    for message in messages:
-        time = _promised(message) if message.value() is None else None
-        if time is None:
-            kept.append(message)
-        else:
-            beats.append(Heartbeat(message.offset(), time))
-    return kept, beats
+def _promises(messages: Sequence[Message], values: Sequence[bytes | None]) -> dict[int, int]:
+    """What the heartbeats among the messages promise, by their place."""
+    empty = (at for at, value in enumerate(values) if value is None)
+    return {at: time for at in empty if (time := _promised(messages[at])) is not None}
+
+
+def _without(places: Collection[int], listed: Sequence[_T]) -> list[_T]:
+    """All items but those at some places.
+
+    >>> _without({1}, "abc")
+    ['a', 'c']
+    """
+    kept = bytearray(b"\1") * len(listed)
+    for at in places:
+        kept[at] = 0
+    return list(compress(listed, kept))
 
 
 def _promised(message: Message) -> int | None:

@@ -10,8 +10,8 @@ from polars.exceptions import PanicException
 from dsms.executor.encoding import encode_changes
 from dsms.plan.lane import Ending, Lane, Output
 from dsms.stages.lane_run import of_member
-from operators.delta import frame_to_ipc
 from operators.errors import ExternalError
+from operators.frame_ipc import frame_to_ipc
 
 CHANGES, LOST = "changes", "lost"
 #: A kind of row, the number of what it is about, and its content.

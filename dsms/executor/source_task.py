@@ -6,25 +6,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import polars as pl
 import pyarrow as pa
 from confluent_kafka import Message
 from pyspark.sql.datasource import InputPartition
 
+from connectors.formats.arrow_buffers import arrow_buffer
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.range_reader import OffsetRange, RangeReader
 from connectors.kafka.registry import schema_lookup
 from dsms.executor.garbage import calm_worker
 from dsms.executor.offsets import Slice
+from dsms.executor.pandas_hidden import without_pandas
 from dsms.executor.reading import arrivals_of, intake_of
 from dsms.plan.lane import Lane, Output
 from dsms.stages.intake import Admitted, DeadLetter
 from dsms.stages.lane_run import of_member, read_stage, route
 from operators.delta import ORDER, Delta, origin
 from operators.errors import DsmsError
+from operators.frame_ipc import write_frame
 from operators.operator import FAULT
 
 #: What goes through the exchanges: elements for an edge (an exchange of the lane's dataflow) on a target, how far the
@@ -77,6 +81,7 @@ class SourceTask(InputPartition):  # type: ignore[misc]
 def run_source_task(task: SourceTask) -> Iterator[pa.RecordBatch]:
     """The routed rows of a task, one Arrow batch a slice."""
     calm_worker()
+    without_pandas()
     ranges = [OffsetRange(one.topic, one.partition, one.start, one.end) for one in task.slices]
     for group in _disjoint(ranges):
         for index, messages in zip(group, _reader(task.kafka).read([ranges[index] for index in group]), strict=True):
@@ -176,35 +181,36 @@ class Sender(NamedTuple):
 
 
 class RoutedRows:
-    """Routed rows of one slice or stage, collected column by column."""
+    """Routed rows of one slice or stage, collected column by column; their blobs lie end to end from the start."""
 
     def __init__(self, revision: int, partition: int) -> None:
         self._fixed = (partition, revision)
-        self._rows: list[tuple[int, str, str, int, int, int, bytes]] = []
+        self._rows: list[tuple[int, str, str, int, int, int, int, int]] = []
+        self._blobs, self._ends = pa.BufferOutputStream(), [0]
 
     def add(self, target: int, lane: str, kind: str, blob: bytes, sender: Sender | None = None) -> None:
         """One more row."""
-        edge, leaf, frontier = sender or Sender()
-        self._rows.append((target, lane, kind, edge, leaf, frontier, blob))
+        self._blobs.write(blob)
+        self._end(target, lane, kind, sender or Sender())
 
     def send(self, lane: str, sender: Sender, parts: Sequence[Delta]) -> None:
         """Elements for each target that gets any."""
         for target, part in enumerate(parts):
             if part.frame.height:
-                self.add(target, lane, DELTA, part.to_ipc(), sender)
+                write_frame(part.frame, self._blobs)
+                self._end(target, lane, DELTA, sender)
+
+    def _end(self, target: int, lane: str, kind: str, sender: Sender) -> None:
+        self._ends.append(self._blobs.tell())
+        edge, leaf, frontier = sender
+        self._rows.append((target, lane, kind, edge, leaf, *self._fixed, frontier))
 
     def batch(self) -> pa.RecordBatch:
-        """All rows as one Arrow batch."""
-        if not self._rows:
-            return pa.RecordBatch.from_pylist([], schema=ROUTED_ARROW)
-        target, lane, kind, edge, leaf, frontier, blob = zip(*self._rows, strict=True)
-        partition, revision = ([value] * len(self._rows) for value in self._fixed)
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.array(column, field.type)
-                for column, field in zip(
-                    (target, lane, kind, edge, leaf, partition, revision, frontier, blob), ROUTED_ARROW, strict=True
-                )
-            ],
-            schema=ROUTED_ARROW,
-        )
+        """All rows as one Arrow batch; nothing can be added after it."""
+        columns = list(zip(*self._rows, strict=True)) or [()] * (len(ROUTED_ARROW) - 1)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, list(ROUTED_ARROW)[:-1], strict=True)]
+        return pa.RecordBatch.from_arrays([*arrays, self._blob_column()], schema=ROUTED_ARROW)
+
+    def _blob_column(self) -> pa.Array[Any]:
+        ends = arrow_buffer(np.array(self._ends, np.int32))
+        return pa.Array.from_buffers(pa.binary(), len(self._rows), [None, ends, self._blobs.getvalue()])

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
 from dsms.executor.garbage import calm_worker
+from dsms.executor.pandas_hidden import without_pandas
 from dsms.executor.result_rows import result_rows
 from dsms.executor.source_task import DELTA, FAILURE, MOVED, RoutedRows, Sender
 from dsms.plan.dataflow import Exchange
 from dsms.plan.lane import Lane
 from dsms.stages.lane_run import StageStep, route, target_stage
 from dsms.stages.state_names import Names, name_runs, restore
-from operators.delta import Delta, frame_to_ipc, union_all
+from operators.delta import Delta, union_all
+from operators.frame_ipc import frame_to_ipc
 
 FAULTS, RUNS = "faults", "runs"
 Row = dict[str, Any]
@@ -76,19 +78,21 @@ class TargetStage:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What passes this stage by as it came, then one Arrow batch with everything this target computed."""
         calm_worker()
+        without_pandas()
         arrived: dict[tuple[int, int, str], _Arrived] = defaultdict(_Arrived)
         for batch in batches:
             mine = self._mine(batch)
             yield batch.filter(pc.invert(mine))
             for row in batch.filter(mine).to_pylist():
                 _note(row, arrived[(row["target"], row["revision"], row["lane"])])
-        fresh: dict[str, pl.DataFrame] = {}
+        writes: list[Future[None]] = []
         for (target, revision, lane_id), came in sorted(arrived.items(), key=lambda item: item[0]):
             out = RoutedRows(revision, -1)
             if self.context.revisions[revision][lane_id].flow.stages >= self.stage:
-                fresh |= self._step(target, revision, lane_id, came, out)
+                writes.append(self._step(target, revision, lane_id, came, out))
             yield out.batch()
-        _store(self.context).write(fresh)
+        for write in writes:
+            write.result()
 
     def _mine(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Which rows are for this stage."""
@@ -102,21 +106,20 @@ class TargetStage:
         exchange: Exchange = self.context.revisions[revision][lane].flow.exchanges[edge]
         return exchange.stage == self.stage
 
-    def _step(
-        self, target: int, revision: int, lane_id: str, came: _Arrived, out: RoutedRows
-    ) -> dict[str, pl.DataFrame]:
-        """The moves of a lane's vertices; gives the runs to be stored."""
+    def _step(self, target: int, revision: int, lane_id: str, came: _Arrived, out: RoutedRows) -> Future[None]:
+        """The moves of a lane's vertices; gives the write of their runs, which goes on meanwhile."""
         lane, held = self.context.revisions[revision][lane_id], self.context.lanes[revision][lane_id]
         state = restore(lane, self.stage, held.names[target], _store(self.context).read)
         moves = moves_of(held, came.partitions, came.moved)
         step = target_stage(lane, (self.stage, target), _inputs(came.elements), state, moves)
         names, written = name_runs(lane, step.state, f"{self.context.prefix}/{lane.id}/{target}")
+        write = _writer().submit(_store(self.context).write, written)
         for edge, delta in step.sent.items():
             out.send(lane.id, Sender(edge), route(lane.flow.exchanges[edge], delta, self.context.targets, target))
         out.add(target, lane.id, MOVED, msgspec.msgpack.encode(moves[1]))
         out.add(target, lane.id, RUNS, msgspec.json.encode(names))
         _report(lane, target, step, out, self.context.poisoned)
-        return written
+        return write
 
 
 def _note(row: Row, came: _Arrived) -> None:
@@ -160,6 +163,12 @@ def _report(lane: Lane, target: int, step: StageStep, out: RoutedRows, poisoned:
             out.add(target, lane.id, FAULTS, frame_to_ipc(frame), Sender(vertex))
     for kind, number, blob in result_rows(lane, step.changes, poisoned):
         out.add(target, lane.id, kind, blob, Sender(number))
+
+
+@lru_cache(maxsize=1)
+def _writer() -> ThreadPoolExecutor:
+    """The thread of a worker process that writes runs, one after another."""
+    return ThreadPoolExecutor(1, "runs")
 
 
 @lru_cache(maxsize=4)

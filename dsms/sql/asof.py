@@ -33,7 +33,8 @@ def asof_join(
     names = [*schema(left).names, *schema(right).names]
     equal, (comparison, first, second) = _split(conditions, left, right, table)
     if not has_points(first.type):
-        raise error_at(table, f"ASOF JOIN compares numbers, dates or timestamps, not {type_name(first.type)}")
+        kinds = "numbers (a DECIMAL of at most 18 digits), dates or timestamps"
+        raise error_at(table, f"ASOF JOIN compares {kinds}, not {type_name(first.type)}")
     left, mine = extended(left, _named("__k", [*(one for one, _ in equal), first]))
     right, theirs = extended(right, _named("__m", [*(one for _, one in equal), second]))
     on = dict.fromkeys((one.name, other.name) for one, other in zip(mine[:-1], theirs[:-1], strict=True))

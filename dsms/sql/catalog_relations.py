@@ -75,21 +75,22 @@ def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
         return node
     if keys(node) or append_only(node):
         return logical.Restamp(node, alias)
-    sure = [one for one in mentions if one.table or _is_only_here(one, context.query)]
+    sure = [one for one in mentions if one.text("table") or _is_only_here(one, context.query)]
     if not sure:
         return node
     message = f'TS of "{alias}" is ambiguous: its rows are deleted and have no key'
     raise error_at(sure[0], message, hint="select the key columns in the view")
 
 
-def ts_columns(query: exp.Expr | None, alias: str) -> list[exp.Column]:
-    """Where a query reads the TS of the FROM item `alias`, by that name or without a name."""
+def ts_columns(query: exp.Expr | None, alias: str) -> list[exp.Expr]:
+    """Where a query reads the TS of the FROM item `alias`, by that name, without a name or in USING."""
     if query is None:
         return []
-    found = [one for one in query.find_all(exp.Column) if one.name.upper() == TS]
-    return [one for one in found if not one.table or one.table.lower() == alias.lower()]
+    using = (one for join in query.find_all(exp.Join) for one in join.args.get("using") or ())
+    found = [one for one in (*query.find_all(exp.Column), *using) if one.name.upper() == TS]
+    return [one for one in found if one.text("table").lower() in ("", alias.lower())]
 
 
-def _is_only_here(column: exp.Column, query: exp.Expr | None) -> bool:
+def _is_only_here(column: exp.Expr, query: exp.Expr | None) -> bool:
     """Whether a TS without a name can be of no other item: of this query there is one, and no query inside has it."""
     return query is not None and not query.args.get("joins") and column.find_ancestor(exp.Select) is query

@@ -44,6 +44,8 @@ def check(case: Case, cutting: Cutting, duck: Duck) -> None:
         _at_every_instant(case, session, duck.relations(case))
     except (Wrong, duckdb.Error):
         _at_every_instant(case, session, duck.relations(case, at_once=False))
+    if session.refused != duck.refused:
+        raise Wrong(f"refused statements: {session.refused}, not {duck.refused}\n{shown(case)}")
     cut = session_of(case, cutting.partitions, cutting.batch_records, eager=cutting.eager, like=session)
     whole, pieces = session.changes("Q"), cut.changes("Q")
     if whole != pieces:
@@ -64,6 +66,7 @@ def _at_every_instant(case: Case, session: LocalSession, expected: list[Bag]) ->
 def shown(case: Case) -> str:
     """A case for reading."""
     logs = [f"  T{source.number}: {source.pushed}" for source in case.sources]
+    logs += [f"  at {at}: {statement}" for table in case.tables for at, statement in table.statements]
     return "\n".join([*case.statements, *logs, f"DuckDB, with @T for the instant: {case.duck}"])
 
 

@@ -1,9 +1,13 @@
-"""A case run in a session: when the query is there, and how the work is cut."""
+"""A case run in a session: when the query is there, and how the work is cut.
+
+Statements about a table have the instants that the case says; a session of its own would take the furthest of all logs.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from cases import Case
 from query_leaves import END, Source
@@ -11,16 +15,25 @@ from query_leaves import END, Source
 from dsms.catalog.objects import Query, Stream, Table
 from dsms.testing import LocalSession
 from dsms.testing.local_lane import LocalLane, Log
+from dsms.testing.local_tables import INSTANT
 from operators.clock import Heartbeat
+from operators.errors import UserError
 
 
 class Session(LocalSession):
     """A session in which only the query runs that is asked for. `like` is one in which the same statements were
     executed: its catalog and its plan depend on them alone, so they are taken over."""
 
-    def __init__(self, partitions: int, batch_records: int | None, like: Session | None = None) -> None:
-        super().__init__(partitions, batch_records)
+    def __init__(
+        self, partitions: int, batch_records: int | None, like: Session | None = None, *, sharing: bool = True
+    ) -> None:
+        super().__init__(partitions, batch_records, sharing=sharing)
         self.like = like
+        #: The instant of statements about tables, and the numbers of those that were refused.
+        self.instant = -1
+        self.refused: list[int] = []
+        #: Whether the query may run.
+        self.asked = False
 
     def declare(self, statements: Sequence[str]) -> None:
         """Executes statements, or does what they do."""
@@ -28,21 +41,41 @@ class Session(LocalSession):
             self.execute("; ".join(statements))
             return
         self.catalog = self.like.catalog
-        for source in self.catalog.sources():
+        for source in (*self.catalog.sources(), *(table.source for table in self.catalog.tables())):
             self._logs.setdefault(source.id, Log())
+        self._follow_catalog()
 
     def begin(self, statements: Sequence[str]) -> None:
         """The same for statements of which the last one is the query."""
+        self.asked = True
         self.declare(statements)
         if self.like is not None:
             self._follow_catalog()
             self._work()
 
+    def write(self, number: int, at: int, statement: str) -> None:
+        """A statement about a table, done at an instant or refused; or what it did in the session that this is like."""
+        (table,) = self.catalog.tables()
+        self.instant, log = at, self._logs[table.source.id]
+        if self.like is not None:
+            log.records.extend(one for one in self.like._logs[table.source.id].records if one[INSTANT] == at)
+            log.heartbeats.append(Heartbeat(len(log.records), at + 1))
+            self._work()
+            return
+        try:
+            self.execute(statement)
+        except UserError:
+            self.refused.append(number)
+
+    def _reached(self) -> int:
+        return self.instant
+
     def _there(self) -> list[Stream | Table | Query]:
-        return [found for found in super()._there() if isinstance(found, Query) and found.name == "Q"]
+        queries = [found for found in super()._there() if isinstance(found, Query) and found.name == "Q"]
+        return [*self.catalog.tables(), *(queries if self.asked else [])]
 
     def _lane(self, found: Stream | Table | Query) -> LocalLane:
-        if self.like is None:
+        if self.like is None or isinstance(found, Table):
             return super()._lane(found)
         known = self.like._started("Q")[0]
         return LocalLane(known.planned, self.partitions, known.lane)
@@ -51,24 +84,33 @@ class Session(LocalSession):
 def session_of(
     case: Case, partitions: int, batch_records: int | None, *, eager: bool = False, like: Session | None = None
 ) -> Session:
-    """The case run in a session; `eager`: the query is there before the records, which come in turns."""
-    session = Session(partitions, batch_records, like)
-    sources, queries = [source.sql for source in case.sources], case.statements[len(case.sources) :]
-    session.declare(sources)
+    """The case run in a session; `eager`: the query is there before the records, which come in turns. A table is in a
+    lane of its own, so that the lane of the query can be taken over."""
+    session = Session(partitions, batch_records, like, sharing=not case.tables)
+    session.declare(case.inputs)
+    queries = case.statements[len(case.inputs) :]
     if eager:
         session.begin(queries)
-    turns = itertools.zip_longest(*(source.pushed for source in case.sources))
-    logs = (
-        [(at, one) for turn in turns for at, one in enumerate(turn) if one is not None]
-        if eager
-        else [(at, one) for at, source in enumerate(case.sources) for one in source.pushed]
-    )
-    for at, one in logs:
-        _push(session, case.sources[at], one)
+    for one in _in_turns(_logs(session, case)) if eager else itertools.chain(*_logs(session, case)):
+        one()
     session.advance(END + 1)
     if not eager:
         session.begin(queries)
     return session
+
+
+def _logs(session: Session, case: Case) -> list[list[Callable[[], None]]]:
+    """What happens to each source and table, one after the other."""
+    pushes = [[partial(_push, session, source, one) for one in source.pushed] for source in case.sources]
+    writes = [
+        [partial(session.write, number, at, text) for number, (at, text) in enumerate(table.statements)]
+        for table in case.tables
+    ]
+    return [*pushes, *writes]
+
+
+def _in_turns(logs: Sequence[Sequence[Callable[[], None]]]) -> Iterator[Callable[[], None]]:
+    return (one for turn in itertools.zip_longest(*logs) for one in turn if one is not None)
 
 
 def _push(session: LocalSession, source: Source, one: object) -> None:

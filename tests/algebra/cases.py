@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import query_arrays as arrays
 import query_joins as joins
 import query_shapes as shapes
+import query_times as times
 import query_tops as tops
 import query_views as views
 from hypothesis import strategies as st
 from query_leaves import Source, leaf, sources
 from query_parts import Drawing, Kept, Relation
+from query_tables import NAME, Table, tables
 
 
 @dataclass(frozen=True)
@@ -27,24 +29,33 @@ class Case:
     #: Views that are read with TS, and the clock at whose points everything is read.
     kept: tuple[Kept, ...] = ()
     clock: tuple[int, int] | None = None
+    tables: tuple[Table, ...] = ()
+
+    @property
+    def inputs(self) -> list[str]:
+        """What declares the sources and tables."""
+        return [one.sql for one in (*self.sources, *self.tables)]
 
     @property
     def statements(self) -> list[str]:
         """What declares everything."""
-        return [*(source.sql for source in self.sources), *self.views, f"CREATE STREAMED VIEW Q AS {self.query}"]
+        return [*self.inputs, *self.views, f"CREATE STREAMED VIEW Q AS {self.query}"]
 
 
 UNARY = [
     shapes.project, shapes.grouped, shapes.grouped, shapes.grouped, shapes.now_filtered, shapes.windowed,
     tops.limited, tops.ranked, tops.qualified, tops.distinct_on, shapes.over, arrays.unnested, arrays.aggregated,
-    joins.self_join, shapes.sessions,
+    joins.self_join, shapes.sessions, times.range_frame,
 ]  # fmt: skip
 BINARY = [
     joins.join, joins.join, joins.filtered_by_subquery, joins.filtered_by_subquery, joins.scalar_subquery,
-    shapes.combined, shapes.combined, joins.lateral, joins.natural,
+    shapes.combined, shapes.combined, joins.lateral, joins.natural, times.asof, times.banded,
 ]  # fmt: skip
 #: What is read at the points of a clock alone changes at no other instant.
 NOT_AT_POINTS = (shapes.now_filtered,)
+#: What can be asked for by name: operators, and what is said of sources and leaves.
+OPERATORS = {"asof": times.asof, "band": times.banded, "frame": times.range_frame}
+NAMES = (*OPERATORS, "final", "where", "table", "types")
 
 
 def relation(g: Drawing, depth: int) -> Relation:
@@ -56,6 +67,11 @@ def relation(g: Drawing, depth: int) -> Relation:
 
 
 def _leaf(g: Drawing) -> Relation:
+    if "final" in g.due or (g.clock is None and g.chance(4)):
+        g.due.discard("final")
+        return times.final(g) or leaf(g)
+    if g.due & {"table", "where"}:
+        return leaf(g)
     if g.clock is None and g.chance(8):
         return views.pipes(g) or leaf(g)
     if g.clock is None and g.chance(8):
@@ -66,6 +82,9 @@ def _leaf(g: Drawing) -> Relation:
 
 def _operator(g: Drawing, depth: int) -> Relation:
     operator = g.one([one for one in [*UNARY, *BINARY] if g.clock is None or one not in NOT_AT_POINTS])
+    if (due := g.due & OPERATORS.keys()) and (depth == 1 or g.chance()):
+        operator = OPERATORS[due.pop()]
+        g.due -= OPERATORS.keys()
     below = _compared(g, relation(g, depth - 1))
     if operator in (shapes.windowed, shapes.sessions):
         plain = below.ours.isalnum() and not any(column.name in shapes.BOUNDS for column in below.columns)
@@ -83,14 +102,17 @@ def _compared(g: Drawing, found: Relation) -> Relation:
 
 
 @st.composite
-def cases(draw: st.DrawFn, most: int = 6, depth: int = 4) -> Case:
-    """Any case."""
+def cases(draw: st.DrawFn, most: int = 6, depth: int = 4, having: str = "", *, with_tables: bool = True) -> Case:
+    """Any case, or one that has what one of NAMES says."""
     count = draw(st.integers(1, 3))
-    found = tuple(draw(sources(number, most)) for number in range(1, count + 1))
-    leaves = [source.leaf() for source in found]
-    output = draw(st.sampled_from(["streamed"] * 12 + ["istream"] * 2 + ["dstream"] * 2 + ["rstream"]))
+    found = tuple(draw(sources(number, most, having)) for number in range(1, count + 1))
+    tabled = with_tables and (having == "table" or draw(st.integers(0, 99)) >= 92)
+    written = (draw(tables()),) if tabled else ()
+    leaves = [one.leaf() for one in (*found, *written)]
+    outputs = ["streamed"] * 12 + ["istream"] * 2 + ["dstream"] * 2 + ["rstream"] * (having not in ("final", "where"))
+    output = draw(st.sampled_from(outputs))
     clock = draw(st.sampled_from([(2, 0), (2, 1), (3, 0), (3, 2), (4, 0)])) if output == "rstream" else None
-    g = Drawing(draw, leaves, clock)
+    g = Drawing(draw, leaves, clock, due={having} - {"", "types"})
     query = relation(g, g.number(1, depth))
     listed = tuple(column.name for column in query.columns)
     alias = g.name("a")
@@ -103,4 +125,5 @@ def cases(draw: st.DrawFn, most: int = 6, depth: int = 4) -> Case:
     ]
     named = [f"CREATE STREAMED VIEW {name} AS {text}" for name, text in g.views]
     ours, duck = (f"{text} FROM {one} AS {alias}" for text, one in zip(texts, (query.ours, query.duck), strict=True))
-    return Case(found, (*clocks, *named), ours, duck, listed, output, tuple(g.kept), clock)
+    written = written if NAME in " ".join([ours, *named]) else ()
+    return Case(found, (*clocks, *named), ours, duck, listed, output, tuple(g.kept), clock, written)

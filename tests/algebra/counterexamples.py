@@ -4,13 +4,18 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
+
 from case_check import Cutting
 from cases import Case
 from oracle import Advance, Record
 from query_leaves import Source
 from query_parts import Kept
+from query_tables import Table
 
-__all__ = ["COUNTEREXAMPLES", "Advance", "Kept", "Record", "Source"]
+#: With these names `make fuzz` writes cases.
+__all__ = ["COUNTEREXAMPLES", "Advance", "Decimal", "Kept", "Record", "Source", "Table", "datetime"]
 
 ONE = Source(
     number=1,
@@ -31,6 +36,14 @@ TWO = Source(
     keys=(),
     slack=12,
     events=(Record(ts=2, row={"k": 1, "n": 1}), Record(ts=5, row={"k": 2, "n": 2})),
+)
+DECIMALS = Source(
+    number=1,
+    columns=("k", "m"),
+    nullable=(),
+    keys=(),
+    slack=12,
+    events=tuple(Record(ts=ts, row={"k": 0, "m": Decimal(m)}) for ts, m in ((1, "-1.50"), (2, "0.25"), (4, "3.00"))),
 )
 
 COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
@@ -182,5 +195,46 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
             clock=(2, 1),
         ),
         Cutting(partitions=2, batch_records=2, eager=True),
+    ),
+    # a constant that NULLIF compares with a column of equal values had one row
+    (
+        Case(
+            sources=(ONE,),
+            views=(),
+            query="SELECT STREAMED NULLIF(0, COALESCE(a.n, 0)) AS c FROM (SELECT n FROM S1 WHERE n IS NULL OR k < 1) AS a, S1 AS b",
+            duck="SELECT NULLIF(0, COALESCE(a.n, 0)) AS c FROM (SELECT n FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) WHERE n IS NULL OR k < 1) AS a, (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) AS b",
+            names=("c",),
+        ),
+        Cutting(partitions=2, batch_records=None, eager=False),
+    ),
+    # the distance of a frame by RANGE was counted in the last digits of a DECIMAL
+    (
+        Case(
+            sources=(DECIMALS,),
+            views=(),
+            query="SELECT STREAMED a.m, COUNT(*) OVER (ORDER BY a.m RANGE BETWEEN CURRENT ROW AND 1.75 FOLLOWING) AS c FROM S1 AS a",
+            duck="SELECT a.m, COUNT(*) OVER (ORDER BY a.m RANGE BETWEEN CURRENT ROW AND 1.75 FOLLOWING) AS c FROM (SELECT k, m, TS FROM H1 WHERE __from <= @T AND @T < __to) AS a",
+            names=("m", "c"),
+        ),
+        Cutting(partitions=1, batch_records=1, eager=True),
+    ),
+    # TS of a view was not found in USING
+    (
+        Case(
+            sources=(ONE, TWO),
+            views=("CREATE STREAMED VIEW V AS SELECT k, COUNT(*) AS c FROM S1 GROUP BY k",),
+            query="SELECT STREAMED x.k, y.c FROM S2 AS x ASOF LEFT JOIN V AS y USING (k, TS)",
+            duck="SELECT x.k, y.c FROM (SELECT k, n, TS FROM H2 WHERE __from <= @T AND @T < __to) AS x LEFT JOIN LATERAL (SELECT * FROM (SELECT k, c, TS FROM V WHERE __at = @T) AS y WHERE x.k = y.k AND x.TS >= y.TS ORDER BY y.TS DESC LIMIT 1) AS y ON TRUE",
+            names=("k", "c"),
+            kept=(
+                Kept(
+                    "V",
+                    "SELECT k, COUNT(*) AS c FROM (SELECT k, n, TS FROM H1 WHERE __from <= @T AND @T < __to) GROUP BY k",
+                    ("k", "c"),
+                    ("k",),
+                ),
+            ),
+        ),
+        Cutting(partitions=3, batch_records=2, eager=False),
     ),
 ]

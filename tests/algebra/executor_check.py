@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,10 @@ from pure_executor import World, run
 
 #: After this instant everything of a history is final.
 _LAST = 2 * END
-_PLAIN = {"k": 0, "n": 0, "s": "a", "f": 0.5, "b": True, "d": 0.1}
+_PLAIN = {
+    "k": 0, "n": 0, "s": "a", "f": 0.5, "b": True, "d": 0.1, "m": "0.25", "y": "2024-05-01",
+    "h": "2024-05-01T18:30:00Z",
+}  # fmt: skip
 assert set(_PLAIN) == set(ARROW)
 
 
@@ -70,8 +74,13 @@ def _log(source: Source, partitions: int) -> dict[int, list[Message]]:
 def _messages(topic: str, partition: int, records: Sequence[Record]) -> list[Message]:
     return [
         Message(
-            topic=topic, partition=partition, offset=at, key=None, value=json.dumps(one.row).encode(),
+            topic=topic, partition=partition, offset=at, key=None, value=json.dumps(one.row, default=_text).encode(),
             headers=[("dsms-op", b"-")] if one.deletion else [], timestamp=(1, one.ts),
         )
         for at, one in enumerate(records)
     ]  # fmt: skip
+
+
+def _text(value: object) -> str:
+    """A decimal, date or timestamp."""
+    return f"{value.isoformat()}Z" if isinstance(value, datetime) else str(value)

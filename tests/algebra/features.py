@@ -16,11 +16,15 @@ from even_draws import install  # noqa: E402
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
 from oracle import Record  # noqa: E402
 
+from dsms.testing import LocalSession  # noqa: E402
+
 #: By name, a pattern of the statements of a case.
 PATTERNS = {
     "join by a comma, JOIN, CROSS JOIN": r"[0-9)] JOIN| , |CROSS JOIN [(SVR]",
     "LEFT, RIGHT, FULL JOIN": r"(LEFT|RIGHT|FULL) JOIN (?!LATERAL)",
     "NATURAL, USING": r"NATURAL|USING \(",
+    "ASOF JOIN": r"ASOF JOIN",
+    "ASOF LEFT JOIN": r"ASOF LEFT JOIN",
     "LATERAL": r"LATERAL",
     "LEFT JOIN LATERAL": r"LEFT JOIN LATERAL",
     "IN (SELECT)": r" IN \(SELECT",
@@ -44,14 +48,17 @@ PATTERNS = {
     "rank compared by a query around": r"(ROW_NUMBER|RANK)\(\) OVER .*\) AS a\d+ WHERE a\d+\.r\d+ ",
     "QUALIFY": r"QUALIFY",
     "OVER": r"OVER \(",
+    "frames by RANGE": r"\bRANGE (BETWEEN|[\d.]+ PREC|INTERVAL)",
     "VALUES": r"VALUES",
     "WITH": r"\(WITH ",
     "predicates over Now": r"\bNow\b(?!\])",
     "[Range], [Now]": r"\[(Range|Now)",
     "[Rows], [Partition By]": r"\[(Rows|Partition)",
+    "[… Where condition]": r"\[[^\]]* Where ",
     "WINDOW(…) of PIPES": r"WINDOW\(",
     "TUMBLE, HOP, CUMULATE": r"(TUMBLE|HOP|CUMULATE)\(",
     "SESSION": r"SESSION\(",
+    "EMIT FINAL": r"EMIT FINAL",
     "R[Sync](…), periodic": r"R\[Sync",
     "R[Stream](…), event-based": r"R\[S\d",
     "views": r"VIEW V",
@@ -72,6 +79,10 @@ def features(case: Case) -> set[str]:
 def _others(case: Case, records: Sequence[Record], text: str) -> dict[str, bool]:
     keyed = [source for source in case.sources if source.keys]
     return {
+        "tables, with INSERT, UPDATE, DELETE": bool(case.tables) and "Tab" in text,
+        "joins and EXISTS by a range of distances": "BandJoin" in _plan(case),
+        "DECIMAL": ".m" in text,
+        "DATE, TIMESTAMP": ".y" in text or ".h" in text,
         "TS of a view": bool(case.kept),
         "keyed streams": bool(keyed),
         "deletions": any(record.deletion for record in records),
@@ -80,6 +91,12 @@ def _others(case: Case, records: Sequence[Record], text: str) -> dict[str, bool]
         "SESSION over rows that leave": "SESSION(" in text and (bool(keyed) or "[" in text),
         "doubles whose sums round": any("d" in source.columns for source in case.sources) and ".d" in text,
     }
+
+
+def _plan(case: Case) -> str:
+    session = LocalSession()
+    session.execute("; ".join(case.statements))
+    return session.explain("Q")
 
 
 def _backwards(events: Sequence[object]) -> bool:

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from case_check import CUTTINGS, Cutting, check, first_error, shown  # noqa: E402
-from cases import Case, cases  # noqa: E402
+from cases import NAMES, Case, cases  # noqa: E402
 from duck import Duck  # noqa: E402
 from even_draws import install  # noqa: E402
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
@@ -40,7 +40,7 @@ class Drawn:
     failed: tuple[Case, Cutting, str] | None = None
 
 
-def draw(count: int, number: int, *, shrink: bool) -> Drawn:
+def draw(count: int, number: int, *, shrink: bool, having: str = "") -> Drawn:
     """Checks so many cases, or as many as it takes to find one that fails."""
     duck, drawn = Duck(), Drawn()
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
@@ -50,7 +50,7 @@ def draw(count: int, number: int, *, shrink: bool) -> Drawn:
         max_examples=count, backend=install(), database=None, deadline=None, phases=phases,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @given(cases(), CUTTINGS)
+    @given(cases(9 if having else 6, having=having), CUTTINGS)
     def one(case: Case, cutting: Cutting) -> None:
         drawn.count += drawn.failed is None
         found = first_error(lambda: check(case, cutting, duck))
@@ -65,11 +65,11 @@ def draw(count: int, number: int, *, shrink: bool) -> Drawn:
     return drawn
 
 
-def run(count: int, number: int, *, keep: bool) -> Iterator[str]:
+def run(count: int, number: int, *, keep: bool, having: str = "") -> Iterator[str]:
     """What fails; `keep` reduces it and adds it to the corpus. A failure does not end the run."""
     begun, done, failures = time.monotonic(), 0, 0
     while done < count:
-        drawn = draw(min(CHUNK, count - done), number * 1_000_003 + done, shrink=keep)
+        drawn = draw(min(CHUNK, count - done), number * 1_000_003 + done, shrink=keep, having=having)
         done += drawn.count
         if drawn.failed is not None:
             failures += 1
@@ -98,9 +98,10 @@ def in_processes(
     return [subprocess.Popen([*command, one], stdout=output, text=True) for one in seeds]
 
 
-def _run_here(count: int, number: int, *, keep: bool) -> int:
+def _run_here(asked: argparse.Namespace) -> int:
     failures = 0
-    for failures, message in enumerate(run(count, number, keep=keep), 1):  # noqa: B007
+    found = run(asked.cases, asked.seed, keep=asked.keep, having=asked.having)
+    for failures, message in enumerate(found, 1):  # noqa: B007
         sys.stdout.write(f"{message}\n\n")
         sys.stdout.flush()
     return min(failures, 100)
@@ -113,10 +114,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", action="store_true", help="reduce counterexamples and add them to the corpus")
+    parser.add_argument("--with", dest="having", choices=NAMES, default="", help="what every case has")
     asked = parser.parse_args()
     if asked.processes == 1:
-        return on_pool_thread(lambda: _run_here(asked.cases, asked.seed, keep=asked.keep))
-    options = ["--keep"] if asked.keep else []
+        return on_pool_thread(lambda: _run_here(asked))
+    options = [*(["--keep"] if asked.keep else []), *(["--with", asked.having] if asked.having else [])]
     children = in_processes(asked.cases, asked.seed, asked.processes, *options, output=None)
     return min(sum(child.wait() for child in children), 100)
 

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
 
 import duckdb
 import oracle
 import pyarrow as pa
 from hypothesis import strategies as st
 from oracle import Advance, Event, Record, Row
-from query_parts import NOW, Column, Drawing, Relation
+from query_parts import NOW, Column, Drawing, Kind, Relation
 from query_scalars import predicate
 
 #: After every instant of a history; relations are compared up to here.
 END = 12
 FOREVER = 10**6
-TYPES = {"k": "INTEGER", "n": "BIGINT", "s": "VARCHAR", "f": "DOUBLE", "b": "BOOLEAN", "d": "DOUBLE"}
-ARROW = {"k": pa.int32(), "n": pa.int64(), "s": pa.string(), "f": pa.float64(), "b": pa.bool_(), "d": pa.float64()}
-KINDS = {"k": "int", "n": "int", "s": "str", "f": "float", "b": "bool", "d": "real"}
+TYPES = {
+    "k": "INTEGER", "n": "BIGINT", "s": "VARCHAR", "f": "DOUBLE", "b": "BOOLEAN", "d": "DOUBLE", "m": "DECIMAL(7, 2)",
+    "y": "DATE", "h": "TIMESTAMP",
+}  # fmt: skip
+ARROW = {
+    "k": pa.int32(), "n": pa.int64(), "s": pa.string(), "f": pa.float64(), "b": pa.bool_(), "d": pa.float64(),
+    "m": pa.decimal128(7, 2), "y": pa.date32(), "h": pa.timestamp("us"),
+}  # fmt: skip
+KINDS: dict[str, Kind] = {
+    "k": "int", "n": "int", "s": "str", "f": "float", "b": "bool", "d": "real", "m": "dec", "y": "date", "h": "time",
+}  # fmt: skip
 VALUES = {
     "k": st.integers(0, 2), "n": st.integers(-1, 3), "s": st.sampled_from(["a", "b", "", "ab"]),
     "f": st.sampled_from([0.5, -1.25, 2.0]), "b": st.booleans(), "d": st.sampled_from([0.1, 0.7, -0.3, 1 / 3, 1e3]),
+    "m": st.sampled_from([Decimal("0.25"), Decimal("-1.50"), Decimal("3.00"), Decimal("12345.67")]),
+    "y": st.sampled_from([date(2024, 4, 30), date(2024, 5, 1), date(2024, 5, 2), date(2024, 5, 4)]),
+    "h": st.sampled_from(["2024-05-01", "2024-05-01T18:30", "2024-05-02T06:00"]).map(datetime.fromisoformat),
 }  # fmt: skip
 SHAPES = [("k", "n"), ("k", "n", "s"), ("n", "s"), ("k", "n", "f"), ("k", "n", "d"), ("k", "n", "s", "f", "b", "d")]
+#: Shapes with the other types.
+TYPED_SHAPES = [("k", "m"), ("k", "y", "h"), ("k", "n", "m", "y"), ("n", "h"), ("k", "n", "m", "y", "h")]
 #: Columns that may be NULL.
-NULLABLE = [(), ("n",), ("k", "n", "s", "f", "b", "d"), ("n", "s", "b")]
+NULLABLE = [(), ("n",), tuple(TYPES), ("n", "s", "b", "y")]
 INSTANTS = st.integers(0, END - 2)
 _NULLABLE_VALUES = {name: st.one_of(values, values, st.none()) for name, values in VALUES.items()}
 
@@ -98,11 +113,13 @@ def lives(accepted: Sequence[Record], keys: Sequence[str]) -> list[Row]:
 
 
 @st.composite
-def sources(draw: st.DrawFn, number: int, most: int) -> Source:
+def sources(draw: st.DrawFn, number: int, most: int, having: str = "") -> Source:
     """A source with at most so many records, out of order within the slack and beyond, with promises between."""
-    columns = draw(st.sampled_from(SHAPES))
+    shapes = TYPED_SHAPES if having == "types" or draw(st.integers(0, 99)) >= 85 else SHAPES
+    columns = draw(st.sampled_from(shapes))
     nullable = draw(st.sampled_from(NULLABLE))
     keys = draw(st.sampled_from([(), ("n",) if "k" not in columns else ("k",), ()]))
+    keys = () if having in ("final", "where") else keys
     row = st.tuples(*((_NULLABLE_VALUES if name in nullable else VALUES)[name] for name in columns))
     kinds = st.sampled_from(["+", "+", "+", "+", "-" if keys else "+", "promise"])
     events: list[Event] = []
@@ -125,6 +142,12 @@ def load(database: duckdb.DuckDBPyConnection, found: Sequence[Source]) -> None:
 def leaf(g: Drawing) -> Relation:
     """A stream, or one of its windows, or as it was at the last synchronisation point."""
     found = g.one(g.leaves)
+    if "table" in g.due:
+        g.due.remove("table")
+        found = next(one for one in g.leaves if one.ours == "Tab")
+    if "where" in g.due:
+        g.due.remove("where")
+        return where_inside(g, g.one([one for one in g.leaves if one.stream]))
     if g.clock is not None:
         slides = found.stream and g.clock[1] == 0 and g.chance(30)
         return range_window(g, found, g.clock[0]) if slides else synchronised(g, found)
@@ -132,9 +155,21 @@ def leaf(g: Drawing) -> Relation:
         streams = [one.ours for one in g.leaves if one.stream]
         return at_events(found, g.one(streams)) if streams and g.chance(25) else synchronised(g, found)
     if found.stream and g.chance(40):
+        if g.chance(15):
+            return where_inside(g, found)
         stream = filtered(g, found) if g.chance(25) else found
-        return g.one([range_window, row_window, partitioned_rows])(g, stream)
+        return g.one(WINDOWS)(g, stream)
     return found
+
+
+def where_inside(g: Drawing, stream: Relation) -> Relation:
+    """[… Where condition]: a window of the rows of a stream for which a condition is TRUE."""
+    condition = predicate(g, [(column.name, column.kind) for column in stream.columns])
+    if g.chance(60):  # one that is TRUE for some rows only
+        whole = g.one(stream.of("int")).name
+        condition = g.one([f"{whole} <> {g.number(0, 2)}", f"{whole} % 2 = {g.number(0, 1)}", f"{whole} > 1"])
+    window = g.one(WINDOWS)(g, replace(stream, duck=f"{stream.duck[:-1]} AND ({condition}))"))
+    return replace(window, ours=f"{window.ours[:-1]} Where {condition}]")
 
 
 def filtered(g: Drawing, stream: Relation) -> Relation:
@@ -178,6 +213,9 @@ def partitioned_rows(g: Drawing, stream: Relation) -> Relation:
     if within is not None:
         duck = f"(SELECT * FROM {duck} WHERE TS >= {NOW} - {within})"
     return Relation(ours, duck, stream.columns)
+
+
+WINDOWS = [range_window, row_window, partitioned_rows]
 
 
 def last_rows(stream: Relation, partition: str, rows: int, slide: int) -> str:

@@ -9,8 +9,9 @@ from typing import Literal, TypeVar
 from hypothesis import strategies as st
 
 T = TypeVar("T")
-#: A "float" is a small multiple of 1/4, whose sums are exact in any order; a "real" is any double.
-Kind = Literal["int", "str", "float", "real", "bool", "list"]
+#: A "float" is a small multiple of 1/4, whose sums are exact in any order; a "real" is any double, "dec" a DECIMAL,
+#: "time" a TIMESTAMP.
+Kind = Literal["int", "str", "float", "real", "bool", "list", "dec", "date", "time"]
 #: Stands for the instant in DuckDB's text.
 NOW = "@T"
 
@@ -73,6 +74,8 @@ class Drawing:
     views: list[tuple[str, Relation]] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     clocks: set[tuple[int, int]] = field(default_factory=set)
+    #: Names of what must be in the query and is not yet.
+    due: set[str] = field(default_factory=set)
     _names: int = 0
 
     def name(self, prefix: str) -> str:

@@ -10,8 +10,13 @@ LITERALS: dict[Kind, list[str]] = {
     "float": ["0.5", "-1.25", "2.0"],
     "real": ["CAST(0.1 AS DOUBLE)", "CAST(-0.7 AS DOUBLE)", "CAST(3 AS DOUBLE)"],
     "bool": ["TRUE", "FALSE"],
+    "dec": ["0.25", "-1.50", "CAST(3 AS DECIMAL(5, 1))"],
+    "date": ["DATE '2024-05-02'", "DATE '2024-04-30'", "CAST(NULL AS DATE)"],
+    "time": ["TIMESTAMP '2024-05-02 00:00:00'", "TIMESTAMP '2024-05-01 18:30:00'", "CAST(NULL AS TIMESTAMP)"],
 }
-ORDERED: tuple[Kind, ...] = ("int", "str", "float", "real")
+ORDERED: tuple[Kind, ...] = ("int", "str", "float", "real", "dec", "date", "time")
+#: Kinds of which values are computed only where a column has them.
+TYPED: tuple[Kind, ...] = ("dec", "date", "time")
 #: Columns in scope: the text that names one, and its kind.
 Scope = list[tuple[str, Kind]]
 
@@ -36,9 +41,11 @@ def value(g: Drawing, within: Scope, kind: Kind, depth: int = 1) -> str:
 def _integer(g: Drawing, within: Scope, depth: int) -> str:
     a, b = (value(g, within, "int", depth) for _ in range(2))
     s = value(g, within, "str", depth)
+    days = [text for text, kind in within if kind == "date"]
+    of_days = [f"CAST({days[0]} - DATE '2024-05-01' AS INTEGER)", f"EXTRACT(DAY FROM {days[-1]})"] if days else []
     return g.one([
         f"({a} + {b})", f"({a} - {b})", f"({a} * 2)", f"COALESCE({a}, {b})", f"ABS({a})", f"({a} % 3)", f"(- {a})",
-        f"LENGTH({s})", f"NULLIF({a}, {b})", f"GREATEST({a}, {b})", f"LEAST({a}, 1)",
+        f"LENGTH({s})", f"NULLIF({a}, {b})", f"GREATEST({a}, {b})", f"LEAST({a}, 1)", *of_days,
     ])  # fmt: skip
 
 
@@ -63,6 +70,26 @@ def _real(g: Drawing, within: Scope, depth: int) -> str:
     ])  # fmt: skip
 
 
+def _decimal(g: Drawing, within: Scope, depth: int) -> str:
+    a, b = (value(g, within, "dec", depth) for _ in range(2))
+    return g.one([f"({a} + {b})", f"({a} - {b})", f"({a} * 2)", f"ABS({a})", f"COALESCE({a}, {b})", f"LEAST({a}, {b})"])
+
+
+def _date(g: Drawing, within: Scope, depth: int) -> str:
+    a, b = (value(g, within, "date", depth) for _ in range(2))
+    t = value(g, within, "time", depth)
+    return g.one([f"({a} + 1)", f"({a} - 2)", f"CAST({t} AS DATE)", f"COALESCE({a}, {b})", f"GREATEST({a}, {b})"])
+
+
+def _timestamp(g: Drawing, within: Scope, depth: int) -> str:
+    a, b = (value(g, within, "time", depth) for _ in range(2))
+    d = value(g, within, "date", depth)
+    return g.one([
+        f"({a} + INTERVAL '6' HOUR)", f"({a} - INTERVAL '1' DAY)", f"CAST({d} AS TIMESTAMP)", f"COALESCE({a}, {b})",
+        f"DATE_TRUNC('day', {a})", f"LEAST({a}, {b})", f"({d} + INTERVAL '90' MINUTE)",
+    ])  # fmt: skip
+
+
 def predicate(g: Drawing, within: Scope, depth: int = 1) -> str:
     """A condition: TRUE, FALSE or NULL."""
     if depth > 0 and g.chance(35):
@@ -78,9 +105,10 @@ def comparison(g: Drawing, left: Scope, right: Scope, depth: int = 0) -> str:
     """A comparison of a value of one scope with one of another, of a kind that both have."""
     known = {kind for _, kind in left}
     kind = g.one([kind for kind in ORDERED if kind in known] or ["int"])
-    a, b = value(g, left, kind, depth), value(g, right, kind, depth)
+    other: Kind = "time" if kind == "date" and ("time" in {kind for _, kind in right}) and g.chance(30) else kind
+    a, b = value(g, left, kind, depth), value(g, right, other, depth)
     operator = g.one(["=", "=", "<", "<=", ">", ">=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"])
-    if left is right and g.chance(25):
+    if left is right and other == kind and g.chance(25):
         low, high = LITERALS[kind][:2]
         return g.one([f"{a} IS NULL", f"{a} IS NOT NULL", f"{a} IN ({low}, {high})", f"{a} BETWEEN {low} AND {b}"])
     return f"{a} {operator} {b}"
@@ -90,15 +118,19 @@ def _boolean(g: Drawing, within: Scope, depth: int) -> str:
     return f"({predicate(g, within, depth)})"
 
 
-_KINDS = {"int": _integer, "str": _text, "float": _float, "real": _real, "bool": _boolean}
+_KINDS = {
+    "int": _integer, "str": _text, "float": _float, "real": _real, "bool": _boolean, "dec": _decimal,
+    "date": _date, "time": _timestamp,
+}  # fmt: skip
 
 
 def outputs(g: Drawing, within: Scope, most: int = 3) -> tuple[list[tuple[str, str]], tuple[Column, ...]]:
     """Some named values: (text, name) and the columns they make."""
     found, columns = [], []
+    kinds: list[Kind] = ["int", "int", "str", "float", "bool", *(kind for _, kind in within if kind in TYPED)]
     for _ in range(g.number(1, most)):
         keep = g.chance(65)
-        text, kind = g.one(within) if keep else ("", g.one(["int", "int", "str", "float", "bool"]))
+        text, kind = g.one(within) if keep else ("", g.one(kinds))
         name = g.name("c")
         found.append((text if keep else value(g, within, kind), name))
         columns.append(Column(name, kind))

@@ -49,7 +49,7 @@ def _definite(count: int) -> Callable[[Arguments], Signature | None]:
 def _compare(symbol: str, summary: str) -> Function:
     example = f"a {symbol} b"
     rule = same(anything, 2, pa.bool_())
-    return Function("comparison", "two values of one type", summary, example, rule, total(_BUILD[symbol]))
+    return Function("comparison", "two values of one type", summary, example, rule, total(COMPARE[symbol]))
 
 
 def _mirrored(build: _Build, mirror: _Build) -> _Build:
@@ -62,7 +62,8 @@ def _mirrored(build: _Build, mirror: _Build) -> _Build:
     return built
 
 
-_BUILD: dict[str, _Build] = {
+#: The comparisons of two values.
+COMPARE: dict[str, _Build] = {
     "=": _mirrored(operator.eq, operator.eq),
     "<>": _mirrored(operator.ne, operator.ne),
     "<": _mirrored(operator.lt, operator.gt),

@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.expressions.function import Arguments, Compiled, Function, Signature, first_fault
-from operators.expressions.functions.comparison import masked
+from operators.expressions.functions.comparison import COMPARE, masked
 from operators.expressions.functions.rules import anything, same, shared_type, widens
 from operators.expressions.tree import Call
 
@@ -64,7 +64,7 @@ def _nullif_rule(arguments: Arguments) -> Signature | None:
 
 def _nullif(_: Call, arguments: Sequence[Compiled]) -> Compiled:
     value, other = arguments
-    kept = pl.when((value.value == other.value).fill_null(value=False)).then(None).otherwise(value.value)
+    kept = pl.when(COMPARE["="](value.value, other.value).fill_null(value=False)).then(None).otherwise(value.value)
     return masked(kept, first_fault([value.fault, other.fault]))
 
 
@@ -107,7 +107,7 @@ CONDITIONAL: dict[str, Function] = {
         "The largest value; NULLs are passed over.",
         "GREATEST(a, b)",
         _ALL_NULLABLE,
-        _extreme(lambda new, old: new > old),
+        _extreme(COMPARE[">"]),
     ),
     "least": Function(
         "conditional",
@@ -115,6 +115,6 @@ CONDITIONAL: dict[str, Function] = {
         "The smallest value; NULLs are passed over.",
         "LEAST(a, b)",
         _ALL_NULLABLE,
-        _extreme(lambda new, old: new < old),
+        _extreme(COMPARE["<"]),
     ),
 }

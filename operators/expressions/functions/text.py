@@ -13,14 +13,16 @@ from operators.expressions.function import (
     Rule,
     Signature,
     first_fault,
+    literal_value,
     partial,
     total,
+    total_call,
 )
 from operators.expressions.functions.comparison import masked
 from operators.expressions.functions.conversion import converted, convertible
-from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, Build
+from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, Build, constant
 from operators.expressions.functions.rules import exactly
-from operators.expressions.tree import Call
+from operators.expressions.tree import Call, columns
 
 _FAR = 2**31
 _LONGEST = 1_000_000
@@ -54,10 +56,17 @@ def _position(text: pl.Expr, part: pl.Expr) -> pl.Expr:
     )
 
 
-def _replace(text: pl.Expr, old: pl.Expr, new: pl.Expr) -> pl.Expr:
+def _replace(call: Call, text: pl.Expr, old: pl.Expr, new: pl.Expr) -> pl.Expr:
+    if _by_constants(call) and literal_value(call.arguments[1]) != "":
+        return text.str.replace_all(*map(literal_value, call.arguments[1:]), literal=True)
     text = _spread(text, old, new)
     replaced = text.str.split(old).list.join(new)
     return pl.when((old == "") & new.is_not_null()).then(text).otherwise(replaced)
+
+
+def _by_constants(call: Call) -> bool:
+    """Whether only the first argument differs from row to row."""
+    return bool(columns(call.arguments[0])) and all(map(constant, call.arguments[1:]))
 
 
 def _split_part(text: pl.Expr, separator: pl.Expr, index: pl.Expr) -> pl.Expr:
@@ -66,6 +75,23 @@ def _split_part(text: pl.Expr, separator: pl.Expr, index: pl.Expr) -> pl.Expr:
     position = pl.when(index > 0).then(index - 1).otherwise(index)
     part = parts.list.get(position, null_on_oob=True).fill_null("")
     return pl.when((index != 0) & text.is_not_null() & separator.is_not_null()).then(part)
+
+
+_SPLIT_PART = partial(_split_part, "position 0")
+
+
+def _split_parts(call: Call, arguments: Sequence[Compiled]) -> Compiled:
+    if not _by_constants(call) or not all(map(literal_value, call.arguments[1:])):
+        return _SPLIT_PART(call, arguments)
+    return total_call(_split_at)(call, arguments)
+
+
+def _split_at(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:
+    """The part at a known place; Polars splits a text once for several of them."""
+    separator, index = map(literal_value, call.arguments[1:])
+    position = max(-_FAR, min(index - (index > 0), _FAR))
+    part = text.str.split(separator).list.get(position, null_on_oob=True).fill_null("")
+    return pl.when(text.is_not_null()).then(part) if call.arguments[0].nullable else part
 
 
 def _repeat(text: pl.Expr, times: pl.Expr) -> pl.Expr:
@@ -190,12 +216,13 @@ TEXTS: dict[str, Function] = {
         _texts(2, strict=False),
         _concat_ws,
     ),
-    "replace": _entry(
+    "replace": Function(
+        "text",
+        "three texts",
         "With every occurrence replaced.",
         "REPLACE('abc', 'b', 'x')",
         exactly(TEXT, TEXT, TEXT, result=TEXT),
-        _replace,
-        "three texts",
+        total_call(_replace),
     ),
     "strpos": _entry(
         "The position of the second in the first, 0 where it is none; also POSITION(b IN a).",
@@ -210,7 +237,7 @@ TEXTS: dict[str, Function] = {
         "The part at the position, from the end where it is negative; empty where there is none.",
         "SPLIT_PART('a,b', ',', 2)",
         exactly(TEXT, TEXT, LONG, result=TEXT),
-        partial(_split_part, "position 0"),
+        _split_parts,
     ),
     "starts_with": _entry("True for a prefix.", "STARTS_WITH('abc', 'a')", _TWO, lambda a, b: a.str.starts_with(b)),
     "ends_with": _entry("True for a suffix.", "ENDS_WITH('abc', 'c')", _TWO, lambda a, b: a.str.ends_with(b)),
