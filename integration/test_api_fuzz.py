@@ -1,0 +1,123 @@
+"""The API, asked what its OpenAPI document allows and more: every answer is one, none is a failure of the server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from cluster import Cluster, running
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+#: What is there, so that calls also reach further than to an unknown name.
+SETTING = """
+    REGISTER SOURCE src (k VARCHAR NOT NULL, v INT) FROM "fuzz-src" PARTITIONS 1; CREATE STREAM s OVER src KEY k;
+    CREATE TABLE t (k VARCHAR PRIMARY KEY, v DECIMAL(9, 2)); CREATE STREAMED VIEW hot AS SELECT k, v FROM s WHERE v > 1;
+"""
+NAMES = ["src", "s", "t", "hot", "nothing", "", "a/b", "ß", "%00", "*", "x" * 300]
+WORDS = [
+    "SELECT", "STREAMED", "*", "FROM", "R(s)", "s", "hot", "t", "WHERE", "v", ">", "1", "AND", "k", "=", "'a'",
+    "GROUP BY", "COUNT(*)", "CREATE", "QUERY", "q", "AS", "DROP", "VIEW", "INSERT INTO", "VALUES", "(1, 2)",
+    "UPDATE", "SET", "DELETE", "SHOW", "QUERIES", "SOURCES", "DESCRIBE", "EXPLAIN", "REGISTER SOURCE", "src2", "(",
+    "k INT", ")", ";", ",", ".", "'", "\"", "--", "/*", "[Rows 3]", "OVER", "PARTITION BY", "ORDER BY", "LIMIT",
+    "9223372036854775808", "1e400", "NULL", "CASE", "WHEN", "JOIN", "ON", "TS", "Now", "Istream(", "EMIT FINAL",
+    "\0", "é",
+]  # fmt: skip
+SQL = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
+TEXT = st.one_of(st.sampled_from(NAMES), st.text(max_size=20), SQL)
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT)
+ANYTHING = st.recursive(SCALARS, lambda below: st.lists(below, max_size=3) | st.dictionaries(TEXT, below, max_size=3))
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(kafka, redis_url, tmp_path_factory.mktemp("fuzz")) as cluster:
+        cluster.sql(SETTING)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def document(cluster: Cluster) -> dict[str, Any]:
+    return httpx.get(f"{cluster.url}/openapi.json", trust_env=False).json()
+
+
+@pytest.fixture(scope="module")
+def client(cluster: Cluster) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=cluster.url, timeout=60, trust_env=False) as client:
+        yield client
+
+
+def values(schema: dict[str, Any], document: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """What a JSON schema allows; now and then anything else."""
+    if "$ref" in schema:
+        return values(document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]], document)
+    if "anyOf" in schema:
+        return st.one_of(*(values(one, document) for one in schema["anyOf"]))
+    match schema.get("type"):
+        case "object" if "properties" in schema:
+            fields = {name: values(one, document) for name, one in schema["properties"].items()}
+            needed = {name: fields[name] for name in schema.get("required", [])}
+            proper = st.fixed_dictionaries(needed, optional={n: s for n, s in fields.items() if n not in needed})
+            return st.one_of(proper, proper, proper, ANYTHING)
+        case "array":
+            return st.lists(values(schema.get("items", {}), document), max_size=3)
+        case "integer":
+            return st.one_of(st.integers(-3, 12_000), st.integers())
+        case "boolean":
+            return st.booleans()
+        case "string":
+            return TEXT
+        case _:
+            return ANYTHING
+
+
+@st.composite
+def requests(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
+    """A call of the document: method, URL, parameters and body."""
+    path = draw(st.sampled_from(sorted(document["paths"])))
+    method = draw(st.sampled_from(sorted(document["paths"][path])))
+    call = document["paths"][path][method]
+    url, params = path, {}
+    for one in call.get("parameters", []):
+        value = draw(values(one.get("schema", {}), document))
+        if one["in"] == "path":
+            url = url.replace(f"{{{one['name']}}}", quote(str(value), safe="" if draw(st.booleans()) else "/"))
+        elif one["in"] == "query" and (one.get("required") or draw(st.booleans())):
+            params[one["name"]] = str(value)
+    return {"method": method.upper(), "url": url, "params": params, **draw(bodies(call, document))}
+
+
+def bodies(call: dict[str, Any], document: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """What is sent along: JSON as the document says, bytes, or nothing."""
+    content = call.get("requestBody", {}).get("content", {})
+    raw = st.binary(max_size=60).map(lambda body: {"content": body})
+    if not content:
+        return st.just({})
+    schema = content.get("application/json", {}).get("schema")
+    if schema is None:
+        return st.one_of(raw, st.sampled_from([b"k,v\na,1.5\n", b"k\n\n", b'"']).map(lambda body: {"content": body}))
+    return st.one_of(values(schema, document).map(_as_json), values(schema, document).map(_as_json), raw)
+
+
+def _as_json(value: Any) -> dict[str, Any]:
+    return {"content": json.dumps(value).encode(), "headers": {"Content-Type": "application/json"}}
+
+
+def test_no_call_makes_the_server_fail(client: httpx.Client, document: dict[str, Any]) -> None:
+    asked: set[int] = set()
+
+    @settings(max_examples=700, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(requests(document))
+    def one(request: dict[str, Any]) -> None:
+        answer = client.request(**request)
+        asked.add(answer.status_code)
+        assert answer.status_code < 500, f"{request}: {answer.status_code} {answer.text}"
+
+    one()
+    assert {200, 400, 404, 422} <= asked
+    assert client.get("/readyz").status_code == 200
