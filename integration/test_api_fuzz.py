@@ -111,7 +111,7 @@ def _as_json(value: Any) -> dict[str, Any]:
 def test_no_call_makes_the_server_fail(client: httpx.Client, document: dict[str, Any]) -> None:
     asked: set[int] = set()
 
-    @settings(max_examples=700, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=700, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(requests(document))
     def one(request: dict[str, Any]) -> None:
         answer = client.request(**request)

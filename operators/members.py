@@ -20,8 +20,8 @@ from operators.trace import Trace
 
 MEMBER_TYPE: Final = pa.int32()
 _KEEP = "__keep"
-#: So many pairs of row and member are looked at together.
-_PAIRS = 1 << 21
+#: So many rows, and so many pairs of row and member, are looked at together.
+_ROWS, _PAIRS = 1 << 17, 1 << 21
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,11 @@ class Members:
         if self.known:
             yield self._owners(frame)
             return
-        rows, members = self._candidates(frame) if frame.height and len(self._numbers) else (np.zeros(0, np.int64),) * 2
-        for start in range(0, max(len(rows), 1), _PAIRS):
-            yield rows[start : start + _PAIRS], members[start : start + _PAIRS]
+        step = _ROWS if self._index is not None else max(1, _PAIRS // max(1, len(self._numbers)))
+        for start in range(0, max(frame.height, 1), step):
+            rows, members = self._candidates(frame.slice(start, step))
+            for at in range(0, max(len(rows), 1), _PAIRS):
+                yield rows[at : at + _PAIRS] + start, members[at : at + _PAIRS]
 
     def _owners(self, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Each row with its own member, where that is still there."""
@@ -79,6 +81,9 @@ class Members:
         return there, place[there]
 
     def _candidates(self, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of row and member, of which some may not be wanted and none is missing."""
+        if not (frame.height and len(self._numbers)):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         if self._index is not None:
             value, index = self._index
             return index.candidates(evaluate(frame, {_KEEP: value})[0][_KEEP])

@@ -12,6 +12,7 @@ from operators.expressions.functions import FUNCTIONS
 from operators.expressions.tree import Column, Expression, Literal, columns
 
 _OPTIMIZATIONS = pl.QueryOptFlags.none().update(comm_subexpr_elim=True, simplify_expression=True)
+_STRICT = frozenset({"equal", "not_equal", "less", "less_or_equal", "greater", "greater_or_equal"})
 _FAULTLESS = pl.Series("fault", [None], pl.String)
 
 
@@ -31,7 +32,18 @@ def compile_expression(expression: Expression) -> Compiled:
         return Compiled(_literal(expression))
     arguments = [compile_expression(argument) for argument in expression.arguments]
     compiled = FUNCTIONS[expression.function].evaluate(expression, arguments)
+    if expression.function in _STRICT and any(map(_is_null, expression.arguments)):
+        # Polars takes a column compared with NULL for a NULL of the column's type
+        compiled = Compiled(pl.lit(None, dtype=pl.Boolean), compiled.fault)
     return compiled if columns(expression) or expression.type == INTERVAL else _folded(compiled, expression.type)
+
+
+def _is_null(constant: Expression) -> bool:
+    """Whether an expression without columns is NULL."""
+    if columns(constant) or constant.type == INTERVAL:
+        return False
+    compiled = compile_expression(constant)
+    return compiled.fault is None and pl.select(compiled.value.alias("value"))["value"][0] is None
 
 
 def _folded(constant: Compiled, type_: pa.DataType) -> Compiled:

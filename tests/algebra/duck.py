@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from datetime import date
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
+from typing import cast
 
 import duckdb
 import oracle
@@ -145,11 +146,18 @@ def _place(value: object) -> tuple[object, ...]:
     return (2, float(f"{float(value):.8g}") + 0.0)  # type: ignore[arg-type]
 
 
+def _of_scale(number: Decimal, other: Decimal) -> Decimal:
+    """The number with no more digits than the other has: where types do not fit into 38 digits, DuckDB gives up some
+    behind the point."""
+    scale = max(Decimal(1).scaleb(cast(int, one.as_tuple().exponent)) for one in (number, other))
+    return number.quantize(scale, ROUND_HALF_UP)
+
+
 def _equal(a: object, b: object) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(_equal, a, b))
     if any(one is None or isinstance(one, bool | str | date) for one in (a, b)):
         return a == b and type(a) is type(b)
     if isinstance(a, Decimal) and isinstance(b, Decimal):
-        return a == b
+        return _of_scale(a, b) == _of_scale(b, a)
     return math.isclose(float(a), float(b), rel_tol=1e-9, abs_tol=1e-9)  # type: ignore[arg-type]

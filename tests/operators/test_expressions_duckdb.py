@@ -5,6 +5,7 @@ import math
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -231,3 +232,16 @@ def test_value_and_fault_are_those_of_duckdb(node, rows):
             assert fault is not None and ours is None, (to_sql(node), row)
         else:
             assert fault is None and same(ours, theirs), (to_sql(node), row, ours, theirs, fault)
+
+
+@pytest.mark.parametrize("function", ["equal", "not_equal", "less", "less_or_equal", "greater", "greater_or_equal"])
+def test_a_comparison_with_null_is_null_beside_others(function: str) -> None:
+    null = cast(Literal(None, pa.null()), pa.int64())
+    compared = call(function, Column("x", pa.int64()), null), call(function, null, Column("x", pa.int64()))
+    frame = pl.DataFrame({"x": [1, 2, None]})
+    for one in compared:
+        both = call("and", call("greater", Literal(1, pa.int64()), null), one)
+        assert evaluate(frame, {"one": one, "both": both})[0].to_dict(as_series=False) == {
+            "one": [None] * 3,
+            "both": [None] * 3,
+        }

@@ -124,3 +124,18 @@ def test_an_index_over_many_constants_finds_few_candidates() -> None:
     operator = members([("a", "equal", False)], [(at,) for at in range(1000)])
     found = operator._candidates(pl.DataFrame({"a": [7, 7, 2000]}))
     assert [each.tolist() for each in found] == [[0, 1], [7, 7]]
+
+
+@pytest.mark.parametrize("entries", [0, constant_index.MOST_ENTRIES])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_pieces_make_no_difference(entries: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constant_index, "MOST_ENTRIES", entries)
+    monkeypatch.setattr("operators.members._ROWS", size)
+    monkeypatch.setattr("operators.members._PAIRS", size)
+    rows = [(a, b) for a in (None, 0, 1, 2) for b in (0, 1)]
+    shape, constants = [("a", "greater_or_equal", False), ("b", "equal", True)], [(0, 0), (1, 1), (0, 1)]
+    assert step(members(shape, constants), rows) == expected(rows, shape, constants)
+
+
+def test_without_members_there_is_nothing() -> None:
+    assert step(members([("a", "equal", False)], []), [(1, 2)]) == []
