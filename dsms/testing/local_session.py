@@ -170,12 +170,12 @@ class LocalSession:
         for lane in self._lanes:
             while lane.batch(self._logs, self.batch_records):
                 pass
-        if self._sharing:
-            self._merge()
         for lane in self._lanes:
             for source, letter in lane.dead:
                 self._bury(source, letter)
             lane.dead.clear()
+        if self._sharing:
+            self._merge()
 
     def _merge(self) -> None:
         """Lanes that have come to one place of the logs go on as one."""

@@ -49,6 +49,13 @@ def test_a_fault_of_a_query_is_its_dead_letter_and_no_row(session) -> None:
     assert letter["record"] == {"k": 1, "v": 0, "ts": 2}
 
 
+def test_a_query_that_comes_after_the_records_has_their_dead_letters(session) -> None:
+    push(session, (1, 0, 1), (1, 1, 3))
+    session.execute("CREATE QUERY late AS SELECT STREAMED k, 7 % v AS r FROM S")
+    reasons = {letter["query"]: letter["reason"] for letter in session.dead_letters("T")}
+    assert reasons == {"V": 'division by zero in "12 / v"', "late": 'division by zero in "7 % v"'}
+
+
 def test_names_that_are_no_stream_or_no_source(session) -> None:
     with pytest.raises(UserError, match='"T" is a source; ask for a stream, view or query over it'):
         session.changes("T")
