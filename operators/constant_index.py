@@ -8,11 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-#: Comparisons of a value with a constant, and the same seen from the constant's side.
-FLIPPED = {
-    "equal": "equal", "less": "greater", "less_or_equal": "greater_or_equal", "greater": "less",
-    "greater_or_equal": "less_or_equal",
-}  # fmt: skip
+from operators.points import expanded
+
 #: The index holds at most so many entries; beyond, every value concerns every predicate.
 MOST_ENTRIES = 1 << 22
 
@@ -43,7 +40,8 @@ class ConstantIndex:
         exact = (self.constants.gather(at) == known).to_numpy() & (place < len(self.constants))
         segment = 2 * place + exact
         first, counts = self.starts[segment], self.starts[segment + 1] - self.starts[segment]
-        return np.repeat(there, counts), self.predicates[_ranges(first, counts)]
+        which, entries = expanded(first, counts)
+        return there[which], self.predicates[entries]
 
 
 def constant_index(comparisons: Sequence[tuple[str, pl.Series]]) -> ConstantIndex | None:
@@ -58,7 +56,7 @@ def constant_index(comparisons: Sequence[tuple[str, pl.Series]]) -> ConstantInde
     lengths = np.maximum(high - low + 1, 0)
     if lengths.sum() > MOST_ENTRIES:
         return None
-    entries, owners = _ranges(low, lengths), np.repeat(np.arange(count), lengths)
+    owners, entries = expanded(low, lengths)
     order = np.argsort(entries, kind="stable")
     return ConstantIndex(constants, np.searchsorted(entries[order], np.arange(last + 2)), owners[order])
 
@@ -70,8 +68,3 @@ def _segments(comparison: str, constant: np.ndarray) -> tuple[np.ndarray | None,
     if comparison.startswith("less"):
         return None, constant - (comparison == "less")
     return constant, constant
-
-
-def _ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The numbers first, first + 1, … of each range, one range after the other."""
-    return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())

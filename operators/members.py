@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from operators.constant_index import FLIPPED, ConstantIndex, constant_index
+from operators.constant_index import ConstantIndex, constant_index
 from operators.delta import RESERVED, Delta
-from operators.expressions import Call, Column, Expression, columns, evaluate
+from operators.expressions import MIRRORED, Call, Column, Expression, columns, evaluate
 from operators.expressions.arrow_types import polars_type
 from operators.operator import MEMBER, Move, Step
 from operators.trace import Trace
@@ -127,9 +127,9 @@ def comparisons(predicate: Expression, parameters: set[str]) -> Iterator[tuple[E
     if predicate.function == "and":
         for one in predicate.arguments:
             yield from comparisons(one, parameters)
-    elif predicate.function in FLIPPED:
+    elif predicate.function in MIRRORED:
         left, right = predicate.arguments
         if isinstance(right, Column) and right.name in parameters and not columns(left) & parameters:
             yield left, predicate.function, right.name
         elif isinstance(left, Column) and left.name in parameters and not columns(right) & parameters:
-            yield right, FLIPPED[predicate.function], left.name
+            yield right, MIRRORED[predicate.function], left.name

@@ -46,7 +46,7 @@ class StreamOutput:
         if self.append_only or not len(delta):
             once = delta.frame[WEIGHT].max() in (None, 1)
             return _tag(delta.frame, pl.lit(INSERT)) if once else _keyless(delta.frame)
-        net = _net(delta)
+        net = delta.consolidate().frame
         return self._keyed(net) if self.keys else _keyless(net)
 
     def _keyed(self, net: pl.DataFrame) -> pl.DataFrame:
@@ -61,15 +61,6 @@ class StreamOutput:
             .otherwise(pl.lit(INSERT))
         )
         return _tag(sides.with_columns(op.alias(OP)), pl.col(OP)).sort(FROM, ORDER, maintain_order=True)
-
-
-def _net(delta: Delta) -> pl.DataFrame:
-    """The consolidated elements. Where all differ, which their hashes mostly tell, nothing needs to be added."""
-    frame = delta.frame
-    nested = any(dtype.is_nested() for dtype in frame.dtypes)
-    if nested or frame.drop(WEIGHT, ORDER).hash_rows().n_unique() < frame.height:
-        return delta.consolidate().frame
-    return frame.filter(pl.col(WEIGHT) != 0)
 
 
 def _keyless(net: pl.DataFrame) -> pl.DataFrame:

@@ -14,12 +14,9 @@ from dsms.plan.properties import keys
 from dsms.plan.rules.conjuncts import conjuncts, total
 from dsms.plan.schema import schema
 from operators.band import Band
-from operators.expressions import Call, Column, Expression, Literal, columns
+from operators.expressions import ORDERS, Call, Column, Expression, Literal, columns
 from operators.points import has_points
 
-_MIRROR = {
-    "less": "greater", "less_or_equal": "greater_or_equal", "greater": "less", "greater_or_equal": "less_or_equal",
-}  # fmt: skip
 _KINDS: dict[str, Choice["exact", "single", "double"]] = {"float": "single", "double": "double"}
 _Comparison = tuple[str, Expression, Expression]
 _DAY = 86_400_000_000
@@ -67,18 +64,18 @@ def _distances(node: logical.Join) -> Iterator[Distance]:
         if columns(first) <= sides[0] and columns(second) <= sides[1]:
             yield from _distance(function, first, second)
         elif columns(first) <= sides[1] and columns(second) <= sides[0]:
-            yield from _distance(_MIRROR[function], second, first)
+            yield from _distance(ORDERS[function], second, first)
 
 
 def _comparisons(residual: Expression | None) -> Iterator[_Comparison]:
     """The conjuncts that compare; `a - b < 3` as a < b + 3, `abs(a - b) < 3` as that and a > b - 3."""
     for part in conjuncts(residual):
-        if not isinstance(part, Call) or part.function not in _MIRROR:
+        if not isinstance(part, Call) or part.function not in ORDERS:
             continue
         first, second = part.arguments
         yield part.function, first, second
         yield from _differences(part.function, first, second)
-        yield from _differences(_MIRROR[part.function], second, first)
+        yield from _differences(ORDERS[part.function], second, first)
 
 
 def _differences(function: str, first: Expression, second: Expression) -> Iterator[_Comparison]:
@@ -88,7 +85,7 @@ def _differences(function: str, first: Expression, second: Expression) -> Iterat
         case Call("abs", (Call("subtract", (one, other)),)), Literal() if function.startswith("less"):
             if one.type == other.type == first.type:
                 yield function, one, Call("add", (other, second), first.type)
-                yield _MIRROR[function], one, Call("subtract", (other, second), first.type)
+                yield ORDERS[function], one, Call("subtract", (other, second), first.type)
 
 
 def _distance(function: str, left: Expression, right: Expression) -> Iterator[Distance]:

@@ -13,16 +13,10 @@ from dsms.sql.conditions import conjuncts, extended, keeping, names_of, within
 from dsms.sql.joins import Pair, equality
 from dsms.sql.position import error_at
 from operators.errors import SqlError
-from operators.expressions import Call, Expression, call, columns, type_name
+from operators.expressions import ORDERS, Call, Expression, call, columns, type_name
 from operators.points import has_points
 
 Comparison = Literal["greater", "greater_or_equal", "less", "less_or_equal"]
-_SWAPPED = {
-    "greater": "less",
-    "greater_or_equal": "less_or_equal",
-    "less": "greater",
-    "less_or_equal": "greater_or_equal",
-}
 _HINT = "say … ASOF JOIN b ON a.k = b.k AND a.t >= b.t"
 
 
@@ -75,7 +69,7 @@ def _refused(table: exp.Expr, message: str) -> SqlError:
 def _comparison(
     predicate: Expression, left: frozenset[str], right: frozenset[str]
 ) -> tuple[Comparison, Expression, Expression] | None:
-    if not isinstance(predicate, Call) or predicate.function not in _SWAPPED:
+    if not isinstance(predicate, Call) or predicate.function not in ORDERS:
         return None
     first, second = predicate.arguments
     if not columns(first) or not columns(second):
@@ -83,7 +77,7 @@ def _comparison(
     if within(first, left) and within(second, right):
         return cast(Comparison, predicate.function), first, second
     if within(first, right) and within(second, left):
-        return cast(Comparison, _SWAPPED[predicate.function]), second, first
+        return cast(Comparison, ORDERS[predicate.function]), second, first
     return None
 
 

@@ -11,13 +11,8 @@ from dataclasses import dataclass, replace
 from dsms.plan import logical
 from dsms.sql.conditions import Output, conjuncts
 from dsms.sql.conditions import filtered as plainly_filtered
-from operators.expressions import Call, Column, Expression, Literal, columns
+from operators.expressions import MIRRORED, Call, Column, Expression, Literal, columns
 from operators.window_call import WindowCall
-
-_MIRRORED = {
-    "less": "greater", "less_or_equal": "greater_or_equal", "greater": "less", "greater_or_equal": "less_or_equal",
-    "equal": "equal",
-}  # fmt: skip
 
 
 def filtered(node: logical.Node, predicates: Iterable[Expression]) -> logical.Node:
@@ -66,11 +61,11 @@ def _ranked(node: logical.Node) -> _Ranked | None:
 
 def _bound(predicate: Expression, rank: str) -> tuple[str, int] | None:
     """What a predicate says about a rank, as a comparison with a number."""
-    if not isinstance(predicate, Call) or predicate.function not in _MIRRORED:
+    if not isinstance(predicate, Call) or predicate.function not in MIRRORED:
         return None
     first, second = predicate.arguments
     if isinstance(second, Column) and not isinstance(first, Column):
-        mirrored = replace(predicate, function=_MIRRORED[predicate.function], arguments=(second, first))
+        mirrored = replace(predicate, function=MIRRORED[predicate.function], arguments=(second, first))
         return _bound(mirrored, rank)
     if not isinstance(first, Column) or first.name != rank or not isinstance(second, Literal):
         return None

@@ -9,10 +9,11 @@ import pyarrow as pa
 from operators.expressions.arrow_types import INTERVAL, polars_type
 from operators.expressions.function import Compiled, first_fault
 from operators.expressions.functions import FUNCTIONS
+from operators.expressions.mirrored import MIRRORED
 from operators.expressions.tree import Column, Expression, Literal, columns
 
 _OPTIMIZATIONS = pl.QueryOptFlags.none().update(comm_subexpr_elim=True, simplify_expression=True)
-_STRICT = frozenset({"equal", "not_equal", "less", "less_or_equal", "greater", "greater_or_equal"})
+_STRICT = frozenset({*MIRRORED, "not_equal"})
 _FAULTLESS = pl.Series("fault", [None], pl.String)
 
 
@@ -40,6 +41,8 @@ def compile_expression(expression: Expression) -> Compiled:
 
 def _is_null(constant: Expression) -> bool:
     """Whether an expression without columns is NULL."""
+    if isinstance(constant, Literal):
+        return constant.value is None
     if columns(constant) or constant.type == INTERVAL:
         return False
     compiled = compile_expression(constant)

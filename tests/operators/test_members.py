@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators import constant_index
-from operators.constant_index import FLIPPED
 from operators.delta import Delta
-from operators.expressions import Column, call
+from operators.expressions import MIRRORED, Column, call
 from operators.members import Members, Roster
 from operators.operator import MEMBER, Move
 
@@ -30,7 +29,7 @@ def members(shape, constants, *, known: bool = False) -> Members:
     parts = []
     for (column, sign, flipped), parameter in zip(shape, parameters, strict=True):
         value = Column(column, pa.int64())
-        parts.append(call(FLIPPED[sign], parameter, value) if flipped else call(sign, value, parameter))
+        parts.append(call(MIRRORED[sign], parameter, value) if flipped else call(sign, value, parameter))
     given_by = {one.name: tuple(row[at] for row in constants) for at, one in enumerate(parameters)}
     roster = Roster(tuple(range(10, 10 + len(constants))), given_by)
     return Members("f", parts[0] if len(parts) == 1 else call("and", *parts), parameters, known, roster)

@@ -12,16 +12,12 @@ from dsms.plan.rules.conjuncts import conjunction, conjuncts, total
 from dsms.plan.rules.split import filtered
 from dsms.plan.rules.substitute import substitute
 from dsms.plan.schema import schema
-from operators.expressions import Call, Column, Expression, call, column
+from operators.expressions import MIRRORED, Call, Column, Expression, call, column
 from operators.sort_key import SortKey
 
 #: For each extreme: the comparisons with it that only the extreme passes, and the ones that something better passes.
 _REACHED = {"max": {"greater_or_equal", "equal"}, "min": {"less_or_equal", "equal"}}
 _BEATEN = {"less": True, "greater": False}
-_TURNED = {
-    "greater_or_equal": "less_or_equal", "less_or_equal": "greater_or_equal", "equal": "equal",
-    "less": "greater", "greater": "less",
-}  # fmt: skip
 
 
 def extreme_to_rank(node: logical.Node) -> logical.Node | None:
@@ -143,11 +139,11 @@ def _reaches(part: Expression, own: _Side, extreme: _Extreme) -> str | None:
 def _comparison(part: Expression, right: frozenset[str]) -> tuple[str, str, str] | None:
     """A comparison of two columns, turned so that the second one is among `right`."""
     match part:
-        case Call(function, (Column(one), Column(other))) if function in _TURNED:
+        case Call(function, (Column(one), Column(other))) if function in MIRRORED:
             if other in right and one not in right:
                 return function, one, other
             if one in right and other not in right:
-                return _TURNED[function], other, one
+                return MIRRORED[function], other, one
     return None
 
 

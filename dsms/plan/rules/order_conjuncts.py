@@ -6,12 +6,9 @@ from dataclasses import replace
 
 from dsms.plan import logical
 from dsms.plan.rules.conjuncts import conjunction, conjuncts, total
-from operators.expressions import Call, Expression, Literal, to_sql
+from operators.expressions import MIRRORED, Call, Expression, Literal, to_sql
 
-_MIRRORED = {
-    "equal": "equal", "not_equal": "not_equal", "less": "greater", "less_or_equal": "greater_or_equal",
-    "greater": "less", "greater_or_equal": "less_or_equal",
-}  # fmt: skip
+_MIRRORED = {**MIRRORED, "not_equal": "not_equal"}
 
 
 def order_conjuncts(node: logical.Node) -> logical.Node | None:
