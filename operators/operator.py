@@ -18,6 +18,8 @@ from operators.trace import Arrangement, Run
 
 #: The column that says which member of a family a row is for; only plans of families have it.
 MEMBER = "__member"
+#: The same for the right side of a join whose sides both tell members apart.
+RIGHT_MEMBER = "__right_member"
 FAULT = "fault"
 FAULT_ROW = "row"
 

@@ -2,7 +2,7 @@
 
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = 5_000
+EXAMPLES = 2_000
 
 
 def pytest_configure() -> None:

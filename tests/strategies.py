@@ -6,8 +6,15 @@ import datetime
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+from hypothesis import settings
 from hypothesis import strategies as st
 from oracle import Advance, Bad, Event, Record, Row
+
+
+def examples(count: int) -> int:
+    """So many examples by the default profile, and in proportion by another."""
+    return max(1, count * settings().max_examples // 40)
+
 
 #: After every instant that a history uses.
 END = 20

@@ -14,8 +14,9 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from operators.delta import Delta, polars_schema
-from operators.operator import MEMBER
+from operators.operator import MEMBER, RIGHT_MEMBER
 
+_WHOSE = frozenset({MEMBER, RIGHT_MEMBER})
 Keys = tuple[str, ...]
 #: By the hash of columns (none: all to target 0), by source partition, to the same target again, or to every target.
 Routing = Keys | Literal["source", "stay", "all"]
@@ -121,7 +122,7 @@ class Dataflow:
         }
 
     def _told(self, vertex: Vertex) -> tuple[bool, ...]:
-        inputs = [MEMBER in self.vertices[feed.vertex].schema.names for feed in vertex.inputs]
+        inputs = [not _WHOSE.isdisjoint(self.vertices[feed.vertex].schema.names) for feed in vertex.inputs]
         held = len(vertex.operator.traces())
         return tuple(inputs) if held == len(inputs) else (all(inputs) and bool(inputs),) * held
 

@@ -16,13 +16,13 @@ from dsms.plan import logical
 from dsms.plan.properties import inputs
 from dsms.plan.rebuild import with_inputs
 from dsms.plan.rules.conjuncts import conjunction, conjuncts, total
+from dsms.plan.rules.identity import as_they_are, in_order, kept
 from dsms.plan.schema import schema
-from operators.constant_index import FLIPPED
-from operators.expressions import Call, Column, Expression, Literal, columns
+from operators.expressions import MIRRORED, Call, Column, Expression, Literal, columns
 from operators.members import MEMBER_TYPE, Roster
-from operators.operator import MEMBER
+from operators.operator import MEMBER, RIGHT_MEMBER
 
-_PARAMETER, _RIGHT = "__constant", "__right_member"
+_PARAMETER = "__constant"
 _WHOSE = Column(MEMBER, MEMBER_TYPE, nullable=False)
 
 
@@ -72,6 +72,7 @@ class _Lifting:
 
     family: str
     constants: list[Hashable] = field(default_factory=list)
+    parameters: list[Column] = field(default_factory=list)
     _known: dict[str, logical.Node] = field(default_factory=dict)
 
     def lift(self, node: logical.Node) -> logical.Node | None:
@@ -102,25 +103,21 @@ class _Lifting:
     def _(self, node: logical.Filter) -> logical.Node:
         if not total(node.predicate):
             return node
+        before = len(self.parameters)
         parts = sorted(conjuncts(node.predicate), key=_shape)
-        before = len(self.constants)
         predicate = conjunction(list(map(self._parametrised, parts)))
-        given = range(before, len(self.constants))
-        if not given or predicate is None:
+        parameters = tuple(self.parameters[before:])
+        if not parameters or predicate is None:
             return node
-        kinds = [one.type for part in parts if (one := _constant(part)) is not None]
-        parameters = tuple(_parameter(at, kind) for at, kind in zip(given, kinds, strict=True))
         return logical.Members(node.input, self.family, predicate, parameters, known=_grouped(node.input))
 
     def _parametrised(self, part: Expression) -> Expression:
         constant = _constant(part)
         if constant is None:
             return part
-        assert isinstance(part, Call)
         self.constants.append(constant.value)
-        column = _parameter(len(self.constants) - 1, constant.type)
-        arguments = tuple(column if isinstance(one, Literal) else one for one in part.arguments)
-        return replace(part, arguments=arguments)
+        self.parameters.append(Column(f"{_PARAMETER}{len(self.parameters)}", constant.type, nullable=False))
+        return _with(part, constant, self.parameters[-1])
 
     @_over.register
     def _(self, node: logical.Project) -> logical.Node:
@@ -147,13 +144,13 @@ class _Lifting:
     @_over.register
     def _(self, node: logical.Join) -> logical.Node:
         left, right = _grouped(node.left), _grouped(node.right)
+        if left and right and node.outer not in ("none", "left"):
+            raise _Unable
         if node.outer == "full" or (node.outer == "left" and not left) or (node.outer == "right" and not right):
             raise _Unable
         if not (left and right):
             return node
-        if node.outer == "right":
-            raise _Unable
-        return _without_right(replace(node, right=_renamed(node.right), on=(*node.on, (MEMBER, _RIGHT))))
+        return _without_right(replace(node, right=_renamed(node.right), on=(*node.on, (MEMBER, RIGHT_MEMBER))))
 
     @_over.register(logical.SemiJoin)
     @_over.register(logical.AsofJoin)
@@ -162,7 +159,7 @@ class _Lifting:
             raise _Unable
         if not _grouped(node.right):
             return node
-        paired = replace(node, right=_renamed(node.right), on=(*node.on, (MEMBER, _RIGHT)))
+        paired = replace(node, right=_renamed(node.right), on=(*node.on, (MEMBER, RIGHT_MEMBER)))
         return paired if isinstance(node, logical.SemiJoin) else _without_right(paired)
 
     @_over.register
@@ -186,43 +183,35 @@ def _grouped(node: logical.Node) -> bool:
 
 def _constant(part: Expression) -> Literal | None:
     """The constant of a conjunct that compares a value of the row with one."""
-    if not isinstance(part, Call) or part.function not in FLIPPED:
+    if not isinstance(part, Call) or part.function not in MIRRORED:
         return None
     found = [one for one in part.arguments if isinstance(one, Literal) and one.value is not None]
     return found[0] if len(found) == 1 and columns(part) else None
 
 
-def _parameter(at: int, kind: object) -> Column:
-    return Column(f"{_PARAMETER}{at}", kind, nullable=False)  # type: ignore[arg-type]
+def _with(part: Expression, constant: Literal, parameter: Column) -> Expression:
+    assert isinstance(part, Call)
+    return replace(part, arguments=tuple(parameter if one is constant else one for one in part.arguments))
 
 
 def _shape(part: Expression) -> str:
     """A conjunct without its constant: the order of conjuncts must not depend on it."""
     constant = _constant(part)
-    if constant is None:
-        return repr(part)
-    assert isinstance(part, Call)
-    blank = _parameter(0, constant.type)
-    return repr(replace(part, arguments=tuple(blank if one is constant else one for one in part.arguments)))
+    return repr(part if constant is None else _with(part, constant, Column(_PARAMETER, constant.type, nullable=False)))
 
 
 def _renamed(node: logical.Node) -> logical.Node:
     """The right side of a join, its member under another name."""
-    outputs = ((_RIGHT if one.name == MEMBER else one.name, _column(one)) for one in schema(node))
-    return logical.Project(node, tuple(outputs))
+    outputs = as_they_are(schema(node))
+    return logical.Project(node, tuple((RIGHT_MEMBER if name == MEMBER else name, one) for name, one in outputs))
 
 
 def _without_right(node: logical.Node) -> logical.Node:
-    return logical.Project(node, tuple((one.name, _column(one)) for one in schema(node) if one.name != _RIGHT))
+    return kept(node, [name for name in schema(node).names if name != RIGHT_MEMBER])
 
 
 def _last(node: logical.Node) -> logical.Node:
     """The input of a set operation, with its member as the last column, where the other side has it too."""
     if not _grouped(node):
         raise _Unable
-    names = [one for one in schema(node) if one.name != MEMBER]
-    return logical.Project(node, (*((one.name, _column(one)) for one in names), (MEMBER, _WHOSE)))
-
-
-def _column(one: object) -> Column:
-    return Column(one.name, one.type, one.nullable)  # type: ignore[attr-defined]
+    return in_order(node, [*(name for name in schema(node).names if name != MEMBER), MEMBER])

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 from facts import Topics, apply_all
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from dsms.catalog import register_query
 from dsms.plan.lane import compile_lane, plan_fragment
@@ -100,7 +101,9 @@ def told(session: LocalSession, name: str) -> list:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
+@example([Push("E", "a", 0, 0), ("create", 0)], 1, None)
+@example([("create", 2), Push("T", "a", None, 0), Push("E", "a", 3, 0), ("create", 0)], 1, None)
 @given(st.lists(STEPS, max_size=24), st.integers(1, 2), st.sampled_from([None, 1, 3]))
 def test_each_member_gives_what_it_gives_alone(shape: str, steps, partitions: int, batch: int | None) -> None:
     with pytest.MonkeyPatch.context() as patch:

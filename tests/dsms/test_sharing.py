@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from facts import Topics, apply_all
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from dsms.plan.lane import compile_lane, plan_fragment
 from dsms.testing import LocalSession
@@ -81,7 +82,7 @@ def _told(session: LocalSession, name: str) -> list:
     return [session.changes(name), dead]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(STEPS, max_size=24), st.integers(1, 2), st.sampled_from([None, 1, 3]))
 @example(
     [("create", "Counts"), Push("E", "a", 1, 1), ("create", "Left"), Push("T", "a", 2, 3), ("drop", "Counts")], 1, None
