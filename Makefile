@@ -34,7 +34,7 @@ bench: setup ## the benchmarks
 	@$(BIN)/python -m benchmarks.delta_law $(LAW_ARGS)
 
 fuzz: setup ## the property tests with many more examples
-	@PYTHONPATH=scripts $(BIN)/python -m pytest -p fuzz_profile --timeout=0 tests $(ARGS)
+	@PYTHONPATH=scripts $(BIN)/python -m pytest -n 2 --dist loadfile -p fuzz_profile --timeout=0 tests $(ARGS)
 	@$(BIN)/python tests/algebra/fuzz.py --keep # DSMS_FUZZ_CASES of them, else 100 000
 
 lock: setup ## pin the newest versions that pyproject.toml allows

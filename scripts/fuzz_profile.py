@@ -2,7 +2,7 @@
 
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = 2_000
+EXAMPLES = 400
 
 
 def pytest_configure() -> None:
