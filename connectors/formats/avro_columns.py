@@ -175,11 +175,12 @@ class ColumnMaker:
             return _array(declared, np.packbits(values, bitorder="little"), read_.present, len(values))
         if pa.types.is_integer(declared) or pa.types.is_date(declared):
             self._check_range(values, declared if pa.types.is_integer(declared) else pa.int32(), read_.present)
-        target = (
-            self._single(values, read_.present)
-            if declared == pa.float32()
-            else values.astype(_storage(declared), copy=False)
-        )
+        with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+            target = (
+                self._single(values, read_.present)
+                if declared == pa.float32()
+                else values.astype(_storage(declared), copy=False)
+            )
         return _array(declared, target, read_.present, len(target))
 
     def _single(self, values: NDArray[Any], present: Mask | None) -> NDArray[np.float32]:
