@@ -93,8 +93,11 @@ def _value(outer: Outer, mine: Column, theirs: Column) -> Expression:
     if mine.type == theirs.type and outer != "full":
         return theirs if outer == "right" else mine
     first, second = (theirs, mine) if outer == "right" else (mine, theirs)
-    padded = [replace(one, nullable=True) for one in (first, second)] if outer == "full" else [first, second]
-    return call("coalesce", *padded)
+    return call(
+        "coalesce",
+        replace(first, nullable=first.nullable or outer == "full"),
+        replace(second, nullable=second.nullable or outer != "none"),
+    )
 
 
 def hidden(entries: tuple[Entry, ...], names: list[str]) -> tuple[Entry, ...]:
