@@ -71,9 +71,8 @@ def _by_constants(call: Call) -> bool:
 
 def _split_part(text: pl.Expr, separator: pl.Expr, index: pl.Expr) -> pl.Expr:
     text, index = _spread(text, separator, index), index.clip(-_FAR, _FAR)
-    parts = pl.when(separator == "").then(pl.concat_list(text)).otherwise(text.str.split(separator))
     position = pl.when(index > 0).then(index - 1).otherwise(index)
-    part = parts.list.get(position, null_on_oob=True).fill_null("")
+    part = text.str.split(separator).list.get(position, null_on_oob=True).fill_null("")
     return pl.when((index != 0) & text.is_not_null() & separator.is_not_null()).then(part)
 
 
@@ -234,7 +233,7 @@ TEXTS: dict[str, Function] = {
     "split_part": Function(
         "text",
         "text, a separator and a position",
-        "The part at the position, from the end where it is negative; empty where there is none.",
+        "The part at the position, from the end where negative; empty where there is none. No separator: characters.",
         "SPLIT_PART('a,b', ',', 2)",
         exactly(TEXT, TEXT, LONG, result=TEXT),
         _split_parts,
