@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
+from comings import SOURCES, Push, histories, play
 from facts import Topics, apply_all
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -14,10 +13,6 @@ from dsms.catalog import register_query
 from dsms.plan.lane import compile_lane, plan_fragment
 from dsms.testing import LocalSession
 
-SOURCES = """
-REGISTER SOURCE T (k VARCHAR NOT NULL, v BIGINT) FROM t SLACK 2; CREATE STREAM S OVER T KEY k;
-REGISTER SOURCE E (k VARCHAR NOT NULL, n BIGINT) FROM e SLACK 1; CREATE STREAM A OVER E KEY NULL;
-"""
 SHAPES = {
     "where": "SELECT k, n FROM A WHERE n = {c}",
     "keyed": "SELECT k, v FROM S WHERE v > {c}",
@@ -43,7 +38,7 @@ SHAPES = {
     "session": "SELECT k, window_start, COUNT(*) AS n FROM TABLE(SESSION(TABLE A, DESCRIPTOR(TS), 2)) "
     "WHERE n > {c} GROUP BY k, window_start, window_end",
     "istream": "SELECT Istream(k, n) FROM A [RANGE 2] WHERE n > {c}",
-    "synchronised": "SELECT k, COUNT(*) AS n FROM R[Fours](A) WHERE n > {c} GROUP BY k",
+    "synchronised": "SELECT k, COUNT(*) AS n FROM R[Sync4](A) WHERE n > {c} GROUP BY k",
     "faulty": "SELECT k, 6 / n AS q FROM A WHERE n >= {c}",
     "restamped": "SELECT k, TS AS since FROM R(Seen) WHERE k > '{c}'",
     "twice": "SELECT x.k, y.n FROM (SELECT k, n FROM A WHERE n > {c}) x "
@@ -51,75 +46,36 @@ SHAPES = {
     "as of": "SELECT f.k, f.n, S.v FROM (SELECT k, n, TS AS t FROM A WHERE n > {c}) f "
     "ASOF LEFT JOIN (SELECT k, v, TS AS t FROM S) S ON f.k = S.k AND f.t >= S.t",
 }  # fmt: skip
-SETTING = """CREATE STREAMED VIEW Fours AS SELECT Timepoint FROM clockStr WHERE Timepoint MOD 4 = 0;
-CREATE STREAMED VIEW Seen AS SELECT k, v FROM S;"""
+SETTING = f"{SOURCES} CREATE STREAMED VIEW Seen AS SELECT k, v FROM S;"
 
 
-@dataclass(frozen=True)
-class Push:
-    source: str
-    k: str
-    n: int | None
-    ts: int
+def tried(session: LocalSession, shape: str, steps, only: str | None = None) -> dict[str, list]:
+    """What the query of each constant gave."""
+    kind = "" if "Istream" in SHAPES[shape] else "STREAMED "
 
+    def statement(constant: int, name: str) -> str:
+        return f"CREATE {kind}VIEW {name} AS {SHAPES[shape].format(c=constant)}"
 
-NUMBERS = st.sampled_from([None, 0, 1, 2, 3])
-STEPS = st.one_of(
-    st.builds(Push, st.sampled_from("TE"), st.sampled_from("abc"), NUMBERS, st.integers(0, 9)),
-    st.builds(lambda ts: ("advance", ts), st.integers(0, 12)),
-    st.builds(lambda constant: ("create", constant), st.integers(0, 3)),
-    st.builds(lambda constant: ("drop", constant), st.integers(0, 3)),
-)  # fmt: skip
-
-
-def play(session: LocalSession, shape: str, steps, only: int | None = None) -> dict[str, list]:
-    """What the query of each constant had published when it was dropped, or at the end; `only` is the number of the one
-    step that makes a query."""
-    session.execute(SOURCES + SETTING)
-    published: dict[str, list] = {}
-    there: dict[int, str] = {}
-    for number, step in enumerate([*steps, ("advance", 20)]):
-        if isinstance(step, Push):
-            session.push(step.source, [{"k": step.k, "v" if step.source == "T" else "n": step.n, "ts": step.ts}])
-        elif step[0] == "advance":
-            session.advance(step[1])
-        elif step[0] == "create" and step[1] not in there and only in (None, number):
-            there[step[1]] = f"Q{number}"
-            kind = "" if "Istream" in SHAPES[shape] else "STREAMED "
-            select = SHAPES[shape].format(c=step[1]).replace("SELECT", f"SELECT {kind}".rstrip(), 1)
-            session.execute(f"CREATE QUERY Q{number} AS {select}")
-        elif step[0] == "drop" and step[1] in there:
-            name = there.pop(step[1])
-            published[name] = told(session, name)
-            session.execute(f"DROP QUERY {name}")
-    return published | {name: told(session, name) for name in there.values()}
-
-
-def told(session: LocalSession, name: str) -> list:
-    dead = [(one["reason"], one["record"]) for one in session.dead_letters("E") if one["query"] == name]
-    return [session.changes(name), dead]
+    session.execute(SETTING)
+    return play(session, steps, statement, only)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @settings(max_examples=examples(8))
 @example([Push("E", "a", 0, 0), ("create", 0)], 1, None)
 @example([("create", 2), Push("T", "a", None, 0), Push("E", "a", 3, 0), ("create", 0)], 1, None)
-@given(st.lists(STEPS, max_size=24), st.integers(1, 2), st.sampled_from([None, 1, 3]))
+@given(histories(range(4)), st.integers(1, 2), st.sampled_from([None, 1, 3]))
 def test_each_member_gives_what_it_gives_alone(shape: str, steps, partitions: int, batch: int | None) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(register_query, "ALONE", 0)
-        together = play(LocalSession(partitions, batch), shape, steps)
+        together = tried(LocalSession(partitions, batch), shape, steps)
     for query, found in together.items():
-        alone = play(LocalSession(sharing=False), shape, steps, only=int(query[1:]))
+        alone = tried(LocalSession(sharing=False), shape, steps, only=query)
         assert found == alone[query], query
 
 
 def planned(*selects: str):
-    sql = (
-        SOURCES
-        + SETTING
-        + "".join(f"CREATE QUERY q{at} AS SELECT STREAMED {select};" for at, select in enumerate(selects))
-    )
+    sql = SETTING + "".join(f"CREATE QUERY q{at} AS SELECT STREAMED {select};" for at, select in enumerate(selects))
     catalog, results = apply_all(sql, topics=Topics({"t": {0: 0}, "e": {0: 0}}))
     plan = plan_fragment(catalog, 1)
     return compile_lane("lane", [one for one in plan.queries.values() if one.name.startswith("q")]), results

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from comings import SOURCES, Push, histories, play
 from facts import Topics, apply_all
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -12,10 +11,6 @@ from strategies import examples
 from dsms.plan.lane import compile_lane, plan_fragment
 from dsms.testing import LocalSession
 
-SOURCES = """
-REGISTER SOURCE T (k VARCHAR NOT NULL, v BIGINT) FROM t SLACK 2; CREATE STREAM S OVER T KEY k;
-REGISTER SOURCE E (k VARCHAR NOT NULL, n BIGINT) FROM e SLACK 1; CREATE STREAM A OVER E KEY NULL;
-"""
 QUERIES = {
     "Big": "SELECT k, v FROM S WHERE v > 1",
     "Big2": "SELECT k, v FROM S WHERE v > 1",
@@ -33,65 +28,25 @@ QUERIES = {
 }
 
 
-@dataclass(frozen=True)
-class Push:
-    source: str
-    k: str
-    n: int | None
-    ts: int
-
-
-NUMBERS = st.sampled_from([None, 0, 1, 2, 3])
-STEPS = st.one_of(
-    st.builds(Push, st.sampled_from("TE"), st.sampled_from("abc"), NUMBERS, st.integers(0, 9)),
-    st.builds(lambda ts: ("advance", ts), st.integers(0, 12)),
-    st.builds(lambda name: ("create", name), st.sampled_from(sorted(QUERIES))),
-    st.builds(lambda name: ("drop", name), st.sampled_from(sorted(QUERIES))),
-)  # fmt: skip
-
-
-def play(session: LocalSession, steps, only: str | None = None) -> dict[str, list]:
-    """What each query had published when it was dropped, or at the end; `only` is the one query that is made."""
-    session.execute(SOURCES)
-    published: dict[str, list] = {}
-    there: set[str] = set()
-    for number, step in enumerate([*steps, ("advance", 20)]):
-        if isinstance(step, Push):
-            session.push(step.source, [{"k": step.k, "v" if step.source == "T" else "n": step.n, "ts": step.ts}])
-        elif step[0] == "advance":
-            session.advance(step[1])
-        elif step[0] == "create" and step[1] not in there and only in (None, f"{step[1]} {number}"):
-            there.add(step[1])
-            session.execute(f"CREATE STREAMED VIEW {step[1]} AS {QUERIES[step[1]]}")
-            published[f"{step[1]} {number}"] = []
-        elif step[0] == "drop" and step[1] in there:
-            there.remove(step[1])
-            published[_last(published, step[1])] = _told(session, step[1])
-            session.execute(f"DROP VIEW {step[1]}")
-    for name in there:
-        published[_last(published, name)] = _told(session, name)
-    return published
-
-
-def _last(published: dict[str, list], name: str) -> str:
-    return [one for one in published if one.split()[0] == name][-1]
-
-
-def _told(session: LocalSession, name: str) -> list:
-    dead = [(one["reason"], one["record"]) for one in session.dead_letters("T") if one["query"] == name]
-    return [session.changes(name), dead]
+def statement(name: str, view: str) -> str:
+    return f"CREATE STREAMED VIEW {view} AS {QUERIES[name]}"
 
 
 @settings(max_examples=examples(60))
-@given(st.lists(STEPS, max_size=24), st.integers(1, 2), st.sampled_from([None, 1, 3]))
+@given(histories(QUERIES), st.integers(1, 2), st.sampled_from([None, 1, 3]))
 @example(
     [("create", "Counts"), Push("E", "a", 1, 1), ("create", "Left"), Push("T", "a", 2, 3), ("drop", "Counts")], 1, None
 )
 def test_each_query_gives_what_it_gives_alone(steps, partitions: int, batch: int | None) -> None:
-    together = play(LocalSession(partitions, batch), steps)
+    together = play(made(LocalSession(partitions, batch)), steps, statement)
     for query, found in together.items():
-        alone = play(LocalSession(sharing=False), steps, only=query)
+        alone = play(made(LocalSession(sharing=False)), steps, statement, only=query)
         assert found == alone[query], query
+
+
+def made(session: LocalSession) -> LocalSession:
+    session.execute(SOURCES)
+    return session
 
 
 def operators_of(*selects: str) -> list[str]:
