@@ -18,17 +18,18 @@ def explain(node: logical.Node, queries: Iterable[Planned] = (), name: str = "")
     """The optimised plan as a tree, the rules that made it, how it runs, and what of it other queries run already.
 
     `queries` are all that run; `name` is the one that is asked about, if it is one of them. What runs as a member of a
-    family is shown as the family's plan.
+    family is shown as the family's plan, what is answered over other queries also as the plan over these.
     """
     running = list(queries)
     itself = next((one for one in running if one.name.lower() == name.lower()), None)
-    member = itself if itself is not None and itself.member is not None else None
-    asked = member or Planned(_ASKED, _ASKED, node)
+    special = itself if itself is not None and (itself.member or itself.views) else None
+    asked = special or Planned(_ASKED, _ASKED, node)
     found, lane = rewritten(node), compile_lane(_ASKED, [asked])
     plan = [tree(found.node), f"rules: {', '.join(found.rules) or 'none'}", ""]
     family = ["as a member of a family:", tree(asked.member.node), ""] if asked.member else []
+    over = ["over queries that contain it:", tree(asked.optimized), ""] if asked.views else []
     shared = _shared(compile_lane(_ASKED, [asked, *(one for one in running if one is not itself)]))
-    return "\n".join([*plan, *family, *_stages(lane), *shared])
+    return "\n".join([*plan, *family, *over, *_stages(lane), *shared])
 
 
 def _shared(lane: Lane) -> list[str]:

@@ -82,14 +82,14 @@ def _first(node: logical.Node, run: _Run, *, aged: bool) -> logical.Node | None:
 
 
 def _accepted(rule: Rule, node: logical.Node, found: logical.Node, run: _Run) -> bool:
-    if run.steps >= _MOST_STEPS or not _as_good(node, found):
+    if run.steps >= _MOST_STEPS or not as_good(node, found):
         return False
     run.steps += 1
     run.used.setdefault(rule.__name__)
     return True
 
 
-def _as_good(before: logical.Node, after: logical.Node) -> bool:
+def as_good(before: logical.Node, after: logical.Node) -> bool:
     """Whether a plan has the columns of another, a key where that has one, and is a stream where that is one."""
     columns, others = schema(before), schema(after)
     if (columns.names, columns.types) != (others.names, others.types):

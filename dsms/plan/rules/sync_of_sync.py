@@ -11,12 +11,12 @@ _MOST = 100_000
 def sync_of_sync(node: logical.Node) -> logical.Node | None:
     """ℜ_i(ℜ_j(A)) = ℜ_i(A), if the points of i are points of j. SyncSQL corollary 1."""
     match node:
-        case logical.Sync(logical.Sync(below, finer), points) if _among(points, finer):
+        case logical.Sync(logical.Sync(below, finer), points) if among(points, finer):
             return logical.Sync(below, points)
     return None
 
 
-def _among(points: Periodic | logical.Node, finer: Periodic | logical.Node) -> bool:
+def among(points: Periodic | logical.Node, finer: Periodic | logical.Node) -> bool:
     """Whether all of `points` are known to be among `finer`; common periods that are very long are not looked at."""
     if not isinstance(points, Periodic) or not isinstance(finer, Periodic):
         return repr(points) == repr(finer)

@@ -1,0 +1,33 @@
+"""Which of the queries that run a new one is answered over."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.objects import Query
+from dsms.plan.lane import Planned
+from dsms.plan.lane import planned as plan
+from dsms.plan.matching import answered_over, marks
+from dsms.sql.former import former_of
+
+#: So many queries are looked at, the oldest first.
+MOST: Final = 32
+
+
+def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, list[str]]:
+    """The query with those that it is answered over as they are now, and their names.
+
+    The decision is made once, so it does not depend on what becomes of the others. It is a hint: the plan is derived
+    from it each time, and is the query's own where it does not fit.
+    """
+    if draft.grouped or not draft.shared:
+        return draft, []
+    mine = marks(query.optimized)
+    found = [plan(other, catalog) for other in catalog.running() if not mine.isdisjoint(other.marks)][:MOST]
+    answer = answered_over(query.optimized, [other.optimized for other in found])
+    used = [other.sink for at, other in enumerate(found) if at in answer.views and other.sink is not None]
+    over = tuple(former_of(other, catalog) for other in used)
+    return msgspec.structs.replace(draft, marks=tuple(sorted(mine)), over=over), [other.name for other in used]
