@@ -51,6 +51,10 @@ class Catalog(msgspec.Struct, frozen=True):
         kept = {name: found for name, found in self.objects.items() if name not in gone}
         return Catalog(self.version + 1, self.ids, kept)
 
+    def with_changed(self, *changed: Object) -> Catalog:
+        """The catalog with other versions of objects that it has."""
+        return Catalog(self.version + 1, self.ids, {**self.objects, **{one.name.lower(): one for one in changed}})
+
     def next_id(self) -> str:
         """The id of the next object."""
         return f"o{self.ids + 1}"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from dsms.catalog.objects import DEFAULT_IDLE_MS
 from dsms.sql.statements import Clause
 from operators.errors import SqlError
 
+#: Where START is to be found by a look at the sources.
+LATEST = "latest"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _FORMATS = ("json", "avro")
+_STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
 
 
 def source_settings(clauses: Sequence[Clause]) -> tuple[dict[str, object], tuple[str, ...]]:
@@ -52,6 +57,33 @@ def _shared(clause: Clause) -> dict[str, object]:
     if word not in ("TRUE", "FALSE"):
         raise _wrong(clause, f'SHARED is TRUE or FALSE, not "{word}"')
     return {"shared": word == "TRUE"}
+
+
+def _weight(clause: Clause) -> dict[str, object]:
+    text = _word(clause)
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = 0.0
+    if not 0.0 < weight < float("inf"):
+        raise _wrong(clause, f'WEIGHT needs a positive number, not "{text}"')
+    return {"weight": weight}
+
+
+def _start(clause: Clause) -> dict[str, object]:
+    """An instant, None for the beginning, or the word "latest", which only a look at the sources can tell."""
+    words = [word for word in clause.words if word.upper() != "TIMESTAMP"]
+    text = "".join(words)
+    if text.lower() in _STARTS:
+        return {"start": _STARTS[text.lower()]}
+    if text.removeprefix("-").isdecimal():
+        return {"start": int(text)}
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        hint = "have: 'earliest', 'latest', an instant, TIMESTAMP '2024-05-01 12:00:00'"
+        raise _wrong(clause, f'cannot read START "{text}"', hint) from error
+    return {"start": -((EPOCH - (at if at.tzinfo else at.replace(tzinfo=UTC))) // timedelta(milliseconds=1))}
 
 
 def _timestamp(clause: Clause) -> dict[str, object]:
@@ -128,7 +160,10 @@ _SOURCE = {
     "format": _format, "partitions": _partitions, "timestamp": _timestamp, "slack": _slack, "idle": _idle,
     "tagged": _tagged, "registry": _registry,
 }  # fmt: skip
-_RESULT = {"format": _format, "partitions": _partitions, "shared": _shared, "topic": _topic}
+_RESULT = {
+    "format": _format, "partitions": _partitions, "shared": _shared, "start": _start, "topic": _topic,
+    "weight": _weight,
+}  # fmt: skip
 _SOURCE_DEFAULTS = {
     "format": "FORMAT JSON",
     "timestamp": "TIMESTAMP FROM RECORD (header dsms-ts, else the record's timestamp in ms)",

@@ -6,7 +6,7 @@ the two go on as one: what both hold is equal there. A query that failed leaves 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -30,13 +30,14 @@ class Revision:
 def revised(plan: FragmentPlan, held: Manifest, failed: Collection[str], before: Revision | None = None) -> Revision:
     """The revision after `before` for a plan, from where the lanes of a manifest stand."""
     kept = [_without(one, plan) for one in held.lanes.values()]
-    groups = [one for one in kept if one.queries]
+    groups = [part for one in kept if one.queries for part in _without_paused(one, plan)]
     known = {query for one in groups for query in one.queries}
     compiled = dict(_compiled(before))
     new = [query for query in plan.queries if query not in known]
     fresh = [beginning(_lane((query,), plan, compiled), plan.partitions) for query in new]
-    apart = {*failed, *(query for query, planned in plan.queries.items() if not planned.shared)}
-    merged = _merged([*(_usable(one, plan, compiled) for one in groups), *fresh], apart, _Members(plan, compiled))
+    apart = {*failed, *(query for query, one in plan.queries.items() if one.still or not one.shared)}
+    usable = [part for one in groups for part in _usable(one, plan, compiled)]
+    merged = _merged([*usable, *fresh], apart, _Members(plan, compiled))
     named = {one.queries[0]: one for one in merged}
     lanes = {lane_id: _lane(one.queries, plan, compiled) for lane_id, one in named.items()}
     trimmed = {lane_id: _trimmed(one, lanes[lane_id]) for lane_id, one in named.items()}
@@ -76,35 +77,67 @@ def query_frontier(output: Output, lane: Lane, at: LaneManifest) -> int:
     return frontier(lane.leaves(output), at.frontiers(lane.sources))
 
 
-Compiled = dict[tuple[str, ...], Lane]
+def moving(revision: Revision, failed: Collection[str]) -> dict[str, LaneManifest]:
+    """The lanes that run: all but those of queries that failed or are paused, which are each in one of their own."""
+    queries = revision.plan.queries
+    still = {*failed, *(query for query, one in queries.items() if one.still)}
+    return {lane: one for lane, one in revision.manifest.lanes.items() if still.isdisjoint(one.queries)}
+
+
+#: Lanes by what their queries are compiled from.
+Compiled = dict[tuple[tuple[str, bool, bool], ...], Lane]
 
 
 def _compiled(before: Revision | None) -> Compiled:
-    return {tuple(one.id for one in lane.outputs): lane for lane in before.lanes.values()} if before else {}
+    if before is None:
+        return {}
+    return {_parts([one.id for one in lane.outputs], before.plan): lane for lane in before.lanes.values()}
 
 
 def _lane(queries: tuple[str, ...], plan: FragmentPlan, compiled: Compiled) -> Lane:
-    if queries not in compiled:
-        compiled[queries] = compile_lane(queries[0], [plan.queries[query] for query in queries])
-    return compiled[queries]
+    parts = _parts(queries, plan)
+    if parts not in compiled:
+        compiled[parts] = compile_lane(queries[0], [plan.queries[query] for query in queries])
+    return compiled[parts]
+
+
+def _parts(queries: Iterable[str], plan: FragmentPlan) -> tuple[tuple[str, bool, bool], ...]:
+    found = [plan.queries[query] for query in queries]
+    return tuple((one.id, one.member is None, one.former is None) for one in found)
 
 
 def _without(held: LaneManifest, plan: FragmentPlan) -> LaneManifest:
     return msgspec.structs.replace(held, queries=tuple(query for query in held.queries if query in plan.queries))
 
 
-def _usable(held: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> LaneManifest:
-    """What was held, if it is all that the lane needs; else the beginning: another version of us held another state."""
+def _without_paused(held: LaneManifest, plan: FragmentPlan) -> list[LaneManifest]:
+    """A lane without its paused queries, and each of these by itself with what it holds: it goes on from there."""
+    paused = [query for query in held.queries if plan.queries[query].still]
+    return [held] if len(held.queries) == 1 else without_failed(held, held, paused)
+
+
+def _usable(held: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> Iterator[LaneManifest]:
+    """What was held for the queries for which it is all that they need. The others begin anew: another version of us
+    held another state, or they have left their family."""
     lane = _lane(held.queries, plan, compiled)
-    begun = beginning(lane, plan.partitions)
-    if not begun.positions.keys() <= held.positions.keys():
-        return begun
-    moved = {leaf for leaf, one in lane.sources.items() if held.positions[one.id] != begun.positions[one.id]}
-    needed = {
-        lane.flow.keys[at] for at, vertex in enumerate(lane.flow.vertices)
+    poor = _lacking(held, lane, plan.partitions)
+    if good := tuple(query for query in held.queries if query not in poor):
+        yield msgspec.structs.replace(held, queries=good)
+    yield from (beginning(_lane((query,), plan, compiled), plan.partitions) for query in held.queries if query in poor)
+
+
+def _lacking(held: LaneManifest, lane: Lane, targets: int) -> set[str]:
+    """The queries of a lane that read a source of which it has no position, or stand on a vertex without its state."""
+    begun = beginning(lane, targets).positions
+    unread = {leaf for leaf, one in lane.sources.items() if one.id not in held.positions}
+    moved = {leaf for leaf, one in lane.sources.items() if held.positions.get(one.id) != begun[one.id]}
+    lost = {
+        at for at, vertex in enumerate(lane.flow.vertices)
         if vertex.stage and vertex.leaves & moved and vertex.operator.traces()
+        and lane.flow.keys[at] not in held.runs[0]
     }  # fmt: skip
-    return held if needed <= held.runs[0].keys() else begun
+    poor = (one for one in lane.outputs if lane.leaves(one) & unread or lane.flow.below[one.vertex] & lost)
+    return {output.id for output in poor}
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ def label(node: logical.Node) -> str:
 
 @label.register
 def _(node: logical.Tag) -> str:
-    return f"ℜ({node.stream}) over source {node.source.name}"
+    since = "" if node.start is None else f" since {node.start}"
+    return f"ℜ({node.stream}) over source {node.source.name}{since}"
 
 
 @label.register

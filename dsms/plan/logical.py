@@ -20,11 +20,13 @@ from operators.window_call import WindowCall
 
 @dataclass(frozen=True)
 class Tag:
-    """The relational view ℜ(S) of a tagged stream over a source: its columns and TS. No keys means append-only."""
+    """The relational view ℜ(S) of a tagged stream over a source: its columns and TS. No keys means append-only. With
+    `start` records of earlier instants are not seen at all."""
 
     source: Source
     stream: str
     keys: tuple[str, ...]
+    start: int | None = None
 
 
 @dataclass(frozen=True)

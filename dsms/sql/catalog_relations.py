@@ -12,6 +12,7 @@ from dsms.catalog.objects import Query, Source, Stream, Table
 from dsms.plan import logical
 from dsms.plan.properties import append_only, keys
 from dsms.plan.schema import schema, visible
+from dsms.plan.start import started
 from dsms.sql.dialect import Dsms
 from dsms.sql.position import error_at, position_of
 from dsms.sql.relation import Context, Relation, bind_query
@@ -34,7 +35,7 @@ def plan_of(name: str, catalog: Catalog) -> logical.Node:
         return logical.Tag(found.source, found.name, found.keys)
     if isinstance(found, Source):
         raise SqlError(f'"{found.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {found.name} KEY …")
-    return result_of(sqlglot.parse_one(found.select, read=Dsms), catalog)
+    return started(result_of(sqlglot.parse_one(found.select, read=Dsms), catalog), found.start)
 
 
 def result_of(query: exp.Expr, catalog: Catalog) -> logical.Node:

@@ -1,4 +1,4 @@
-"""DROP, SHOW, DESCRIBE and EXPLAIN."""
+"""DROP, PAUSE, RESUME, ALTER QUERY, SHOW, DESCRIBE and EXPLAIN."""
 
 from __future__ import annotations
 
@@ -30,6 +30,34 @@ def drop(cursor: Cursor, _: st.Name | None) -> st.Drop:
     cascade = cursor.accept("CASCADE")
     cursor.end()
     return st.Drop(kind, name, if_exists, cascade, cursor.sql)
+
+
+def pause(cursor: Cursor, _: st.Name | None) -> st.SetPaused:
+    """`PAUSE [QUERY | VIEW] name`."""
+    return st.SetPaused(_query_name(cursor), True, cursor.sql)
+
+
+def resume(cursor: Cursor, _: st.Name | None) -> st.SetPaused:
+    """`RESUME [QUERY | VIEW] name`."""
+    return st.SetPaused(_query_name(cursor), False, cursor.sql)
+
+
+def _query_name(cursor: Cursor) -> st.Name:
+    if cursor.peek().text.upper() in ("QUERY", "VIEW") and len(cursor.tokens) - cursor.at > 1:
+        cursor.next()
+    name = cursor.name("query name")
+    cursor.end()
+    return name
+
+
+def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery:
+    """`ALTER QUERY | VIEW name SET (weight = 2.5)`."""
+    cursor.one_of(("QUERY", "VIEW"), "kind")
+    name = cursor.name("query name")
+    cursor.expect("SET")
+    clauses = parse_queries.options(cursor, ("WEIGHT",))
+    cursor.end()
+    return st.AlterQuery(name, clauses, cursor.sql)
 
 
 def show(cursor: Cursor, _: st.Name | None) -> st.Show:

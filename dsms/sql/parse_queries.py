@@ -15,7 +15,7 @@ from dsms.sql.dialect import Dsms
 from dsms.sql.position import error_at
 from operators.errors import SqlError
 
-_RESULT_CLAUSES = ("FORMAT", "PARTITIONS", "SHARED", "TOPIC")
+_RESULT_CLAUSES = ("FORMAT", "PARTITIONS", "SHARED", "START", "TOPIC", "WEIGHT")
 _OUTPUT_WORDS: dict[str, st.Output] = {"STREAMED": "streamed", "COMPLETE": "complete"}
 ViewOrQuery = Literal["view", "query"]
 
@@ -30,6 +30,17 @@ def create_complete_view(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuer
     return named(cursor, cursor.name("view name"), "view", "complete")
 
 
+def replacing(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
+    """`CREATE OR REPLACE [STREAMED | COMPLETE | MATERIALIZED] VIEW | QUERY …`."""
+    word = cursor.one_of(("STREAMED", "COMPLETE", "MATERIALIZED", "VIEW", "QUERY"), "kind")
+    if word not in ("VIEW", "QUERY"):
+        cursor.expect("VIEW")
+    make = {"QUERY": create_query, "COMPLETE": create_complete_view, "MATERIALIZED": create_complete_view}
+    query = make.get(word, create_streamed_view)(cursor, label)
+    assert query.name is not None
+    return st.ReplaceQuery(query.name, query)
+
+
 def create_query(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
     """`CREATE QUERY name [WITH (…)] AS select`."""
     return named(cursor, cursor.name("query name"), "query", "streamed")
@@ -37,23 +48,25 @@ def create_query(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
 
 def named(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -> st.ContinuousQuery:
     """What follows the name: options, AS, and the query. COMPLETE holds whatever the query says."""
-    clauses = _with(cursor)
+    clauses = options(cursor, _RESULT_CLAUSES) if cursor.accept("WITH") else ()
     cursor.expect("AS")
     query = continuous(cursor, name)
     given = output if output == "complete" else query.output or output
     return st.ContinuousQuery(kind, name, query.select, clauses, cursor.sql, query.select_sql, given)
 
 
-def _with(cursor: Cursor) -> tuple[st.Clause, ...]:
-    if not cursor.accept("WITH"):
-        return ()
+def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
+    """`(name = value, …)`; a value is a word, a number with its sign, or TIMESTAMP with a text."""
     cursor.expect("(")
     found = []
     while not cursor.accept(")"):
         token = cursor.peek()
-        name = cursor.one_of(_RESULT_CLAUSES, "option")
+        name = cursor.one_of(known, "option")
         cursor.expect("=")
-        found.append(st.Clause(name.lower(), (cursor.next().text,), place_of(token)))
+        words = [cursor.next().text]
+        if words[0] == "-" or words[0].upper() == "TIMESTAMP":
+            words.append(cursor.next().text)
+        found.append(st.Clause(name.lower(), tuple(words), place_of(token)))
         cursor.accept(",")
     return tuple(found)
 

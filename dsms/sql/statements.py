@@ -173,6 +173,14 @@ class ContinuousQuery:
     output: Output | None = "streamed"
 
 
+@dataclass(frozen=True)
+class ReplaceQuery:
+    """`CREATE OR REPLACE …`: the query, which may take the place of one that has its name."""
+
+    name: Name
+    query: ContinuousQuery
+
+
 @dataclass(frozen=True, slots=True)
 class Drop:
     """`DROP kind [IF EXISTS] name [CASCADE]`."""
@@ -181,6 +189,24 @@ class Drop:
     name: Name
     if_exists: bool
     cascade: bool
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetPaused:
+    """`PAUSE | DEACTIVATE [QUERY | VIEW] name`, `RESUME | ACTIVATE [QUERY | VIEW] name`."""
+
+    name: Name
+    paused: bool
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlterQuery:
+    """`ALTER QUERY | VIEW name SET (option = value, …)`."""
+
+    name: Name
+    clauses: tuple[Clause, ...]
     sql: str
 
 
@@ -220,5 +246,5 @@ class Select:
 
 Statement = (
     RegisterSource | CreateStream | DeclareStream | CreateTable | Insert | Update | Delete | LoadFile | LoadDatabase
-    | ContinuousQuery | Drop | Show | Describe | Explain | Select
+    | ContinuousQuery | ReplaceQuery | Drop | SetPaused | AlterQuery | Show | Describe | Explain | Select
 )  # fmt: skip

@@ -45,6 +45,9 @@ class LocalLane:
         #: For each source, the next record and the clock.
         self.positions: dict[str, tuple[int, PartitionClock]] = {}
         self.published: dict[str, list[Change]] = {query: [] for query in self._queries}
+        #: The instants below which results are left out: they were published before.
+        self._upto: dict[str, int] = {}
+        self.paused = False
         self.dead: list[Letter] = []
         self._compile(lane)
 
@@ -65,10 +68,36 @@ class LocalLane:
             self._compile()
         return bool(self._queries)
 
+    def follow(self, query: str, published: list[Change], since: int) -> None:
+        """Goes on with the results of another query, from an instant on."""
+        self.published[query], self._upto[query] = published, since
+
+    def replan(self, query: Planned) -> None:
+        """Runs a query by an equal plan that needs no other state."""
+        self._queries[query.id] = query
+        self._compile()
+
+    def parted(self, leaving: Iterable[Planned]) -> list[LocalLane]:
+        """The lane without some of its queries, and each of these by itself with what it holds."""
+        parts = [self._alone(query) for query in leaving if query.id in self._queries]
+        if not parts or len(self._queries) == 1:
+            return [self]
+        return [*([self] if self.without({query for part in parts for query in part.queries}) else []), *parts]
+
+    def _alone(self, query: Planned) -> LocalLane:
+        """A query as a lane of its own; one whose state is not to be told from the others' begins anew."""
+        alone, was = LocalLane([query], len(self._states)), self._queries[query.id]
+        alone.published[query.id], alone._upto[query.id] = self.published[query.id], self.frontier(query.id)
+        if was.member is None:
+            keys = set(alone.lane.flow.keys)
+            alone.positions = {source: self.positions[source] for source in alone.positions}
+            alone._states = [{key: held for key, held in state.items() if key in keys} for state in self._states]
+        return alone
+
     @property
     def shared(self) -> bool:
         """Whether the queries may run together with others."""
-        return all(query.shared for query in self._queries.values())
+        return not self.paused and all(query.shared for query in self._queries.values())
 
     def takes(self, other: LocalLane) -> bool:
         """Takes another lane's queries over with their state, if both stand at the same place of every log that both
@@ -81,6 +110,7 @@ class LocalLane:
         self._queries |= other._queries
         self.positions |= other.positions
         self.published |= other.published
+        self._upto |= other._upto
         members = other.lane.flow.members
         self._states = [
             _united(mine, theirs, members) for mine, theirs in zip(self._states, other._states, strict=True)
@@ -88,13 +118,21 @@ class LocalLane:
         self._compile()
         return True
 
+    def reached(self, source: str) -> int | None:
+        """An instant after all that was read of a source, and at or after what it was promised; None: nothing was."""
+        _, clock = self.positions.get(source, (0, PartitionClock()))
+        at = max(clock.frontier, clock.high + 1 if clock.high > BEGINNING else BEGINNING)
+        return None if at == BEGINNING else at
+
     def frontier(self, query: str) -> int:
         """The instants below which the query's result is final."""
         output = next(one for one in self.lane.outputs if one.id == query)
-        return frontier(self.lane.leaves(output), self._frontiers())
+        return max(frontier(self.lane.leaves(output), self._frontiers()), self._upto.get(query, BEGINNING))
 
     def batch(self, logs: Mapping[str, Log], most: int | None) -> bool:
         """At most so many records of each source, then the moves of the frontiers; whether there was anything new."""
+        if self.paused:
+            return False
         arrived: list[dict[int, list[Delta]]] = [defaultdict(list) for _ in self._states]
         before = self._frontiers()
         read = [self._read(source, logs[source.id], most, arrived) for source in self.lane.sources.values()]
@@ -153,7 +191,8 @@ class LocalLane:
                 of_member(step.changes[output.vertex], output) for step in steps if output.vertex in step.changes
             ]
             if any(found.height for found in changes):
-                merged = pl.concat(changes).sort(FROM, ORDER, pl.col(OP) != "-", *output.schema.names)
+                fresh = pl.concat(changes).filter(pl.col(FROM) >= self._upto.get(output.id, BEGINNING))
+                merged = fresh.sort(FROM, ORDER, pl.col(OP) != "-", *output.schema.names)
                 self.published[output.id] += as_changes(merged, output.schema.names, output.keys)
 
     def _send(self, step: StageStep, arrived: list[dict[int, list[Delta]]], target: int) -> None:

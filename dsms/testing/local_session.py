@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Object, Query, Source, Stream, Table
+from dsms.catalog.register_replace import retired
 from dsms.catalog.register_table import apply
 from dsms.catalog.result import StatementResult
 from dsms.one_time import answer
 from dsms.plan import logical
 from dsms.plan.explain import explain
-from dsms.plan.lane import Output, Planned, plan_fragment
+from dsms.plan.lane import Output, Planned, plan_fragment, planned
 from dsms.sql import statements as st
 from dsms.sql.bind import plan_of
 from dsms.sql.parse import parse
@@ -23,6 +24,7 @@ from dsms.testing.changes import Change, relation_at
 from dsms.testing.local_lane import LocalLane, Log
 from dsms.testing.local_tables import as_table, reached, written
 from operators.clock import Heartbeat
+from operators.delta import BEGINNING
 from operators.errors import UserError
 
 
@@ -113,7 +115,8 @@ class LocalSession:
             return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
         if isinstance(statement, st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase):
             return self._write(statement)
-        self.catalog, result = apply(statement, self.catalog, _LocalFacts())
+        self._retire()
+        self.catalog, result = apply(statement, self.catalog, _LocalFacts(self._lanes))
         for source in [*self.catalog.sources(), *(table.source for table in self.catalog.tables())]:
             self._logs.setdefault(source.id, Log())
         self._follow_catalog()
@@ -121,22 +124,42 @@ class LocalSession:
         self._tables_follow()
         return result
 
+    def _retire(self) -> None:
+        """What queries were before is not needed once they have published as what they are."""
+        for lane in self._lanes:
+            published = {query: lane.frontier(query) for query in lane.queries}
+            for one in [found for found in retired(self.catalog, published) if found.id in published]:
+                self.catalog = self.catalog.with_changed(one)
+                lane.replan(planned(one, self.catalog))
+
     def _follow_catalog(self) -> None:
-        """What is gone stops; what is new starts in a lane of its own, at the beginning of its logs."""
+        """What is gone stops; what is new starts in a lane of its own, at the beginning of its logs; what is paused
+        stays where it is in one."""
         there = self._there()
         running = {query for lane in self._lanes for query in lane.queries}
+        results = {one.name: lane.published[one.id] for lane in self._lanes for one in lane.planned}
         gone = running - {found.id for found in there}
         self._lanes = [lane for lane in self._lanes if lane.without(gone)]
-        self._lanes += [self._lane(one) for one in there if one.id not in running]
+        self._lanes += [self._lane(one, results) for one in there if one.id not in running]
+        paused = [self._planned(one) for one in self.catalog.running() if one.still]
+        self._lanes = [part for lane in self._lanes for part in lane.parted(paused)]
+        for lane in self._lanes:
+            lane.paused = any(one.id in lane.queries for one in paused)
 
     def _there(self) -> list[Stream | Table | Query]:
         """What runs."""
         return [*self.catalog.streams(), *self.catalog.tables(), *self.catalog.running()]
 
-    def _lane(self, found: Stream | Table | Query) -> LocalLane:
-        sink = found if isinstance(found, Query) else None
-        planned = Planned(found.id, found.name, plan_of(found.name, self.catalog), sink)
-        return LocalLane([planned], self.partitions)
+    def _lane(self, found: Stream | Table | Query, results: Mapping[str, list[Change]]) -> LocalLane:
+        lane = LocalLane([self._planned(found)], self.partitions)
+        if isinstance(found, Query) and found.since is not None:
+            lane.follow(found.id, results[found.name], found.since)
+        return lane
+
+    def _planned(self, found: Stream | Table | Query) -> Planned:
+        if isinstance(found, Query):
+            return planned(found, self.catalog)
+        return Planned(found.id, found.name, plan_of(found.name, self.catalog))
 
     def _write(self, statement: st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase) -> StatementResult:
         """A statement takes effect at the furthest instant that any log has reached, and is final at once."""
@@ -211,11 +234,24 @@ class LocalSession:
 class _LocalFacts:
     """The outside world of a session: every topic exists, with one partition."""
 
+    fragments = 1
+
+    def __init__(self, lanes: list[LocalLane]) -> None:
+        self._lanes = lanes
+
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         return {0: 0}
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         return query
 
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        found = [lane.reached(source.id) for lane in self._lanes for source in sources]
+        return max((at for at in found if at is not None), default=None)
+
+    def published(self, query: str) -> int | None:
+        frontier = next((lane.frontier(query) for lane in self._lanes if query in lane.queries), BEGINNING)
+        return None if frontier == BEGINNING else frontier
+
     def state_of(self, found: Object) -> str:
-        return "running" if isinstance(found, Query) else "registered"
+        return ("paused" if found.paused else "running") if isinstance(found, Query) else "registered"

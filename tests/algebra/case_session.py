@@ -6,7 +6,7 @@ Statements about a table have the instants that the case says; a session of its 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from cases import Case
@@ -14,6 +14,7 @@ from query_leaves import END, Source
 
 from dsms.catalog.objects import Query, Stream, Table
 from dsms.testing import LocalSession
+from dsms.testing.changes import Change
 from dsms.testing.local_lane import LocalLane, Log
 from dsms.testing.local_tables import INSTANT
 from operators.clock import Heartbeat
@@ -74,9 +75,9 @@ class Session(LocalSession):
         queries = [found for found in super()._there() if isinstance(found, Query) and found.name == "Q"]
         return [*self.catalog.tables(), *(queries if self.asked else [])]
 
-    def _lane(self, found: Stream | Table | Query) -> LocalLane:
+    def _lane(self, found: Stream | Table | Query, results: Mapping[str, list[Change]]) -> LocalLane:
         if self.like is None or isinstance(found, Table):
-            return super()._lane(found)
+            return super()._lane(found, results)
         known = self.like._started("Q")[0]
         return LocalLane(known.planned, self.partitions, known.lane)
 

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from facts import Topics, apply_all
 
-from dsms.executor.lanes import Revision, revised, without_failed
+from dsms.executor.epoch import Published, following, overtaken
+from dsms.executor.lanes import Revision, moving, revised, without_failed
 from dsms.executor.manifest import LaneManifest, Manifest, Position
 from dsms.plan.lane import FragmentPlan, plan_fragment
 
@@ -106,3 +107,55 @@ def test_what_does_not_hold_all_that_a_lane_needs_begins_anew(lost: str) -> None
     poorer = LaneManifest(held.queries, positions, runs)
     found = revised(first.plan, Manifest(lanes={lane_id: poorer}, targets=1), (), first)
     assert found.manifest.lanes == first.manifest.lanes
+
+
+def test_only_the_query_whose_state_is_lost_begins_anew() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    ((lane_id, held),) = read(first, 7).lanes.items()
+    (lane,) = first.lanes.values()
+    of_w = next(lane.flow.keys[one.vertex] for one in lane.outputs if one.name == "W")
+    poorer = LaneManifest(
+        held.queries, held.positions, [{key: run for key, run in held.runs[0].items() if key != of_w}]
+    )
+    found = revised(first.plan, Manifest(lanes={lane_id: poorer}, targets=1), (), first)
+    at = {queries: one.places for one in found.manifest.lanes.values() for queries in one.queries}
+    (stays,), (begins,) = ids(first.plan, "V"), ids(first.plan, "W")
+    assert at[stays] == held.places
+    assert set(at[begins].values()) == {Position(0)}
+
+
+def test_a_paused_query_stands_still_with_what_it_holds() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    held = read(first, 7)
+    paused = plan(SQL + "PAUSE W;")
+    second = revised(paused, held, (), first)
+    assert lanes(second) == [{"V"}, {"W"}]
+    assert [set(one.queries) for one in moving(second, ()).values()] == [ids(paused, "V")]
+    third = revised(paused, read(second, 9), (), second)
+    third_manifest = msgspec.structs.replace(third.manifest, lanes={**third.manifest.lanes, **still(second)})
+    fourth = revised(plan(), third_manifest, (), third)
+    at = {query: one.places for one in fourth.manifest.lanes.values() for query in one.queries}
+    (goes,), (resumed,) = ids(paused, "V"), ids(paused, "W")
+    assert {one.offset for one in at[goes].values()} == {9}
+    assert {one.offset for one in at[resumed].values()} == {7}
+    assert lanes(revised(fourth.plan, read(fourth, 11), (), fourth)) == [{"V", "W"}]
+
+
+def still(revision: Revision) -> dict[str, LaneManifest]:
+    return {lane: one for lane, one in revision.manifest.lanes.items() if lane not in moving(revision, ())}
+
+
+def test_a_replacement_that_an_executor_knew_nothing_of_fails_and_says_so() -> None:
+    before = apply_all(SQL, topics=Topics({"t": {0: 0}, "u": {0: 0}}))[0]
+    (old,) = (one.id for one in before.queries() if one.name == "W")
+
+    class Published7(Topics):
+        def published(self, query: str) -> int | None:
+            return 7 if query == old else None
+
+    after, _ = apply_all("CREATE OR REPLACE VIEW W AS SELECT k FROM S WHERE k > 2", before, Published7())
+    found = plan_fragment(after, 1)
+    (new,) = ids(found, "W")
+    assert overtaken(Published({old: 7}, {}), found) == {}
+    assert list(overtaken(Published({old: 8}, {}), found)) == [new]
+    assert following(Published({old: 7}, {}), found).upto(new) == 7

@@ -21,6 +21,7 @@ from operators.project import Project
 from operators.restamp import Restamp
 from operators.row_window import RowWindow
 from operators.session import Session
+from operators.since import Since
 from operators.stamp import Stamp
 from operators.sync_points import Periodic
 from operators.tagger import Tagger
@@ -34,6 +35,8 @@ from operators.values import Values
 @lowering.register
 def _(node: logical.Tag, builder: Builder) -> Port:
     leaf = builder.leaf(node.source)
+    if node.start is not None:
+        leaf = stateless(Since(node.start), leaf, leaf.schema, builder)
     if not node.keys:
         return replace(builder.add(Stamp(), [leaf], schema(node)), released=False)
     routed = builder.route(leaf, node.keys)

@@ -1,0 +1,66 @@
+"""The ends of logs: how far sources have come, and what is published of a query."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.names import internal_topic
+from connectors.kafka.pieces import pieces, settled
+from connectors.kafka.range_reader import read_whole
+from connectors.kafka.registry import schema_lookup
+from connectors.kafka.topics import latest
+from dsms.catalog.objects import Source
+from dsms.coordinator.registry import RegistryError, SchemaRegistry
+from dsms.executor.publish import read_published
+from dsms.executor.reading import WriterSchema, arrivals_of, intake_of
+from operators.clock import PartitionClock
+from operators.delta import BEGINNING
+
+#: So many of the last offsets of a partition are looked at.
+_LAST = 100
+
+
+class Tails:
+    """Reads the ends of topics."""
+
+    def __init__(
+        self, kafka: KafkaSettings, cluster: str, registry: SchemaRegistry, registry_url: str | None
+    ) -> None:  # fmt: skip
+        self._kafka, self._cluster = kafka, cluster
+        self._registry, self._registry_url = registry, registry_url
+        self._admin = kafka.admin()
+
+    def published(self, query: str) -> int | None:
+        """The instant below which a query's results are in its topic; None: it has published nothing."""
+        listed = pieces(self._kafka, settled(self._admin, internal_topic(self._cluster, "progress")))
+        progress = {message.key(): message.value() for piece in listed for message in piece if message.value()}
+        frontier = read_published(progress).frontiers.get(query, BEGINNING)
+        return None if frontier == BEGINNING else frontier
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        """The instant after the greatest of the last records of some sources; None when they have none."""
+        high = max((self._high(source) for source in sources), default=BEGINNING)
+        return None if high == BEGINNING else high + 1
+
+    def _high(self, source: Source) -> int:
+        ends = latest(self._admin, [(source.topic, partition) for partition in range(source.partitions)])
+        return max((self._high_of(source, partition, end) for (_, partition), end in ends.items()), default=BEGINNING)
+
+    def _high_of(self, source: Source, partition: int, end: int) -> int:
+        start = max(end - _LAST, source.start.get(partition, 0))
+        messages = read_whole(self._kafka, source.topic, [(partition, start, end)])
+        arrivals = arrivals_of(source, partition, messages, ())
+        return intake_of(source, self._writer(source)).admit(arrivals, PartitionClock()).clock.high
+
+    def _writer(self, source: Source) -> WriterSchema:
+        url = source.registry or self._registry_url
+        return schema_lookup(url) if url else self._own
+
+    def _own(self, schema_id: int) -> dict[str, object]:
+        try:
+            found: dict[str, object] = json.loads(self._registry.by_id(schema_id))
+        except RegistryError as error:
+            raise LookupError(f"unknown schema id {schema_id}") from error
+        return found

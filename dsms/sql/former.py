@@ -1,0 +1,52 @@
+"""Queries as they were when others needed them: planned over the views of their time, whatever became of these."""
+
+from __future__ import annotations
+
+import msgspec
+import sqlglot
+
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.objects import Former, Object, Query, Stream
+from dsms.plan import logical
+from dsms.plan.start import started
+from dsms.sql.bind import bind, names_in
+from dsms.sql.dialect import Dsms
+
+
+def former_plan(found: Query) -> logical.Node | None:
+    """The plan that a query had before it was replaced; None where nothing of it is needed."""
+    return None if found.former is None else plan_as_it_was(found.former)
+
+
+def plan_as_it_was(former: Former) -> logical.Node:
+    """The plan of a query over the objects of its time."""
+    known = Catalog(objects={one.name.lower(): one for one in former.objects})
+    return started(bind(sqlglot.parse_one(former.select, read=Dsms), known), former.start)
+
+
+def former_of(query: Query, catalog: Catalog) -> Former:
+    """A query as it is, for one that replaces it or is answered over it."""
+    objects = _objects(query, catalog)
+    return Former(id=query.id, select=query.select, start=query.start, objects=objects, over=query.over)
+
+
+def _objects(query: Query, catalog: Catalog) -> tuple[Object, ...]:
+    """All that a query reads, directly or not, in order of creation."""
+    wanted, found = _names(query), set[str]()
+    while wanted:
+        one = catalog.get(wanted.pop())
+        if one is not None and one.name.lower() not in found:
+            found.add(one.name.lower())
+            wanted += _names(one)
+    return tuple(_bare(one) for name, one in catalog.objects.items() if name in found)
+
+
+def _names(found: Object) -> list[str]:
+    if isinstance(found, Stream):
+        return [found.source]
+    return names_in(sqlglot.parse_one(found.select, read=Dsms)) if isinstance(found, Query) else []
+
+
+def _bare(found: Object) -> Object:
+    """A view is read by what it is; what it was before is nothing to its readers."""
+    return msgspec.structs.replace(found, former=None, over=()) if isinstance(found, Query) else found

@@ -1,0 +1,176 @@
+"""Queries are paused, resumed, replaced, started later and dropped under load: what others write stays the same."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from cluster import Cluster, Refused, kill_9, running
+from kafka_log import Change, advance, changes, write
+from kafka_topics import create_topic
+from workload import END, PARTITIONS, VIEWS, Outcome, assert_same, await_all, outcome, register, workload
+
+from dsms.local.waiting import wait_until
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
+CHUNK = 40
+FIRST, SECOND = "SELECT k, v FROM R({p}keyed) WHERE v > 30", "SELECT k, v FROM R({p}keyed) WHERE v < 60"
+COUNTS = "SELECT k, COUNT(*) AS n FROM R({p}all) GROUP BY k"
+BASE, OTHER_BASE = "SELECT k, v AS w FROM R({p}keyed)", "SELECT k, v + d AS w FROM R({p}keyed) WHERE d > 0"
+OVER = "SELECT k, w * 2 AS w FROM {p}base WHERE w > 20"
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(kafka, redis_url, tmp_path_factory.mktemp("cluster")) as cluster:
+        cluster.start_executor()
+        yield cluster
+
+
+class Feed:
+    """Writes the workload in the background, a chunk every moment."""
+
+    def __init__(self, kafka: str, topic: str) -> None:
+        self._kafka, self._topic = kafka, topic
+        self.sent = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(0.25):
+            write(self._kafka, self._topic, workload(self.sent, CHUNK, self.sent * CHUNK))
+            self.sent += 1
+
+    def await_more(self, chunks: int = 4) -> None:
+        """Returns when more has been written."""
+        wanted = self.sent + chunks
+        assert wait_until(lambda: self.sent >= wanted, 60)
+
+    def finish(self) -> None:
+        """Writes no more, and promises that nothing follows."""
+        self._stopping.set()
+        self._thread.join()
+        advance(self._kafka, self._topic, END, PARTITIONS)
+
+
+def test_the_life_of_queries_under_load(cluster: Cluster, unique: str) -> None:
+    p, q, topic = f"{unique}b", f"{unique}a", f"{unique}.in"
+    create_topic(cluster.kafka, topic, partitions=PARTITIONS)
+    register(cluster, topic, p)
+    make(cluster, p, life=FIRST, gone=COUNTS, base=BASE, over=OVER)
+    feed = Feed(cluster.kafka, topic)
+    await_results(cluster, f"{p}life")
+    silent_while_paused(cluster, f"{p}life", feed)
+    before = changes(cluster.kafka, f"dsms.{p}over")
+    cluster.sql(f"CREATE OR REPLACE QUERY {p}life AS {SECOND.format(p=p)}")
+    cluster.sql(f"CREATE OR REPLACE VIEW {p}base AS {OTHER_BASE.format(p=p)}")
+    since = {name: instant(cluster, f"{p}{name}") for name in ("life", "base", "over")}
+    cluster.sql(f"CREATE QUERY {p}late WITH (start = 'latest') AS {COUNTS.format(p=p)}")
+    start = int(cluster.get(f"queries/{p}late")["start"])
+    cluster.sql(f"ALTER QUERY {p}late SET (weight = 2.5); DROP QUERY {p}gone")
+    feed.await_more()
+    kill_9(cluster.executors[-1])
+    cluster.start_executor()
+    feed.finish()
+    await_all(cluster, p)
+    for name in ("life", "base", "over", "late"):
+        cluster.await_frontier(f"dsms.{p}{name}", END)
+    assert cluster.get(f"queries/{p}late")["weight"] == 2.5
+
+    register(cluster, topic, q)
+    make(cluster, q, life=SECOND, first=FIRST, base=OTHER_BASE, over=OVER, early=COUNTS)
+    cluster.sql(f"CREATE QUERY {q}late WITH (start = {start}) AS {COUNTS.format(p=q)}")
+    await_all(cluster, q)
+    for name in ("life", "first", "base", "over", "late", "early"):
+        cluster.await_frontier(f"dsms.{q}{name}", END)
+    assert_same(of_others(outcome(cluster.kafka, p)), of_others(outcome(cluster.kafka, q)))
+    logs = {name: changes(cluster.kafka, f"dsms.{name}") for name in (f"{p}late", f"{q}late", f"{q}early")}
+    assert logs[f"{p}late"] == logs[f"{q}late"] != logs[f"{q}early"]
+    life = changes(cluster.kafka, f"dsms.{p}life")
+    assert until(life, since["life"]) == until(changes(cluster.kafka, f"dsms.{q}first"), since["life"])
+    assert_begins(before, changes(cluster.kafka, f"dsms.{p}over"))
+    for name in ("life", "base", "over"):
+        assert_becomes(
+            changes(cluster.kafka, f"dsms.{p}{name}"), changes(cluster.kafka, f"dsms.{q}{name}"), since[name]
+        )
+
+
+def of_others(found: Outcome) -> Outcome:
+    """What queries wrote that no statement named. Avro records begin with the id of their schema, which is named after
+    the query, and their partition depends on it: of these the changes of each key are compared."""
+    results = {view: _by_key(log) if _is_avro(log) else log for view, log in found.results.items()}
+    return Outcome(results, [one for one in found.dead if dict(one.headers).get("dsms-query", VIEWS[0]) in VIEWS])
+
+
+def _is_avro(log: list[Change]) -> bool:
+    return bool(log and log[0].key and log[0].key[0] == 0)
+
+
+def _by_key(log: list[Change]) -> list[Change]:
+    bare = [one._replace(partition=0, key=one.key[5:], value=one.value and one.value[5:]) for one in log]
+    return sorted(bare, key=lambda one: one.key)
+
+
+def make(cluster: Cluster, p: str, **selects: str) -> None:
+    for name, select in selects.items():
+        kind = "VIEW" if name == "base" else "QUERY"
+        cluster.sql(f"CREATE {kind} {p}{name} AS {select.format(p=p)}")
+
+
+def await_results(cluster: Cluster, name: str) -> None:
+    assert wait_until(lambda: changes(cluster.kafka, f"dsms.{name}"), 240, pause_s=0.5), cluster.logs()
+
+
+def silent_while_paused(cluster: Cluster, name: str, feed: Feed) -> None:
+    cluster.sql(f"PAUSE QUERY {name}")
+    assert cluster.get(f"queries/{name}")["state"] == "paused"
+    told, frontier = changes(cluster.kafka, f"dsms.{name}"), cluster.frontier(f"dsms.{name}")
+    feed.await_more()
+    assert (changes(cluster.kafka, f"dsms.{name}"), cluster.frontier(f"dsms.{name}")) == (told, frontier)
+    cluster.sql(f"RESUME QUERY {name}")
+    assert wait_until(lambda: cluster.frontier(f"dsms.{name}") > frontier, 120, pause_s=0.3), cluster.logs()
+
+
+def instant(cluster: Cluster, name: str) -> int:
+    """From when a query counts that took the place of another."""
+    return int(cluster.get(f"queries/{name}")["since"])
+
+
+def assert_begins(before: list[Change], log: list[Change]) -> None:
+    """What was told stays, in every partition."""
+    for partition in range(PARTITIONS):
+        part = [one for one in before if one.partition == partition]
+        assert part == [one for one in log if one.partition == partition][: len(part)]
+
+
+def until(log: list[Change], at: int) -> list[Change]:
+    return [one for one in log if one.ts < at]
+
+
+def assert_becomes(log: list[Change], fresh: list[Change], since: int) -> None:
+    """From the switch on the relation is that of a query that was so from the first record on."""
+    times = sorted({one.ts for one in (*log, *fresh) if one.ts >= since} | {since})
+    for at in times[:: max(len(times) // 50, 1)]:
+        assert relation(log, at) == relation(fresh, at), at
+
+
+def relation(log: list[Change], at: int) -> Counter:
+    held = {}
+    for one in log:
+        if one.ts <= at:
+            held[one.key] = one.value
+    return Counter(value for value in held.values() if value is not None)
+
+
+def test_what_cannot_be_replaced_goes_on_as_it_was(cluster: Cluster, unique: str) -> None:
+    topic = f"{unique}.in"
+    create_topic(cluster.kafka, topic, partitions=PARTITIONS)
+    register(cluster, topic, unique)
+    with pytest.raises(Refused, match="it would have columns"):
+        cluster.sql(f"CREATE OR REPLACE VIEW {unique}hot AS SELECT k, v + 1 AS w FROM R({unique}keyed)")
+    write(cluster.kafka, topic, workload(1, 100))
+    advance(cluster.kafka, topic, END, PARTITIONS)
+    await_all(cluster, unique)
+    assert cluster.get(f"queries/{unique}hot")["state"].startswith("running")
+    assert cluster.get("status")["progress"][f"{unique}hot"]["percent"] == 100
