@@ -34,25 +34,33 @@ class Refused(Exception):
 class Cluster:
     """One named cluster over a broker and a Redis that others may share. Close it, and no process of it is left."""
 
-    def __init__(self, kafka: str, redis_url: str, directory: Path, name: str | None = None) -> None:
+    def __init__(
+        self, kafka: str, redis_url: str, directory: Path, name: str | None = None, fragments: int = 1
+    ) -> None:
         self.kafka, self.redis_url, self.directory = kafka, redis_url, directory
         self.name = name or f"c{uuid.uuid4().hex[:10]}"
         self.url = f"http://127.0.0.1:{free_port()}"
         self._client = httpx.Client(base_url=self.url, timeout=120, trust_env=False)
         self.coordinator = self._process(
-            "coordinator", self._coordinator_command(), lambda: http_ready(f"{self.url}/healthz")
+            "coordinator", self._coordinator_command(fragments), lambda: http_ready(f"{self.url}/healthz")
         )
         self.executors: list[ManagedProcess] = []
 
     def start_executor(
-        self, executor_id: str = "executor-1", *, fault: str = "", partitions: int = 2, batch_records: int = 0
+        self,
+        executor_id: str = "executor-1",
+        *,
+        fault: str = "",
+        partitions: int = 2,
+        batch_records: int = 0,
+        master: str = "local[2,2]",
     ) -> ManagedProcess:
         """A new executor process; several may have one id, as after a split of the network."""
         label = f"{executor_id}-{len(self.executors)}"
         command = [
             *(sys.executable, "-m", "dsms.executor", "--kafka", self.kafka, "--redis", self.redis_url),
             *("--coordinator", self.url, "--cluster", self.name, "--id", executor_id),
-            *("--data-dir", str(self.directory / label), "--partitions", str(partitions), "--master", "local[2,2]"),
+            *("--data-dir", str(self.directory / label), "--partitions", str(partitions), "--master", master),
             *(("--batch-records", str(batch_records), "--batch-seconds", "20") if batch_records else ()),
         ]
         process = self._process(label, command, lambda: True, {"DSMS_FAULT": fault, "JAVA_TOOL_OPTIONS": QUICK_START})
@@ -91,6 +99,19 @@ class Cluster:
         """What the executor last said of itself; "" while its lease is over."""
         return self.get("status")["executors"].get(executor_id, {}).get("state", "")
 
+    def await_fragments(self, owners: dict[str, list[str]], deadline_s: float = DEADLINE_S) -> None:
+        """Returns when executors run so many fragments each: the names of these by executor."""
+        done = wait_until(lambda: self.fragments() == owners, deadline_s, pause_s=0.3)
+        assert done, f"{self.fragments()}, not {owners}; {self.logs()}"
+
+    def fragments(self) -> dict[str, list[str]]:
+        """The fragments that each executor says it runs."""
+        executors = self.get("status")["executors"]
+        return {
+            name: [one for one, state in sorted(status["fragments"].items()) if state == "running"]
+            for name, status in executors.items()
+        }
+
     def logs(self) -> str:
         """The ends of all logs, for messages."""
         files = sorted(self.directory.glob("*.log"))
@@ -102,11 +123,11 @@ class Cluster:
             process.kill()
         self._client.close()
 
-    def _coordinator_command(self) -> list[str]:
+    def _coordinator_command(self, fragments: int) -> list[str]:
         port = self.url.rsplit(":", 1)[-1]
         return [
             *(sys.executable, "-m", "dsms.coordinator", "--kafka", self.kafka, "--redis", self.redis_url),
-            *("--http-port", port, "--cluster", self.name),
+            *("--http-port", port, "--cluster", self.name, "--fragments", str(fragments)),
         ]
 
     def _process(
@@ -143,9 +164,9 @@ def log_of(process: ManagedProcess) -> str:
 
 
 @contextmanager
-def running(kafka: str, redis_url: str, directory: Path) -> Iterator[Cluster]:
+def running(kafka: str, redis_url: str, directory: Path, fragments: int = 1) -> Iterator[Cluster]:
     """A cluster with a coordinator and no executor yet."""
-    cluster = Cluster(kafka, redis_url, directory)
+    cluster = Cluster(kafka, redis_url, directory, fragments=fragments)
     try:
         cluster.coordinator.start()
         yield cluster

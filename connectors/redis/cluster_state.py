@@ -29,14 +29,14 @@ class ClusterState:
         with translated("writing the catalog copy"):
             self._client.set(self._prefix + "catalog", body)
 
-    def assignment(self, fragment: str) -> bytes | None:
-        """Who runs a fragment."""
-        return self._get(f"assignment:{fragment}")
+    def assignments(self) -> bytes | None:
+        """Who runs which fragment."""
+        return self._get("assignments")
 
-    def set_assignment(self, fragment: str, body: bytes) -> None:
-        """Assigns a fragment."""
-        with translated("writing an assignment"):
-            self._client.set(self._prefix + f"assignment:{fragment}", body)
+    def set_assignments(self, body: bytes) -> None:
+        """Assigns the fragments."""
+        with translated("writing the assignments"):
+            self._client.set(self._prefix + "assignments", body)
 
     def beat(self, executor: str, body: bytes) -> None:
         """A sign of life of an executor, which lasts for the lease."""

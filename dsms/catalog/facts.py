@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Protocol
 
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Object, Query, kind_of
+from dsms.catalog.objects import Object, Query, Source, kind_of
 from dsms.catalog.result import StatementResult
 from dsms.plan import logical
 from dsms.sql import statements as st
@@ -14,7 +15,12 @@ from operators.errors import UserError
 
 
 class Facts(Protocol):
-    """What registration must know of, and do in, the outside world."""
+    """What registration must know of, and do in, the outside world. `fragments` is how many there are."""
+
+    @property
+    def fragments(self) -> int:
+        """How many fragments queries are dealt out to."""
+        ...
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         """The first offset of each partition; makes the topic when `partitions` is given; UserError when it is
@@ -23,6 +29,15 @@ class Facts(Protocol):
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         """The query with topic and schemas ready to be written."""
+        ...
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        """An instant after all that the sources hold now; None when they hold nothing."""
+        ...
+
+    def published(self, query: str) -> int | None:
+        """The instant below which the results of a query (by id) are published, now that it is halted; None: nothing
+        is."""
         ...
 
     def state_of(self, found: Object) -> str:

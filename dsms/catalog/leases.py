@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
+#: The states of an executor that cannot run anything yet, that has nothing to run, and that runs.
+STARTING: Final = "starting"
+IDLE: Final = "idle"
+RUNNING: Final = "running"
+
 
 class Assignment(msgspec.Struct, frozen=True):
-    """A fragment belongs to an executor; `lease` grows with every change of hands."""
+    """A fragment belongs to an executor; `lease` grows with every change of hands, also when Redis forgot the last
+    one: it is the time of the change in milliseconds, or later."""
 
     executor: str
     lease: int = 1
@@ -22,30 +30,92 @@ class LaneStatus(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class ExecutorStatus(msgspec.Struct, frozen=True):
-    """What an executor says of itself with every sign of life."""
+class FragmentStatus(msgspec.Struct, frozen=True):
+    """How a fragment fares on its executor, and its queries. `dead_letters` are the records of each source that were
+    refused: late, undecodable or in fault in a query."""
 
-    state: str = "idle"
+    state: str = "recovering"
+    reason: str = ""
+    plan_version: int = 0
+    epoch: int = 0
+    batch_records: int = 0
+    lanes: dict[str, LaneStatus] = {}
+    dead_letters: dict[str, int] = {}
+
+
+class ExecutorStatus(msgspec.Struct, frozen=True):
+    """What an executor says of itself with every sign of life: its fragments' states, and all of these together."""
+
+    state: str = IDLE
     plan_version: int = 0
     epoch: int = 0
     batch_records: int = 0
     lanes: dict[str, LaneStatus] = {}
     reason: str = ""
-    #: How many records of each source were refused: late, undecodable or in fault in a query.
     dead_letters: dict[str, int] = {}
+    fragments: dict[str, str] = {}
 
 
-def assign(current: Assignment | None, alive: Mapping[str, ExecutorStatus]) -> Assignment | None:
-    """The assignment of a fragment now: it stays while its executor lives, else a living one takes it; None: nobody
-    can.
+def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
+    """The status of an executor that runs fragments: running where all are, at the plan that all have come to.
 
-    >>> assign(Assignment("a", 1), {"b": ExecutorStatus()})
-    Assignment(executor='b', lease=2)
-    >>> assign(Assignment("a", 1), {"a": ExecutorStatus(), "b": ExecutorStatus()})
-    Assignment(executor='a', lease=1)
+    >>> together({}).state, together({"0": FragmentStatus("running"), "1": FragmentStatus("recovering")}).state
+    ('idle', 'recovering')
     """
-    if current is not None and current.executor in alive:
-        return current
-    if not alive:
-        return current
-    return Assignment(min(alive), (current.lease if current else 0) + 1)
+    if not parts:
+        return ExecutorStatus()
+    each = list(parts.values())
+    refused = Counter[str]()
+    for part in each:
+        refused.update(part.dead_letters)
+    return ExecutorStatus(
+        next((part.state for part in each if part.state != RUNNING), RUNNING),
+        min(part.plan_version for part in each),
+        max(part.epoch for part in each),
+        min(part.batch_records for part in each),
+        {query: lane for part in each for query, lane in part.lanes.items()},
+        "; ".join(part.reason for part in each if part.reason),
+        dict(refused),
+        {name: part.state for name, part in parts.items()},
+    )
+
+
+def assign(
+    current: Mapping[str, Assignment], alive: Mapping[str, ExecutorStatus], fragments: Iterable[str], now_ms: int
+) -> dict[str, Assignment]:
+    """Who runs what now. A fragment stays while its executor lives; else the living one with the fewest takes it. Where
+    one has two more than another, one fragment moves: it begins anew there, so no more than that is done at a time.
+
+    >>> alone = assign({}, {"a": ExecutorStatus()}, ["0", "1"], 900)
+    >>> alone
+    {'0': Assignment(executor='a', lease=900), '1': Assignment(executor='a', lease=900)}
+    >>> assign(alone, {"a": ExecutorStatus(), "b": ExecutorStatus()}, ["0", "1"], 950)["1"]
+    Assignment(executor='b', lease=950)
+    """
+    able = [name for name, status in alive.items() if status.state != STARTING] or list(alive)
+    found = {fragment: current[fragment] for fragment in fragments if fragment in current}
+    loads = Counter({name: 0 for name in able})
+    loads.update(one.executor for one in found.values() if one.executor in alive)
+    for fragment in fragments if able else ():
+        if fragment not in found or found[fragment].executor not in alive:
+            found[fragment] = _taken(found.get(fragment), loads, able, now_ms)
+    return found | _moved(found, loads, able, now_ms)
+
+
+def _taken(before: Assignment | None, loads: Counter[str], able: list[str], now_ms: int) -> Assignment:
+    least = min(able, key=lambda name: (loads[name], name))
+    loads[least] += 1
+    return Assignment(least, max(now_ms, before.lease + 1 if before else 0))
+
+
+def _moved(
+    found: Mapping[str, Assignment], loads: Counter[str], able: list[str], now_ms: int
+) -> dict[str, Assignment]:  # fmt: skip
+    """The fragment that moves to the executor with the fewest, if any does."""
+    if not able:
+        return {}
+    most, least = max(loads, key=lambda name: loads[name]), min(able, key=lambda name: loads[name])
+    if loads[most] - loads[least] < 2:
+        return {}
+    fragment = max(fragment for fragment, one in found.items() if one.executor == most)
+    return {fragment: _taken(found[fragment], loads, [least], now_ms)}

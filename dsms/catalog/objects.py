@@ -52,6 +52,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     table: bool = False
     #: Its place in the order of records of one instant, different for every source of a catalog.
     number: int = 0
+    #: The fragment that writes its dead letters.
+    home: str = "0"
 
     @property
     def schema(self) -> pa.Schema:
@@ -130,6 +132,44 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     family: str | None = None
     constants: str | None = None
     grouped: bool = False
+    #: The fragment that runs it, and the ids of the sources that it reads.
+    fragment: str = "0"
+    reads: tuple[str, ...] = ()
+    #: What others could be answered over it by, and the queries it is answered over: whatever becomes of these.
+    marks: tuple[str, ...] = ()
+    over: tuple[Former, ...] = ()
+    #: Its share where not all can run at once.
+    weight: float = 1.0
+    #: Whether it publishes nothing until it is resumed, or until what replaces it is there.
+    paused: bool = False
+    halted: bool = False
+    #: The least instant of the elements that it reads of its sources.
+    start: int | None = None
+    #: It took the place of another query at this instant: what is below was published by that.
+    since: int | None = None
+    #: What it was before, as long as that is needed.
+    former: Former | None = None
+
+    @property
+    def streams(self) -> bool:
+        """Whether the result is one of CQL's streams: nothing is taken back of it."""
+        return self.output not in ("streamed", "complete")
+
+    @property
+    def still(self) -> bool:
+        """Whether it stays where it is."""
+        return self.paused or self.halted
+
+
+class Former(msgspec.Struct, frozen=True):
+    """A query as it was: its id, its text, and all that it read as that was."""
+
+    id: str
+    select: str
+    start: int | None
+    objects: tuple[Object, ...]
+    #: What it was answered over.
+    over: tuple[Former, ...] = ()
 
 
 Object = Source | Stream | Table | Query

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import sqlglot
 
-from dsms.catalog import register_query, register_source
+from dsms.catalog import register_life, register_query, register_replace, register_source
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.facts import Applied, Facts, apply
-from dsms.catalog.objects import Object, Query, Source, Stream, kind_of
+from dsms.catalog.objects import Object, Query, Source, Stream, Table, kind_of
 from dsms.catalog.register_query import RESULT_PREFIX
 from dsms.catalog.result import StatementResult
 from dsms.plan import logical, properties
@@ -22,7 +22,10 @@ from dsms.sql.dialect import Dsms
 from dsms.sql.nodes import WholeQuery
 from dsms.sql.types import type_sql
 
-__all__ = ["RESULT_PREFIX", "Facts", "apply", "dependents", "register_query", "register_source", "schema_and_keys"]
+__all__ = [
+    "RESULT_PREFIX", "Facts", "apply", "dependents", "register_life", "register_query", "register_replace",
+    "register_source",    "schema_and_keys",
+]  # fmt: skip
 
 
 @apply.register
@@ -61,14 +64,24 @@ def dependents(catalog: Catalog, below: Object) -> list[str]:
 def _reads(found: Object) -> list[str]:
     if isinstance(found, Stream):
         return [found.source]
-    return names_in(sqlglot.parse_one(found.select, read=Dsms)) if isinstance(found, Query) else []
+    if not isinstance(found, Query):
+        return []
+    former = found.former.objects if found.former is not None else ()
+    logs = [one.name for one in former if isinstance(one, Source | Table)]
+    return [*names_in(sqlglot.parse_one(found.select, read=Dsms)), *logs]
 
 
 @apply.register
 def _(statement: st.Show, catalog: Catalog, facts: Facts) -> Applied:
     shown = [found for found in catalog.objects.values() if kind_of(found) == statement.kind]
-    rows = tuple((found.name, _over(found), facts.state_of(found), found.sql) for found in shown)
-    return catalog, StatementResult("SHOW", f"{len(rows)} found", ("name", "topic or source", "state", "sql"), rows)
+    rows = tuple((found.name, _over(found), facts.state_of(found), found.sql, *_weight(found)) for found in shown)
+    weight = ("weight",) if statement.kind in ("view", "query") else ()
+    columns = ("name", "topic or source", "state", "sql", *weight)
+    return catalog, StatementResult("SHOW", f"{len(rows)} found", columns, rows)
+
+
+def _weight(found: Object) -> tuple[float, ...]:
+    return (found.weight,) if isinstance(found, Query) else ()
 
 
 def _over(found: Object) -> str:
@@ -80,7 +93,8 @@ def _(statement: st.Describe, catalog: Catalog, facts: Facts) -> Applied:
     found = catalog.find(statement.name.text, statement.name.place)
     schema, keys = schema_and_keys(found, catalog)
     rows = tuple((field.name, type_sql(field.type), field.nullable, field.name in keys) for field in schema)
-    message = f'{kind_of(found)} "{found.name}": {facts.state_of(found)}'
+    weight = "".join(f", weight {weight:g}" for weight in _weight(found))
+    message = f'{kind_of(found)} "{found.name}": {facts.state_of(found)}{weight}'
     return catalog, StatementResult("DESCRIBE", message, ("column", "type", "nullable", "key"), rows, name=found.name)
 
 

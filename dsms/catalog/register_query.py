@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.clauses import result_settings
+from dsms.catalog.clauses import LATEST, result_settings
 from dsms.catalog.facts import Applied, Facts, apply, check_free
 from dsms.catalog.objects import Query, Source, kind_of
+from dsms.catalog.placement import placed
 from dsms.catalog.result import StatementResult
+from dsms.catalog.view_matching import over_views
 from dsms.plan import logical, properties
-from dsms.plan.lane import Planned, compile_lane
+from dsms.plan.lane import Planned, compile_lane, planned
+from dsms.plan.start import started
 from dsms.sql import statements as st
 from dsms.sql.bind import bind
 from dsms.sql.clock import CLOCK, ClockView, clock_view
@@ -38,15 +41,18 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     if view is not None:
         return _clock(statement, view, name, catalog)
     defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
-    node = bind(WholeQuery(this=statement.select), catalog)
+    settings = settled(statement, catalog, facts)
+    node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
     if not properties.sources(node):
         raise error_at(statement.select, "the query reads no stream, so it never changes", hint="SELECT … runs it once")
-    output = statement.output or _default_output(statement, node)
+    output = statement.output or default_output(statement, node)
     check_free(catalog, name)
-    draft = _draft(statement, name, output, _partitions(node), catalog)
+    draft = draft_of(statement, name, {"output": output, "partitions": _partitions(node), **settings}, catalog)
     _check_topic_free(catalog, draft)
     draft = _in_family(Planned(draft.id, draft.name, node, draft), draft, catalog)
-    compile_lane(draft.id, [Planned(draft.id, draft.name, node, draft)])  # refuses what cannot run
+    draft, views = over_views(Planned(draft.id, draft.name, node, draft), draft, catalog)
+    draft = placed(draft, node, catalog, facts.fragments)
+    compile_lane(draft.id, [planned(draft, catalog, Planned(draft.id, draft.name, node))])  # refuses what cannot run
     query = facts.result_topic(draft, node)
     return catalog.with_object(query), StatementResult(
         _label(query),
@@ -55,6 +61,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
             *_notices(node, query, result_settings(statement.clauses)),
             *_cql_notices(statement),
             *_family_notices(query, catalog),
+            *(f'answered over "{view}", whose operators it shares' for view in views),
             *defaults,
             *_expanded(statement, written, catalog),
         ),
@@ -62,12 +69,22 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     )
 
 
-def _draft(statement: st.ContinuousQuery, name: st.Name, output: str, partitions: int, catalog: Catalog) -> Query:
+def settled(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> dict[str, Any]:
+    """The settings of the clauses, with the instant of a start at what is latest."""
+    settings = result_settings(statement.clauses)
+    if settings.get("start") == LATEST:
+        node = bind(WholeQuery(this=statement.select), catalog)
+        settings["start"] = facts.reached([one for one in properties.sources(node) if not one.table])
+    return settings
+
+
+def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, Any], catalog: Catalog) -> Query:
+    """The query that a statement describes, with its settings by field name."""
     fields = {
         "type": "query", "name": name.text, "id": catalog.next_id(), "sql": statement.sql, "kind": statement.kind,
-        "select": statement.select_sql, "output": output, "topic": RESULT_PREFIX + name.text, "partitions": partitions,
+        "select": statement.select_sql, "topic": RESULT_PREFIX + name.text,
     }  # fmt: skip
-    return msgspec.convert({**fields, **result_settings(statement.clauses)}, Query)
+    return msgspec.convert({**fields, **settings}, Query)
 
 
 def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
@@ -86,7 +103,7 @@ def _partitions(node: logical.Node) -> int:
     return max((one.partitions for one in properties.sources(node)), default=1)
 
 
-def _default_output(statement: st.ContinuousQuery, node: logical.Node) -> st.Output:
+def default_output(statement: st.ContinuousQuery, node: logical.Node) -> st.Output:
     """CQL adds Istream where the result is monotonic (section 6.2.2)."""
     if properties.append_only(node):
         return "istream"
@@ -102,7 +119,9 @@ def _clock(statement: st.ContinuousQuery, view: ClockView, name: st.Name, catalo
         hint = f"make it a view, and read a relation at its points: R[{name.text if statement.name else 'Sync'}](S)"
         raise error_at(statement.select, f"a query over {CLOCK} alone lists every instant and is never run", hint=hint)
     check_free(catalog, name)
-    draft = _draft(statement, name, "streamed", 1, catalog)
+    if any(clause.name == "start" for clause in statement.clauses):
+        raise error_at(statement.select, "a view over the clock has all its instants: START is not supported here")
+    draft = draft_of(statement, name, {"output": "streamed", **result_settings(statement.clauses)}, catalog)
     query = msgspec.structs.replace(draft, periodic=(view.points.period, view.points.residues))
     message = f'view "{name.text}" created over {CLOCK}; it is computed, not run'
     notices = (f"points: t mod {view.points.period} in {{{', '.join(map(str, view.points.residues))}}}",)
@@ -127,7 +146,9 @@ def _check_topic_free(catalog: Catalog, query: Query) -> None:
 def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tuple[str, ...]:
     keys = properties.keys(node)
     key = f"key: {', '.join(keys)}" if keys else "no key: a deletion carries the whole row"
-    return (key, f"output: {query.output.upper()}", *([] if "format" in given else [f"FORMAT {query.format.upper()}"]))
+    start = [] if query.start is None else [f"start: instants from {query.start} on"]
+    form = [] if "format" in given else [f"FORMAT {query.format.upper()}"]
+    return (key, f"output: {query.output.upper()}", *form, *start)
 
 
 def _cql_notices(statement: st.ContinuousQuery) -> tuple[str, ...]:

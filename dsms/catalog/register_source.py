@@ -32,11 +32,13 @@ def _registered(statement: st.RegisterSource, catalog: Catalog, facts: Facts, mo
     check_free(catalog, statement.name)
     wanted = settings.pop("partitions", None)
     start = facts.source_topic(statement.name.text, statement.topic.text, wanted if isinstance(wanted, int) else None)
+    number = catalog.next_number()
     source = msgspec.convert(
         {
             "type": "source", "name": statement.name.text, "id": catalog.next_id(), "sql": statement.sql,
             "columns": [msgspec.to_builtins(column) for column in columns], "topic": statement.topic.text,
-            "partitions": len(start), "start": start, "number": catalog.next_number(), **settings, **more,
+            "partitions": len(start), "start": start, "number": number,
+            "home": str(number % facts.fragments), **settings, **more,
         },
         Source,
     )  # fmt: skip

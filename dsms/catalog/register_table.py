@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from dsms.catalog.catalog import Catalog
@@ -60,11 +62,19 @@ def _with_topic(source: Source, keys: tuple[str, ...], facts: Facts) -> Source:
 class _NoTopics:
     """Facts for a check that makes nothing."""
 
+    fragments = 1
+
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         return {0: 0}
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         raise UserError("a table has no result")
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        return None
+
+    def published(self, query: str) -> int | None:
+        return None
 
     def state_of(self, found: object) -> str:
         return ""

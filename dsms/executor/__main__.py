@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.properties import kafka_settings
+from dsms.executor.health import serve_health
 from dsms.executor.process import ExecutorProcess
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.spark import spark_session
@@ -19,19 +20,39 @@ from dsms.executor.spark import spark_session
 
 def main(  # noqa: PLR0913 one parameter an option
     *,
-    kafka: Annotated[str, typer.Option(help="Kafka's bootstrap address, HOST:PORT")],
-    redis: Annotated[str, typer.Option(help="URL of Redis")],
-    coordinator: Annotated[str, typer.Option(help="URL of the coordinator, which serves the schema registry")],
-    data_dir: Annotated[Path, typer.Option(help="directory for scratch files and the state cache")],
-    cluster: Annotated[str, typer.Option(help="name of the cluster")] = "local",
-    registry: Annotated[str | None, typer.Option(help="URL of an external schema registry")] = None,
-    id: Annotated[str, typer.Option(help="name of this executor")] = "executor-1",
-    master: Annotated[str, typer.Option(help="Spark master")] = f"local[{os.cpu_count() or 2},2]",
-    partitions: Annotated[int, typer.Option(help="partitions of every exchange")] = os.cpu_count() or 2,
-    batch_seconds: Annotated[float, typer.Option(help="what a batch should take; its size adapts")] = 1.0,
+    kafka: Annotated[str, typer.Option(envvar="DSMS_KAFKA", help="Kafka's bootstrap address, HOST:PORT")],
+    redis: Annotated[str, typer.Option(envvar="DSMS_REDIS", help="URL of Redis")],
+    coordinator: Annotated[
+        str, typer.Option(envvar="DSMS_COORDINATOR", help="URL of the coordinator, which serves the schema registry")
+    ],
+    data_dir: Annotated[
+        Path, typer.Option(envvar="DSMS_DATA_DIR", help="directory for scratch files and the state cache")
+    ],
+    cluster: Annotated[str, typer.Option(envvar="DSMS_CLUSTER", help="name of the cluster")] = "local",
+    registry: Annotated[
+        str | None, typer.Option(envvar="DSMS_REGISTRY", help="URL of an external schema registry")
+    ] = None,
+    id: Annotated[str, typer.Option(envvar="DSMS_ID", help="name of this executor")] = "executor-1",
+    master: Annotated[str, typer.Option(envvar="DSMS_MASTER", help="Spark master")] = f"local[{os.cpu_count() or 2},2]",
+    partitions: Annotated[
+        int, typer.Option(envvar="DSMS_PARTITIONS", help="partitions of every exchange")
+    ] = os.cpu_count() or 2,
+    batch_seconds: Annotated[
+        float, typer.Option(envvar="DSMS_BATCH_SECONDS", help="what a batch should take; its size adapts")
+    ] = 1.0,
     batch_records: Annotated[
-        int, typer.Option(help="the most records of a batch")
+        int, typer.Option(envvar="DSMS_BATCH_RECORDS", help="the most records of a batch")
     ] = ExecutorSettings.max_batch_records,
+    kafka_properties: Annotated[
+        Path | None,
+        typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
+    ] = None,
+    health_host: Annotated[
+        str, typer.Option(envvar="DSMS_HEALTH_HOST", help="address of the health endpoint")
+    ] = "127.0.0.1",
+    health_port: Annotated[
+        int | None, typer.Option(envvar="DSMS_HEALTH_PORT", help="port of GET /healthz and /readyz; none by default")
+    ] = None,
 ) -> None:
     """Runs the fragments that the coordinator assigns to this executor.
 
@@ -39,8 +60,8 @@ def main(  # noqa: PLR0913 one parameter an option
     --coordinator http://127.0.0.1:8080 --data-dir .dsms
     """
     settings = ExecutorSettings(
-        KafkaSettings(kafka), redis, registry or coordinator, data_dir.absolute(), cluster, id, master,
-        partitions, partitions,
+        kafka_settings(kafka, kafka_properties, os.environ), redis, registry or coordinator, data_dir.absolute(),
+        cluster, id, master, partitions, partitions,
         first_batch_records=min(batch_records, ExecutorSettings.first_batch_records),
         min_batch_records=min(batch_records, ExecutorSettings.min_batch_records), max_batch_records=batch_records,
         target_batch_s=batch_seconds, faults=os.environ.get("DSMS_FAULT", ""),
@@ -51,9 +72,14 @@ def main(  # noqa: PLR0913 one parameter an option
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    ExecutorProcess(settings, lambda: spark_session(master, scratch, partitions), stopping).run()
+    process = ExecutorProcess(settings, lambda: spark_session(master, scratch, partitions), stopping)
+    if health_port is not None:
+        serve_health(health_host, health_port, process.health)
+    process.run()
     shutil.rmtree(scratch, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(main)
+    app()

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
@@ -30,8 +29,6 @@ from dsms.executor.epoch import Epoch, Published
 from dsms.executor.fault_points import FaultPoints
 from dsms.executor.manifest import Manifest, read_manifest
 from dsms.executor.publish import dead_records, progress_records, read_published, result_records
-
-FRAGMENT: Final = "main"
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,13 +42,16 @@ class DeadRecord:
 
 
 def dead_letters(
-    rows: Sequence[Mapping[str, Any]], published: DeadMarks
+    rows: Sequence[Mapping[str, Any]], published: DeadMarks, foreign: Collection[str] = ()
 ) -> tuple[list[DeadRecord], dict[tuple[str, int], DeadMark]]:
-    """The letters of all slices, each once: lanes that read one range at different times refuse the same records."""
+    """The letters of all slices, each once: lanes that read one range at different times refuse the same records. Those
+    of `foreign` owners are written elsewhere."""
     upto = dict(published)
     dead: list[DeadRecord] = []
     decoded = [(row["source_partition"], msgspec.msgpack.decode(row["blob"], type=Letters)) for row in rows]
     for partition, slice_ in sorted(decoded, key=lambda item: (item[0], item[1].start, item[1].owner)):
+        if slice_.owner in foreign:
+            continue
         known = upto.get((slice_.owner, partition), DeadMark())
         fresh = [
             DeadRecord(slice_.source, partition, offset, reason, value, query)
@@ -60,15 +63,22 @@ def dead_letters(
     return dead, upto
 
 
-def fault_records(
-    output: Output, lane: Lane, rows: Sequence[Mapping[str, Any]], published: int
-) -> list[tuple[str, DeadRecord]]:
-    """A query's rows in fault of the target stages from an instant on, each with the owner of its dead letter."""
+#: Rows in fault of the target stages, with the vertex that reports them.
+Faults = Sequence[tuple[int, pl.DataFrame]]
+
+
+def faults_of(rows: Sequence[Mapping[str, Any]]) -> Faults:
+    """What the target stages reported."""
+    return [(row["edge"], frame_from_ipc(row["blob"])) for row in rows]
+
+
+def fault_records(output: Output, lane: Lane, found: Faults, published: int) -> list[tuple[str, DeadRecord]]:
+    """A query's rows in fault from an instant on, each with the owner of its dead letter."""
     below = lane.flow.below[output.vertex]
     records = []
-    for row in rows:
-        if row["edge"] in below:
-            mine = of_member(frame_from_ipc(row["blob"]), output)
+    for vertex, frame in found:
+        if vertex in below:
+            mine = of_member(frame, output)
             faults = mine.filter(pl.col(FROM) >= published).sort(FROM, ORDER)
             for order, reason, text in faults.select(ORDER, FAULT, FAULT_ROW).iter_rows():
                 leaf, partition, offset = origin(order)

@@ -11,14 +11,14 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from dsms.executor.dead import DeadMarks, DeadRecord, counted, dead_letters, fault_records
+from dsms.executor.dead import DeadMarks, DeadRecord, counted, dead_letters, fault_records, faults_of
 from dsms.executor.encoding import KEY, VALUE
 from dsms.executor.lanes import Revision, without_failed
 from dsms.executor.manifest import LaneManifest, Manifest, Position
 from dsms.executor.result_rows import CHANGES, LOST
 from dsms.executor.source_task import CLOCK, DEAD, FAILURE, Clock
 from dsms.executor.target_stage import FAULTS, RUNS
-from dsms.plan.lane import Lane, Output
+from dsms.plan.lane import FragmentPlan, Lane, Output
 from dsms.stages.lane_run import frontier
 from dsms.stages.state_names import Names
 from operators.delta import FROM, ORDER
@@ -45,6 +45,24 @@ class Published:
     def upto(self, query: str) -> int:
         """The frontier below which a query's results are there."""
         return self.frontiers.get(query, _LOWEST)
+
+
+def following(published: Published, plan: FragmentPlan) -> Published:
+    """With what queries published in whose place others are: these go on from there."""
+    since = {query: one.sink.since for query, one in plan.queries.items() if one.sink and one.sink.since is not None}
+    upto = {query: max(at, published.upto(query)) for query, at in since.items()}
+    return Published({**published.frontiers, **upto}, published.dead) if upto else published
+
+
+def overtaken(published: Published, plan: FragmentPlan) -> dict[str, str]:
+    """The queries that took the place of others which have published beyond the instant of the change: an executor that
+    knew nothing of it had been cut off. Their relation would not be right."""
+    found = ((query, one.sink) for query, one in plan.queries.items() if one.sink is not None)
+    return {
+        query: f"the query before it has published up to {at}, after {sink.since}: CREATE OR REPLACE it again"
+        for query, sink in found
+        if sink.former is not None and sink.since is not None and (at := published.upto(sink.former.id)) > sink.since
+    }
 
 
 @dataclass(frozen=True)
@@ -81,9 +99,9 @@ class Epoch:
 def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
     """The epoch after a revision's manifest. What is published already is left out, so that a replay writes nothing
     twice."""
-    found = _by_lane_and_kind(rows)
-    failures = _failures(revision, found)
-    dead, upto = dead_letters(found.get("", {}).get(DEAD, []), published.dead)
+    found, published = _by_lane_and_kind(rows), following(published, revision.plan)
+    failures = _failures(revision, found) | overtaken(published, revision.plan)
+    dead, upto = dead_letters(found.get("", {}).get(DEAD, []), published.dead, revision.plan.foreign)
     results: dict[str, Result] = {}
     written: list[Written] = []
     lanes: dict[str, LaneManifest] = {}
@@ -94,12 +112,11 @@ def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
         if CLOCK not in kinds:
             continue
         written += _written(lane, kinds, published, failures)
+        reported = faults_of(kinds.get(FAULTS, []))
         for result in _results(lane, after):
             if result.output.id not in failures:
                 results[result.output.id] = result
-                faults = fault_records(
-                    result.output, lane, kinds.get(FAULTS, []), published.upto(result.output.id)
-                )  # fmt: skip
+                faults = fault_records(result.output, lane, reported, published.upto(result.output.id))
                 upto |= counted(faults, upto)
                 dead += [fault for _, fault in faults]
     records = sum(clock.records for kinds in found.values() for _, _, clock in _clocks(kinds))

@@ -18,11 +18,11 @@ from pyspark.sql.streaming import StreamingQuery
 from connectors.redis.client import connect
 from connectors.redis.manifest import ManifestStore
 from connectors.redis.run_store import RunStore
-from dsms.executor.commit import FRAGMENT, Committer
+from dsms.executor.commit import Committer
 from dsms.executor.control import Control
-from dsms.executor.epoch import Epoch, Published, assemble
+from dsms.executor.epoch import Epoch, Published, assemble, following
 from dsms.executor.fault_points import FaultPoints, poisoned
-from dsms.executor.lanes import Revision, Standing, revised, standing
+from dsms.executor.lanes import Revision, Standing, moving, revised, standing
 from dsms.executor.manifest import LaneManifest, Manifest
 from dsms.executor.pace import Pace
 from dsms.executor.settings import ExecutorSettings
@@ -41,12 +41,15 @@ _REVISIONS = 4
 class Fragment:
     """Runs a plan until it is stopped or fails. One instance is one incarnation: after a failure make a new one."""
 
-    def __init__(self, settings: ExecutorSettings, spark: SparkSession, plan: FragmentPlan, on_epoch: OnEpoch) -> None:
+    def __init__(
+        self, name: str, settings: ExecutorSettings, spark: SparkSession, plan: FragmentPlan, on_epoch: OnEpoch
+    ) -> None:
+        self._name = name
         self._settings, self._spark, self._on_epoch = settings, spark, on_epoch
         self._token = time.time_ns() // 1_000_000
-        self._scratch = settings.data_dir / "scratch" / f"{settings.executor_id}-{self._token}"
+        self._scratch = settings.data_dir / "scratch" / f"{settings.executor_id}-{name}-{self._token}"
         self._scratch.mkdir(parents=True)
-        self._cache = settings.data_dir / "cache" / FRAGMENT
+        self._cache = settings.data_dir / "cache" / name
         self._pace = Pace(
             settings.first_batch_records,
             settings.min_batch_records,
@@ -56,10 +59,10 @@ class Fragment:
         )
         client = connect(settings.redis_url)
         stores = (
-            ManifestStore(client, settings.cluster, FRAGMENT),
-            RunStore(client, settings.cluster, FRAGMENT, self._cache),
+            ManifestStore(client, settings.cluster, name),
+            RunStore(client, settings.cluster, name, self._cache),
         )
-        self._committer = Committer(settings.kafka, settings.cluster, FRAGMENT, stores, FaultPoints(settings.faults))
+        self._committer = Committer(settings.kafka, settings.cluster, name, stores, FaultPoints(settings.faults))
         recovered = self._committer.recover(plan.partitions, self._token)
         #: What is published of the last committed epoch, and the last computed one.
         self._published: Published = recovered.published
@@ -89,7 +92,8 @@ class Fragment:
         owners: dict[str, str] = {}
         for lane in self._revisions[-1].lanes.values():
             for source in lane.sources.values():
-                owners[source.id] = source.name
+                if source.id not in self._plan.foreign:
+                    owners[source.id] = source.name
                 owners |= {fault_owner(output.id, source.id): source.name for output in lane.outputs}
         counts = Counter(dict.fromkeys(owners.values(), 0))
         for (owner, _), mark in self._published.dead.items():
@@ -106,9 +110,9 @@ class Fragment:
         """Starts the streaming query where the manifest ends, over a scratch checkpoint."""
         self._revise()
         rows = self._spark.readStream.format(FORMAT).option(CONTROL_OPTION, str(self._control)).load()
-        writer = rows.writeStream.foreachBatch(self._epoch).queryName(f"{FRAGMENT}-{self._token}")
+        writer = rows.writeStream.foreachBatch(self._epoch).queryName(f"{self._name}-{self._token}")
         self._query = writer.option("checkpointLocation", str(self._scratch / "checkpoint")).start()
-        log.info("fragment started", fragment=FRAGMENT, epoch=self._computed.epoch, plan=self._plan.version)
+        log.info("fragment started", fragment=self._name, epoch=self._computed.epoch, plan=self._plan.version)
 
     def set_plan(self, plan: FragmentPlan) -> None:
         """The plan from the next batch on; running lanes are not disturbed."""
@@ -158,14 +162,11 @@ class Fragment:
     def _tell(self, revision: Revision) -> None:
         """Tells the reader process."""
         settings = self._settings
-        positions = {
-            lane: one.places for lane, one in revision.manifest.lanes.items()
-            if not self.failures.keys() & set(one.queries)
-        }  # fmt: skip
+        positions = {lane: one.places for lane, one in moving(revision, self.failures.keys()).items()}
         Control(
             revision.number, revision.plan.version, revision.plan.partitions, revision.lanes, positions,
             self._pace.batch_records, settings.source_tasks, settings.kafka, settings.registry_url, settings.cluster,
-            FRAGMENT,
+            self._name,
         ).write(self._control)  # fmt: skip
 
     def _epoch(self, routed: DataFrame, batch: int) -> None:
@@ -189,7 +190,7 @@ class Fragment:
         self.failures |= epoch.failures
         self._pending = self._thread.submit(self._commit, epoch, revision)
         ended = time.monotonic()
-        alone = len(revision.lanes) == 1
+        alone = len(moving(revision, self.failures.keys())) == 1
         self._pace = self._pace.after(records=epoch.records, seconds=ended - started, behind=alone)
         log.debug(
             "epoch computed", epoch=epoch.manifest.epoch, records=epoch.records,
@@ -209,7 +210,8 @@ class Fragment:
     def _commit(self, epoch: Epoch, revision: Revision) -> None:
         started = time.monotonic()
         try:
-            self._published = self._committer.commit(epoch, _topics(revision), self._published)
+            published = following(self._published, revision.plan)
+            self._published = self._committer.commit(epoch, _topics(revision), published)
         except DsmsError as error:
             self._failed = error
             raise
@@ -229,7 +231,7 @@ class Fragment:
         }
         return StageContext(
             {number: one.lanes for number, one in revisions.items()}, lanes,
-            f"{self._token}/{self._computed.epoch + 1}", settings.redis_url, settings.cluster, FRAGMENT, self._cache,
+            f"{self._token}/{self._computed.epoch + 1}", settings.redis_url, settings.cluster, self._name, self._cache,
             self._plan.partitions, poisoned(settings.faults),
         )  # fmt: skip
 

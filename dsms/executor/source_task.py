@@ -143,7 +143,7 @@ def _route_lane(
         rows.add(target, lane.id, MOVED, b"", Sender(leaf=leaf, frontier=clock.frontier))
     for edge, delta in step.sent.items():
         rows.send(lane.id, Sender(edge, leaf), route(lane.flow.exchanges[edge], delta, task.targets))
-    for output in lane.by_leaf[leaf] if step.faults else ():
+    for output in lane.published_by_leaf(leaf) if step.faults else ():
         below = lane.flow.below[output.vertex]
         faults = [of_member(frame, output) for vertex, frame in step.faults.items() if vertex in below]
         if letters := [letter for frame in faults for letter in _fault_letters(output, one, frame, messages)]:

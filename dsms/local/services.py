@@ -59,6 +59,7 @@ def coordinator_command(settings: LocalSettings) -> list[str]:
         *("--redis", settings.redis_url),
         *("--http-port", str(settings.http_port)),
         *("--cluster", settings.cluster),
+        *("--fragments", str(settings.executors)),
         *_registry(settings),
         *(["--tokens", str(settings.tokens.absolute())] if settings.tokens else []),
         *(["--load-dir", str(settings.load_dir.absolute())] if settings.load_dir else []),

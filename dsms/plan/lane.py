@@ -6,24 +6,29 @@ the least of the sources that it waits for, so no query waits for a source that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
 
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Query, Source
+from dsms.catalog.objects import Former, Query, Source
 from dsms.plan import logical, properties
 from dsms.plan.builder import Builder, Port
 from dsms.plan.dataflow import Dataflow
 from dsms.plan.families import Template, template, united
 from dsms.plan.lower import lower
+from dsms.plan.matching import answered_over
 from dsms.plan.optimize import optimize
-from dsms.plan.schema import schema, visible
+from dsms.plan.rules.identity import in_order
+from dsms.plan.schema import visible
 from dsms.sql.bind import plan_of
+from dsms.sql.former import former_plan, plan_as_it_was
+from operators.expressions import Literal
 from operators.operator import MEMBER
 from operators.stream_output import StreamOutput
+from operators.switch import Switch
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,10 @@ class Planned:
     name: str
     node: logical.Node
     sink: Query | None = None
+    #: What the query was before another took its place.
+    former: logical.Node | None = None
+    #: The rewritten plans of the queries that it is answered over.
+    views: tuple[logical.Node, ...] = ()
 
     @property
     def number(self) -> int:
@@ -44,7 +53,7 @@ class Planned:
     @cached_property
     def optimized(self) -> logical.Node:
         """The rewritten plan."""
-        return optimize(self.node)
+        return answered_over(optimize(self.node), self.views).node
 
     @cached_property
     def template(self) -> Template | None:
@@ -58,6 +67,17 @@ class Planned:
     def shared(self) -> bool:
         """Whether it may run together with others."""
         return self.sink is None or self.sink.shared
+
+    @property
+    def still(self) -> bool:
+        """Whether it stays where it is."""
+        return self.sink is not None and self.sink.still
+
+    @property
+    def append_only(self) -> bool:
+        """Whether nothing is ever taken back of its result."""
+        replaced = self.sink is not None and self.sink.since is not None and not self.sink.streams
+        return properties.append_only(self.node) and not replaced
 
     @property
     def member(self) -> Template | None:
@@ -128,6 +148,10 @@ class Lane:
                 found[vertex] = (*found.get(vertex, ()), output)
         return found
 
+    def published_by_leaf(self, leaf: int) -> tuple[Output, ...]:
+        """The results above a source that have a topic."""
+        return tuple(output for output in self.by_leaf[leaf] if output.sink is not None)
+
     @cached_property
     def by_leaf(self) -> dict[int, tuple[Output, ...]]:
         """The results that each source is below."""
@@ -136,25 +160,51 @@ class Lane:
 
 @dataclass(frozen=True)
 class FragmentPlan:
-    """What one fragment runs: a version of the plan, the partitions of its exchanges, and its queries by id."""
+    """What one fragment runs: a version of the plan, the partitions of its exchanges, and its queries by id. `foreign`
+    are the sources whose dead letters another fragment writes."""
 
     version: int
     partitions: int
     queries: dict[str, Planned] = field(default_factory=dict)
+    foreign: frozenset[str] = frozenset()
 
 
-def plan_fragment(catalog: Catalog, partitions: int, before: FragmentPlan | None = None) -> FragmentPlan:
+def plan_fragment(
+    catalog: Catalog, partitions: int, before: FragmentPlan | None = None, fragment: str | None = None
+) -> FragmentPlan:
     """The plan of a catalog: a pure function, so every process that knows the catalog knows the plan. What `before` has
-    of it is not planned again: a query's plan never changes."""
+    of it is not planned again: a query's plan never changes. `fragment` runs the queries that were given to it, None
+    all."""
     known = before.queries if before else {}
-    queries = [_planned(found, catalog, known.get(found.id)) for found in catalog.running()]
-    return FragmentPlan(catalog.version, partitions, {query.id: query for query in queries})
+    mine = [found for found in catalog.running() if fragment in (None, found.fragment)]
+    queries = [planned(found, catalog, known.get(found.id)) for found in mine]
+    kept = [] if fragment is None else _kept(catalog, fragment)
+    foreign = frozenset(one.id for one in catalog.sources() if fragment not in (None, one.home))
+    return FragmentPlan(catalog.version, partitions, {query.id: query for query in [*queries, *kept]}, foreign)
 
 
-def _planned(found: Query, catalog: Catalog, known: Planned | None) -> Planned:
+def _kept(catalog: Catalog, fragment: str) -> Iterator[Planned]:
+    """The sources that others read and nobody here: their dead letters are written here, so they are read for nothing
+    else."""
+    here = {source for found in catalog.running() if found.fragment == fragment for source in found.reads}
+    read = {source for found in catalog.running() for source in found.reads}
+    for source in catalog.sources():
+        if source.home == fragment and source.id in read - here:
+            nothing = logical.Filter(logical.Tag(source, source.name, ()), Literal(False, pa.bool_()))
+            yield Planned(source.id, source.name, nothing)
+
+
+def planned(found: Query, catalog: Catalog, known: Planned | None = None) -> Planned:
+    """A view or query of a catalog with its plan; `known` is what it was before."""
     if known is not None and known.sink == found:
         return known
-    return Planned(found.id, found.name, plan_of(found.name, catalog), found)
+    node = known.node if known is not None else plan_of(found.name, catalog)
+    views = tuple(map(_rewritten, found.over))
+    return Planned(found.id, found.name, node, found, former_plan(found), views)
+
+
+def _rewritten(former: Former) -> logical.Node:
+    return answered_over(optimize(plan_as_it_was(former)), tuple(map(_rewritten, former.over))).node
 
 
 def compile_lane(lane_id: str, queries: Iterable[Planned]) -> Lane:
@@ -184,12 +234,27 @@ def _family(members: list[tuple[Planned, Template]], builder: Builder) -> dict[s
 
 
 def _output(query: Planned, node: logical.Node, builder: Builder, *whose: str) -> Output:
-    keys, append_only = properties.keys(query.node), properties.append_only(query.node)
-    builder.scope = frozenset(source.number for source in properties.sources(node))
+    keys, append_only = properties.keys(query.node), query.append_only
     told_apart = (*keys, *whose) if keys else ()
-    below = _gathered(lower(node, builder), told_apart, append_only, builder)
-    port = builder.add(StreamOutput(told_apart, append_only), [below], schema(node))
+    result = _result(query, node, builder)
+    below = _gathered(result, told_apart, append_only, builder)
+    port = builder.add(StreamOutput(told_apart, append_only), [below], result.schema)
     return Output(query.id, query.name, port.vertex, visible(query.node), keys, append_only, query.sink)
+
+
+def _result(query: Planned, node: logical.Node, builder: Builder) -> Port:
+    """The result of a query; of one that took the place of another, both, each in its time."""
+    if query.sink is None or query.sink.since is None:
+        return _lowered(node, builder)
+    nodes = [node] if query.former is None else [node, optimize(query.former)]
+    shown = visible(query.node)
+    ports = [_lowered(in_order(one, shown.names), builder) for one in nodes]
+    return builder.add(Switch(query.id, query.sink.since, query.sink.streams), ports, shown)
+
+
+def _lowered(node: logical.Node, builder: Builder) -> Port:
+    builder.scope = frozenset(source.number for source in properties.sources(node))
+    return lower(node, builder)
 
 
 def _encoded_like(number: int, output: Output) -> object:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Object, Query
+from dsms.catalog.objects import Object, Query, Source
 from dsms.catalog.register import apply
 from dsms.catalog.result import StatementResult
 from dsms.plan import logical
@@ -18,6 +19,7 @@ class Topics:
     """Topics by name; a missing one is made when partitions are asked for."""
 
     known: dict[str, dict[int, int]] = field(default_factory=dict)
+    fragments: int = 1
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         if topic not in self.known and partitions is None:
@@ -26,6 +28,12 @@ class Topics:
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         return query
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        return None
+
+    def published(self, query: str) -> int | None:
+        return None
 
     def state_of(self, found: Object) -> str:
         return "known"

@@ -15,14 +15,14 @@ from confluent_kafka import Message
 from connectors.kafka.config import KafkaSettings
 from dsms.catalog.catalog import Catalog
 from dsms.executor import source_task, target_stage
-from dsms.executor.epoch import Epoch, Published, assemble
-from dsms.executor.lanes import Revision, revised
+from dsms.executor.epoch import Epoch, Published, assemble, following
+from dsms.executor.lanes import Revision, moving, revised
 from dsms.executor.manifest import Manifest
 from dsms.executor.offsets import next_offsets, offsets_at, slices, spread
 from dsms.executor.publish import result_records
 from dsms.executor.source_task import SourceTask, run_source_task
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
-from dsms.plan.lane import plan_fragment
+from dsms.plan.lane import FragmentPlan, plan_fragment
 
 
 @dataclass
@@ -48,9 +48,9 @@ class World:
         return self
 
 
-def start(catalog: Catalog, targets: int) -> Revision:
-    """The plan of a catalog, of which nothing has been read."""
-    return revised(plan_fragment(catalog, targets), Manifest(targets=targets), ())
+def start(catalog: Catalog, targets: int, fragment: str | None = None) -> Revision:
+    """The plan of a catalog, or of one of its fragments, of which nothing has been read."""
+    return revised(plan_fragment(catalog, targets, fragment=fragment), Manifest(targets=targets), ())
 
 
 def epoch(world: World, revision: Revision, limit: int, tasks: int) -> Epoch:
@@ -58,7 +58,7 @@ def epoch(world: World, revision: Revision, limit: int, tasks: int) -> Epoch:
     lanes, manifest, targets = revision.lanes, revision.manifest, revision.plan.partitions
     sources = {source.id: source.topic for lane in lanes.values() for source in lane.sources.values()}
     ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
-    positions = {lane_id: one.places for lane_id, one in manifest.lanes.items()}
+    positions = {lane_id: one.places for lane_id, one in moving(revision, ()).items()}
     begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit)
     routed = []
     for part in spread(slices(lanes, positions, begin, upto, {}), tasks):
@@ -90,9 +90,11 @@ def exchanged(stage: TargetStage, routed: list[dict], targets: int) -> list[dict
     return made
 
 
-def publish(world: World, done: Epoch) -> None:
+def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None:
     """What the transaction would make visible."""
     assert done.failures == {}
+    if plan is not None:
+        world.published = following(world.published, plan)
     for written in done.written:
         for (output, _), records in zip(written.counts, result_records(written), strict=True):
             partitions = [None] * len(records.values) if records.partitions is None else records.partitions
@@ -107,14 +109,14 @@ def publish(world: World, done: Epoch) -> None:
     world.published = Published(frontiers, done.dead_upto)
 
 
-def run(
+def run(  # noqa: PLR0913 what may differ between two runs
     world: World, catalog: Catalog, targets: int, limits: list[int], crash_at: int | None = None,
-    then: tuple[int, Catalog] | None = None,
+    then: tuple[int, Catalog] | None = None, fragment: str | None = None,
 ) -> World:  # fmt: skip
     """Epochs until all is read. At `crash_at` an epoch's transaction commits and its manifest is lost, with half of
     those before: the executor goes on from an old manifest, in other batches. `then` is another catalog from an epoch
     on."""
-    revision = start(catalog, targets)
+    revision = start(catalog, targets, fragment)
     history = [revision.manifest]
     for number in range(200):
         limit = limits[number % len(limits)]

@@ -1,0 +1,71 @@
+"""How long results stand still when executors and the coordinator are killed: `python -m benchmarks.failover`.
+
+A hundred queries run under load on one of two executors. The one that works is killed with SIGKILL, then the
+coordinator, then both at once; each time it counts how long it takes until all results have passed what is written from
+then on. In the end they are compared with those of a run in which nothing happened, record by record.
+"""
+
+import argparse
+import os
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.cluster import report
+from benchmarks.killing import END, PARTITIONS, Standstill, disturbed, register, results
+from benchmarks.report import Result, write_report
+from dsms.local.installed import local_broker, local_redis
+
+from cluster import running  # isort: skip  found where benchmarks.killing looks
+from kafka_topics import create_topic  # isort: skip
+
+OUT = Path(__file__).parent / "out" / "failover.json"
+AIM_S = 10.0
+
+
+def measure(queries: int, directory: Path) -> list[Standstill]:
+    """The standstills; raises where a result is not that of the undisturbed run."""
+    with ExitStack() as services:
+        broker, redis = local_broker(directory / "kafka", os.environ), local_redis(directory / "redis", os.environ)
+        for service in (broker, redis):
+            services.callback(service.stop)
+            service.start()
+        topic = create_topic(broker.address, "failover-in", partitions=PARTITIONS)
+        with running(broker.address, redis.url, directory / "killed") as cluster:
+            topics = register(cluster, topic, queries)
+            report(f"{queries} queries are registered")
+            standstills = disturbed(cluster, topic, topics)
+            for one in topics:
+                cluster.await_frontier(one, END)
+            found = results(broker.address, topics)
+        report(f"{sum(map(len, found)):,} results are published; now undisturbed")
+        with running(broker.address, redis.url, directory / "alone") as alone:
+            topics = register(alone, topic, queries)
+            alone.start_executor()
+            for one in topics:
+                alone.await_frontier(one, END)
+            assert found == results(broker.address, topics), "the results are others"
+    report("all results are those of the undisturbed run")
+    return standstills
+
+
+def main() -> None:
+    """Measures, and writes the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--queries", type=int, default=100)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
+        standstills = measure(asked.queries, Path(temporary))
+    figures = [
+        figure
+        for one in standstills
+        for figure in (
+            Result(f"{one.killed} killed, {asked.queries} queries", one.seconds, "s", "lower", AIM_S),
+            Result(f"usual before {one.killed} is killed", one.usual_s, "s", "lower"),
+        )
+    ]
+    write_report(OUT, figures)
+
+
+if __name__ == "__main__":
+    main()

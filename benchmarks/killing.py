@@ -1,0 +1,175 @@
+"""Executors and the coordinator killed while many queries run under load: how long results stood still, and what they
+are in the end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from confluent_kafka import Consumer, TopicPartition
+
+from dsms.local.process import ManagedProcess
+from dsms.local.waiting import wait_until
+
+sys.path.append(str(Path(__file__).parents[1] / "integration"))
+
+from cluster import DEADLINE_S, Cluster, kill_9
+from kafka_log import Change, Input, advance, changes, write
+
+PARTITIONS, PER_TICK, TICK_S = 2, 400, 0.2
+KILLINGS = ("an executor", "the coordinator", "an executor and the coordinator")
+#: An instant above all of the load's.
+END = 1_000_000_000
+SOURCE = """
+    REGISTER SOURCE {p}src (k VARCHAR NOT NULL, v INT) FROM "{topic}" SLACK 5 IDLE NEVER;
+    CREATE STREAM {p}keyed OVER {p}src KEY k; CREATE STREAM {p}all OVER {p}src KEY NULL;
+"""
+SHAPES = (
+    "SELECT STREAMED k, v FROM R({p}keyed) WHERE v > {c}",
+    "SELECT STREAMED k, COUNT(*) AS n, SUM(v) AS s FROM {p}all WHERE v > {c} GROUP BY k",
+    "SELECT STREAMED k, MAX(v) AS m FROM {p}all [RANGE 50] WHERE v < {c} GROUP BY k",
+    "SELECT STREAMED a.k, b.v FROM R({p}keyed) a JOIN R({p}keyed) b ON a.v = b.v AND a.k < b.k WHERE a.v > {c}",
+)
+
+
+@dataclass
+class Standstill:
+    """What was killed, and how long it took until all results had passed what was written at that moment; `usual_s` is
+    how long that takes when nothing is killed."""
+
+    killed: str
+    seconds: float
+    usual_s: float
+
+
+@dataclass
+class Load:
+    """Records written all the time, by a thread; `instant` is the last one that is in the log."""
+
+    kafka: str
+    topic: str
+    instant: int = 0
+    failure: Exception | None = None
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Writes until it is told to stop."""
+        try:
+            while not self._over.wait(TICK_S):
+                now = self.instant + 10
+                write(self.kafka, self.topic, map(_input, range(now * PER_TICK, (now + 1) * PER_TICK)))
+                advance(self.kafka, self.topic, now, PARTITIONS)
+                self.instant = now
+        except Exception as error:  # noqa: BLE001 told to the main thread
+            self.failure = error
+
+    def stop(self) -> None:
+        """Ends the load, and says so in the log."""
+        self._over.set()
+        if self.failure is not None:
+            raise self.failure
+
+
+def _input(at: int) -> Input:
+    row = {"k": f"k{at * 7919 % 40}", "v": at * 104_729 % 100}
+    return Input(json.dumps(row).encode(), at // PER_TICK + at % 5, at % PARTITIONS)
+
+
+class Frontiers:
+    """How far each result is published, read from the progress topic by the records as they come."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._consumer = Consumer(
+            {"bootstrap.servers": cluster.kafka, "group.id": "failover", "enable.auto.commit": False}
+        )
+        self._consumer.assign([TopicPartition(f"_dsms.{cluster.name}.progress", 0, 0)])
+        self._reached: dict[str, int] = {}
+
+    def wait(self, topics: list[str], instant: int) -> float:
+        """How long it took until all results were final below an instant."""
+        begun = time.monotonic()
+        while (behind := [one for one in topics if self._reached.get(one, -1) < instant]) != []:
+            assert time.monotonic() < begun + DEADLINE_S, f"{len(behind)} results stand still, such as {behind[0]}"
+            for message in self._consumer.consume(1_000, 0.05):
+                key, value = (message.key() or b"").decode(), message.value()
+                if message.error() is None and value and key.endswith("/0") and not key.startswith("dead/"):
+                    self._reached[key[:-2]] = msgspec.json.decode(value)["frontier"]
+        return time.monotonic() - begun
+
+    def close(self) -> None:
+        """Closes the consumer."""
+        self._consumer.close()
+
+
+def register(cluster: Cluster, topic: str, count: int) -> list[str]:
+    """So many queries in all shapes, with a constant each; gives their result topics."""
+    cluster.sql(SOURCE.format(p=cluster.name, topic=topic))
+    names = [f"{cluster.name}q{number}" for number in range(count)]
+    for number, name in enumerate(names):
+        select = SHAPES[number % len(SHAPES)].format(p=cluster.name, c=1 + number // len(SHAPES) * 3 % 90)
+        cluster.sql(f"CREATE QUERY {name} AS {select}")
+    return [f"dsms.{name}" for name in names]
+
+
+@contextmanager
+def loaded(kafka: str, topic: str) -> Iterator[Load]:
+    """A load that runs meanwhile, and has promised the end afterwards."""
+    load = Load(kafka, topic)
+    thread = threading.Thread(target=load.run, name="load")
+    thread.start()
+    try:
+        yield load
+    finally:
+        load.stop()
+        thread.join()
+        advance(kafka, topic, END, PARTITIONS)
+
+
+def disturbed(cluster: Cluster, topic: str, topics: list[str]) -> list[Standstill]:
+    """Kills the executor that works, the coordinator, and both at once, each while everything runs."""
+    frontiers = Frontiers(cluster)
+    try:
+        with loaded(cluster.kafka, topic) as load:
+            return list(_killings(cluster, load, frontiers, topics))
+    finally:
+        frontiers.close()
+
+
+def _killings(cluster: Cluster, load: Load, frontiers: Frontiers, topics: list[str]) -> Iterator[Standstill]:
+    executors = {name: cluster.start_executor(name) for name in ("one", "two")}
+    for what in KILLINGS:
+        await_all(cluster, executors)
+        usual = max(frontiers.wait(topics, _next(load)) for _ in range(5))
+        if "executor" in what:
+            kill_9(executors.pop(cluster.get("status")["assignments"]["0"]["executor"]))
+        if "coordinator" in what:
+            kill_9(cluster.coordinator)
+            cluster.coordinator.start()
+        yield Standstill(what, frontiers.wait(topics, _next(load)), usual)
+        if "executor" in what:
+            executors[f"after {what}"] = cluster.start_executor(f"after {what}")
+
+
+def _next(load: Load) -> int:
+    """The next instant of the load: what is written from now on."""
+    before = load.instant
+    assert wait_until(lambda: load.instant > before, DEADLINE_S, pause_s=0.01), load.failure
+    return load.instant
+
+
+def await_all(cluster: Cluster, executors: dict[str, ManagedProcess]) -> None:
+    """Returns when every executor is there, ready to take over."""
+    for name in executors:
+        assert wait_until(lambda name=name: cluster.executor_state(name) in ("idle", "running"), DEADLINE_S), name
+
+
+def results(kafka: str, topics: list[str]) -> list[list[Change]]:
+    """All that was published, result by result."""
+    return [changes(kafka, topic) for topic in topics]

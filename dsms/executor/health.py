@@ -1,0 +1,59 @@
+"""Whether an executor lives and is ready, over HTTP: a probe that started a process would cost more than it tells.
+
+Neither depends on Kafka, Redis or the coordinator: starting an executor anew would not bring those back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+#: A turn of the main loop may take long where much is recovered; one that takes longer hangs.
+HUNG_S = 900.0
+
+
+@dataclass(frozen=True)
+class Health:
+    """What the process says of itself, and how long ago its main loop last came round.
+
+    >>> Health("starting", 3.0).answer("/readyz")
+    (503, 'starting')
+    >>> Health("idle", 3.0).answer("/readyz"), Health("running", 1000.0).answer("/healthz")
+    ((200, 'idle'), (503, 'the main loop hangs'))
+    """
+
+    state: str
+    since_turn_s: float
+
+    def answer(self, path: str) -> tuple[int, str]:
+        """Status and text of a request."""
+        if path not in ("/healthz", "/readyz"):
+            return 404, "have: /healthz, /readyz"
+        if self.since_turn_s > HUNG_S:
+            return 503, "the main loop hangs"
+        return (503, self.state) if path == "/readyz" and self.state == "starting" else (200, self.state)
+
+
+def serve_health(host: str, port: int, health: Callable[[], Health]) -> ThreadingHTTPServer:
+    """A server in threads of its own, which end with the process or with `shutdown`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, text = health().answer(self.path)
+            body = f"{text}\n".encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Probes are not news."""
+
+    server = ThreadingHTTPServer((host, port), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+    return server

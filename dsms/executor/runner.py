@@ -1,0 +1,114 @@
+"""One fragment on an executor: started and stopped as the assignment says, and again after failures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.leases import FragmentStatus, LaneStatus
+from dsms.executor.epoch import Epoch
+from dsms.executor.fragment import Fragment
+from dsms.executor.lanes import Standing, query_frontier
+from dsms.executor.manifest import LaneManifest
+from dsms.executor.settings import ExecutorSettings
+from dsms.plan.lane import Lane, Output, plan_fragment
+from operators.delta import BEGINNING
+from operators.errors import DsmsError, ExternalError, Fenced
+
+log = structlog.get_logger()
+_BACKOFF_S = (0.2, 0.5, 1.0, 2.0)
+
+
+class Runner:
+    """Keeps a fragment running under its leases, never again under one under which a newer executor fenced it. What
+    fails is tried again a little later; other fragments are not disturbed."""
+
+    def __init__(self, name: str, settings: ExecutorSettings, spark: SparkSession) -> None:
+        self.name, self._settings, self._spark = name, settings, spark
+        self.status = FragmentStatus("recovering")
+        self._fragment: Fragment | None = None
+        self._fenced_lease: int | None = None
+        self._failures, self._not_before = 0, 0.0
+
+    def turn(self, lease: int, catalog: Catalog | None) -> None:
+        """One look: the fragment runs the catalog's plan under the lease. `catalog` is None while it is not known."""
+        if lease == self._fenced_lease:
+            self.halt()
+        elif time.monotonic() >= self._not_before:
+            self._try(lease, catalog)
+
+    def halt(self) -> None:
+        """Stops the fragment, if it runs."""
+        if self._fragment is not None:
+            self._fragment.stop()
+            self._fragment = None
+
+    def _try(self, lease: int, catalog: Catalog | None) -> None:
+        try:
+            self._keep_running(catalog)
+            self._failures = 0
+        except Fenced as error:
+            self._fenced(error, lease)
+        except (DsmsError, PySparkException) as error:
+            self._fail(error, "recovering")
+            self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
+            self._failures += 1
+
+    def _keep_running(self, catalog: Catalog | None) -> None:
+        if self._fragment is not None:
+            self._fragment.check()
+        if catalog is None:
+            return
+        if self._fragment is None:
+            self._start(catalog)
+        elif catalog.version > self._fragment.plan.version:
+            partitions, before = self._settings.partitions, self._fragment.plan
+            self._fragment.set_plan(plan_fragment(catalog, partitions, before, self.name))
+
+    def _start(self, catalog: Catalog) -> None:
+        self.status = FragmentStatus("recovering")
+        plan = plan_fragment(catalog, self._settings.partitions, fragment=self.name)
+        self._fragment = Fragment(self.name, self._settings, self._spark, plan, self._on_epoch)
+        self._fragment.start()
+        self.status = FragmentStatus("running")
+
+    def _fenced(self, error: Fenced, lease: int) -> None:
+        """Stops under this lease if a newer owner is there; a transaction that only took too long is repeated."""
+        try:
+            replaced = self._fragment is not None and self._fragment.replaced()
+        except ExternalError:
+            replaced = False
+        if replaced:
+            self._fenced_lease = lease
+        self._fail(error, "fenced" if replaced else "recovering")
+
+    def _fail(self, error: Exception, state: str) -> None:
+        log.warning("fragment stopped", fragment=self.name, state=state, reason=str(error))
+        self.halt()
+        self.status = FragmentStatus(state, str(error))
+
+    def _on_epoch(self, epoch: Epoch, standing: Iterable[Standing]) -> None:
+        if (fragment := self._fragment) is None:
+            return
+        lanes = {output.id: _status(output, lane, at, fragment) for output, lane, at in standing}
+        self.status = FragmentStatus(
+            "running", "", epoch.manifest.plan_version, epoch.manifest.epoch, fragment.batch_records, lanes,
+            fragment.dead_letters(),
+        )  # fmt: skip
+
+
+def _since(output: Output) -> int:
+    """The instant below which another query has published the result."""
+    return BEGINNING if output.sink is None or output.sink.since is None else output.sink.since
+
+
+def _status(output: Output, lane: Lane, at: LaneManifest, fragment: Fragment) -> LaneStatus:
+    frontier = max(query_frontier(output, lane, at), _since(output))
+    mine = {lane.sources[leaf].id for leaf in lane.leaves(output)}
+    offsets = {f"{source}/{partition}": one.offset for (source, partition), one in at.places.items() if source in mine}
+    return LaneStatus(None if frontier == BEGINNING else frontier, offsets, fragment.failures.get(output.id))
