@@ -20,6 +20,20 @@ SETTING = """
     CREATE TABLE t (k VARCHAR PRIMARY KEY, v DECIMAL(9, 2)); CREATE STREAMED VIEW hot AS SELECT k, v FROM s WHERE v > 1;
 """
 NAMES = ["src", "s", "t", "hot", "nothing", "", "a/b", "ß", "%00", "*", "x" * 300]
+TOKENS = [
+    "o1:0/0",
+    "o1:0/0-1",
+    "o1:0/9223372036854775807",
+    "o1:1/0",
+    "o4:0",
+    "o4:1",
+    "o4:0,0",
+    "o4:" + "9" * 30,
+    "o9:0",
+]
+#: Answers that need not end: their beginning is looked at.
+JSON = "application/json"
+ENDLESS = ("text/event-stream", "application/x-ndjson")
 WORDS = [
     "SELECT", "STREAMED", "*", "FROM", "R(s)", "s", "hot", "t", "WHERE", "v", ">", "1", "AND", "k", "=", "'a'",
     "GROUP BY", "COUNT(*)", "CREATE", "QUERY", "q", "AS", "DROP", "VIEW", "INSERT INTO", "VALUES", "(1, 2)",
@@ -28,8 +42,12 @@ WORDS = [
     "9223372036854775808", "1e400", "NULL", "CASE", "WHEN", "JOIN", "ON", "TS", "Now", "Istream(", "EMIT FINAL",
     "\0", "é",
 ]  # fmt: skip
+ROWS = [
+    b"k,v\na,1.5\n", b"k\n\n", b'"', b'{"k": "a", "v": 2}\n{"k": "b", "ts": 7, "op": "-"}', b'[{"k": "a", "ts": 3}]',
+    b'[{"k": "\\ud800"}]', b'{"v": ' + b"9" * 5000 + b"}", b'{"k": ' + b"[" * 100_000, b'{"ts": 1e3}', b"[1]", b"[",
+]  # fmt: skip
 SQL = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
-TEXT = st.one_of(st.sampled_from(NAMES), st.text(max_size=20), SQL)
+TEXT = st.one_of(st.sampled_from(NAMES), st.sampled_from(TOKENS), st.text(max_size=20), SQL)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT)
 ANYTHING = st.recursive(SCALARS, lambda below: st.lists(below, max_size=3) | st.dictionaries(TEXT, below, max_size=3))
 
@@ -77,19 +95,28 @@ def values(schema: dict[str, Any], document: dict[str, Any]) -> st.SearchStrateg
 
 
 @st.composite
-def requests(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
-    """A call of the document: method, URL, parameters and body."""
-    path = draw(st.sampled_from(sorted(document["paths"])))
+def requests(draw: st.DrawFn, document: dict[str, Any], ending: str = "") -> dict[str, Any]:
+    """A call of the document, or of those of its paths that end so: method, URL, parameters and body."""
+    path = draw(st.sampled_from(sorted(path for path in document["paths"] if path.endswith(ending))))
     method = draw(st.sampled_from(sorted(document["paths"][path])))
     call = document["paths"][path][method]
-    url, params = path, {}
+    url, params, headers = path, {}, {}
     for one in call.get("parameters", []):
         value = draw(values(one.get("schema", {}), document))
+        if one["name"] == "wait":
+            value = draw(st.sampled_from([0, 1, 61, "x"]))
+        if one["name"] in ("token", "after"):
+            value = draw(st.one_of(st.sampled_from(TOKENS), st.just(value)))
         if one["in"] == "path":
+            value = draw(st.one_of(st.sampled_from(NAMES[:4]), st.just(value))) if ending else value
             url = url.replace(f"{{{one['name']}}}", quote(str(value), safe="" if draw(st.booleans()) else "/"))
         elif one["in"] == "query" and (one.get("required") or draw(st.booleans())):
             params[one["name"]] = str(value)
-    return {"method": method.upper(), "url": url, "params": params, **draw(bodies(call, document))}
+        elif one["in"] == "header" and draw(st.booleans()):
+            headers[one["name"]] = draw(st.sampled_from([*TOKENS, "k", "", "x" * 300]))
+    body = draw(bodies(call, document))
+    headers |= body.pop("headers", {})
+    return {"method": method.upper(), "url": url, "params": params, "headers": headers, **body}
 
 
 def bodies(call: dict[str, Any], document: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -100,7 +127,7 @@ def bodies(call: dict[str, Any], document: dict[str, Any]) -> st.SearchStrategy[
         return st.just({})
     schema = content.get("application/json", {}).get("schema")
     if schema is None:
-        return st.one_of(raw, st.sampled_from([b"k,v\na,1.5\n", b"k\n\n", b'"']).map(lambda body: {"content": body}))
+        return st.one_of(raw, st.sampled_from(ROWS).map(lambda body: {"content": body}))
     return st.one_of(values(schema, document).map(_as_json), values(schema, document).map(_as_json), raw)
 
 
@@ -108,16 +135,39 @@ def _as_json(value: Any) -> dict[str, Any]:
     return {"content": json.dumps(value).encode(), "headers": {"Content-Type": "application/json"}}
 
 
-def test_no_call_makes_the_server_fail(client: httpx.Client, document: dict[str, Any]) -> None:
-    asked: set[int] = set()
+def answered(client: httpx.Client, drawn: st.SearchStrategy[dict[str, Any]], count: int) -> set[tuple[int, str]]:
+    """The statuses and media types of the answers to calls, none of them a failure."""
+    found: set[tuple[int, str]] = set()
 
-    @settings(max_examples=700, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    @given(requests(document))
+    @settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(drawn)
     def one(request: dict[str, Any]) -> None:
-        answer = client.request(**request)
-        asked.add(answer.status_code)
-        assert answer.status_code < 500, f"{request}: {answer.status_code} {answer.text}"
+        with client.stream(**request) as answer:
+            media = answer.headers.get("content-type", "").partition(";")[0]
+            text = next(answer.iter_text(), "") if media in ENDLESS else answer.read().decode(errors="replace")
+        found.add((answer.status_code, media))
+        assert answer.status_code < 500, f"{request}: {answer.status_code} {text}"
 
     one()
-    assert {200, 400, 404, 422} <= asked
     assert client.get("/readyz").status_code == 200
+    return found
+
+
+def test_no_call_makes_the_server_fail(client: httpx.Client, document: dict[str, Any]) -> None:
+    found = answered(client, requests(document), 700)
+    assert {200, 400, 404, 422} <= {status for status, _ in found}
+
+
+@pytest.mark.parametrize(
+    ("ending", "statuses"),
+    [
+        ("/changes", {(200, "application/x-ndjson"), (400, JSON), (404, JSON), (410, JSON)}),
+        ("/covers", {(202, JSON), (400, JSON), (404, JSON)}),
+        ("/records", {(200, JSON), (400, JSON), (404, JSON)}),
+    ],
+)
+def test_results_are_reached(
+    client: httpx.Client, document: dict[str, Any], ending: str, statuses: set[tuple[int, str]]
+) -> None:
+    client.post("/v1/sources/src/records", content=b'{"k": "a", "v": 2}')
+    assert statuses <= answered(client, requests(document, ending), 250)

@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from dsms.coordinator.access import Access, check_statements
 from dsms.coordinator.api_errors import dsms_error_response, invalid_request_response, json_response
 from dsms.coordinator.guard import Guard
+from dsms.coordinator.idempotency import Once
 from dsms.coordinator.models import (
     DeadLetterModel,
     ErrorResponse,
@@ -17,9 +18,11 @@ from dsms.coordinator.models import (
     StatementsResponse,
     StatusModel,
 )
+from dsms.coordinator.once_api import IdempotencyKey, StatementEffects, once_response
 from dsms.coordinator.registry import RegistryError, SchemaRegistry
 from dsms.coordinator.registry_api import registry_error_response, registry_router
 from dsms.coordinator.relation_api import relations_router
+from dsms.coordinator.results_api import add_refusals, results_router
 from dsms.coordinator.service import Service
 from operators.errors import DsmsError
 
@@ -45,10 +48,13 @@ def create_app(service: Service, registry: SchemaRegistry, access: Access | None
     app.add_exception_handler(RegistryError, registry_error_response)
     app.add_exception_handler(DsmsError, dsms_error_response)
     app.add_exception_handler(RequestValidationError, invalid_request_response)
+    add_refusals(app)
+    once = Once(_Answers(service))
     app.include_router(_health_router(service))
-    app.include_router(_statements_router(service))
+    app.include_router(_statements_router(service, once))
     app.include_router(_objects_router(service))
     app.include_router(relations_router(service))
+    app.include_router(results_router(service, once))
     app.include_router(registry_router(registry))
     return app
 
@@ -74,14 +80,32 @@ def _health_router(service: Service) -> APIRouter:
     return router
 
 
-def _statements_router(service: Service) -> APIRouter:
+class _Answers:
+    """The store of the service, whenever it is asked for."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def begin(self, key: str, entry: bytes) -> bytes | None:
+        return self._service.outlet.answers.begin(key, entry)
+
+    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
+        return self._service.outlet.answers.replace(key, held, entry)
+
+
+def _statements_router(service: Service, once: Once) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["statements"], responses=_REFUSED)
 
     @router.post("/statements", summary="Run statements", response_model=StatementsResponse)
-    def statements(call: Request, request: StatementsRequest) -> Response:
+    def statements(call: Request, request: StatementsRequest, idempotency_key: IdempotencyKey = None) -> Response:
         if role := getattr(call.state, "role", None):
             check_statements(request.sql, role)
-        return json_response({"results": service.execute(request.sql)})
+        effects, content = StatementEffects(service, request.sql), request.sql.encode(errors="surrogatepass")
+
+        def run() -> Response:
+            return json_response({"results": service.execute(request.sql)})
+
+        return once_response(once, call, idempotency_key, content, run, effects)
 
     @router.get("/status", summary="Executors, fragments, leases and lag", response_model=StatusModel)
     def status() -> Response:

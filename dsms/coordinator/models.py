@@ -83,6 +83,42 @@ class StatusModel(BaseModel):
     kafka: str | None = Field(default=None, description="bootstrap address for clients", examples=["localhost:9092"])
 
 
+class PlaceModel(BaseModel):
+    """Where a published record stands."""
+
+    partition: int
+    offset: int
+    token: str = Field(description="of this record, for `covers`", examples=["o1:0/17"])
+
+
+class PublishedModel(BaseModel):
+    """Where published records stand, in the order in which they came."""
+
+    records: list[PlaceModel]
+    token: str | None = Field(description="of all of them, for `covers`", examples=["o1:0/17-19,1/4"])
+
+
+class RefusedModel(BaseModel):
+    """A record that was refused, and why."""
+
+    partition: int
+    offset: int
+    reason: str
+    query: str | None = Field(description="the query in which the row was in fault; null: the source refused it")
+
+
+class CoverModel(BaseModel):
+    """How far a result is with published records."""
+
+    covered: bool = Field(description="whether the result is final with all of them in it")
+    processed: bool = Field(description="whether executors have read all of them")
+    instant: int | None = Field(description="the greatest instant among them; null: the source can read none")
+    frontier: int | None = Field(description="below it the result is final")
+    offsets: dict[str, int] = Field(description="the next offset that the query reads, by partition of the source")
+    refused: list[RefusedModel] = Field(description="those that are in no result, because they were refused")
+    error: str | None = Field(description="why the query stands still")
+
+
 class ErrorDetail(BaseModel):
     """What is wrong and what to do."""
 

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dsms.catalog.result import StatementResult
 from operators.errors import UserError
+
+if TYPE_CHECKING:
+    from dsms.coordinator.outlet import Outlet
 
 __all__ = ["Document", "Service", "StatementResult", "UnknownName"]
 
@@ -35,6 +38,15 @@ class Service(Protocol):
 
     def execute(self, sql: str) -> list[StatementResult]:
         """The results of the statements in order; a failing one raises, those before it stay done."""
+        ...
+
+    def settled_version(self) -> int:
+        """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""
+        ...
+
+    @property
+    def outlet(self) -> "Outlet":
+        """Feeds of results, publishing, and what is kept of calls that are done once."""
         ...
 
     def sources(self) -> list[Document]:

@@ -1,0 +1,176 @@
+"""The client for asyncio: `Client` with awaits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Sequence
+from contextlib import aclosing
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+import httpx
+import tenacity
+
+from dsms.catalog.result import StatementResult
+from dsms.client import calls
+from dsms.client.calls import Call
+from dsms.client.documents import Change, Cover, Document, Relation, Row, Token
+from dsms.client.errors import Unavailable, unreachable
+from dsms.client.feed import Feed
+from dsms.client.sending import (
+    CUT,
+    FEED_TIMEOUT_S,
+    STATEMENT_TIMEOUT_S,
+    again,
+    answered,
+    connection,
+    covered,
+    refusal,
+    request,
+)  # fmt: skip
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """One coordinator. Calls raise the exceptions of `dsms.client.errors`.
+
+    >>> async def names() -> list[str]:
+    ...     async with AsyncClient("http://127.0.0.1:1", attempts=1) as client:
+    ...         return [source["name"] for source in await client.sources()]
+    >>> asyncio.run(names())
+    Traceback (most recent call last):
+    dsms.client.errors.Unavailable: no coordinator at "http://127.0.0.1:1": ...
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8080",
+        token: str | None = None,
+        *,
+        attempts: int = 4,
+        timeout_s: float = STATEMENT_TIMEOUT_S,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """`token` is by default that of the environment, `DSMS_TOKEN`. What fails and may pass is sent `attempts`
+        times; statements and records are then given a key, so that they are not done twice."""
+        self.url = url
+        self._attempts = attempts
+        self._http = httpx.AsyncClient(**connection(url, token, timeout_s), transport=transport)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the connections."""
+        await self._http.aclose()
+
+    async def execute(self, sql: str) -> list[StatementResult]:
+        """The results of the statements, in order; a failing one raises, those before it stay done."""
+        return await self._do(calls.execute(sql, once=self._attempts > 1))
+
+    async def sources(self) -> list[Document]:
+        """All sources."""
+        return await self._do(calls.listing("sources"))
+
+    async def streams(self) -> list[Document]:
+        """All streams, views and tables."""
+        return await self._do(calls.listing("streams"))
+
+    async def queries(self) -> list[Document]:
+        """All continuous queries."""
+        return await self._do(calls.listing("queries"))
+
+    async def status(self) -> Document:
+        """The cluster's status."""
+        return await self._do(calls.status())
+
+    async def describe(self, name: str) -> Document:
+        """One object."""
+        return await self._do(calls.describe(name))
+
+    async def drop(self, name: str) -> StatementResult:
+        """Drops one object that nothing else needs."""
+        return await self._do(calls.drop(name))
+
+    async def relation(self, name: str, at: int | None = None, *, limit: int | None = None) -> Relation:
+        """The rows of a view, query or table at a final instant, by default the last one."""
+        return await self._do(calls.relation(name, at, limit))
+
+    async def dead_letters(self, source: str, limit: int = 100) -> list[Document]:
+        """The latest records that a source refused, with the reasons."""
+        return await self._do(calls.dead_letters(source, limit))
+
+    async def load(
+        self, table: str, form: Literal["csv", "parquet"] | str, body: bytes | AsyncIterable[bytes]
+    ) -> StatementResult:
+        """Adds the rows of a file, given whole or in pieces, to a table, at one instant."""
+        return await self._do(calls.load(table, form), body)
+
+    async def publish(
+        self, source: str, rows: Iterable[Row], *, key: Sequence[str] = (), advance: int | None = None
+    ) -> Token:
+        """Sends records: `ts` is the instant, `op` the operation, all else the row; `key` are the columns of the record
+        keys. `advance` promises that no record below this instant will follow."""
+        return await self._do(calls.publish(source, rows, list(key), advance, once=self._attempts > 1))
+
+    async def wait(self, name: str, token: Token | str, timeout_s: float = 30.0) -> Cover:
+        """Returns when a result covers published records; NotCovered after the time, RecordRefused when some of them
+        are in no result."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left_s = deadline - time.monotonic()
+            found = covered(name, await self._do(calls.covers(name, str(token), left_s)), left_s)
+            if found is not None:
+                return found
+
+    async def changes(
+        self,
+        name: str,
+        after: str | None = None,
+        *,
+        start: Literal["earliest", "latest"] = "earliest",
+        follow: bool = True,
+        patience_s: float = 60.0,
+    ) -> AsyncIterator[Change]:
+        """The changes of a result, each once, from the beginning, from now on, or behind a change's token. A connection
+        that is cut is made anew, for as long as `patience_s` without success. Ends at the present end, or with `follow`
+        when the result is dropped, by ResultDropped."""
+        feed = Feed(name, after, start, follow=follow, patience_s=patience_s)
+        while not feed.ended:
+            try:
+                async with aclosing(self._connected(feed)) as parts:
+                    async for part in parts:
+                        for change in feed.take(part):
+                            yield change
+                if not feed.ended:
+                    await asyncio.sleep(feed.lost(self.url, "the connection has ended"))
+            except (*CUT, Unavailable) as error:
+                await asyncio.sleep(feed.lost(self.url, error))
+
+    async def _connected(self, feed: Feed) -> AsyncGenerator[bytes, None]:
+        timeout = httpx.Timeout(FEED_TIMEOUT_S, connect=5.0)
+        async with self._http.stream(**request(feed.request()), timeout=timeout) as answer:
+            if not answer.is_success:
+                raise refusal(self.url, answer.status_code, answer.headers, await answer.aread())
+            async for part in answer.aiter_bytes():
+                yield part
+
+    async def _do(self, call: Call[T], body: bytes | AsyncIterable[bytes] | None = None) -> T:
+        sending = tenacity.AsyncRetrying(**again(call, self._attempts))
+        found: T = await sending(self._once, call, body)
+        return found
+
+    async def _once(self, call: Call[T], body: bytes | AsyncIterable[bytes] | None) -> T:
+        options = request(call) if body is None else {**request(call), "content": body}
+        try:
+            answer = await self._http.request(**options)
+        except (*CUT, httpx.InvalidURL) as error:
+            raise unreachable(self.url, error) from error
+        return answered(call, self.url, answer)

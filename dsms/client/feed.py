@@ -1,0 +1,93 @@
+"""Following a result over connections that may be cut: which position to go on from, and how long to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from dsms.client import calls
+from dsms.client.calls import Call
+from dsms.client.documents import Change
+from dsms.client.errors import ApiError, NotFound, Unavailable, unreachable
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+
+
+class _Told(msgspec.Struct):
+    event: str | None = None
+    token: str | None = None
+    reason: str | None = None
+    message: str = ""
+
+
+class ResultDropped(NotFound):
+    """The result that was followed was dropped."""
+
+
+class Feed:
+    """Where a reader stands. Bytes go in, changes come out, each once: a connection that is cut is taken up behind the
+    last whole line.
+
+    >>> feed = Feed("hot")
+    >>> [change.row for change in feed.take(
+    ...     b'{"event":"start","name":"hot","columns":["t"],"key":[],"token":"o3:0"}\\n'
+    ...     b'{"op":"+","row":{"t":105},"ts":2,"partition":0,"offset":0,"token":"o3:1"}\\n{"op":"+","ro'
+    ... )]
+    [{'t': 105}]
+    >>> feed.request().params
+    {'from': 'earliest', 'follow': 'true', 'after': 'o3:1'}
+    """
+
+    def __init__(
+        self,
+        name: str,
+        after: str | None = None,
+        start: str = "earliest",
+        *,
+        follow: bool = True,
+        patience_s: float = 60.0,
+    ) -> None:
+        """`patience_s` is how long it is tried to go on without anything coming."""
+        self._name, self._start, self._follow, self._patience_s = name, start, follow, patience_s
+        self.token = after
+        self.ended = False
+        self._pause_s, self._waited_s = _FIRST_PAUSE_S, 0.0
+        self._begun = b""
+
+    def request(self) -> Call[None]:
+        """What to send for a new connection."""
+        self._begun = b""
+        return calls.changes(self._name, self.token, self._start, follow=self._follow)
+
+    def take(self, part: bytes) -> Iterator[Change]:
+        """The changes that a part of the body completes; ResultDropped when there is no result any more."""
+        *lines, self._begun = (self._begun + part).split(b"\n")
+        return (change for line in lines if line and (change := self._line(line)) is not None)
+
+    def _line(self, text: bytes) -> Change | None:
+        told = msgspec.json.decode(text, type=_Told)
+        if told.event is None:
+            change = msgspec.json.decode(text, type=Change)
+            self._heard(change.token)
+            return change
+        if told.event == "end" and told.reason == "dropped":
+            raise ResultDropped(told.message)
+        self.ended = told.event == "end" and told.reason == "end"
+        if told.reason != "failed":
+            self._heard(told.token)
+        return None
+
+    def lost(self, url: str, reason: object) -> float:
+        """The connection is gone: how long to wait before the next one; Unavailable when patience is at its end."""
+        if self._waited_s >= self._patience_s or (isinstance(reason, Unavailable) and not reason.retryable):
+            raise reason if isinstance(reason, ApiError) else unreachable(url, reason)
+        asked = reason.retry_after_s if isinstance(reason, Unavailable) else None
+        pause_s = max(self._pause_s, asked or 0.0)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        self._waited_s += pause_s
+        return pause_s
+
+    def _heard(self, token: str | None) -> None:
+        self.token = token or self.token
+        self._pause_s, self._waited_s = _FIRST_PAUSE_S, 0.0

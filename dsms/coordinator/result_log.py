@@ -1,0 +1,70 @@
+"""The topics of results as feeds read them: how far they reach, and pieces of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.pieces import settled
+from connectors.kafka.range_reader import OffsetRange, RangeReader
+from connectors.kafka.topics import Partition, earliest, latest
+from operators.errors import DsmsError
+
+#: What a consumer may fetch ahead, in place of the 64 MB of the client.
+_LITTLE = {"queued.max.messages.kbytes": "2048"}
+
+
+class ResultLog(Protocol):
+    """Calls that may block; they raise only errors of our tree."""
+
+    def starts(self, places: Collection[Partition]) -> Mapping[Partition, int]:
+        """The first offset of each partition that exists."""
+        ...
+
+    def ends(self, places: Collection[Partition]) -> Mapping[Partition, int]:
+        """The end of what is committed in each partition that exists."""
+        ...
+
+    def settled(self, topic: str) -> Mapping[Partition, int]:
+        """As `ends`, once all that is written now is decided; partitions without records are left out."""
+        ...
+
+    def read(self, wanted: OffsetRange) -> list[Any]:
+        """The committed records of a range."""
+        ...
+
+
+class KafkaResultLog:
+    """The log in Kafka. Each thread that reads has consumers of its own."""
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._kafka = KafkaSettings(kafka.bootstrap, {**kafka.properties, **_LITTLE})
+        self._admin = kafka.admin()
+        self._held = threading.local()
+
+    def starts(self, places: Collection[Partition]) -> Mapping[Partition, int]:
+        """The first offset of each partition that exists."""
+        return earliest(self._admin, places)
+
+    def ends(self, places: Collection[Partition]) -> Mapping[Partition, int]:
+        """The end of what is committed in each partition that exists."""
+        return latest(self._admin, places)
+
+    def settled(self, topic: str) -> Mapping[Partition, int]:
+        """As `ends`, once all that is written now is decided; partitions without records are left out."""
+        return {found.key: found.end for found in settled(self._admin, topic)}
+
+    def read(self, wanted: OffsetRange) -> list[Any]:
+        """The committed records of a range."""
+        found = self._reader().read([wanted])[0]
+        if isinstance(found, DsmsError):
+            raise found
+        return found
+
+    def _reader(self) -> RangeReader:
+        if not hasattr(self._held, "reader"):
+            self._held.reader = RangeReader(self._kafka)
+        reader: RangeReader = self._held.reader
+        return reader

@@ -1,0 +1,291 @@
+"""The client on a real cluster: what it publishes it reads back, once and whole, whatever is cut or killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from itertools import islice
+
+import httpx
+import pytest
+from cluster import Cluster, kill_9, running
+from cutting_proxy import cutting
+from kafka_log import Input, changes, write
+
+from dsms.client import (
+    AsyncClient,
+    Change,
+    Client,
+    NotCovered,
+    NotFound,
+    PositionGone,
+    RecordRefused,
+    Refused,
+    ResultDropped,
+    StatementError,
+)
+from dsms.coordinator.idempotency import RedisAnswers
+from dsms.local.redis_server import RedisServer
+from dsms.local.waiting import wait_until
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
+#: Long enough for an executor to start.
+START_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(kafka, redis_url, tmp_path_factory.mktemp("cluster")) as cluster:
+        cluster.start_executor()
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Client]:
+    with Client(cluster.url) as client:
+        yield client
+
+
+@pytest.fixture
+def source(client: Client, unique: str) -> str:
+    """A source of the test's own, with a view that keeps what is above 80, in JSON and in Avro."""
+    client.execute(f"""
+        REGISTER SOURCE {unique} (room VARCHAR NOT NULL, t INT) FROM "{unique}" PARTITIONS 2 IDLE NEVER;
+        CREATE STREAM {unique}s OVER {unique} KEY room;
+        CREATE STREAMED VIEW {unique}hot AS SELECT room, t FROM R({unique}s) WHERE t > 80;
+        CREATE STREAMED VIEW {unique}avro WITH (format = avro) AS SELECT room, t FROM R({unique}s) WHERE t > 80
+    """)
+    return unique
+
+
+def rows(count: int, first: int = 0) -> list[dict[str, object]]:
+    return [{"room": f"r{at % 7}", "t": 60 + at * 37 % 50, "ts": at + 1} for at in range(first, first + count)]
+
+
+def stock(kafka: str, topic: str) -> list[tuple[int, str, object, int]]:
+    """The changes of a JSON result as a stock consumer reads them: partition, operation, row or key, instant."""
+    return [(one.partition, one.op, json.loads(one.value or one.key or b""), one.ts) for one in changes(kafka, topic)]
+
+
+def shown(found: list[Change]) -> list[tuple[int, str, object, int | None]]:
+    """The same of changes that a client got."""
+    ordered = sorted(found, key=lambda one: (one.partition, one.offset))
+    return [(one.partition, one.op, one.values, one.ts) for one in ordered]
+
+
+def test_what_is_published_is_read_back(client: Client, cluster: Cluster, source: str) -> None:
+    token = client.publish(source, rows(500), key=["room"], advance=501)
+    assert {one.partition for one in token.records} == {0, 1}
+    cover = client.wait(f"{source}hot", token, START_S)
+    assert (cover.instant, cover.refused) == (500, []) and cover.frontier is not None and cover.frontier > 500
+    last = {str(row["room"]): row["t"] for row in rows(500)}
+    expected = sorted((room, t) for room, t in last.items() if int(str(t)) > 80)
+    relation = client.relation(f"{source}hot")
+    assert sorted(map(tuple, relation.rows)) == expected and relation.total == len(expected)
+    assert sorted(relation.polars().rows()) == expected
+    found = list(client.changes(f"{source}hot", follow=False))
+    assert shown(found) == stock(cluster.kafka, f"dsms.{source}hot") and len(found) > 100
+    client.wait(f"{source}avro", token, START_S)
+    avro = list(client.changes(f"{source}avro", follow=False))
+    assert sorted(repr(one[1:]) for one in shown(avro)) == sorted(repr(one[1:]) for one in shown(found))
+
+
+def test_a_result_covers_a_record_only_when_it_is_final(client: Client, source: str) -> None:
+    first = client.publish(source, [{"room": "a", "t": 99, "ts": 5}, {"room": "b", "t": 99, "ts": 9}], advance=6)
+    with pytest.raises(NotCovered) as late:
+        client.wait(f"{source}hot", first, 2)
+    assert late.value.cover.instant == 9
+    assert client.wait(f"{source}hot", first.records[0].token, START_S).covered
+    client.publish(source, [], advance=10)
+    assert client.wait(f"{source}hot", first, START_S).covered
+    assert sorted(str(row["room"]) for row in client.relation(f"{source}hot")) == ["a", "b"]
+
+
+def test_refused_records_are_told(client: Client, cluster: Cluster, source: str) -> None:
+    good = client.publish(source, [{"room": "a", "t": 99, "ts": 5}], advance=100)
+    client.wait(f"{source}hot", good, START_S)
+    for row in ({"room": "a", "t": 1, "ts": 50}, {"room": "a", "t": "warm", "ts": 200}):
+        token = client.publish(source, [row])
+        with pytest.raises(RecordRefused, match="late|expected INT") as refused:
+            client.wait(f"{source}hot", token, 60)
+        place = token.records[0]
+        assert [(one.partition, one.offset) for one in refused.value.cover.refused] == [(place.partition, place.offset)]
+    assert len(client.dead_letters(source)) == 2
+
+
+def test_cut_connections_lose_and_repeat_nothing(client: Client, cluster: Cluster, source: str) -> None:
+    token = client.publish(source, rows(3000), key=["room"], advance=3001)
+    client.wait(f"{source}hot", token, START_S)
+    expected = stock(cluster.kafka, f"dsms.{source}hot")
+    for seed in range(3):
+        with cutting(cluster.url, seed, 60_000) as proxy, Client(proxy.url) as cut:
+            found = list(islice(cut.changes(f"{source}hot"), len(expected)))
+            assert shown(found) == expected and proxy.cuts > 3
+    half = len(found) // 2
+    rest = list(client.changes(f"{source}hot", found[half].token, follow=False))
+    assert shown(rest) == shown(found[half + 1 :])
+
+
+def test_following_outlives_the_coordinator(
+    kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory, unique: str
+) -> None:
+    with running(kafka, redis_url, tmp_path_factory.mktemp("own")) as own, Client(own.url, attempts=8) as client:
+        own.start_executor()
+        client.execute(f"""
+            REGISTER SOURCE {unique} (room VARCHAR NOT NULL, t INT) FROM "{unique}" PARTITIONS 1 IDLE NEVER;
+            CREATE STREAM {unique}s OVER {unique} KEY NULL;
+            CREATE STREAMED VIEW {unique}hot AS SELECT room, t FROM R({unique}s)
+        """)
+        found: list[Change] = []
+        follower = threading.Thread(target=lambda: found.extend(islice(client.changes(f"{unique}hot"), 300)))
+        follower.start()
+        for part in range(3):
+            token = client.publish(unique, rows(100, 100 * part), advance=100 * part + 101)
+            client.wait(f"{unique}hot", token, START_S)
+            assert wait_until(lambda wanted=100 * (part + 1): len(found) >= wanted, 60), len(found)
+            if part < 2:
+                kill_9(own.coordinator)
+                own.coordinator.start()
+        follower.join(60)
+        assert [one.ts for one in found] == list(range(1, 301))
+
+
+def post(url: str, sql: str, key: str) -> httpx.Response:
+    return httpx.post(
+        f"{url}/v1/statements", json={"sql": sql}, headers={"Idempotency-Key": key}, timeout=60, trust_env=False
+    )
+
+
+def test_a_key_outlives_the_coordinator(
+    kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory, unique: str
+) -> None:
+    sql = f"CREATE TABLE {unique} (id INT PRIMARY KEY); INSERT INTO {unique} VALUES (1)"
+    with running(kafka, redis_url, tmp_path_factory.mktemp("own")) as own:
+        first = post(own.url, sql, unique)
+        kill_9(own.coordinator)
+        own.coordinator.start()
+        second = post(own.url, sql, unique)
+        assert (first.status_code, second.status_code) == (200, 200)
+        assert first.content == second.content and second.headers["idempotency-replayed"] == "true"
+        assert post(own.url, f"{sql};", unique).status_code == 422
+        assert own.sql(f"SELECT count(*) FROM {unique}")[0]["rows"] == [[1]]
+
+
+def test_without_redis_a_call_with_a_key_is_not_begun(
+    kafka: str, restartable_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory, unique: str
+) -> None:
+    sql = f'REGISTER SOURCE {unique} (a INT) FROM "{unique}" PARTITIONS 1'
+    with running(kafka, restartable_redis.url, tmp_path_factory.mktemp("own")) as own:
+        restartable_redis.kill()
+        away = post(own.url, sql, unique)
+        assert (away.status_code, away.headers["retry-after"]) == (503, "1")
+        assert own.get("sources") == []
+        restartable_redis.start()
+        done = [post(own.url, sql, unique) for _ in range(2)]
+        assert [one.status_code for one in done] == [200, 200] and done[0].content == done[1].content
+
+
+def test_answers_in_redis_are_shared_and_bounded(redis_url: str, unique: str) -> None:
+    first, second = RedisAnswers(redis_url, unique, most=2), RedisAnswers(redis_url, unique, most=2)
+    assert [first.begin("a", b"1"), second.begin("a", b"2")] == [None, b"1"]
+    assert [second.replace("a", b"2", b"3"), second.replace("a", b"1", b"3"), first.begin("a", b"4")] == [
+        False, True, b"3",
+    ]  # fmt: skip
+    assert [first.begin(key, key.encode()) for key in "bc"] == [None, None]
+    assert [first.begin(key, b"new") for key in "cb"] == [b"c", b"b"]
+    assert first.begin("a", b"new") is None
+    short = RedisAnswers(redis_url, f"{unique}short", ttl_s=1)
+    assert short.begin("a", b"1") is None
+    assert wait_until(lambda: short.begin("a", b"2") != b"1", 10)
+
+
+def test_a_drop_ends_following_and_the_name_made_anew_is_another_result(client: Client, source: str) -> None:
+    name = f"{source}hot"
+    token = client.publish(source, rows(50), key=["room"], advance=51)
+    client.wait(name, token, START_S)
+    following = client.changes(name)
+    held = next(following)
+    assert client.drop(name).statement.startswith("DROP")
+    with pytest.raises(ResultDropped, match="was dropped"):
+        list(following)
+    with pytest.raises(NotFound):
+        next(client.changes(name))
+    client.execute(f"CREATE STREAMED VIEW {name} AS SELECT room, t FROM R({source}s) WHERE t > 90")
+    with pytest.raises(PositionGone):
+        next(client.changes(name, held.token))
+
+
+def test_following_goes_on_when_the_query_is_replaced(client: Client, cluster: Cluster, source: str) -> None:
+    name = f"{source}hot"
+    client.wait(name, client.publish(source, rows(50), key=["room"], advance=51), START_S)
+    following = client.changes(name)
+    found = list(islice(following, len(stock(cluster.kafka, f"dsms.{name}"))))
+    client.execute(f"CREATE OR REPLACE STREAMED VIEW {name} AS SELECT room, t FROM R({source}s) WHERE t > 70")
+    client.wait(name, client.publish(source, rows(50, 50), key=["room"], advance=101), START_S)
+    whole = stock(cluster.kafka, f"dsms.{name}")
+    found += islice(following, len(whole) - len(found))
+    assert shown(found) == whole and any(int(str(one.values.get("t", 99))) <= 80 for one in found)
+
+
+def test_refusals_are_exceptions(client: Client, source: str) -> None:
+    with pytest.raises(StatementError) as wrong:
+        client.execute(f"CREATE STREAMED VIEW {source}v AS\nSELECT nope FROM R({source}s)")
+    assert (wrong.value.line, wrong.value.column, wrong.value.kind) == (2, 8, "sql")
+    for call in (
+        lambda: next(client.changes(source)),
+        lambda: client.wait(source, "o1:0/1", 0),
+        lambda: client.wait(f"{source}hot", "o999:0/1", 0),
+        lambda: client.publish(f"{source}hot", []),
+        lambda: client.publish(source, [{"room": "a"}], key=["nope"]),
+    ):
+        with pytest.raises(Refused):
+            call()
+
+
+def test_records_in_avro(client: Client, unique: str) -> None:
+    client.execute(f"""
+        REGISTER SOURCE {unique} (room VARCHAR NOT NULL, t INT) FROM "{unique}" PARTITIONS 1 FORMAT AVRO IDLE NEVER;
+        CREATE STREAM {unique}s OVER {unique} KEY room;
+        CREATE STREAMED VIEW {unique}all AS SELECT room, t FROM R({unique}s)
+    """)
+    token = client.publish(unique, [{"room": "a", "t": 1, "ts": 1}, {"room": "b", "t": None, "ts": 2}], advance=3)
+    client.wait(f"{unique}all", token, START_S)
+    assert sorted(client.relation(f"{unique}all").rows) == [["a", 1], ["b", None]]
+    with pytest.raises(Refused, match='record 2.*"t": expected INT'):
+        client.publish(unique, [{"room": "a", "t": 1, "ts": 4}, {"room": "b", "t": "x", "ts": 5}])
+
+
+def test_asyncio(cluster: Cluster, kafka: str, source: str) -> None:
+    async def talk() -> list[Change]:
+        async with AsyncClient(cluster.url) as client:
+            token = await client.publish(source, rows(40), key=["room"], advance=41)
+            await client.wait(f"{source}hot", token, START_S)
+            readers = [_all(client, f"{source}hot") for _ in range(20)]
+            first, *others = await asyncio.gather(*readers)
+            assert all(one == first for one in others)
+            assert {one["name"] for one in await client.sources()} >= {source}
+            return first
+
+    assert shown(asyncio.run(talk())) == stock(kafka, f"dsms.{source}hot")
+
+
+async def _all(client: AsyncClient, name: str) -> list[Change]:
+    return [change async for change in client.changes(name, follow=False)]
+
+
+def test_changes_of_a_table(client: Client, kafka: str, unique: str) -> None:
+    client.execute(f"CREATE TABLE {unique} (id INT PRIMARY KEY, name VARCHAR); INSERT INTO {unique} VALUES (1, 'a')")
+    client.execute(f"UPDATE {unique} SET name = 'b'; DELETE FROM {unique}")
+    found = list(client.changes(unique, follow=False))
+    assert [(one.op, one.values) for one in found] == [
+        ("+", {"id": 1, "name": "a"}), ("u", {"id": 1, "name": "b"}), ("-", {"id": 1}),
+    ]  # fmt: skip
+
+
+def test_records_of_other_producers_are_covered_too(client: Client, kafka: str, source: str) -> None:
+    write(kafka, source, [Input(b'{"room": "z", "t": 90}', 3)])
+    described = client.describe(source)
+    client.publish(source, [], advance=4)
+    assert client.wait(f"{source}hot", f"{described['id']}:0/0", START_S).instant == 3
