@@ -9,10 +9,10 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check integration bench fuzz lock setup clean
+.PHONY: help demo test check integration kube-test bench fuzz lock setup clean
 
 help: ## what can be made
-	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 demo: setup ## start everything, run continuous queries, show their results
 	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep)
@@ -28,6 +28,10 @@ check: setup ## style, types
 
 integration: setup ## only the tests that need the real services
 	@$(BIN)/python -m pytest integration $(ARGS)
+
+kube-test: setup ## the chart on a real Kubernetes control plane, built the first time (7 minutes); needs etcd, go and root
+	@$(BIN)/python integration/kube/programs.py >/dev/null
+	@$(BIN)/python -m pytest -m kube -s integration $(ARGS)
 
 bench: setup ## the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -25,7 +25,8 @@ HOMES = {
         "the log; a message's type crosses into the source task; is the broker up?",
     ),
     "redis": (("connectors/redis/", "dsms/local/probes.py"), "state and leases; is the server up?"),
-    "kubernetes": (("connectors/kubernetes/",), "autoscaling"),
+    "kubernetes": (("connectors/kubernetes/",), "the lease of the leading coordinator"),
+    "urllib3": (("connectors/kubernetes/",), "errors of the Kubernetes client"),
     "fastavro": (("connectors/formats/", "connectors/kafka/", "dsms/coordinator/"), "Avro schemas"),
     "avro": (("connectors/formats/", "dsms/coordinator/"), "compatibility of Avro schemas"),
     "sqlglot": (
@@ -37,7 +38,10 @@ HOMES = {
     "fastapi": (("dsms/coordinator/",), "REST"),
     "starlette": (("dsms/coordinator/",), "REST"),
     "uvicorn": (("dsms/coordinator/",), "REST"),
-    "httpx": (("dsms/cli/", "connectors/", "dsms/local/", "dsms/demo/"), "clients of REST services and downloads"),
+    "httpx": (
+        ("dsms/cli/", "dsms/client/", "connectors/", "dsms/local/", "dsms/demo/"),
+        "clients of REST services and downloads",
+    ),
     "pydantic": (("dsms/coordinator/",), "documents of the REST API"),
     "typer": (
         ("dsms/cli/", "dsms/coordinator/__main__.py", "dsms/executor/__main__.py", "dsms/demo/__main__.py"),

@@ -20,7 +20,7 @@ class KafkaSettings:
     """
 
     bootstrap: str
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict, repr=False)
 
     def base(self) -> dict[str, object]:
         """The settings that all clients share."""

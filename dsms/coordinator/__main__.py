@@ -2,53 +2,105 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import uuid
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-import uvicorn
 
-from connectors.kafka.config import KafkaSettings
+from connectors.kafka.properties import kafka_settings
+from connectors.kubernetes import KubernetesLease
 from dsms.coordinator.access import read_tokens
-from dsms.coordinator.api import create_app
 from dsms.coordinator.core import Coordinator
+from dsms.coordinator.election import Candidate, Timing
+from dsms.coordinator.leadership import Leadership
 from dsms.coordinator.loading import LoadPolicy
+from dsms.coordinator.running import Service, contend, end_at_once, lead_alone
+from dsms.coordinator.serving import Address
 
 
 def main(  # noqa: PLR0913 a parameter an option
     *,
-    kafka: Annotated[str, typer.Option(help="Kafka's bootstrap address, HOST:PORT")],
-    redis: Annotated[str, typer.Option(help="URL of Redis")],
-    http_port: Annotated[int, typer.Option(help="port of the REST API")] = 8080,
-    host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
-    cluster: Annotated[str, typer.Option(help="name of the cluster")] = "local",
-    registry: Annotated[str | None, typer.Option(help="URL of an external schema registry, instead of our own")] = None,
-    load_dir: Annotated[Path | None, typer.Option(help="directory of files that COPY may read")] = None,
-    tokens: Annotated[
-        Path | None, typer.Option(help="file of API tokens, from dsms token; without it all may do all")
+    kafka: Annotated[str, typer.Option(envvar="DSMS_KAFKA", help="Kafka's bootstrap address, HOST:PORT")],
+    redis: Annotated[str, typer.Option(envvar="DSMS_REDIS", help="URL of Redis")],
+    http_port: Annotated[int, typer.Option(envvar="DSMS_HTTP_PORT", help="port of the REST API")] = 8080,
+    host: Annotated[str, typer.Option(envvar="DSMS_HOST", help="address to listen on")] = "127.0.0.1",
+    cluster: Annotated[str, typer.Option(envvar="DSMS_CLUSTER", help="name of the cluster")] = "local",
+    registry: Annotated[
+        str | None,
+        typer.Option(envvar="DSMS_REGISTRY", help="URL of an external schema registry, instead of our own"),
     ] = None,
-    load_databases: Annotated[bool, typer.Option(help="whether LOAD TABLE may connect to databases")] = False,
+    load_dir: Annotated[
+        Path | None, typer.Option(envvar="DSMS_LOAD_DIR", help="directory of files that COPY may read")
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(envvar="DSMS_TOKENS", help="file of API tokens, from dsms token; without it all may do all"),
+    ] = None,
+    load_databases: Annotated[
+        bool, typer.Option(envvar="DSMS_LOAD_DATABASES", help="whether LOAD TABLE may connect to databases")
+    ] = False,
+    fragments: Annotated[
+        int,
+        typer.Option(
+            min=1, envvar="DSMS_FRAGMENTS", help="how many fragments executors share; new queries are dealt out"
+        ),
+    ] = 1,
+    kafka_properties: Annotated[
+        Path | None,
+        typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(envvar="DSMS_TLS_CERT", help="certificate of HTTPS, PEM")] = None,
+    tls_key: Annotated[Path | None, typer.Option(envvar="DSMS_TLS_KEY", help="its key, PEM")] = None,
+    lease: Annotated[
+        str | None, typer.Option(envvar="DSMS_LEASE", help="Kubernetes Lease that says who of several leads")
+    ] = None,
+    lease_namespace: Annotated[
+        str, typer.Option(envvar="DSMS_LEASE_NAMESPACE", help="namespace of the lease")
+    ] = "default",
+    lease_seconds: Annotated[
+        int, typer.Option(envvar="DSMS_LEASE_SECONDS", help="when others may take the lease of a silent leader")
+    ] = Timing.lease_s,
+    lease_renew_seconds: Annotated[
+        float, typer.Option(envvar="DSMS_LEASE_RENEW_SECONDS", help="when a leader that cannot renew it ends")
+    ] = Timing.renew_s,
+    lease_retry_seconds: Annotated[
+        float, typer.Option(envvar="DSMS_LEASE_RETRY_SECONDS", help="pause between two tries")
+    ] = Timing.retry_s,
+    id: Annotated[str, typer.Option(envvar="DSMS_ID", help="name of this coordinator among several")] = "coordinator",
 ) -> None:
     """Serves the REST API and assigns fragments to executors.
 
     Example: python -m dsms.coordinator --kafka 127.0.0.1:9092 --redis redis://127.0.0.1:6379
     """
+    settings = kafka_settings(kafka, kafka_properties, os.environ)
     loads = LoadPolicy(load_dir, databases=load_databases)
+    make = partial(Coordinator, settings, redis, cluster, registry, loads, fragments)
     access = read_tokens(tokens) if tokens else None
-    coordinator = Coordinator(KafkaSettings(kafka), redis, cluster, registry, loads)
+    service = Service(make, Address(host, http_port, tls_cert, tls_key), access)
+    stopping = stopped_by_signals()
+    if lease is None:
+        lead_alone(service, stopping)
+        return
+    timing = Timing(lease_seconds, lease_renew_seconds, lease_retry_seconds)
+    store = KubernetesLease(lease_namespace, lease, timing.renew_s / 2)
+    candidate = Candidate(f"{id}_{uuid.uuid4().hex[:12]}", timing)
+    contend(service, Leadership(store, candidate, end_at_once), stopping)
+
+
+def stopped_by_signals() -> threading.Event:
+    """An event that SIGTERM and SIGINT set."""
     stopping = threading.Event()
-    watcher = threading.Thread(target=coordinator.watch, args=(stopping,), name="watch")
-    coordinator.turn()
-    watcher.start()
-    try:
-        uvicorn.run(
-            create_app(coordinator, coordinator.registry, access), host=host, port=http_port, log_level="warning"
-        )
-    finally:
-        stopping.set()
-        watcher.join()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    return stopping
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(main)
+    app()

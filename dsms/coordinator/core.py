@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +20,31 @@ from connectors.redis.cluster_state import ClusterState
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.leases import Assignment, ExecutorStatus, assign
 from dsms.catalog.objects import Object, Query, Source, Table, kind_of
+from dsms.catalog.placement import fragments_of
 from dsms.catalog.register import schema_and_keys
+from dsms.catalog.register_replace import gone_on, halted, replaced_by, retired
 from dsms.catalog.register_table import apply
 from dsms.catalog.result import StatementResult
 from dsms.coordinator.catalog_log import CatalogLog
+from dsms.coordinator.facts import ClusterFacts
+from dsms.coordinator.idempotency import RedisAnswers
 from dsms.coordinator.loading import LoadPolicy
+from dsms.coordinator.outlet import Outlet, Surroundings
+from dsms.coordinator.progress import Pace, Progress, places, starts_of
 from dsms.coordinator.registry import SchemaRegistry
 from dsms.coordinator.service import Document, UnknownName
 from dsms.coordinator.table_statements import TableStatements
+from dsms.coordinator.tails import Tails
 from dsms.coordinator.topics import Topics
-from dsms.plan import logical, properties
 from dsms.sql import statements as st
-from dsms.sql.bind import plan_of
 from dsms.sql.parse import parse
 from dsms.sql.types import type_sql
 from operators.errors import DsmsError, ExternalError, UserError
 
 log = structlog.get_logger()
-FRAGMENT = "main"
 _TURN_S = 0.5
 _DROP_WAIT_S = 5.0
+_HALT_WAIT_S = 30.0
 
 
 class Coordinator:
@@ -51,7 +57,10 @@ class Coordinator:
         cluster: str,
         registry_url: str | None = None,
         loads: LoadPolicy | None = None,
+        fragments: int = 1,
     ) -> None:
+        #: How many fragments new queries are dealt out to.
+        self.fragments = fragments
         self._kafka, self._cluster_name = kafka, cluster
         self._cluster = ClusterState(redis_url, cluster)
         self._admin = kafka.admin()
@@ -64,14 +73,27 @@ class Coordinator:
         self._catalog, events = self._log.read()
         for event in events:
             self.registry.apply(event)
+        self.tails = Tails(kafka, cluster, self.registry, registry_url)
         self._tables = TableStatements(kafka, cluster, loads or LoadPolicy())
+        answers = RedisAnswers(redis_url, cluster)
+        self.outlet = Outlet(
+            Surroundings(kafka, self._cluster, lambda: self._catalog, self.registry, registry_url, answers)
+        )
         self._trouble: dict[str, str] = {}
+        self._pace, self._progress, self._looking = Pace(), dict[str, Progress](), threading.Lock()
 
     def execute(self, sql: str) -> list[StatementResult]:
         """Runs statements; a failing one raises, those before it stay done."""
         with self._lock:
             self._settle()
             return [self._statement(statement) for statement in parse(sql)]
+
+    def settled_version(self) -> int:
+        """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""
+        with self._lock:
+            self._check_kafka()
+            self._settle()
+            return self._catalog.version
 
     def sources(self) -> list[Document]:
         """All sources."""
@@ -119,12 +141,16 @@ class Coordinator:
 
     def status(self) -> Document:
         """Executors with what they last said, the assignment, and how far queries are behind."""
-        executors = {name: msgspec.to_builtins(status) for name, status in self._alive().items()}
-        assignment = self._cluster.assignment(FRAGMENT)
+        alive = self._alive()
+        seen = self._seen(alive)
+        progress = {one.name: seen[one.id] for one in self._catalog.running() if one.id in seen}
+        executors = {name: msgspec.to_builtins(status) for name, status in alive.items()}
+        assignments = self._cluster.assignments()
         return {
             "cluster": self._cluster_name, "kafka": self._kafka.bootstrap, "catalog_version": self._catalog.version,
-            "executors": executors, "assignments": {FRAGMENT: msgspec.json.decode(assignment) if assignment else None},
-            "lag": self._lag(),
+            "executors": executors, "assignments": msgspec.json.decode(assignments) if assignments else {},
+            "lag": {name: one.unread for name, one in progress.items()},
+            "progress": {name: one.document() for name, one in progress.items()},
         }  # fmt: skip
 
     def readiness(self) -> dict[str, str]:
@@ -133,9 +159,14 @@ class Coordinator:
 
     def turn(self) -> None:
         """One look at the cluster: the copies in Redis are made good, and the fragment gets a living executor."""
+        if self.replaced:
+            self._trouble = {"leader": "a newer coordinator has taken over"}
+            return
         trouble: dict[str, str] = {}
+        alive: dict[str, ExecutorStatus] = {}
         try:
             self._restore_copies()
+            alive = self._alive()
         except ExternalError as error:
             trouble["redis"] = str(error)
         try:
@@ -143,21 +174,30 @@ class Coordinator:
             if self._log.in_doubt:
                 with self._lock:
                     self._settle()
-            self._promise_time()
+            self._follow(alive)
+            self._seen(alive)
         except DsmsError as error:
             trouble["kafka"] = str(error)
         self._trouble = trouble
 
-    def watch(self, stopping: threading.Event) -> None:
+    @property
+    def replaced(self) -> bool:
+        """Whether a newer coordinator has taken over: this one writes nothing any more."""
+        return self._log.replaced
+
+    def watch(self, stopping: threading.Event, when_replaced: Callable[[], None] = lambda: None) -> None:
         """Turns until it is told to stop."""
         while not stopping.wait(_TURN_S):
             self.turn()
+            if self.replaced:
+                when_replaced()
 
-    def _promise_time(self) -> None:
+    def _follow(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Readers of tables beside streams go on; while a statement runs, it is what promises."""
         if self._lock.acquire(blocking=False):
             try:
                 self._tables.follow(self._catalog)
+                self._go_on(alive)
             finally:
                 self._lock.release()
 
@@ -177,16 +217,17 @@ class Coordinator:
         if isinstance(statement, st.Select | st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase):
             self._check_kafka()
             return self._tables.run(statement, before)
-        after, result = apply(statement, before, _Facts(self))
+        after, result = apply(statement, before, ClusterFacts(self))
         if after.version == before.version:
             return result
-        self._check_kafka()
-        self._log.write(before, after)
-        self._catalog = after
-        try:
-            self._restore_copies()
-        except ExternalError as error:
-            log.warning("the catalog copy will be made later", reason=str(error))
+        if isinstance(statement, st.ReplaceQuery) and (found := replaced_by(statement, before)):
+            with self._halted(found):
+                after, result = apply(statement, self._catalog, ClusterFacts(self, settled=True))
+                self._write(after)
+            return result
+        self._write(after)
+        if isinstance(statement, st.SetPaused) and statement.paused:
+            self._await_followed(after.version)
         self._remove_topics(before, after)
         for source in after.sources():
             if source.name.lower() not in before.objects:
@@ -195,6 +236,34 @@ class Coordinator:
             self._tables.follow(after)
         return result
 
+    def _write(self, after: Catalog) -> None:
+        self._check_kafka()
+        self._log.write(self._catalog, after)
+        self._catalog = after
+        try:
+            self._restore_copies()
+        except ExternalError as error:
+            log.warning("the catalog copy will be made later", reason=str(error))
+
+    @contextmanager
+    def _halted(self, queries: list[Query]) -> Iterator[None]:
+        """While it lasts queries publish nothing; those that are there after it go on."""
+        self._write(halted(self._catalog, queries))
+        try:
+            if not self._await_followed(self._catalog.version, _HALT_WAIT_S, starting=True):
+                raise ExternalError("the executors do not stop the query in time", hint="try again", retryable=True)
+            yield
+        finally:
+            self._go_on({})
+
+    def _go_on(self, alive: Mapping[str, ExecutorStatus]) -> None:
+        """Queries whose replacement was broken off go on as they were, and what they were before is forgotten where
+        nothing depends on it any more."""
+        published = {query: one.frontier for status in alive.values() for query, one in status.lanes.items()}
+        changed = [*gone_on(self._catalog), *retired(self._catalog, published)]
+        if changed:
+            self._write(self._catalog.with_changed(*changed))
+
     def _restore_copies(self) -> None:
         with self._copying:
             body = msgspec.json.encode(self._catalog)
@@ -202,12 +271,13 @@ class Coordinator:
             known = msgspec.json.decode(held, type=Catalog).version if held else -1
             if held != body and known <= self._catalog.version:
                 self._cluster.set_catalog(body)
-        held = self._cluster.assignment(FRAGMENT)
-        current = msgspec.json.decode(held, type=Assignment) if held else None
-        wanted = assign(current, self._alive())
-        if wanted is not None and wanted != current:
-            self._cluster.set_assignment(FRAGMENT, msgspec.json.encode(wanted))
-            log.info("fragment assigned", fragment=FRAGMENT, executor=wanted.executor, lease=wanted.lease)
+        held = self._cluster.assignments()
+        current = msgspec.json.decode(held, type=dict[str, Assignment]) if held else {}
+        fragments = fragments_of(self._catalog, self.fragments)
+        wanted = assign(current, self._alive(), fragments, time.time_ns() // 1_000_000)
+        if wanted != current:
+            self._cluster.set_assignments(msgspec.json.encode(wanted))
+            log.info("fragments assigned", **{name: one.executor for name, one in wanted.items()})
 
     def _alive(self) -> dict[str, ExecutorStatus]:
         return {
@@ -232,21 +302,28 @@ class Coordinator:
         gone = [found for found in written if found.name.lower() not in after.objects]
         if not gone:
             return
-        waiting, deadline = threading.Event(), time.monotonic() + _DROP_WAIT_S
-        while not self._followed(after.version) and time.monotonic() < deadline:
-            waiting.wait(0.1)
+        self._await_followed(after.version)
         for found in gone:
             delete_topic(self._admin, found.topic)
             if isinstance(found, Table):
                 self._tables.forget(found)
 
-    def _followed(self, version: int) -> bool:
-        """Whether every running executor has come to a plan; unknown while Redis is away."""
+    def _await_followed(self, version: int, seconds: float = _DROP_WAIT_S, *, starting: bool = False) -> bool:
+        """Whether all executors come to a plan in some seconds."""
+        waiting, deadline = threading.Event(), time.monotonic() + seconds
+        while not (followed := self._followed(version, starting=starting)) and time.monotonic() < deadline:
+            waiting.wait(0.1)
+        return followed
+
+    def _followed(self, version: int, *, starting: bool = False) -> bool:
+        """Whether every running executor has come to a plan, and with `starting` those that are about to run; unknown
+        while Redis is away."""
         try:
             statuses = self._alive().values()
         except ExternalError:
             return False
-        return all(status.plan_version >= version for status in statuses if status.state == "running")
+        counted = [status for status in statuses if status.state == "running" or (starting and status.fragments)]
+        return all(status.plan_version >= version for status in counted)
 
     def _known(self, name: str) -> Object:
         found = self._catalog.get(name)
@@ -268,7 +345,10 @@ class Coordinator:
         if isinstance(found, Source):
             document |= {"timestamp": found.timestamp, "tagged": found.tagged, "registry": found.registry}
         if isinstance(found, Query):
-            document["frontier"] = self._frontier(found)
+            document |= {"frontier": self._frontier(found), "start": found.start, "since": found.since}
+            document |= {"weight": found.weight, "paused": found.paused, "fragment": found.fragment}
+            if found.id in self._progress:
+                document["progress"] = self._progress[found.id].document()
         return document
 
     def _frontier(self, query: Query) -> int | None:
@@ -284,49 +364,23 @@ class Coordinator:
                 return f"registered, {count} dead letters" if count else "registered"
             if not isinstance(found, Query):
                 return "registered"
+            if found.still:
+                return "paused" if found.paused else "halted"
             for status in self._alive().values():
                 if found.id in status.lanes:
                     error = status.lanes[found.id].error
-                    return f"failed: {error.splitlines()[0]}" if error else status.state
+                    going = self._progress.get(found.id, Progress(0, 0)).text if status.state == "running" else ""
+                    return f"failed: {error.splitlines()[0]}" if error else going or status.state
         except ExternalError as error:
             return f"unknown: {error}"
         return "waiting for an executor"
 
-    def _lag(self) -> dict[str, int]:
-        """The records that each query has still to read."""
-        lags: dict[str, int] = {}
-        lanes = {lane: held for status in self._alive().values() for lane, held in status.lanes.items()}
-        for query in self._catalog.running():
-            offsets = lanes[query.id].offsets if query.id in lanes else {}
-            read = properties.sources(self._plan(query.name))
-            lags[query.name] = sum(self._unread(source, offsets) for source in read)
-        return lags
-
-    def _unread(self, source: Source, offsets: Mapping[str, int]) -> int:
-        """The records of a source beyond the offsets, which are by `source/partition`."""
-        ends = latest(self._admin, [(source.topic, partition) for partition in range(source.partitions)])
-        return sum(
-            end - offsets.get(f"{source.id}/{partition}", source.start.get(partition, 0))
-            for (_, partition), end in ends.items()
-        )
-
-    def _plan(self, name: str) -> logical.Node:
-        return plan_of(name, self._catalog)
-
-
-class _Facts:
-    """The outside world of registration."""
-
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
-
-    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
-        start = self._coordinator.topics.make_source_topic(topic, partitions)
-        self._coordinator.topics.make_dead_letter_topic(name)
-        return start
-
-    def result_topic(self, query: Query, node: logical.Node) -> Query:
-        return self._coordinator.topics.make_result_topic(query, node)
-
-    def state_of(self, found: Object) -> str:
-        return self._coordinator.state_of(found)
+    def _seen(self, alive: Mapping[str, ExecutorStatus]) -> dict[str, Progress]:
+        """How far the queries are, by id."""
+        sources = [*self._catalog.sources(), *(table.source for table in self._catalog.tables())]
+        at = {name: place for source in sources for name, place in places(source).items()}
+        ends, starts = latest(self._admin, at.values()), {k: v for one in sources for k, v in starts_of(one).items()}
+        found = {name: ends[place] for name, place in at.items() if place in ends}
+        with self._looking:
+            self._progress = self._pace.seen(time.monotonic(), alive, found, starts)
+        return self._progress

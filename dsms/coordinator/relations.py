@@ -113,7 +113,7 @@ def _readable(found: Object) -> Query | Table:
 
 
 def _last(query: Query, frontiers: dict[str, int]) -> int:
-    frontier = frontiers.get(query.id)
+    frontier = max((at for at in (frontiers.get(query.id), query.since) if at is not None), default=None)
     if frontier is None:
         raise UserError(f'{query.kind} "{query.name}" has no final instant yet', hint="try again when it has results")
     return frontier - 1

@@ -1,0 +1,77 @@
+"""Client settings of Kafka from a file and the environment, where secrets are kept out of command lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from connectors.kafka.config import KafkaSettings
+from operators.errors import ConfigError
+
+PREFIX = "DSMS_KAFKA_CONFIG_"
+#: What exactly-once rests on is not for others to set; the address has an option of its own.
+OURS = frozenset({
+    "bootstrap.servers", "enable.auto.commit", "enable.idempotence", "enable.partition.eof", "group.id",
+    "isolation.level", "partitioner", "transactional.id",
+})  # fmt: skip
+
+
+def kafka_settings(bootstrap: str, file: Path | None, environ: Mapping[str, str]) -> KafkaSettings:
+    """The settings of all clients: those of the file, and above them those of the environment. ConfigError when a
+    client cannot be made from them.
+
+    >>> kafka_settings("k:9093", None, {"DSMS_KAFKA_CONFIG_SECURITY_PROTOCOL": "SSL"}).properties
+    {'security.protocol': 'SSL'}
+    """
+    settings = KafkaSettings(bootstrap, {**(from_file(file) if file else {}), **from_environment(environ)})
+    try:
+        settings.admin()
+    except KafkaException as error:
+        raise ConfigError(
+            f"the settings of kafka are refused: {error.args[0].str()}",
+            hint="names and values are those of librdkafka; keys and certificates are PEM",
+        ) from error
+    return settings
+
+
+def from_file(file: Path) -> dict[str, str]:
+    """The settings of a file of NAME=VALUE lines."""
+    try:
+        return parsed(file.read_text("utf-8").splitlines(), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f'settings of kafka "{file}" cannot be read: {error}') from error
+
+
+def parsed(lines: Iterable[str], name: str) -> dict[str, str]:
+    r"""The settings of NAME=VALUE lines; # begins a comment, and \n in a PEM text is a new line.
+
+    >>> parsed(["# for all", "", "sasl.username = ann", r"ssl.ca.pem=BEGIN\nEND"], "f")
+    {'sasl.username': 'ann', 'ssl.ca.pem': 'BEGIN\nEND'}
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text and text[0] not in "#!":
+            key, equals, value = text.partition("=")
+            if not equals:
+                raise ConfigError(f'line {number} of "{name}" is not NAME=VALUE')
+            found[key.strip()] = _value(key.strip(), value.strip())
+    return _checked(found, f'"{name}"')
+
+
+def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings in variables such as DSMS_KAFKA_CONFIG_SASL_USERNAME for sasl.username."""
+    names = {name: name.removeprefix(PREFIX).lower().replace("_", ".") for name in environ if name.startswith(PREFIX)}
+    return _checked({key: _value(key, environ[name]) for name, key in names.items()}, "the environment")
+
+
+def _value(key: str, text: str) -> str:
+    return text.replace("\\n", "\n") if key.endswith(".pem") else text
+
+
+def _checked(found: dict[str, str], where: str) -> dict[str, str]:
+    if refused := sorted(OURS & found.keys()):
+        raise ConfigError(f'setting "{refused[0]}" of kafka in {where} is not yours to choose')
+    return found

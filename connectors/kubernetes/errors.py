@@ -1,0 +1,44 @@
+"""The Kubernetes client's errors in terms of our error tree; the only place that knows its classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from urllib3.exceptions import HTTPError
+
+from operators.errors import ConfigError, ExternalError
+
+NOT_FOUND, CONFLICT = 404, 409
+_UNAUTHORIZED, _FORBIDDEN, _INVALID = 401, 403, 422
+
+
+class Conflict(ExternalError):
+    """The object was changed by another in between: nothing was written."""
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raises our errors in place of the client's."""
+    try:
+        yield
+    except ApiException as error:
+        raise _translate(error, doing) from error
+    except HTTPError as error:
+        raise ExternalError(f"kubernetes cannot be reached while {doing}: {error}") from error
+    except ConfigException as error:
+        raise ConfigError(
+            f"kubernetes is not known here: {error}", hint="run it in a pod, or set KUBECONFIG"
+        ) from error
+
+
+def _translate(error: ApiException, doing: str) -> ExternalError:
+    if error.status == CONFLICT:
+        return Conflict(f"another was faster while {doing}")
+    if error.status in (_UNAUTHORIZED, _FORBIDDEN):
+        hint = "the service account needs get and update on the one lease"
+        return ExternalError(f"kubernetes refused {doing}: {error.reason}", hint=hint)
+    retryable = error.status != _INVALID
+    return ExternalError(f"kubernetes failed while {doing}: {error.status} {error.reason}", retryable=retryable)

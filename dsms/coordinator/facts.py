@@ -1,0 +1,57 @@
+"""The outside world of registration on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from dsms.catalog.objects import Object, Query, Source
+from dsms.coordinator.tails import Tails
+from dsms.coordinator.topics import Topics
+from dsms.plan import logical
+
+
+class Known(Protocol):
+    """What a coordinator knows of its cluster."""
+
+    topics: Topics
+    tails: Tails
+    fragments: int
+
+    def state_of(self, found: Object) -> str:
+        """How an object fares."""
+        ...
+
+
+class ClusterFacts:
+    """Topics are made as they are needed. `settled`: what is replaced is halted, so what it has published is known."""
+
+    def __init__(self, known: Known, *, settled: bool = False) -> None:
+        self._known, self._settled = known, settled
+
+    @property
+    def fragments(self) -> int:
+        """How many fragments queries are dealt out to."""
+        return self._known.fragments
+
+    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
+        """The first offset of each partition; the topic is made when `partitions` is given."""
+        start = self._known.topics.make_source_topic(topic, partitions)
+        self._known.topics.make_dead_letter_topic(name)
+        return start
+
+    def result_topic(self, query: Query, node: logical.Node) -> Query:
+        """The query with topic and schemas ready to be written."""
+        return self._known.topics.make_result_topic(query, node)
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        """An instant after all that the sources hold now."""
+        return self._known.tails.reached(sources)
+
+    def published(self, query: str) -> int | None:
+        """The instant below which a halted query's results are published."""
+        return self._known.tails.published(query) if self._settled else None
+
+    def state_of(self, found: Object) -> str:
+        """How an object fares."""
+        return self._known.state_of(found)

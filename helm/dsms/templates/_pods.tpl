@@ -1,0 +1,134 @@
+{{- /* What every pod of the chart says of itself: the restricted profile of Kubernetes, and a read-only root. */}}
+{{- define "dsms.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "dsms.containerSecurity" -}}
+allowPrivilegeEscalation: false
+privileged: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "dsms.image" -}}
+image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end }}
+
+{{- /* Where a pod may run, and beside what: takes the root and a component's values and name. */}}
+{{- define "dsms.placement" -}}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels:
+              {{- include "dsms.selector" .root | nindent 14 }}
+              app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "dsms.podFacts" -}}
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: POD_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: POD_IP
+  valueFrom:
+    fieldRef:
+      fieldPath: status.podIP
+{{- end }}
+
+{{- /* Where Kafka and Redis are. Nothing secret is in a command line: it is in the environment or in a file. */}}
+{{- define "dsms.services" -}}
+- name: DSMS_CLUSTER
+  value: {{ .Values.cluster | default .Release.Name | quote }}
+- name: DSMS_KAFKA
+  value: {{ required "kafka.bootstrap is needed: HOST:PORT of Kafka" .Values.kafka.bootstrap | quote }}
+{{- if .Values.kafka.propertiesSecret.name }}
+- name: DSMS_KAFKA_PROPERTIES
+  value: /etc/dsms/kafka/client.properties
+{{- end }}
+- name: DSMS_REDIS
+{{- if and .Values.redis.url .Values.redis.urlSecret.name }}
+{{- fail "redis.url and redis.urlSecret are both set: choose one" }}
+{{- else if .Values.redis.urlSecret.name }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ .Values.redis.urlSecret.name }}
+      key: {{ .Values.redis.urlSecret.key }}
+{{- else }}
+  value: {{ required "redis.url or redis.urlSecret is needed: the URL of Redis" .Values.redis.url | quote }}
+{{- end }}
+{{- with .Values.registryUrl }}
+- name: DSMS_REGISTRY
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "dsms.secretMounts" -}}
+{{- if .Values.kafka.propertiesSecret.name }}
+- name: kafka
+  mountPath: /etc/dsms/kafka
+  readOnly: true
+{{- end }}
+{{- if .Values.redis.caSecret.name }}
+- name: redis-ca
+  mountPath: /etc/dsms/redis
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "dsms.secretVolumes" -}}
+{{- with .Values.kafka.propertiesSecret }}
+{{- if .name }}
+- name: kafka
+  secret:
+    secretName: {{ .name }}
+    defaultMode: 0440
+    items:
+      - key: {{ .key }}
+        path: client.properties
+{{- end }}
+{{- end }}
+{{- with .Values.redis.caSecret }}
+{{- if .name }}
+- name: redis-ca
+  secret:
+    secretName: {{ .name }}
+    defaultMode: 0440
+    items:
+      - key: {{ .key }}
+        path: ca.crt
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,60 @@
+"""The Dockerfile as data: its stages, their instructions, and the files that Docker would be sent."""
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The lines of one stage: (instruction, rest)."""
+
+    name: str
+    base: str
+    lines: tuple[tuple[str, str], ...] = ()
+
+    def all(self, instruction: str) -> list[str]:
+        """What follows an instruction, in order."""
+        return [rest for word, rest in self.lines if word == instruction]
+
+    def environment(self) -> dict[str, str]:
+        """What its ENV lines set."""
+        return dict(part.split("=", 1) for rest in self.all("ENV") for part in rest.split())
+
+
+def stages(text: str) -> list[Stage]:
+    """The stages of a Dockerfile."""
+    joined = re.sub(r"\\\n", " ", text)
+    lines = [line.split(maxsplit=1) for line in joined.splitlines() if line.strip() and not line.startswith("#")]
+    found: list[Stage] = []
+    for word, rest in lines:
+        if word == "FROM":
+            base, _, name = rest.partition(" AS ")
+            found.append(Stage(name, base))
+        else:
+            last = found[-1]
+            found[-1] = Stage(last.name, last.base, (*last.lines, (word, rest)))
+    return found
+
+
+def our_stages() -> list[Stage]:
+    """Those of the project's Dockerfile."""
+    return stages((ROOT / "Dockerfile").read_text())
+
+
+def copy_context(target: Path) -> None:
+    """Copies what .dockerignore lets through."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    for name in [line[1:] for line in lines if line.startswith("!")]:
+        _copy(ROOT / name, target / name)
+
+
+def _copy(found: Path, made: Path) -> None:
+    made.parent.mkdir(parents=True, exist_ok=True)
+    if found.is_dir():
+        shutil.copytree(found, made, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy2(found, made)

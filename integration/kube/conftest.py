@@ -1,0 +1,128 @@
+"""A Kubernetes cluster on this machine with the chart installed; when the session ends, nothing of it is left."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+
+import psutil
+import pytest
+import redis
+from api import Api
+from certificates import certificate_for
+from control_plane import ControlPlane
+from image import Image, build
+from kubelet import Kubelet
+from release import Release
+from sandbox import check_sandboxes
+from service_proxy import ServiceProxy
+
+from dsms.coordinator.access import Token, new_token
+from dsms.local.installed import local_redis
+from dsms.local.waiting import wait_until
+
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+NAMESPACE = "streams"
+TLS = "api-tls"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left(no_leftovers: None) -> Iterator[None]:
+    """No process started here outlives the session."""
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    yield
+    assert wait_until(lambda: not _left(before), 30), f"left behind: {_left(before)}"
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory, nothing_left: None) -> Iterator[Image]:
+    """What the Dockerfile makes."""
+    check_sandboxes()
+    directory = tmp_path_factory.mktemp("image")
+    yield build(directory)
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def api(tmp_path_factory: pytest.TempPathFactory, nothing_left: None) -> Iterator[Api]:
+    """The administrator's access to the control plane."""
+    plane = ControlPlane(tmp_path_factory.mktemp("control-plane") / "data")
+    try:
+        api = plane.start()
+        yield api
+        api.close()
+    finally:
+        plane.stop()
+
+
+@pytest.fixture(scope="session")
+def kubelet(api: Api, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+    """What runs the pods."""
+    kubelet = Kubelet(api, image, tmp_path_factory.mktemp("pods"))
+    try:
+        yield kubelet
+    finally:
+        kubelet.stop()
+
+
+@pytest.fixture(scope="session")
+def guarded_redis(tmp_path_factory: pytest.TempPathFactory, nothing_left: None) -> Iterator[str]:
+    """The URL of a Redis with a password."""
+    server, password = local_redis(tmp_path_factory.mktemp("redis"), os.environ), secrets.token_urlsafe(12)
+    server.start()
+    try:
+        with redis.Redis.from_url(server.url) as client:
+            client.config_set("requirepass", password)
+        yield server.url.replace("redis://", f"redis://:{password}@")
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def release(
+    api: Api, kubelet: Kubelet, kafka: str, guarded_redis: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Release]:
+    """The chart, installed with TLS, API tokens and a Redis with a password."""
+    (mine, administrator), (theirs, writer) = new_token("test", "administrator"), new_token("executors", "writer")
+    found = Release(api, kubelet, tmp_path_factory.mktemp("release"), mine, NAMESPACE)
+    tls = certificate_for(found.service)
+    found.ca = tls["ca.crt"]
+    found.prepare({
+        TLS: tls, "redis": {"url": guarded_redis.encode()}, "executors": {"token": theirs.encode()},
+        "kafka": {"client.properties": b"# for all clients\nclient.id=dsms-on-kubernetes\n"},
+        "tokens": {"tokens.toml": _tokens(administrator, writer).encode()},
+    })  # fmt: skip
+    proxy = ServiceProxy(api, NAMESPACE)
+    try:
+        found.helm("install", values(kafka))
+        yield found
+    finally:
+        proxy.stop()
+
+
+def values(kafka: str) -> dict:
+    """The chart's values: every secret there is."""
+    return {
+        "cluster": f"k{secrets.token_hex(4)}",
+        "kafka": {"bootstrap": kafka, "propertiesSecret": {"name": "kafka"}},
+        "redis": {"urlSecret": {"name": "redis"}},
+        "api": {"tokensSecret": {"name": "tokens"}, "executorTokenSecret": {"name": "executors"}, "tlsSecret": TLS},
+        "listenAddress": "$(POD_IP)",
+        "executor": {"cores": 2, "partitions": 2, "javaOptions": QUICK_START},
+    }  # fmt: skip
+
+
+def _tokens(*known: Token) -> str:
+    return "\n".join(f'[[token]]\nname = "{one.name}"\nrole = "{one.role}"\nsha256 = "{one.sha256}"' for one in known)
+
+
+def _left(before: set[int]) -> list[str]:
+    found = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
+    return [name for process in found if (name := _command(process))]
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return "" if process.status() == psutil.STATUS_ZOMBIE else " ".join(process.cmdline())[:200]
+    except psutil.NoSuchProcess:
+        return ""

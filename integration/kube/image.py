@@ -1,0 +1,77 @@
+"""The image without a container engine: the RUN lines of the Dockerfile, each in a clean root."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dockerfile import copy_context, our_stages
+from sandbox import Bind, Sandbox
+
+from dsms.local.java import find_java
+from operators.errors import ExternalError
+
+_PASSED_ON = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_")
+_TAIL = 2000
+
+
+@dataclass(frozen=True)
+class Image:
+    """What the steps have made, each directory where it is on the host."""
+
+    program: Path
+    etc: Path
+
+    def binds(self) -> tuple[Bind, ...]:
+        """What a container sees of it."""
+        users = [Bind(self.etc / name, f"/etc/{name}") for name in ("passwd", "group")]
+        return Bind(self.program, "/opt/dsms"), *users
+
+    def environment(self) -> dict[str, str]:
+        """The environment that the Dockerfile sets; Java is the host's."""
+        java = find_java(os.environ).resolve().parents[1]
+        return {
+            **our_stages()[-1].environment(),
+            "JAVA_HOME": str(java),
+            "PATH": f"/opt/dsms/bin:{java}/bin:/usr/bin:/bin",
+        }
+
+
+def build(directory: Path) -> Image:
+    """Runs the RUN lines on a copy of what Docker would send, in a clean root."""
+    stage = our_stages()[0]
+    sys.stderr.write("building the image, about a minute\n")
+    for name in ("source", "opt"):
+        (directory / name).mkdir(parents=True)
+    copy_context(directory / "source")
+    binds = (
+        Bind(directory / "source", "/source", writable=True), Bind(directory / "opt", "/opt", writable=True),
+        Bind(_pip_cache(), "/var/cache/pip", writable=True),
+    )  # fmt: skip
+    sandbox = Sandbox(directory / "root", binds, writable=True)
+    sandbox.prepare()
+    env = {**_passed_on(os.environ), **stage.environment(), "PIP_CACHE_DIR": "/var/cache/pip", "HOME": "/tmp"}
+    for line in stage.all("RUN"):
+        _run(sandbox.command(("/bin/sh", "-c", line), stage.all("WORKDIR")[-1]), env)
+    return Image(directory / "opt" / "dsms", directory / "root" / "etc")
+
+
+def _run(command: tuple[str, ...], env: Mapping[str, str]) -> None:
+    done = subprocess.run(command, env=dict(env), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ExternalError("a step of the image failed", hint=(done.stdout + done.stderr)[-_TAIL:])
+
+
+def _passed_on(environ: Mapping[str, str]) -> dict[str, str]:
+    """How the network is reached, and a PATH with the Python that runs this."""
+    kept = {name: value for name, value in environ.items() if name.upper().startswith(_PASSED_ON)}
+    return {**kept, "PATH": f"{sys.base_prefix}/bin:/usr/bin:/bin"}
+
+
+def _pip_cache() -> Path:
+    found = subprocess.run([sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True, check=True)
+    cache = Path(found.stdout.strip())
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache

@@ -1,0 +1,85 @@
+"""A small kubelet, and scheduler: binds pods to the one node, runs them, and removes those that were deleted."""
+
+import threading
+from pathlib import Path
+
+from addresses import on_this_machine
+from api import Api, Document
+from image import Image
+from pod_runner import PodRunner
+
+NODE = "this-machine"
+_TURN_S = 0.2
+
+
+class Kubelet:
+    """Watches the pods of a cluster until it is stopped; then no process of a pod is left."""
+
+    def __init__(self, api: Api, image: Image, directory: Path) -> None:
+        self._api, self._image, self._directory = api, image, directory
+        self.pods: dict[str, PodRunner] = {}
+        self._ends: list[threading.Thread] = []
+        self._stopping = threading.Event()
+        api.create("/api/v1/nodes", {"metadata": {"name": NODE}})
+        self._thread = threading.Thread(target=self._run, name="kubelet")
+        self._thread.start()
+
+    def pod(self, name: str) -> PodRunner:
+        """The pod of a name."""
+        return next(one for one in list(self.pods.values()) if one.name == name)
+
+    def stop(self) -> None:
+        """Stops all pods, at once."""
+        self._stopping.set()
+        self._thread.join()
+        for pod in self.pods.values():
+            self._end(pod)
+        for end in self._ends:
+            end.join()
+
+    def logs(self) -> str:
+        """The ends of all logs, for messages."""
+        return "\n".join(f"== {pod.name} ({pod.restarts} restarts)\n{pod.log()[-3000:]}" for pod in self.pods.values())
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_TURN_S):
+            found = {pod["metadata"]["uid"]: pod for pod in self._api.items("/api/v1/pods")}
+            for uid, pod in found.items():
+                self._handle(uid, pod)
+            for uid in self.pods.keys() - found.keys():
+                self._end(self.pods.pop(uid))
+
+    def _handle(self, uid: str, pod: Document) -> None:
+        """What one pod needs now."""
+        if "deletionTimestamp" in pod["metadata"]:
+            if uid in self.pods:
+                self._end(self.pods.pop(uid))
+            elif not any(end.name == uid and end.is_alive() for end in self._ends):
+                self._api.delete(_path(pod), {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
+        elif "nodeName" not in pod["spec"]:
+            target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
+            self._api.create(f"{_path(pod)}/binding", {"metadata": {"name": pod["metadata"]["name"]}, "target": target})
+        elif uid not in self.pods:
+            directory = self._directory / f"{pod['metadata']['name']}-{uid[:8]}"
+            self.pods[uid] = PodRunner(pod, self._api, self._image, self._hosts(pod), directory)
+
+    def _end(self, pod: PodRunner) -> None:
+        """Beside the loop: a pod may take its time."""
+        end = threading.Thread(target=pod.stop, name=pod.pod["metadata"]["uid"])
+        self._ends.append(end)
+        end.start()
+
+    def _hosts(self, pod: Document) -> str:
+        """The names of services, as a cluster's DNS knows them."""
+        namespace = pod["metadata"]["namespace"]
+        services = self._api.items(f"/api/v1/namespaces/{namespace}/services")
+        known = [(one["spec"]["clusterIP"], one["metadata"]["name"]) for one in services]
+        return "".join(
+            f"{on_this_machine(address)} {name} {name}.{namespace} {name}.{namespace}.svc\n"
+            for address, name in known
+            if address != "None"
+        )
+
+
+def _path(pod: Document) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

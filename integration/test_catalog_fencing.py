@@ -1,0 +1,79 @@
+"""Two coordinators that both believe they lead: only the newer one's changes are in the catalog."""
+
+import pytest
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.epoch_writer import EpochWriter
+from connectors.kafka.names import internal_topic, transactional_id
+from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.objects import Stream
+from dsms.coordinator.catalog_log import CatalogLog
+from operators.errors import ExternalError, Fenced
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+def settings(kafka: str, unique: str) -> KafkaSettings:
+    found = KafkaSettings(kafka)
+    ensure_topic(found.admin(), internal_topic(unique, "catalog"), 1, COMPACTED_SOON)
+    return found
+
+
+def catalog(*names: str) -> Catalog:
+    objects = {
+        name: Stream(name=name, id=f"o{number}", sql=f"CREATE STREAM {name}", source="s", keys=())
+        for number, name in enumerate(names, 1)
+    }
+    return Catalog(len(names), len(names), objects)
+
+
+def names(log: CatalogLog) -> set[str]:
+    return set(log.read()[0].objects)
+
+
+def test_an_older_one_that_still_believes_is_fenced(settings: KafkaSettings, unique: str):
+    older = CatalogLog(settings, unique)
+    older.write(Catalog(), catalog("a"))
+    newer = CatalogLog(settings, unique)
+    with pytest.raises(Fenced):
+        older.write(catalog("a"), catalog("a", "old"))
+    assert older.replaced
+    newer.write(catalog("a"), catalog("a", "new"))
+    assert names(newer) == {"a", "new"}
+
+
+def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, unique: str):
+    """It would make a new writer, which would fence the newer one."""
+    older = CatalogLog(settings, unique)
+    older.in_doubt = True
+    newer = CatalogLog(settings, unique)
+    with pytest.raises(Fenced):
+        older.read()
+    with pytest.raises(Fenced):
+        older.write(Catalog(), catalog("old"))
+    newer.write(Catalog(), catalog("new"))
+    assert names(newer) == {"new"}
+
+
+def test_a_newer_one_that_an_older_one_fenced_goes_on(settings: KafkaSettings, unique: str):
+    """The older one makes its writer at the moment between the look at the log and the newer one's term."""
+    newer = CatalogLog(settings, unique)
+    EpochWriter(settings, transactional_id(unique, "catalog"))
+    with pytest.raises(ExternalError) as refused:
+        newer.write(Catalog(), catalog("a"))
+    assert not isinstance(refused.value, Fenced)
+    assert not newer.replaced
+    assert names(newer) == set()
+    newer.write(Catalog(), catalog("a"))
+    assert names(newer) == {"a"}
+
+
+def test_terms_outlive_what_is_compacted_and_restarts(settings: KafkaSettings, unique: str):
+    for number in range(1, 4):
+        log = CatalogLog(settings, unique)
+        log.write(catalog(*"abc"[: number - 1]), catalog(*"abc"[:number]))
+    assert names(CatalogLog(settings, unique)) == {"a", "b", "c"}
+    with pytest.raises(Fenced):
+        log.write(catalog(*"abc"), catalog(*"abcd"))

@@ -1,0 +1,75 @@
+"""The chart as helm renders it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "helm" / "dsms"
+#: The least that has to be set.
+LEAST = {"kafka.bootstrap": "kafka:9092", "redis.url": "redis://redis:6379/0"}
+
+Document = dict[str, Any]
+Helm = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def helm() -> Helm:
+    """Runs helm; built from its sources the first time, where go is."""
+    program = shutil.which("helm")
+    if program is None:
+        programs = ROOT / "integration" / "kube" / "programs.py"
+        found = subprocess.run(
+            [sys.executable, programs, "helm"], capture_output=True, text=True, check=False, cwd=ROOT
+        )
+        if found.returncode != 0 and shutil.which("go") is None:
+            pytest.skip("there is neither helm nor go, which helm can be built with")
+        assert found.returncode == 0, found.stderr
+        program = found.stdout.strip()
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+    return run
+
+
+@pytest.fixture
+def attempt(helm: Helm) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Renders with values by dotted name; None leaves one of `LEAST` out."""
+
+    def render(values: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+        wanted = {name: value for name, value in (LEAST | (values or {})).items() if value is not None}
+        options = [part for name, value in wanted.items() for part in _option(name, value)]
+        return helm("template", "rel", str(CHART), "--namespace", "streams", "--kube-version", "1.34.0", *options)
+
+    return render
+
+
+@pytest.fixture
+def render(attempt: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., dict[tuple[str, str], Document]]:
+    """What the chart makes with values by dotted name: documents by kind and name."""
+
+    def documents(values: dict[str, Any] | None = None) -> dict[tuple[str, str], Document]:
+        done = attempt(values)
+        assert done.returncode == 0, done.stderr
+        found = [one for one in yaml.safe_load_all(done.stdout) if one]
+        return {(one["kind"], one["metadata"]["name"]): one for one in found}
+
+    return documents
+
+
+def _option(name: str, value: Any) -> tuple[str, str]:
+    if isinstance(value, bool | int | float):
+        return "--set", f"{name}={str(value).lower()}"
+    return (
+        ("--set-string", f"{name}={value}") if isinstance(value, str) else ("--set-json", f"{name}={json.dumps(value)}")
+    )

@@ -1,0 +1,199 @@
+"""What the chart makes: pods of the restricted profile, least rights, no secret in a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import typer
+from yaml import safe_load
+
+import dsms.coordinator.__main__ as coordinator
+import dsms.executor.__main__ as executor
+
+Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]
+COORDINATOR, EXECUTOR = ("Deployment", "rel-dsms-coordinator"), ("StatefulSet", "rel-dsms-executor")
+#: Every secret there can be, and an own cache for each executor.
+EVERYTHING = {
+    "cluster": "prod", "redis.url": None, "redis.urlSecret.name": "redis-secret", "redis.caSecret.name": "redis-ca",
+    "kafka.propertiesSecret.name": "kafka-secret", "api.tokensSecret.name": "tokens-secret",
+    "api.executorTokenSecret.name": "token-secret", "api.tlsSecret": "tls-secret", "executor.cache.persistent": True,
+    "coordinator.loadDatabases": True, "executor.cores": 8, "executor.javaOptions": "-Xss2m",
+    "coordinator.tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}],
+    "executor.nodeSelector": {"disk": "fast"}, "image.pullSecrets": ["pull"], "executor.podAnnotations": {"a": "b"},
+    "executor.priorityClassName": "high", "registryUrl": "https://registry:8081",
+}  # fmt: skip
+
+
+def pods(documents: dict[tuple[str, str], dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    yield from (one["spec"]["template"]["spec"] for one in documents.values() if "template" in one.get("spec", {}))
+
+
+def env(documents: dict[tuple[str, str], dict[str, Any]], workload: tuple[str, str]) -> dict[str, Any]:
+    (container,) = documents[workload]["spec"]["template"]["spec"]["containers"]
+    names = [one["name"] for one in container["env"]]
+    assert len(names) == len(set(names)), names
+    return {one["name"]: one.get("value", one.get("valueFrom")) for one in container["env"]}
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING])
+def test_every_pod_is_of_the_restricted_profile(render: Render, values: dict[str, Any]):
+    found = list(pods(render(values)))
+    assert len(found) == 2
+    for pod in found:
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] > 0
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & pod.keys()
+        assert all(volume.keys() <= {"name", "emptyDir", "secret"} for volume in pod["volumes"])
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False, "privileged": False, "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }  # fmt: skip
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING])
+def test_every_container_has_resources_and_probes_of_its_own_ports(render: Render, values: dict[str, Any]):
+    for pod in pods(render(values)):
+        for container in pod["containers"]:
+            ports = {port["name"] for port in container["ports"]}
+            probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
+            assert [probe["path"] for probe in probes] == ["/healthz", "/healthz", "/readyz"]
+            assert {probe["port"] for probe in probes} <= ports
+            assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+            assert "memory" in container["resources"]["limits"]
+
+
+def test_writable_are_only_the_scratch_directories(render: Render):
+    for pod in pods(render(EVERYTHING)):
+        for mount in pod["containers"][0]["volumeMounts"]:
+            assert mount.get("readOnly", False) is (mount["mountPath"] not in ("/tmp", "/data")), mount
+
+
+def test_mounts_and_volumes_belong_together(render: Render):
+    documents = render(EVERYTHING)
+    claims = {one["metadata"]["name"] for one in documents[EXECUTOR]["spec"]["volumeClaimTemplates"]}
+    for pod in pods(documents):
+        mounted = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+        assert mounted - claims == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_the_rights_are_those_over_one_lease(render: Render):
+    documents = render({})
+    (role,) = [one for (kind, _), one in documents.items() if kind in ("Role", "ClusterRole")]
+    assert role["kind"] == "Role"
+    assert role["rules"] == [{
+        "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["rel-dsms-coordinator"],
+        "verbs": ["get", "update"],
+    }]  # fmt: skip
+    assert ("Lease", "rel-dsms-coordinator") in documents
+    assert env(documents, COORDINATOR)["DSMS_LEASE"] == "rel-dsms-coordinator"
+    assert not any(kind == "ClusterRoleBinding" for kind, _ in documents)
+
+
+def test_only_coordinators_hold_a_token_of_the_service_account(render: Render):
+    documents = render({})
+    for workload, mounted in ((COORDINATOR, True), (EXECUTOR, False)):
+        assert documents[workload]["spec"]["template"]["spec"]["automountServiceAccountToken"] is mounted
+
+
+def test_secrets_come_by_reference_and_command_lines_hold_nothing(render: Render):
+    documents = render(EVERYTHING)
+    for pod in pods(documents):
+        container = pod["containers"][0]
+        assert "args" not in container
+        assert container["command"][:2] == ["/opt/dsms/bin/python", "-m"]
+        assert len(container["command"]) == 3
+    assert env(documents, EXECUTOR)["DSMS_REDIS"] == {"secretKeyRef": {"name": "redis-secret", "key": "url"}}
+    assert env(documents, EXECUTOR)["DSMS_TOKEN"] == {"secretKeyRef": {"name": "token-secret", "key": "token"}}
+    assert not [name for kind, name in documents if kind == "Secret"]
+
+
+def test_files_named_in_the_environment_are_mounted(render: Render):
+    documents = render(EVERYTHING)
+    for workload in (COORDINATOR, EXECUTOR):
+        pod = documents[workload]["spec"]["template"]["spec"]
+        volumes = {one["name"]: one for one in pod["volumes"]}
+        paths = set()
+        for mount in pod["containers"][0]["volumeMounts"]:
+            items = volumes.get(mount["name"], {}).get("secret", {}).get("items")
+            paths |= {f"{mount['mountPath']}/{item['path']}" for item in items or ()}
+            if items is None and "secret" in volumes.get(mount["name"], {}):
+                paths |= {f"{mount['mountPath']}/{name}" for name in ("tls.crt", "tls.key")}
+        named = {value for value in env(documents, workload).values() if str(value).startswith("/etc/")}
+        assert named
+        assert named <= paths
+
+
+def test_the_service_leads_to_coordinators_and_the_headless_one_names_executors(render: Render):
+    documents = render({})
+    service, headless = documents["Service", "rel-dsms-coordinator"], documents["Service", "rel-dsms-executor"]
+    assert headless["spec"]["clusterIP"] == "None"
+    assert documents[EXECUTOR]["spec"]["serviceName"] == "rel-dsms-executor"
+    for one, workload in ((service, COORDINATOR), (headless, EXECUTOR)):
+        labels = documents[workload]["spec"]["template"]["metadata"]["labels"]
+        assert one["spec"]["selector"].items() <= labels.items()
+        assert documents[workload]["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert service["spec"]["selector"] != headless["spec"]["selector"]
+    assert env(documents, EXECUTOR)["DSMS_COORDINATOR"] == "http://rel-dsms-coordinator:8080"
+
+
+def test_selectors_hold_no_version(render: Render):
+    documents = render({})
+    for one in documents.values():
+        selector = one.get("spec", {}).get("selector", {})
+        labels = selector.get("matchLabels", selector)
+        assert not {"app.kubernetes.io/version", "helm.sh/chart"} & labels.keys()
+
+
+def test_own_labels_of_pods_do_not_replace_those_that_select_them(render: Render):
+    documents = render({"executor.podLabels": {"app\\.kubernetes\\.io/component": "x", "team": "a"}})
+    text = documents[EXECUTOR]["spec"]["template"]["metadata"]["labels"]
+    assert text["team"] == "a"
+    assert text["app.kubernetes.io/component"] == "executor"
+
+
+def test_tls_reaches_probes_service_address_and_files(render: Render):
+    documents = render(EVERYTHING)
+    container = documents[COORDINATOR]["spec"]["template"]["spec"]["containers"][0]
+    for kind in ("startup", "liveness", "readiness"):
+        assert container[f"{kind}Probe"]["httpGet"]["scheme"] == "HTTPS"
+    assert env(documents, EXECUTOR)["DSMS_COORDINATOR"] == "https://rel-dsms-coordinator:8080"
+    assert env(documents, EXECUTOR)["SSL_CERT_FILE"] == "/etc/dsms/tls/ca.crt"
+    assert env(documents, COORDINATOR)["DSMS_TLS_KEY"] == "/etc/dsms/tls/tls.key"
+
+
+def test_executors_are_evicted_one_by_one_and_the_leader_can_be_evicted(render: Render):
+    documents = render({})
+    (budget,) = [one["spec"] for (kind, _), one in documents.items() if kind == "PodDisruptionBudget"]
+    assert budget["maxUnavailable"] == 1
+    assert budget["selector"]["matchLabels"]["app.kubernetes.io/component"] == "executor"
+    assert not any(kind == "PodDisruptionBudget" for kind, _ in render({"executor.podDisruptionBudget.enabled": False}))
+
+
+def test_an_update_does_not_wait_for_ready_coordinators(render: Render):
+    spec = render({})[COORDINATOR]["spec"]
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": "100%", "maxUnavailable": "100%"}
+
+
+def test_the_cache_lives_as_long_as_the_pod_or_in_a_claim(render: Render):
+    spec = render({})[EXECUTOR]["spec"]
+    assert {"name": "data", "emptyDir": {"sizeLimit": "10Gi"}} in spec["template"]["spec"]["volumes"]
+    assert "volumeClaimTemplates" not in spec
+    kept = render({"executor.cache.persistent": True, "executor.cache.storageClass": "fast"})[EXECUTOR]["spec"]
+    assert kept["volumeClaimTemplates"][0]["spec"] == safe_load(
+        "{accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 10Gi}}}"
+    )
+
+
+@pytest.mark.parametrize(("workload", "program"), [(COORDINATOR, coordinator), (EXECUTOR, executor)])
+def test_all_options_in_the_environment_are_known_to_the_programs(render: Render, workload: Any, program: Any):
+    """A name that nobody reads would be silent."""
+    app = typer.Typer()
+    app.command()(program.main)
+    known = {option.envvar for option in typer.main.get_command(app).params} | {"DSMS_TOKEN"}
+    named = {name for name in env(render(EVERYTHING), workload) if name.startswith("DSMS_")}
+    assert named <= known, named - known

@@ -1,0 +1,103 @@
+"""The values: everything is listed, explained and checked, and what is not known is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHART = Path(__file__).parents[2] / "helm" / "dsms"
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+#: Values that are maps of the user's own words.
+MAPS = {"annotations", "podAnnotations", "podLabels", "nodeSelector"}
+Attempt = Callable[..., subprocess.CompletedProcess[str]]
+#: A wrong value by its name, and what the refusal must name.
+WRONG: dict[str, tuple[Any, str]] = {
+    "kafka.bootstrap": (None, "kafka.bootstrap is needed"),
+    "kafka.boostrap": ("x", "'boostrap' not allowed"),
+    "redis.password": ("secret", "'password' not allowed"),
+    "redis.url": ("redis://:secret@r:6379/0", "at '/redis/url'"),
+    "redis.urlSecret.name": ("both", "redis.url and redis.urlSecret are both set"),
+    "image.pullPolicy": ("Sometimes", "at '/image/pullPolicy'"),
+    "api.port": (0, "at '/api/port'"),
+    "api.tokensSecret.name": ("alone", "api.executorTokenSecret is needed"),
+    "executor.replicas": (0, "at '/executor/replicas'"),
+    "executor.resources.limits.gpu": ("1", "'gpu' not allowed"),
+    "executor.cache.size": ("much", "at '/executor/cache/size'"),
+    "executor.tolerations": ([{"keys": "a"}], "'keys' not allowed"),
+    "executor.podDisruptionBudget.maxUnavailable": ("half", "at '/executor/podDisruptionBudget/maxUnavailable'"),
+    "coordinator.election.leaseSeconds": (3, "renewSeconds must be shorter"),
+    "coordinator.election.retrySeconds": (3, "retrySeconds must be shorter"),
+    "coordinator.podLabels": ({"a": 1}, "at '/coordinator/podLabels/a'"),
+    "cluster": ("A_b", "at '/cluster'"),
+    "extra": (1, "'extra' not allowed"),
+}
+
+
+def objects(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(schema, dict):
+        if schema.get("type") == "object":
+            yield path, schema
+        for name, part in schema.items():
+            yield from objects(part, f"{path}/{name}")
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from objects(part, path)
+
+
+def keys(values: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(values, dict):
+        for name, part in values.items():
+            yield (*path, name)
+            yield from keys(part, (*path, name))
+
+
+def test_the_chart_passes_the_strict_linter(helm: Callable[..., subprocess.CompletedProcess[str]]):
+    options = ("--set", "kafka.bootstrap=k:9092,redis.url=redis://r:6379/0")
+    done = helm("lint", "--strict", str(CHART), *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stdout + done.stderr
+
+
+def test_every_object_of_the_schema_is_closed():
+    found = dict(objects(SCHEMA))
+    assert len(found) > 20
+    open_ones = [path for path, one in found.items() if one.get("additionalProperties") is not False]
+    assert {path.rsplit("/", 1)[-1] for path in open_ones} == MAPS | {"global"}
+    for path in open_ones:
+        if not path.endswith("/global"):
+            assert found[path]["additionalProperties"] == {"type": "string"}
+
+
+def test_schema_and_values_name_the_same_keys():
+    """Resources are the one value whose default leaves keys out."""
+
+    def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+        return SCHEMA["$defs"][schema["$ref"].rsplit("/", 1)[-1]] if "$ref" in schema else schema
+
+    def named(schema: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        for name, part in resolved(schema).get("properties", {}).items():
+            yield (*path, name)
+            if name != "resources":
+                yield from named(part, (*path, name))
+
+    in_values = {path for path in keys(VALUES) if "resources" not in path[:-1]}
+    assert set(named(SCHEMA)) - {("global",)} == in_values
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_refused(attempt: Attempt, name: str):
+    value, said = WRONG[name]
+    done = attempt({name: value})
+    assert done.returncode != 0, done.stdout
+    assert said in done.stderr
+
+
+def test_the_least_is_enough(attempt: Attempt):
+    assert attempt().returncode == 0
