@@ -197,3 +197,8 @@ def test_all_options_in_the_environment_are_known_to_the_programs(render: Render
     known = {option.envvar for option in typer.main.get_command(app).params} | {"DSMS_TOKEN"}
     named = {name for name in env(render(EVERYTHING), workload) if name.startswith("DSMS_")}
     assert named <= known, named - known
+
+
+@pytest.mark.parametrize(("replicas", "fragments"), [(1, "1"), (3, "3")])
+def test_queries_are_dealt_out_to_as_many_fragments_as_executors(render: Render, replicas: int, fragments: str):
+    assert env(render({"executor.replicas": replicas}), COORDINATOR)["DSMS_FRAGMENTS"] == fragments
