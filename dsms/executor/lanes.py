@@ -169,7 +169,7 @@ def _together(one: LaneManifest, other: LaneManifest, apart: Collection[str]) ->
 
 
 def _joined(one: LaneManifest, other: LaneManifest, members: dict[str, tuple[bool, ...]]) -> LaneManifest:
-    runs = [united(mine, theirs, members) for mine, theirs in zip(one.runs, other.runs, strict=True)]
+    runs = [united(mine, theirs, members, list.__add__) for mine, theirs in zip(one.runs, other.runs, strict=True)]
     return LaneManifest((*one.queries, *other.queries), other.positions | one.positions, runs)
 
 

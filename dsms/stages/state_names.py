@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import polars as pl
 
@@ -11,6 +12,7 @@ from dsms.plan.lane import Lane
 from operators.operator import State
 from operators.trace import Run
 
+T = TypeVar("T")
 #: For each trace of a vertex, the names of its runs from the eldest on.
 TraceNames = list[list[str]]
 #: The names of the traces of each vertex that has begun, by the vertex' key.
@@ -60,19 +62,24 @@ def _name(run: Run, name: str, fresh: dict[str, pl.DataFrame]) -> str:
     return name
 
 
-def united(one: Names, other: Names, members: Mapping[str, tuple[bool, ...]]) -> Names:
-    """The state of two lanes that stand at one place: what both hold is equal, but for the traces in which each has its
-    own members of a family.
+def united(
+    one: Mapping[str, Sequence[T]],
+    other: Mapping[str, Sequence[T]],
+    members: Mapping[str, tuple[bool, ...]],
+    beside: Callable[[T, T], T],
+) -> dict[str, list[T]]:
+    """The traces of two lanes that stand at one place, by vertex: what both hold is equal, but for the traces in which
+    each has its own members of a family; these are put side by side.
 
-    >>> united({"v": [["a"], ["c"]]}, {"v": [["b"], ["d"]], "w": [["e"]]}, {"v": (True, False)})
+    >>> held, more = {"v": [["a"], ["c"]]}, {"v": [["b"], ["d"]], "w": [["e"]]}
+    >>> united(held, more, {"v": (True, False)}, list.__add__)
     {'v': [['a', 'b'], ['c']], 'w': [['e']]}
     """
-    both = {key: _both(one[key], other[key], members[key]) for key in one.keys() & other.keys() & members.keys()}
-    return {**other, **one, **both}
-
-
-def _both(mine: TraceNames, theirs: TraceNames, told: tuple[bool, ...]) -> TraceNames:
-    return [[*ours, *(more if apart else ())] for ours, more, apart in zip(mine, theirs, told, strict=True)]
+    found = {key: list(traces) for key, traces in {**other, **one}.items()}
+    for key in one.keys() & other.keys() & members.keys():
+        pairs = zip(one[key], other[key], members[key], strict=True)
+        found[key] = [beside(mine, theirs) if apart else mine for mine, theirs, apart in pairs]
+    return found
 
 
 def all_names(names: Names) -> Iterator[str]:

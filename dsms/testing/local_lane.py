@@ -14,6 +14,7 @@ from dsms.catalog.objects import Source
 from dsms.plan.lane import Lane, Planned, compile_lane
 from dsms.stages.intake import Arrivals, DeadLetter, Intake, reading_schema
 from dsms.stages.lane_run import Frontiers, StageStep, frontier, of_member, read_stage, route, target_stage
+from dsms.stages.state_names import united
 from dsms.testing.changes import Change, as_changes
 from dsms.testing.local_tables import INSTANT, OPERATION
 from operators.clock import Heartbeat, PartitionClock
@@ -112,8 +113,10 @@ class LocalLane:
         self.published |= other.published
         self._upto |= other._upto
         members = other.lane.flow.members
+        both = zip(self._states, other._states, strict=True)
         self._states = [
-            _united(mine, theirs, members) for mine, theirs in zip(self._states, other._states, strict=True)
+            {key: tuple(traces) for key, traces in united(mine, theirs, members, _beside).items()}
+            for mine, theirs in both
         ]
         self._compile()
         return True
@@ -213,18 +216,8 @@ class LocalLane:
                     self.dead.append((self.lane.sources[number], letter))
 
 
-def _united(
-    one: dict[str, tuple[State, ...]], other: dict[str, tuple[State, ...]], members: Mapping[str, tuple[bool, ...]]
-) -> dict[str, tuple[State, ...]]:
-    """The state of two lanes: what both hold is equal, but for the traces in which each has its own members."""
-    both = {
-        key: tuple(
-            replace(mine, runs=(*mine.runs, *theirs.runs)) if apart else mine  # type: ignore[type-var]
-            for mine, theirs, apart in zip(one[key], other[key], members[key], strict=True)
-        )
-        for key in one.keys() & other.keys() & members.keys()
-    }
-    return {**other, **one, **both}
+def _beside(mine: State, theirs: State) -> State:
+    return replace(mine, runs=(*mine.runs, *theirs.runs))  # type: ignore[type-var]
 
 
 def _intake(source: Source) -> Intake:
