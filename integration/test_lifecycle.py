@@ -81,12 +81,20 @@ def test_the_catalog_outlives_the_coordinator(cluster: Cluster, unique: str):
     topic = view(cluster, unique, "V")
     feed(cluster, unique, 1)
     assert_has(cluster, topic, 1)
-    shown = [{**one, "state": ""} for kind in ("sources", "streams", "queries") for one in cluster.get(kind)]
+    shown = [
+        {**one, "state": "", "progress": None}
+        for kind in ("sources", "streams", "queries")
+        for one in cluster.get(kind)
+    ]
     kill_9(cluster.coordinator)
     feed(cluster, unique, 2)
     assert_has(cluster, topic, 1, 2)
     cluster.coordinator.start()
-    found = [{**one, "state": ""} for kind in ("sources", "streams", "queries") for one in cluster.get(kind)]
+    found = [
+        {**one, "state": "", "progress": None}
+        for kind in ("sources", "streams", "queries")
+        for one in cluster.get(kind)
+    ]
     assert [one | {"frontier": 0} for one in found] == [one | {"frontier": 0} for one in shown]
     with pytest.raises(Refused):
         view(cluster, unique, "V")
@@ -104,5 +112,5 @@ def test_a_dead_executor_is_replaced(cluster: Cluster, unique: str):
     kill_9(first)
     feed(cluster, unique, 2)
     assert_has(cluster, topic, 1, 2)
-    assert cluster.get("status")["assignments"]["main"]["executor"] == "executor-2"
+    assert cluster.get("status")["assignments"]["0"]["executor"] == "executor-2"
     assert cluster.get(f"queries/{unique}V")["state"] == "running"

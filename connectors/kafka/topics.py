@@ -22,7 +22,11 @@ COMPACTED_SOON = {
 #: Kept for ever: replays need them.
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1", **_LARGE}
 
-_MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+#: The client knows another leader than the broker does: just after a topic was made or a broker came back.
+_MOVING = (
+    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+)  # fmt: skip
 #: A topic and a partition of it.
 Partition = tuple[str, int]
 
@@ -106,6 +110,7 @@ def _offsets(
             found[(partition.topic, partition.partition)] = future.result().offset
         except KafkaException as error:
             if error.args[0].code() in _MOVING:
+                partitions_of(admin, partition.topic)  # the client learns the leader anew
                 raise _Moving(f'the leader of topic "{partition.topic}" is being chosen') from error
             if error.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
                 raise translate(error.args[0], f'asking for offsets of topic "{partition.topic}"') from error
