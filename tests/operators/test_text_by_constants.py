@@ -18,7 +18,7 @@ def _text(value):
 def _split(text, separator, index):
     if text is None or index == 0:
         return None
-    parts = text.split(separator) if separator else [text]
+    parts = text.split(separator) if separator else list(text)
     at = index - 1 if index > 0 else index
     return parts[at] if -len(parts) <= at < len(parts) else ""
 
