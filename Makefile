@@ -29,7 +29,7 @@ check: setup ## style, types
 integration: setup ## only the tests that need the real services
 	@$(BIN)/python -m pytest integration $(ARGS)
 
-kube-test: setup ## the chart on a real Kubernetes control plane, built the first time (7 minutes); needs etcd, go and root
+kube-test: setup ## the chart on a real Kubernetes control plane, built the first time (5 minutes); needs etcd, go and root
 	@$(BIN)/python integration/kube/programs.py >/dev/null
 	@$(BIN)/python -m pytest -m kube -s integration $(ARGS)
 

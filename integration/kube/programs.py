@@ -25,8 +25,9 @@ _PROGRESS_S = 30.0
 
 
 def helm() -> Path:
-    """The chart tool."""
-    return _built(f"helm-{HELM.partition('@')[2]}", "about 2 minutes", _install_helm)
+    """The chart tool: the wheel's, else built."""
+    wheels = Path(sys.executable).with_name("helm")
+    return wheels if wheels.exists() else _built(f"helm-{HELM.partition('@')[2]}", "about 2 minutes", _install_helm)
 
 
 def control_plane() -> Path:

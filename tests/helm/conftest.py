@@ -24,7 +24,7 @@ Helm = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def helm() -> Helm:
-    """Runs helm; built from its sources the first time, where go is."""
+    """Runs helm; where there is no wheel of it, built from its sources the first time, where go is."""
     program = shutil.which("helm")
     if program is None:
         programs = ROOT / "integration" / "kube" / "programs.py"
