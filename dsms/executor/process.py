@@ -22,6 +22,8 @@ from operators.errors import ExternalError
 
 log = structlog.get_logger()
 _POLL_S = 0.2
+#: An executor that was given nothing to run for so many turns stands by, and warms up.
+_IDLE_TURNS = 25
 
 
 class ExecutorProcess:
@@ -36,7 +38,7 @@ class ExecutorProcess:
         self._stopping = stopping
         #: None while there is no Spark yet.
         self._runners: dict[str, Runner] | None = None
-        self._trouble, self._warm = "", False
+        self._trouble, self._idle_turns = "", 0
         self._turned_at = time.monotonic()
 
     def run(self) -> None:
@@ -68,9 +70,9 @@ class ExecutorProcess:
         except ExternalError as error:
             self._trouble = str(error)
             return
-        if not leases and not self._warm:
+        self._idle_turns += not leases
+        if self._idle_turns == _IDLE_TURNS:
             warm_up(spark, self._settings.partitions)
-        self._warm = True
         for name in [name for name in runners if name not in leases]:
             runners.pop(name).halt()
         for name, lease in leases.items():
