@@ -49,10 +49,10 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     check_free(catalog, name)
     draft = draft_of(statement, name, {"output": output, "partitions": _partitions(node), **settings}, catalog)
     _check_topic_free(catalog, draft)
-    draft = _in_family(Planned(draft.id, draft.name, node, draft), draft, catalog)
-    draft, views = over_views(Planned(draft.id, draft.name, node, draft), draft, catalog)
+    plan = Planned(draft.id, draft.name, node, draft)
+    draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
     draft = placed(draft, node, catalog, facts.fragments)
-    compile_lane(draft.id, [planned(draft, catalog, Planned(draft.id, draft.name, node))])  # refuses what cannot run
+    compile_lane(draft.id, [planned(draft, catalog, plan)])  # refuses what cannot run
     query = facts.result_topic(draft, node)
     return catalog.with_object(query), StatementResult(
         _label(query),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 import msgspec
@@ -26,7 +27,8 @@ def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, l
     if draft.grouped or not draft.shared:
         return draft, []
     mine = marks(query.optimized)
-    found = [plan(other, catalog) for other in catalog.running() if not mine.isdisjoint(other.marks)][:MOST]
+    alike = (other for other in catalog.running() if not mine.isdisjoint(other.marks))
+    found = [plan(other, catalog) for other in itertools.islice(alike, MOST)]
     answer = answered_over(query.optimized, [other.optimized for other in found])
     used = [other.sink for at, other in enumerate(found) if at in answer.views and other.sink is not None]
     over = tuple(former_of(other, catalog) for other in used)

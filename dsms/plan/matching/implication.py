@@ -42,8 +42,8 @@ def implies(given: Collection[Expression], wanted: Expression) -> bool:
         return True
     subjects = _Subjects()
     goal = subjects.abstracted(wanted)
-    premises = [one for one in given if _Subjects.of(one) & _Subjects.of(wanted)]
-    known = [subjects.abstracted(one) for one in premises]
+    about = set(subjects.columns)
+    known = [subjects.abstracted(one) for one in given if _Subjects.of(one) & about]
     points = subjects.points()
     if not known or points is None:
         return False

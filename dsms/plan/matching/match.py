@@ -57,7 +57,8 @@ def answered_over(node: logical.Node, views: Sequence[logical.Node]) -> Answer:
     query is registered: so nothing is matched below what depends on the order of rows.
     """
     candidates = [_Candidate(at, part) for at, view in enumerate(views) for part in _worthwhile(view)]
-    return _answered(node, candidates)
+    candidates.sort(key=lambda one: -len(one.skin.conditions))
+    return _answered(node, candidates) if candidates else Answer(node)
 
 
 def _worthwhile(node: logical.Node) -> Iterator[logical.Node]:
@@ -77,9 +78,9 @@ def _answered(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer:
 
 
 def _best(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer | None:
-    """Over the part with the most conditions, which has the fewest rows."""
+    """Over the first part that contains it: those with the most conditions, which have the fewest rows, come first."""
     asked = skin(node)
-    for one in sorted(candidates, key=lambda one: -len(one.skin.conditions)):
+    for one in candidates:
         found = _contained(node, asked, one)
         if found is not None and as_good(node, found):
             return Answer(found, frozenset({one.view}))
