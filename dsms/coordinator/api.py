@@ -22,7 +22,7 @@ from dsms.coordinator.once_api import IdempotencyKey, StatementEffects, once_res
 from dsms.coordinator.registry import RegistryError, SchemaRegistry
 from dsms.coordinator.registry_api import registry_error_response, registry_router
 from dsms.coordinator.relation_api import relations_router
-from dsms.coordinator.results_api import add_refusals, results_router
+from dsms.coordinator.results_api import results_router
 from dsms.coordinator.service import Service
 from operators.errors import DsmsError
 
@@ -48,7 +48,6 @@ def create_app(service: Service, registry: SchemaRegistry, access: Access | None
     app.add_exception_handler(RegistryError, registry_error_response)
     app.add_exception_handler(DsmsError, dsms_error_response)
     app.add_exception_handler(RequestValidationError, invalid_request_response)
-    add_refusals(app)
     once = Once(_Answers(service))
     app.include_router(_health_router(service))
     app.include_router(_statements_router(service, once))

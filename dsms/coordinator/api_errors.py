@@ -5,19 +5,40 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from dsms.coordinator.access import Forbidden
+from dsms.coordinator.idempotency import OutcomeUnknown, Underway, WrongBody
 from dsms.coordinator.registry_api import MEDIA_TYPE
+from dsms.coordinator.result_feed import PositionGone, TooMany
 from dsms.coordinator.service import Document, UnknownName
 from operators.errors import DsmsError, ExternalError, SqlError, UserError
 
 RETRY_AFTER_S = 1
+
+
+class NotAcceptable(UserError):
+    """No notation of ours is accepted."""
+
+
+class TooLarge(UserError):
+    """The body is larger than one call may send."""
+
+
 _STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
     (SqlError, 400, "sql"),
     (UnknownName, 404, "not-found"),
     (Forbidden, 403, "forbidden"),
+    (NotAcceptable, 406, "user"),
+    (TooLarge, 413, "user"),
+    (PositionGone, 410, "gone"),
+    (TooMany, 429, "busy"),
+    (Underway, 409, "underway"),
+    (OutcomeUnknown, 409, "unknown"),
+    (WrongBody, 422, "user"),
     (UserError, 400, "user"),
     (ExternalError, 503, "external"),
     (DsmsError, 500, "internal"),
 )
+#: What passes by itself.
+_PASSING = ("external", "busy", "underway")
 
 
 def error_document(error: DsmsError, kind: str) -> Document:
@@ -43,7 +64,7 @@ def dsms_error_response(request: Request, error: Exception) -> Response:
     """Any error of the tree."""
     assert isinstance(error, DsmsError)
     status, kind = next((status, kind) for cls, status, kind in _STATUS if isinstance(error, cls))
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else None
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if kind in _PASSING else None
     return json_response(error_document(error, kind), status, headers)
 
 

@@ -9,20 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, FastAPI, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from dsms.coordinator.api_errors import RETRY_AFTER_S, error_document, json_response
+from dsms.coordinator.api_errors import NotAcceptable, TooLarge, json_response
 from dsms.coordinator.coverage import Asked, Cover
-from dsms.coordinator.idempotency import Once, OutcomeUnknown, Underway, WrongBody
+from dsms.coordinator.idempotency import Once
 from dsms.coordinator.models import CoverModel, ErrorResponse, PublishedModel
 from dsms.coordinator.once_api import IdempotencyKey, once_response
 from dsms.coordinator.positions import parse_position
 from dsms.coordinator.result_documents import Followed
 from dsms.coordinator.result_events import MEDIA_TYPES, notation_of
-from dsms.coordinator.result_feed import From, PositionGone, TooMany, Wanted
+from dsms.coordinator.result_feed import From, Wanted
 from dsms.coordinator.service import Service
-from operators.errors import DsmsError, UserError
 
 MOST_BYTES = 16 * 1024 * 1024
 LONGEST_WAIT_S = 60
@@ -30,24 +29,6 @@ _LOOK_S = 0.1
 _T = TypeVar("_T")
 
 
-class NotAcceptable(UserError):
-    """No notation of ours is accepted."""
-
-
-class TooLarge(UserError):
-    """The body is larger than one call may send."""
-
-
-#: The refusals that have a status of their own.
-REFUSALS: tuple[tuple[type[DsmsError], int, str], ...] = (
-    (NotAcceptable, 406, "user"),
-    (TooLarge, 413, "user"),
-    (PositionGone, 410, "gone"),
-    (TooMany, 429, "busy"),
-    (Underway, 409, "underway"),
-    (OutcomeUnknown, 409, "unknown"),
-    (WrongBody, 422, "user"),
-)
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorResponse, "description": "the request is wrong; nothing was done"},
     404: {"model": ErrorResponse, "description": "no such object"},
@@ -61,12 +42,6 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 _BODY = {"requestBody": {"content": {"application/x-ndjson": {}, "application/json": {}}, "required": True}}
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-
-
-def add_refusals(app: FastAPI) -> None:
-    """Answers each refusal with its status."""
-    for kind, status, name in REFUSALS:
-        app.add_exception_handler(kind, partial(_refused, status, name))
 
 
 def results_router(service: Service, once: Once) -> APIRouter:
@@ -188,9 +163,3 @@ async def _body(request: Request) -> bytes:
 async def _in_thread(pool: ThreadPoolExecutor | None, call: Callable[..., _T], *arguments: object) -> _T:
     """What the call gives in a thread; without a pool, in one of the loop's."""
     return await asyncio.get_running_loop().run_in_executor(pool, call, *arguments)
-
-
-def _refused(status: int, kind: str, request: Request, error: Exception) -> Response:
-    assert isinstance(error, DsmsError)
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if kind in ("busy", "underway") else None
-    return json_response(error_document(error, kind), status, headers)
