@@ -13,8 +13,7 @@ import msgspec
 import structlog
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.dead_letters import last_dead_letters
-from connectors.kafka.names import dead_letter_topic, internal_topic
+from connectors.kafka.names import internal_topic
 from connectors.kafka.topics import COMPACTED_SOON, KEPT, delete_topic, ensure_topic, latest
 from connectors.redis.cluster_state import ClusterState
 from dsms.catalog.catalog import Catalog
@@ -26,13 +25,14 @@ from dsms.catalog.register_replace import gone_on, halted, replaced_by, retired
 from dsms.catalog.register_table import apply
 from dsms.catalog.result import StatementResult
 from dsms.coordinator.catalog_log import CatalogLog
+from dsms.coordinator.executors import living
 from dsms.coordinator.facts import ClusterFacts
 from dsms.coordinator.idempotency import RedisAnswers
 from dsms.coordinator.loading import LoadPolicy
 from dsms.coordinator.outlet import Outlet, Surroundings
 from dsms.coordinator.progress import Pace, Progress, places, starts_of
 from dsms.coordinator.registry import SchemaRegistry
-from dsms.coordinator.service import Document, UnknownName
+from dsms.coordinator.service import Document, known
 from dsms.coordinator.table_statements import TableStatements
 from dsms.coordinator.tails import Tails
 from dsms.coordinator.topics import Topics
@@ -137,7 +137,7 @@ class Coordinator:
         found = self._known(source)
         if not isinstance(found, Source):
             raise UserError(f'"{found.name}" is a {kind_of(found)}; dead letters belong to sources')
-        return last_dead_letters(self._kafka, self._admin, dead_letter_topic(found.name), limit)
+        return self.outlet.letters(found, limit)
 
     def status(self) -> Document:
         """Executors with what they last said, the assignment, and how far queries are behind."""
@@ -163,10 +163,9 @@ class Coordinator:
             self._trouble = {"leader": "a newer coordinator has taken over"}
             return
         trouble: dict[str, str] = {}
-        alive: dict[str, ExecutorStatus] = {}
+        alive: Mapping[str, ExecutorStatus] = {}
         try:
-            self._restore_copies()
-            alive = self._alive()
+            alive = self._restore_copies()
         except ExternalError as error:
             trouble["redis"] = str(error)
         try:
@@ -264,25 +263,25 @@ class Coordinator:
         if changed:
             self._write(self._catalog.with_changed(*changed))
 
-    def _restore_copies(self) -> None:
+    def _restore_copies(self) -> Mapping[str, ExecutorStatus]:
+        """Catalog and assignments as they should be; gives the executors that live."""
         with self._copying:
             body = msgspec.json.encode(self._catalog)
             held = self._cluster.catalog()
             known = msgspec.json.decode(held, type=Catalog).version if held else -1
             if held != body and known <= self._catalog.version:
                 self._cluster.set_catalog(body)
-        held = self._cluster.assignments()
+        alive, held = self._alive(), self._cluster.assignments()
         current = msgspec.json.decode(held, type=dict[str, Assignment]) if held else {}
         fragments = fragments_of(self._catalog, self.fragments)
-        wanted = assign(current, self._alive(), fragments, time.time_ns() // 1_000_000)
+        wanted = assign(current, alive, fragments, time.time_ns() // 1_000_000)
         if wanted != current:
             self._cluster.set_assignments(msgspec.json.encode(wanted))
             log.info("fragments assigned", **{name: one.executor for name, one in wanted.items()})
+        return alive
 
     def _alive(self) -> dict[str, ExecutorStatus]:
-        return {
-            name: msgspec.json.decode(body, type=ExecutorStatus) for name, body in self._cluster.executors().items()
-        }
+        return living(self._cluster)
 
     def _log_registry_event(self, event: dict[str, Any]) -> None:
         with self._lock:
@@ -326,10 +325,7 @@ class Coordinator:
         return all(status.plan_version >= version for status in counted)
 
     def _known(self, name: str) -> Object:
-        found = self._catalog.get(name)
-        if found is None:
-            raise UnknownName("object", name, (one.name for one in self._catalog.objects.values()))
-        return found
+        return known(self._catalog, name)
 
     def _document(self, found: Object) -> Document:
         schema, keys = schema_and_keys(found, self._catalog)

@@ -15,9 +15,8 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
@@ -95,38 +94,6 @@ class AnswerStore(Protocol):
     def replace(self, key: str, held: bytes, entry: bytes) -> bool:
         """Puts an entry in the place of one; False when that is there no more."""
         ...
-
-
-class MemoryAnswers:
-    """Entries of this process.
-
-    >>> store = MemoryAnswers()
-    >>> store.begin("k", b"1"), store.begin("k", b"2"), store.replace("k", b"1", b"3"), store.begin("k", b"2")
-    (None, b'1', True, b'3')
-    """
-
-    def __init__(self, most: int = MOST_KEYS) -> None:
-        self._most = most
-        self._held: OrderedDict[str, bytes] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def begin(self, key: str, entry: bytes) -> bytes | None:
-        """Keeps an entry unless there is one, which is given then."""
-        with self._lock:
-            if key in self._held:
-                return self._held[key]
-            self._held[key] = entry
-            while len(self._held) > self._most:
-                self._held.popitem(last=False)
-            return None
-
-    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        """Puts an entry in the place of one."""
-        with self._lock:
-            if self._held.get(key) != held:
-                return False
-            self._held[key] = entry
-            return True
 
 
 class RedisAnswers:
@@ -217,8 +184,3 @@ class Once:
             self._store.replace(name, held, entry)
         except ExternalError as error:
             log.warning("an answer could not be kept for its idempotency key", reason=str(error))
-
-
-def scoped(call: Call, *scope: str) -> Call:
-    """The call with its route and role as part of what it asks for."""
-    return replace(call, content="\0".join(scope).encode() + b"\0" + call.content)

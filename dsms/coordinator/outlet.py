@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,12 +11,12 @@ import msgspec
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.dead_letters import last_dead_letters
 from connectors.kafka.names import dead_letter_topic
-from connectors.kafka.registry import register_schema, schema_lookup
+from connectors.kafka.registry import register_schema
 from connectors.redis.cluster_state import ClusterState
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.leases import ExecutorStatus
 from dsms.catalog.objects import Object, Query, Source, kind_of
 from dsms.coordinator.coverage import Asked, Cover, Coverage, SharedStandings
+from dsms.coordinator.executors import living
 from dsms.coordinator.idempotency import AnswerStore
 from dsms.coordinator.positions import parse_records
 from dsms.coordinator.publishing import Inlet, Published
@@ -26,7 +24,8 @@ from dsms.coordinator.registry import SchemaRegistry
 from dsms.coordinator.result_documents import Followed, followed
 from dsms.coordinator.result_feed import Feeds
 from dsms.coordinator.result_log import KafkaResultLog
-from dsms.coordinator.service import UnknownName
+from dsms.coordinator.service import Document, known
+from dsms.coordinator.writer_schemas import writer_schema
 from dsms.executor.reading import WriterSchema
 from dsms.plan import properties
 from dsms.sql.bind import plan_of
@@ -55,7 +54,7 @@ class Outlet:
         self.answers = around.answers
         self.feeds = Feeds(log, self._now)
         self._inlet = Inlet(around.kafka, self._schema_id)
-        self._coverage = Coverage(log, SharedStandings(self._executors), self._letters, self._writer)
+        self._coverage = Coverage(log, SharedStandings(lambda: living(around.cluster)), self.letters, self._writer)
 
     def result(self, name: str) -> Followed:
         """How to follow a view, a query or a table."""
@@ -88,11 +87,7 @@ class Outlet:
         return self._coverage.look(asked)
 
     def _known(self, name: str) -> Object:
-        catalog = self._around.catalog()
-        found = catalog.get(name)
-        if found is None:
-            raise UnknownName("object", name, (one.name for one in catalog.objects.values()))
-        return found
+        return known(self._around.catalog(), name)
 
     def _now(self, result: Followed) -> str | None:
         """The id under which a result is known: that of the query which took the place of its own and went on writing
@@ -101,34 +96,15 @@ class Outlet:
         replaced = isinstance(found, Query) and found.since is not None and found.topic == result.topic
         return found.id if found is not None and (found.id == result.id or replaced) else None
 
-    def _executors(self) -> Mapping[str, ExecutorStatus]:
-        told = self._around.cluster.executors()
-        return {name: msgspec.json.decode(body, type=ExecutorStatus) for name, body in told.items()}
-
-    def _letters(self, source: Source, limit: int) -> list[dict[str, Any]]:
+    def letters(self, source: Source, limit: int) -> list[Document]:
+        """The latest records that a source refused."""
         return last_dead_letters(self._around.kafka, self._admin, dead_letter_topic(source.name), limit)
 
     def _writer(self, source: Source) -> WriterSchema:
-        url = source.registry or self._around.registry_url
-        return schema_lookup(url) if url else _own_schemas(self._around.registry)
+        return writer_schema(source, self._around.registry, self._around.registry_url)
 
     def _schema_id(self, source: Source, part: str, schema: dict[str, Any]) -> int:
         subject, url = f"{source.topic}-{part}", source.registry or self._around.registry_url
         if url:
             return register_schema(url, subject, schema)
         return self._around.registry.register(subject, msgspec.json.encode(schema).decode())
-
-
-@lru_cache(maxsize=4)
-def _own_schemas(registry: SchemaRegistry) -> WriterSchema:
-    """Schemas of our own registry by id, LookupError for an unknown one."""
-
-    def lookup(schema_id: int) -> dict[str, object]:
-        text = registry.state.schemas.get(schema_id)
-        if text is None:
-            raise LookupError(f"unknown schema id {schema_id}")
-        found = json.loads(text)
-        assert isinstance(found, dict)
-        return found
-
-    return lookup

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from connectors.formats import AvroDecoder, Decoder, JsonDecoder, avro_schema
 from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.fold import Fold
@@ -16,9 +15,10 @@ from connectors.kafka.pieces import pieces, settled
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Format, Object, Query, Table, kind_of
 from dsms.catalog.register import schema_and_keys
+from dsms.coordinator.own_rows import own_rows
 from dsms.executor.publish import read_published
 from dsms.one_time import Relation
-from operators.errors import InternalError, UserError
+from operators.errors import UserError
 
 
 class CurrentTables(Protocol):
@@ -89,17 +89,8 @@ class Relations:
 
 
 def decoded(values: Iterable[bytes], schema: pa.Schema, form: Format = "json") -> pa.Table:
-    """Encoded rows of our own as columns."""
-    found = _decoder(schema, form).decode(list(values))
-    if found.refused:
-        raise InternalError(f"a record of ours cannot be read: {found.refused[0].message}")
-    return found.frame.to_arrow().cast(schema)
-
-
-def _decoder(schema: pa.Schema, form: Format) -> Decoder:
-    if form == "json":
-        return JsonDecoder(schema)
-    return AvroDecoder(schema, lambda _: avro_schema(schema, "row"))
+    """Encoded rows of our own as an Arrow table."""
+    return own_rows(values, schema, form).to_arrow().cast(schema)
 
 
 def _readable(found: Object) -> Query | Table:

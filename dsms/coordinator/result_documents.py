@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from connectors.formats import AvroDecoder, JsonEncoder, avro_schema
+from connectors.formats import JsonEncoder
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Format, Object, Query, Table, kind_of
 from dsms.catalog.register import schema_and_keys
-from operators.errors import InternalError, UserError
+from dsms.coordinator.own_rows import own_rows
+from operators.errors import UserError
 
 #: A Kafka message, of which key, value, headers, partition and offset are asked.
 Message = Any
@@ -107,13 +108,4 @@ def _texts(result: Followed, part: str) -> Callable[[list[bytes]], list[bytes]]:
         return lambda values: values
     names = result.keys if part == "key" else result.schema.names
     schema = pa.schema([result.schema.field(name) for name in names])
-    return lambda values: _transcoded(schema, values)
-
-
-def _transcoded(schema: pa.Schema, values: list[bytes]) -> list[bytes]:
-    if not values:
-        return []
-    found = AvroDecoder(schema, lambda _: avro_schema(schema, "row")).decode(values)
-    if found.refused:
-        raise InternalError(f"a record of ours cannot be read: {found.refused[0].message}")
-    return list(JsonEncoder(schema).encode(found.frame))
+    return lambda values: list(JsonEncoder(schema).encode(own_rows(values, schema, "avro"))) if values else []

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.objects import Object
 from dsms.catalog.result import StatementResult
 from operators.errors import UserError
 
@@ -27,6 +29,14 @@ class UnknownName(UserError):
         super().__init__(f'{kind} "{name}" not found', hint=f"have: {names}" if names else "there is none yet")
         self.kind = kind
         self.name = name
+
+
+def known(catalog: Catalog, name: str) -> Object:
+    """The object of a name, or `UnknownName`."""
+    found = catalog.get(name)
+    if found is None:
+        raise UnknownName("object", name, (one.name for one in catalog.objects.values()))
+    return found
 
 
 class Service(Protocol):

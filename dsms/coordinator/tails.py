@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import internal_topic
 from connectors.kafka.pieces import pieces, settled
 from connectors.kafka.range_reader import read_whole
-from connectors.kafka.registry import schema_lookup
 from connectors.kafka.topics import latest
 from dsms.catalog.objects import Source
-from dsms.coordinator.registry import RegistryError, SchemaRegistry
+from dsms.coordinator.registry import SchemaRegistry
+from dsms.coordinator.writer_schemas import writer_schema
 from dsms.executor.publish import read_published
-from dsms.executor.reading import WriterSchema, arrivals_of, intake_of
+from dsms.executor.reading import arrivals_of, intake_of
 from operators.clock import PartitionClock
 from operators.delta import BEGINNING
 
@@ -52,15 +51,5 @@ class Tails:
         start = max(end - _LAST, source.start.get(partition, 0))
         messages = read_whole(self._kafka, source.topic, [(partition, start, end)])
         arrivals = arrivals_of(source, partition, messages, ())
-        return intake_of(source, self._writer(source)).admit(arrivals, PartitionClock()).clock.high
-
-    def _writer(self, source: Source) -> WriterSchema:
-        url = source.registry or self._registry_url
-        return schema_lookup(url) if url else self._own
-
-    def _own(self, schema_id: int) -> dict[str, object]:
-        try:
-            found: dict[str, object] = json.loads(self._registry.by_id(schema_id))
-        except RegistryError as error:
-            raise LookupError(f"unknown schema id {schema_id}") from error
-        return found
+        writer = writer_schema(source, self._registry, self._registry_url)
+        return intake_of(source, writer).admit(arrivals, PartitionClock()).clock.high

@@ -15,12 +15,12 @@ import pyarrow as pa
 from confluent_kafka import Message
 from fake_service import FakeService
 from http_server_thread import serving
+from memory_answers import MemoryAnswers
 
 from dsms.catalog.objects import Column, Source
 from dsms.coordinator.access import Access
 from dsms.coordinator.api import create_app
 from dsms.coordinator.coverage import Cover
-from dsms.coordinator.idempotency import MemoryAnswers
 from dsms.coordinator.positions import parse_records
 from dsms.coordinator.publishing import Published, split_body
 from dsms.coordinator.registry import SchemaRegistry

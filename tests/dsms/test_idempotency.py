@@ -9,12 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
+from memory_answers import MemoryAnswers
 from streaming_service import (
     StreamingService,
     running,
 )
 
-from dsms.coordinator.idempotency import Answer, Call, MemoryAnswers, Once, OutcomeUnknown, Underway
+from dsms.coordinator.idempotency import Answer, Call, Once, OutcomeUnknown, Underway
 from operators.errors import ExternalError
 
 
@@ -143,3 +144,10 @@ def test_the_store_forgets_the_oldest() -> None:
     for key in "abc":
         store.begin(key, key.encode())
     assert [store.begin(key, b"new") for key in "cba"] == [b"c", b"b", None]
+
+
+def test_the_first_entry_of_a_key_is_kept_until_it_is_replaced() -> None:
+    store = MemoryAnswers()
+    assert [store.begin("k", b"1"), store.begin("k", b"2")] == [None, b"1"]
+    assert store.replace("k", b"1", b"3")
+    assert store.begin("k", b"2") == b"3"
