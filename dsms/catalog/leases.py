@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
-#: The states of an executor that cannot run anything yet, that has nothing to run, and that runs.
+#: The states of an executor that cannot run anything yet, that has nothing to run, that runs, and that tries to.
 STARTING: Final = "starting"
 IDLE: Final = "idle"
 RUNNING: Final = "running"
+RECOVERING: Final = "recovering"
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -34,7 +35,7 @@ class FragmentStatus(msgspec.Struct, frozen=True):
     """How a fragment fares on its executor, and its queries. `dead_letters` are the records of each source that were
     refused: late, undecodable or in fault in a query."""
 
-    state: str = "recovering"
+    state: str = RECOVERING
     reason: str = ""
     plan_version: int = 0
     epoch: int = 0

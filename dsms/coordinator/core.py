@@ -17,7 +17,7 @@ from connectors.kafka.names import internal_topic
 from connectors.kafka.topics import COMPACTED_SOON, KEPT, delete_topic, ensure_topic, latest
 from connectors.redis.cluster_state import ClusterState
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.leases import Assignment, ExecutorStatus, assign
+from dsms.catalog.leases import RUNNING, Assignment, ExecutorStatus, assign
 from dsms.catalog.objects import Object, Query, Source, Table, kind_of
 from dsms.catalog.placement import fragments_of
 from dsms.catalog.register import schema_and_keys
@@ -321,7 +321,7 @@ class Coordinator:
             statuses = self._alive().values()
         except ExternalError:
             return False
-        counted = [status for status in statuses if status.state == "running" or (starting and status.fragments)]
+        counted = [status for status in statuses if status.state == RUNNING or (starting and status.fragments)]
         return all(status.plan_version >= version for status in counted)
 
     def _known(self, name: str) -> Object:
@@ -365,7 +365,7 @@ class Coordinator:
             for status in self._alive().values():
                 if found.id in status.lanes:
                     error = status.lanes[found.id].error
-                    going = self._progress.get(found.id, Progress(0, 0)).text if status.state == "running" else ""
+                    going = self._progress.get(found.id, Progress(0, 0)).text if status.state == RUNNING else ""
                     return f"failed: {error.splitlines()[0]}" if error else going or status.state
         except ExternalError as error:
             return f"unknown: {error}"

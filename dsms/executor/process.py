@@ -38,6 +38,8 @@ class ExecutorProcess:
         self._stopping = stopping
         #: None while there is no Spark yet.
         self._runners: dict[str, Runner] | None = None
+        #: The last copy of the catalog, and what it says.
+        self._copy: tuple[bytes | None, Catalog | None] = None, None
         self._trouble, self._idle_turns = "", 0
         self._turned_at = time.monotonic()
 
@@ -65,7 +67,8 @@ class ExecutorProcess:
     def _turn(self, spark: SparkSession, runners: dict[str, Runner]) -> None:
         """One look at assignments and plan. While they are not known, what runs goes on."""
         try:
-            leases, catalog = self._leases(), self._catalog()
+            leases = self._leases()
+            catalog = self._catalog() if leases else None
             self._trouble = ""
         except ExternalError as error:
             self._trouble = str(error)
@@ -87,8 +90,11 @@ class ExecutorProcess:
         return {name: one.lease for name, one in assigned.items() if one.executor == self._settings.executor_id}
 
     def _catalog(self) -> Catalog | None:
+        """The catalog as its copy says, read anew when that has changed."""
         body = self._cluster.catalog()
-        return msgspec.json.decode(body, type=Catalog) if body else None
+        if body != self._copy[0]:
+            self._copy = body, msgspec.json.decode(body, type=Catalog) if body else None
+        return self._copy[1]
 
     def _status(self) -> ExecutorStatus:
         runners = self._runners

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.leases import FragmentStatus, LaneStatus
+from dsms.catalog.leases import RECOVERING, RUNNING, FragmentStatus, LaneStatus
 from dsms.executor.epoch import Epoch
 from dsms.executor.fragment import Fragment
 from dsms.executor.lanes import Standing, query_frontier
@@ -30,7 +30,7 @@ class Runner:
 
     def __init__(self, name: str, settings: ExecutorSettings, spark: SparkSession) -> None:
         self.name, self._settings, self._spark = name, settings, spark
-        self.status = FragmentStatus("recovering")
+        self.status = FragmentStatus()
         self._fragment: Fragment | None = None
         self._fenced_lease: int | None = None
         self._failures, self._not_before = 0, 0.0
@@ -55,7 +55,7 @@ class Runner:
         except Fenced as error:
             self._fenced(error, lease)
         except (DsmsError, PySparkException) as error:
-            self._fail(error, "recovering")
+            self._fail(error, RECOVERING)
             self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
             self._failures += 1
 
@@ -71,11 +71,11 @@ class Runner:
             self._fragment.set_plan(plan_fragment(catalog, partitions, before, self.name))
 
     def _start(self, catalog: Catalog) -> None:
-        self.status = FragmentStatus("recovering")
+        self.status = FragmentStatus()
         plan = plan_fragment(catalog, self._settings.partitions, fragment=self.name)
         self._fragment = Fragment(self.name, self._settings, self._spark, plan, self._on_epoch)
         self._fragment.start()
-        self.status = FragmentStatus("running")
+        self.status = FragmentStatus(RUNNING)
 
     def _fenced(self, error: Fenced, lease: int) -> None:
         """Stops under this lease if a newer owner is there; a transaction that only took too long is repeated."""
@@ -85,7 +85,7 @@ class Runner:
             replaced = False
         if replaced:
             self._fenced_lease = lease
-        self._fail(error, "fenced" if replaced else "recovering")
+        self._fail(error, "fenced" if replaced else RECOVERING)
 
     def _fail(self, error: Exception, state: str) -> None:
         log.warning("fragment stopped", fragment=self.name, state=state, reason=str(error))
@@ -97,7 +97,7 @@ class Runner:
             return
         lanes = {output.id: _status(output, lane, at, fragment) for output, lane, at in standing}
         self.status = FragmentStatus(
-            "running", "", epoch.manifest.plan_version, epoch.manifest.epoch, fragment.batch_records, lanes,
+            RUNNING, "", epoch.manifest.plan_version, epoch.manifest.epoch, fragment.batch_records, lanes,
             fragment.dead_letters(),
         )  # fmt: skip
 
