@@ -147,8 +147,9 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     start: int | None = None
     #: It took the place of another query at this instant: what is below was published by that.
     since: int | None = None
-    #: What it was before, as long as that is needed.
+    #: What it was before, as long as that is needed; `lasting` where that is as long as the query.
     former: Former | None = None
+    lasting: bool = False
 
     @property
     def streams(self) -> bool:

@@ -106,9 +106,10 @@ def _replaced(catalog: Catalog, queries: list[Query], facts: Facts) -> Catalog:
         before = catalog.objects[one.name.lower()]
         assert isinstance(before, Query)
         following = msgspec.structs.replace(_following(one, before, catalog, facts), id=after.next_id())
-        new = planned(following, _with(following, after))
+        there = _with(following, after)
+        new = planned(following, there)
         _check(new, plan_of(before.name, catalog), before)
-        after = _with(msgspec.structs.replace(following, reads=_sources(new)), after)
+        after = _with(msgspec.structs.replace(following, reads=_sources(new), lasting=_lasting(new, there)), after)
     return after
 
 
@@ -179,14 +180,21 @@ def _told(query: object) -> str:
 
 def retired(catalog: Catalog, published: Mapping[str, int | None]) -> Iterator[Query]:
     """Queries without what they were before, where no result to come depends on it; `published` are the instants below
-    which results are published, by query.
-
-    The state that is held must be all that the plan without it needs: otherwise it stays as long as the query."""
+    which results are published, by query."""
     for one in catalog.running():
-        if one.former is not None and one.since is not None and (published.get(one.id) or one.since) > one.since:
-            alone = msgspec.structs.replace(one, former=None)
-            if _state(planned(alone, catalog)) <= _state(planned(one, catalog)):
-                yield alone
+        if one.former is None or one.since is None or one.lasting:
+            continue
+        if (published.get(one.id) or one.since) > one.since:
+            yield msgspec.structs.replace(one, former=None)
+
+
+def _lasting(query: Planned, catalog: Catalog) -> bool:
+    """Whether what a query was before is needed as long as the query: the state that is held must be all that the plan
+    without it needs."""
+    if query.sink is None or query.former is None:
+        return False
+    alone = msgspec.structs.replace(query.sink, former=None)
+    return not _state(planned(alone, catalog)) <= _state(query)
 
 
 def _state(query: Planned) -> set[str]:
