@@ -81,7 +81,7 @@ def read_committed(kafka: str, topic: str) -> list[Message]:
     """All committed records of a topic up to its end, sorted by partition and offset; [] when it does not exist."""
     consumer = Consumer({
         "bootstrap.servers": kafka, "group.id": "reading", "enable.auto.commit": False, "enable.partition.eof": True,
-        "isolation.level": "read_committed", "fetch.queue.backoff.ms": 5, "log_level": 2,
+        "isolation.level": "read_committed", "fetch.queue.backoff.ms": 5, "fetch.wait.max.ms": 10, "log_level": 2,
     })  # fmt: skip
     try:
         known = consumer.list_topics(topic, timeout=20).topics[topic].partitions
@@ -89,7 +89,7 @@ def read_committed(kafka: str, topic: str) -> list[Message]:
         found, open_partitions, deadline = [], set(known), time.monotonic() + 30
         while open_partitions:
             assert time.monotonic() < deadline, f"{topic} cannot be read to its end"
-            for message in consumer.consume(10_000, 0.2):
+            for message in consumer.consume(10_000, 0.02):
                 if message.error() is None:
                     found.append(message)
                 elif message.error().code() == KafkaError._PARTITION_EOF:
