@@ -1,0 +1,102 @@
+"""Memory in queues by policy, simulated: `python -m benchmarks.scheduling_simulated`.
+
+The scheduler's own code chooses what one processor does. Three paths share it; to each come bursts of its own. All
+policies get the same inputs. A figure is the median over several seeds; the plot shows the first of them.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from benchmarks.report import Result, write_report
+from dsms.scheduler import progress
+from dsms.scheduler.inputs import Bursts, Input
+from dsms.scheduler.registry import parse_policy
+from dsms.scheduler.simulate import Outcome, Setup, simulate
+
+OUT = Path(__file__).parent / "out" / "scheduling_simulated.json"
+POLICIES = ("chain", "greedy", "chain(latency = 15 s)", "round_robin", "weighted_fair", "fifo")
+#: Rows that arrive at once; the milliseconds that each operator takes for what they have become, and its selectivity.
+ROWS = 1_000
+CHARTS = (
+    ((10, 0.9), (10, 0.1), (60, 0)),
+    ((10, 0.4), (20, 0.9), (30, 0)),
+    ((20, 0.8), (20, 0.5), (20, 0.1), (20, 0)),
+)  # fmt: skip
+#: The part of the time that the processor has work for in the long run; each path is on a quarter of the time.
+LOAD, ON_S, OFF_S = 0.7, 4.4, 13.2
+BATCH_S = 0.01
+
+
+def path(chart: Sequence[tuple[float, float]]) -> progress.Path:
+    """The operators whose progress chart, for so many rows, this is."""
+    rows, operators = float(ROWS), []
+    for milliseconds, selectivity in chart:
+        operators.append(progress.Operator(milliseconds / 1_000 / rows, selectivity))
+        rows *= selectivity
+    return tuple(operators)
+
+
+def arrivals(seed: int, seconds: float) -> list[Input]:
+    """The inputs of all paths: each has bursts of its own."""
+    work_s = sum(milliseconds for chart in CHARTS for milliseconds, _ in chart) / 1_000
+    bursts = Bursts(LOAD / work_s * (ON_S + OFF_S) / ON_S, ON_S, OFF_S)
+    each = (bursts.inputs(100 * seed + at, seconds, size=ROWS, path=at) for at in range(len(CHARTS)))
+    return [one for inputs in each for one in inputs]
+
+
+def simulated(seed: int, seconds: float, policies: Sequence[str] = POLICIES) -> dict[str, Outcome]:
+    """What came of the same inputs under each policy."""
+    inputs, setup = arrivals(seed, seconds), Setup(tuple(path(chart) for chart in CHARTS), BATCH_S)
+    return {name: simulate(parse_policy(name), setup, inputs) for name in policies}
+
+
+def main() -> None:
+    """Simulates, writes the report and the plot."""
+    options = _options()
+    runs = [simulated(seed, options.seconds) for seed in range(options.seeds)]
+    write_report(options.out, list(_results(runs)))
+    _plot(options.out.with_suffix(".svg"), runs[0], options.seconds)
+
+
+def _results(runs: Sequence[Mapping[str, Outcome]]) -> Iterator[Result]:
+    for name in runs[0]:
+        outcomes = [run[name] for run in runs]
+        yield Result(f"{name}: peak", median(one.peak for one in outcomes), "rows", "lower")
+        shares = [100 * run[name].peak / run["fifo"].peak for run in runs]
+        aim = 60 if name == "chain" else None
+        yield Result(f"{name}: peak, of FIFO's, median", median(shares), "%", "lower", aim)
+        yield Result(f"{name}: peak, of FIFO's, most", max(shares), "%", "lower", aim)
+        yield Result(f"{name}: mean", median(one.mean for one in outcomes), "rows", "lower")
+        yield Result(f"{name}: latency, median", 1_000 * median(median(o.latencies_s) for o in outcomes), "ms", "lower")
+        yield Result(f"{name}: latency, longest", 1_000 * median(max(o.latencies_s) for o in outcomes), "ms", "lower")
+
+
+def _plot(path: Path, outcomes: Mapping[str, Outcome], seconds: float) -> None:
+    """Memory over time."""
+    mpl.rcParams["svg.hashsalt"] = "scheduling"
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set(title="queues of three paths under bursts, simulated", xlabel="s", ylabel="rows in queues")
+    times = [at * seconds / 1_000 for at in range(1_001)]
+    for name, outcome in outcomes.items():
+        axes.plot(times, [outcome.memory_at(time) for time in times], linewidth=1, label=name)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()
+    figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scheduling_simulated", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10, help="how many times, each with other inputs")
+    parser.add_argument("--seconds", type=float, default=220.0, help="how long inputs arrive")
+    parser.add_argument("--out", type=Path, default=OUT, help="where the report goes")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
