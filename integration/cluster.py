@@ -46,13 +46,15 @@ class Cluster:
         )
         self.executors: list[ManagedProcess] = []
 
-    def start_executor(
+    def start_executor(  # noqa: PLR0913 what may differ between executors
         self,
         executor_id: str = "executor-1",
         *,
         fault: str = "",
         partitions: int = 2,
         batch_records: int = 0,
+        batch_seconds: float = 20,
+        policy: str = "fifo",
         master: str = "local[2,2]",
     ) -> ManagedProcess:
         """A new executor process; several may have one id, as after a split of the network."""
@@ -61,7 +63,8 @@ class Cluster:
             *(sys.executable, "-m", "dsms.executor", "--kafka", self.kafka, "--redis", self.redis_url),
             *("--coordinator", self.url, "--cluster", self.name, "--id", executor_id),
             *("--data-dir", str(self.directory / label), "--partitions", str(partitions), "--master", master),
-            *(("--batch-records", str(batch_records), "--batch-seconds", "20") if batch_records else ()),
+            *(("--batch-records", str(batch_records)) if batch_records else ()),
+            *(("--batch-seconds", str(batch_seconds), "--policy", policy) if batch_records else ()),
         ]
         process = self._process(label, command, lambda: True, {"DSMS_FAULT": fault, "JAVA_TOOL_OPTIONS": QUICK_START})
         self.executors.append(process)

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 import httpx
 import pytest
@@ -181,7 +182,7 @@ def test_without_redis_a_call_with_a_key_is_not_begun(
         restartable_redis.kill()
         away = post(own.url, sql, unique)
         assert (away.status_code, away.headers["retry-after"]) == (503, "1")
-        assert own.get("sources") == []
+        assert unique not in {one["name"] for one in own.get("sources")}
         restartable_redis.start()
         done = [post(own.url, sql, unique) for _ in range(2)]
         assert [one.status_code for one in done] == [200, 200] and done[0].content == done[1].content
@@ -289,3 +290,66 @@ def test_records_of_other_producers_are_covered_too(client: Client, kafka: str, 
     described = client.describe(source)
     client.publish(source, [], advance=4)
     assert client.wait(f"{source}hot", f"{described['id']}:0/0", START_S).instant == 3
+
+
+def test_what_runs_is_told_as_tables_and_as_a_stream(client: Client, cluster: Cluster, source: str) -> None:
+    client.execute(f"""CREATE QUERY {source}told AS SELECT STREAMED id, operator, rows_in, rows_out FROM dsms_operators
+        WHERE operator = 'Filter' AND query LIKE '{source}%' AND stage = 1""")
+    given = rows(700)
+    kept = sum(int(str(row["t"])) > 80 for row in given)
+    token = client.publish(source, given, key=["room"], advance=701)
+    for name in ("hot", "avro"):
+        client.wait(f"{source}{name}", token, START_S)
+
+    def operators() -> dict[str, dict[str, Any]]:
+        return {one["operator"]: one for one in cluster.get(f"control/operators?query={source}hot")}
+
+    # where the two views came one after the other, both lanes have read all before they went on as one
+    assert wait_until(lambda: operators().get("Tagger", {}).get("rows_in") in ([700], [1400]), 20), operators()
+    found = operators()
+    times = found["Tagger"]["rows_in"][0] // 700
+    # two records are promises
+    assert (found["Source"]["rows_in"], found["Source"]["rows_out"]) == ([702 * times], 700 * times)
+    assert found["Tagger"]["state_rows"] >= 7 and {f"{source}hot", f"{source}avro"} <= set(found["Filter"]["queries"])
+    assert cluster.get(f"control/operators/{found['Filter']['id']}")["operator"] == "Filter"
+    queues = cluster.get(f"control/queues?query={source}hot")
+    assert [(one["source"], one["partition"], one["rows"]) for one in queues] == [(source, 0, 0), (source, 1, 0)]
+    (analyzed,) = client.execute(f"EXPLAIN ANALYZE {source}hot")
+    assert analyzed.rows[-1][1:3] == (702 * times, 700 * times) and f"{source}avro" in str(analyzed.rows[-1])
+
+    told = next(one for one in client.changes(f"{source}told") if one.values["rows_out"])
+    assert told.values["operator"] == "Filter" and told.values["id"] == found["Filter"]["id"]
+    assert 0 < int(told.values["rows_out"]) <= int(found["Filter"]["rows_out"])
+    assert kept <= int(found["Filter"]["rows_out"]) <= int(found["Filter"]["rows_in"][0])
+    client.execute(f"DROP QUERY {source}told")
+    states = {row[0]: row[2] for row in client.execute("SHOW SOURCES")[0].rows}
+    assert states["dsms_operators_source"] == "system"
+    for refused in ("DROP STREAM dsms_operators", "CREATE STREAM dsms_mine OVER dsms_operators_source KEY id"):
+        with pytest.raises(StatementError, match="system's"):
+            client.execute(refused)
+
+
+def test_what_runs_can_be_changed(client: Client, cluster: Cluster, source: str) -> None:
+    control = f"{cluster.url}/v1/control"
+    cluster.await_state("running")
+    changed = httpx.patch(f"{control}/queries/{source}hot", json={"weight": 2.5, "paused": True}, trust_env=False)
+    assert (changed.json()["weight"], changed.json()["paused"]) == (2.5, True)
+    raised = httpx.patch(f"{control}/executors/executor-1", json={"max_batch_records": 777_777}, trust_env=False)
+    assert raised.status_code == 200, raised.text
+    assert wait_until(lambda: cluster.get("control/executors/executor-1")["max_batch_records"] == 777_777, 10)
+    refused = httpx.patch(f"{control}/executors/executor-1", json={"max_batch_records": 5}, trust_env=False)
+    assert refused.status_code == 400 and "min_batch_records" in refused.json()["error"]["message"]
+    httpx.patch(f"{control}/executors/executor-1", json={"max_batch_records": None}, trust_env=False)
+    assert wait_until(lambda: cluster.get("control/executors/executor-1")["max_batch_records"] == 1_000_000, 10)
+    unknown = httpx.patch(f"{control}/executors/nobody", json={}, trust_env=False)
+    assert unknown.status_code == 404
+
+
+def test_a_plan_is_imported_once(cluster: Cluster, source: str) -> None:
+    path = f"{cluster.url}/v1/plan"
+    exported = httpx.get(path, params={"format": "xml"}, trust_env=False).content
+    assert source.encode() in exported and b'name="dsms_' not in exported
+    assert httpx.post(path, content=exported, trust_env=False).json()["made"] == []
+    cluster.sql(f"DROP QUERY IF EXISTS nothing; DROP VIEW {source}hot; DROP VIEW {source}avro")
+    made = httpx.post(path, content=exported, timeout=60, trust_env=False).json()["made"]
+    assert sorted(made) == [f"{source}avro", f"{source}hot"]

@@ -20,11 +20,14 @@ COUNT = 600
 
 @dataclass(frozen=True)
 class Variant:
-    """How a run is cut: targets of the exchange, the most records of a batch, and how often the executor is killed."""
+    """How a run is cut: targets of the exchange, the most records of a batch, how often the executor is killed, and the
+    policy of its scheduler with the seconds that a batch may take."""
 
     targets: int
     batch_records: int
     kills: int = 0
+    policy: str = "fifo"
+    batch_seconds: float = 20
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,10 @@ def run(place: Setting, directory: Path, variant: Variant) -> Outcome:
 
 
 def start(cluster: Cluster, variant: Variant):
-    return cluster.start_executor(partitions=variant.targets, batch_records=variant.batch_records)
+    return cluster.start_executor(
+        partitions=variant.targets, batch_records=variant.batch_records, policy=variant.policy,
+        batch_seconds=variant.batch_seconds,
+    )  # fmt: skip
 
 
 def await_random_moment(cluster: Cluster, chance: random.Random) -> None:
@@ -86,9 +92,9 @@ def test_the_workload_meets_every_case(setting: Setting):
     [
         Variant(targets=2, batch_records=1_000_000),
         Variant(targets=3, batch_records=37),
-        Variant(targets=2, batch_records=12, kills=3),
+        Variant(targets=2, batch_records=60, kills=3, policy="round_robin", batch_seconds=0.001),
     ],
-    ids=["two targets", "three targets and small batches", "kills at random moments"],
+    ids=["two targets", "three targets and small batches", "stages that wait, and kills at random moments"],
 )
 def test_every_cut_gives_the_same_logs(setting: Setting, tmp_path: Path, variant: Variant):
     assert_same(run(setting, tmp_path, variant), setting.first)

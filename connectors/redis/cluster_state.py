@@ -50,8 +50,29 @@ class ClusterState:
 
     def executors(self) -> dict[str, bytes]:
         """The executors that are alive, with what they last said."""
-        prefix = self._prefix + "executor:"
-        with translated("looking for executors"):
+        return self._all("executor:", "looking for executors")
+
+    def tell(self, fragment: str, body: bytes) -> None:
+        """A report of a fragment, which is forgotten when it is not followed by others."""
+        with translated("writing a report"):
+            self._client.set(self._prefix + f"report:{fragment}", body, px=LEASE_MS)
+
+    def reports(self) -> dict[str, bytes]:
+        """The last reports by fragment."""
+        return self._all("report:", "looking for reports")
+
+    def tuning(self, executor: str) -> bytes | None:
+        """What was set by hand for an executor."""
+        return self._get(f"tuning:{executor}")
+
+    def set_tuning(self, executor: str, body: bytes) -> None:
+        """Sets it; it stays until Redis loses it."""
+        with translated("writing the settings of an executor"):
+            self._client.set(self._prefix + f"tuning:{executor}", body)
+
+    def _all(self, kind: str, doing: str) -> dict[str, bytes]:
+        prefix = self._prefix + kind
+        with translated(doing):
             names = sorted(
                 cast(bytes, name).decode() for name in self._client.scan_iter(match=prefix + "*", count=1000)
             )

@@ -8,6 +8,8 @@ from typing import Final
 
 import msgspec
 
+from dsms.control.tuning import Bounds
+
 #: The states of an executor that cannot run anything yet, that has nothing to run, that runs, and that tries to.
 STARTING: Final = "starting"
 IDLE: Final = "idle"
@@ -55,6 +57,8 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     reason: str = ""
     dead_letters: dict[str, int] = {}
     fragments: dict[str, str] = {}
+    #: Those of its batches.
+    bounds: Bounds | None = None
 
 
 def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:

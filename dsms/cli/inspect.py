@@ -11,6 +11,9 @@ from dsms.cli.sql import run
 
 def explain(
     what: Annotated[str, typer.Argument(help="A query's text, or the name of a stream, view or query.")],
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="What was measured of each operator of the running query.")
+    ] = False,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
@@ -20,7 +23,7 @@ def explain(
     Example: dsms explain 'SELECT STREAMED room FROM R(readings) WHERE t > 30'
     """
     with connect(coordinator, data_dir) as api:
-        run(api, f"EXPLAIN {what}", output)
+        run(api, f"EXPLAIN {'ANALYZE ' if analyze else ''}{what}", output)
 
 
 def dead_letters(

@@ -10,6 +10,7 @@ from dsms.cli.inspect import dead_letters, explain
 from dsms.cli.lifecycle import down, status, up
 from dsms.cli.load import load
 from dsms.cli.output import print_error
+from dsms.cli.plan import plan
 from dsms.cli.publish import publish
 from dsms.cli.sql import sql
 from dsms.cli.token import token
@@ -29,6 +30,7 @@ app = typer.Typer(
 for command in (up, status, down, sql, publish, load, consume, explain, token):
     app.command()(command)
 app.command("dead-letters")(dead_letters)
+app.add_typer(plan)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

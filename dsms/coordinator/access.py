@@ -102,7 +102,7 @@ def needed_for_request(method: str, path: str) -> Role:
     if path.startswith("/subjects/"):
         looks_up = method == "POST" and not path.endswith("/versions")
         return "reader" if looks_up else "writer" if method == "POST" else "administrator"
-    return "administrator" if path.startswith("/config") else "writer"
+    return "administrator" if path.startswith(("/config", "/v1/control/executors")) else "writer"
 
 
 @singledispatch
@@ -115,6 +115,8 @@ def needed_for(statement: st.Statement) -> Role:
 @needed_for.register(st.Show)
 @needed_for.register(st.Describe)
 @needed_for.register(st.Explain)
+@needed_for.register(st.ShowEntities)
+@needed_for.register(st.ExplainAnalyze)
 def _(statement: st.Statement) -> Role:
     return "reader"
 

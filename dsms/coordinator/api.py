@@ -7,6 +7,7 @@ from fastapi.exceptions import RequestValidationError
 
 from dsms.coordinator.access import Access, check_statements
 from dsms.coordinator.api_errors import dsms_error_response, invalid_request_response, json_response
+from dsms.coordinator.control_api import control_router
 from dsms.coordinator.guard import Guard
 from dsms.coordinator.idempotency import Once
 from dsms.coordinator.models import (
@@ -19,6 +20,7 @@ from dsms.coordinator.models import (
     StatusModel,
 )
 from dsms.coordinator.once_api import IdempotencyKey, StatementEffects, once_response
+from dsms.coordinator.plan_api import plan_router
 from dsms.coordinator.registry import RegistryError, SchemaRegistry
 from dsms.coordinator.registry_api import registry_error_response, registry_router
 from dsms.coordinator.relation_api import relations_router
@@ -52,6 +54,8 @@ def create_app(service: Service, registry: SchemaRegistry, access: Access | None
     app.include_router(_health_router(service))
     app.include_router(_statements_router(service, once))
     app.include_router(_objects_router(service))
+    app.include_router(control_router(service))
+    app.include_router(plan_router(service))
     app.include_router(relations_router(service))
     app.include_router(results_router(service, once))
     app.include_router(registry_router(registry))

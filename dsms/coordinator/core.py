@@ -24,7 +24,11 @@ from dsms.catalog.register import schema_and_keys
 from dsms.catalog.register_replace import gone_on, halted, replaced_by, retired
 from dsms.catalog.register_table import apply
 from dsms.catalog.result import StatementResult
+from dsms.control.analyze import explain_analyze
+from dsms.control.samples import OPERATORS, QUEUES
+from dsms.control.show import show
 from dsms.coordinator.catalog_log import CatalogLog
+from dsms.coordinator.control import ControlTables
 from dsms.coordinator.executors import living
 from dsms.coordinator.facts import ClusterFacts
 from dsms.coordinator.idempotency import RedisAnswers
@@ -33,6 +37,7 @@ from dsms.coordinator.outlet import Outlet, Surroundings
 from dsms.coordinator.progress import Pace, Progress, places, starts_of
 from dsms.coordinator.registry import SchemaRegistry
 from dsms.coordinator.service import Document, known
+from dsms.coordinator.system_objects import is_system, refuse_reserved, system_sources, with_system_objects
 from dsms.coordinator.table_statements import TableStatements
 from dsms.coordinator.tails import Tails
 from dsms.coordinator.topics import Topics
@@ -45,6 +50,10 @@ log = structlog.get_logger()
 _TURN_S = 0.5
 _DROP_WAIT_S = 5.0
 _HALT_WAIT_S = 30.0
+_INTERNAL = {
+    "catalog": COMPACTED_SOON, "progress": COMPACTED_SOON, "heartbeats": KEPT, OPERATORS: COMPACTED_SOON,
+    QUEUES: COMPACTED_SOON,
+}  # fmt: skip
 
 
 class Coordinator:
@@ -73,12 +82,14 @@ class Coordinator:
         self._catalog, events = self._log.read()
         for event in events:
             self.registry.apply(event)
+        self._add_system_objects()
         self.tails = Tails(kafka, cluster, self.registry, registry_url)
         self._tables = TableStatements(kafka, cluster, loads or LoadPolicy())
         answers = RedisAnswers(redis_url, cluster)
         self.outlet = Outlet(
             Surroundings(kafka, self._cluster, lambda: self._catalog, self.registry, registry_url, answers)
         )
+        self.control = ControlTables(self._cluster, lambda: self._catalog, self.execute, self.state_of)
         self._trouble: dict[str, str] = {}
         self._pace, self._progress, self._looking = Pace(), dict[str, Progress](), threading.Lock()
 
@@ -213,6 +224,11 @@ class Coordinator:
 
     def _statement(self, statement: st.Statement) -> StatementResult:
         before = self._catalog
+        refuse_reserved(statement, before)
+        if isinstance(statement, st.ShowEntities):
+            return show(statement, self.control.reports(), before)
+        if isinstance(statement, st.ExplainAnalyze):
+            return explain_analyze(statement, self.control.reports(), before)
         if isinstance(statement, st.Select | st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase):
             self._check_kafka()
             return self._tables.run(statement, before)
@@ -291,8 +307,16 @@ class Coordinator:
             self._log.write_event(event)
 
     def _make_internal_topics(self) -> None:
-        for purpose, config in (("catalog", COMPACTED_SOON), ("progress", COMPACTED_SOON), ("heartbeats", KEPT)):
+        for purpose, config in _INTERNAL.items():
             ensure_topic(self._admin, internal_topic(self._cluster_name, purpose), 1, config)
+
+    def _add_system_objects(self) -> None:
+        after = with_system_objects(self._catalog, self._cluster_name, self.fragments)
+        if after.version != self._catalog.version:
+            for source in system_sources(self._cluster_name):
+                self.topics.make_dead_letter_topic(source.name)
+            self._log.write(self._catalog, after)
+            self._catalog = after
 
     def _remove_topics(self, before: Catalog, after: Catalog) -> None:
         """The result topics of dropped queries go once no executor writes them any more, or a few seconds have
@@ -354,6 +378,8 @@ class Coordinator:
 
     def state_of(self, found: Object) -> str:
         """How an object fares: "registered" and its dead letters, "running", "waiting for an executor", "failed: …"."""
+        if is_system(found):
+            return "system"
         try:
             if isinstance(found, Source):
                 count = sum(status.dead_letters.get(found.name, 0) for status in self._alive().values())

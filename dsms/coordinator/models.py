@@ -83,6 +83,50 @@ class StatusModel(BaseModel):
     kafka: str | None = Field(default=None, description="bootstrap address for clients", examples=["localhost:9092"])
 
 
+class EntityModel(BaseModel):
+    """An entity with its attributes; those of each kind are in the documentation."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(examples=["0-o3-739ee8980814102306e9"])
+
+
+class PlanModel(BaseModel):
+    """All objects with their statements, and the plans of queries."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: int
+    objects: list[dict[str, Any]]
+
+
+class ImportedModel(BaseModel):
+    """What became of a document's objects, by name."""
+
+    made: list[str]
+    there: list[str] = Field(description="with the same statement already; left as they are")
+
+
+class QueryChange(BaseModel):
+    """What of a query can be changed; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    weight: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="its share where not all can run")
+    paused: bool | None = None
+
+
+class ExecutorChange(BaseModel):
+    """What of an executor can be changed; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    min_batch_records: int | None = Field(default=None, ge=1, le=100_000_000)
+    max_batch_records: int | None = Field(default=None, ge=1, le=100_000_000)
+    target_batch_seconds: float | None = Field(default=None, ge=0.01, le=600, allow_inf_nan=False)
+    policy: str | None = Field(default=None, description="what is served first", examples=["chain"])
+
+
 class PlaceModel(BaseModel):
     """Where a published record stands."""
 

@@ -25,6 +25,7 @@ from dsms.coordinator.result_documents import Followed, followed
 from dsms.coordinator.result_feed import Feeds
 from dsms.coordinator.result_log import KafkaResultLog
 from dsms.coordinator.service import Document, known
+from dsms.coordinator.system_objects import is_system
 from dsms.coordinator.writer_schemas import writer_schema
 from dsms.executor.reading import WriterSchema
 from dsms.plan import properties
@@ -66,6 +67,8 @@ class Outlet:
         if not isinstance(found, Source):
             hint = "publish to a source; rows of tables come by INSERT"
             raise UserError(f'"{found.name}" is a {kind_of(found)}', hint=hint)
+        if is_system(found):
+            raise UserError(f'only the system writes to "{found.name}"')
         return self._inlet.publish(found, body, key, advance)
 
     def asked(self, name: str, token: str) -> Asked | None:

@@ -10,6 +10,7 @@ from dsms.catalog.result import StatementResult
 from operators.errors import UserError
 
 if TYPE_CHECKING:
+    from dsms.coordinator.control import ControlTables
     from dsms.coordinator.outlet import Outlet
 
 __all__ = ["Document", "Service", "StatementResult", "UnknownName"]
@@ -57,6 +58,11 @@ class Service(Protocol):
     @property
     def outlet(self) -> "Outlet":
         """Feeds of results, publishing, and what is kept of calls that are done once."""
+        ...
+
+    @property
+    def control(self) -> "ControlTables":
+        """What runs, as entities with attributes."""
         ...
 
     def sources(self) -> list[Document]:

@@ -16,6 +16,7 @@ from dsms.executor.health import serve_health
 from dsms.executor.process import ExecutorProcess
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.spark import spark_session
+from dsms.scheduler.registry import choices, parse_policy
 
 
 def main(  # noqa: PLR0913 one parameter an option
@@ -43,6 +44,10 @@ def main(  # noqa: PLR0913 one parameter an option
     batch_records: Annotated[
         int, typer.Option(envvar="DSMS_BATCH_RECORDS", help="the most records of a batch")
     ] = ExecutorSettings.max_batch_records,
+    policy: Annotated[
+        str,
+        typer.Option(envvar="DSMS_POLICY", help="what is served first where not all can be: " + ", ".join(choices())),
+    ] = ExecutorSettings.policy,
     kafka_properties: Annotated[
         Path | None,
         typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
@@ -64,7 +69,7 @@ def main(  # noqa: PLR0913 one parameter an option
         cluster, id, master, partitions, partitions,
         first_batch_records=min(batch_records, ExecutorSettings.first_batch_records),
         min_batch_records=min(batch_records, ExecutorSettings.min_batch_records), max_batch_records=batch_records,
-        target_batch_s=batch_seconds, faults=os.environ.get("DSMS_FAULT", ""),
+        target_batch_s=batch_seconds, policy=str(parse_policy(policy)), faults=os.environ.get("DSMS_FAULT", ""),
     )  # fmt: skip
     scratch = data_dir.absolute() / "scratch" / f"{id}-spark"
     shutil.rmtree(scratch, ignore_errors=True)

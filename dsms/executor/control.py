@@ -21,7 +21,8 @@ from dsms.plan.lane import Lane
 
 @dataclass(frozen=True)
 class Control:
-    """The lanes of a revision, where each that runs stands, and how large the next batch may be."""
+    """The lanes of a revision, where each that runs stands, which of them read, how large the next batch may be, and
+    which lanes have something to do even if nothing is read."""
 
     revision: int
     plan_version: int
@@ -29,7 +30,9 @@ class Control:
     targets: int
     lanes: Mapping[str, Lane]
     positions: dict[str, dict[SourcePartition, Position]]
+    reads: frozenset[str]
     batch_records: int
+    wakes: tuple[str, ...]
     source_tasks: int
     kafka: KafkaSettings
     registry_url: str

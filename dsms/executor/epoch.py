@@ -15,12 +15,14 @@ from dsms.executor.dead import DeadMarks, DeadRecord, counted, dead_letters, fau
 from dsms.executor.encoding import KEY, VALUE
 from dsms.executor.lanes import Revision, without_failed
 from dsms.executor.manifest import LaneManifest, Manifest, Position
+from dsms.executor.queues import Served, Takes, queues_after
 from dsms.executor.result_rows import CHANGES, LOST
-from dsms.executor.source_task import CLOCK, DEAD, FAILURE, Clock
-from dsms.executor.target_stage import FAULTS, RUNS
+from dsms.executor.source_task import BEHIND, CLOCK, DEAD, FAILURE, WORK, Clock
+from dsms.executor.target_stage import FAULTS, RUNS, SERVED
 from dsms.plan.lane import FragmentPlan, Lane, Output
 from dsms.stages.lane_run import frontier
 from dsms.stages.state_names import Names
+from dsms.stages.work import Told, Works
 from operators.delta import FROM, ORDER
 from operators.frame_ipc import frame_from_ipc
 from operators.operator import MEMBER
@@ -84,7 +86,9 @@ class Written:
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch ready to be committed. `records` is how many were read, `failures` say by query why it failed."""
+    """An epoch ready to be committed. `records` is how many were read, `failures` say by query why it failed,
+    `work` is what the vertices did; `served` what the stages of each lane did, and `behind` what a lane has not read
+    yet."""
 
     manifest: Manifest
     results: Mapping[str, Result]
@@ -94,6 +98,9 @@ class Epoch:
     dead_upto: DeadMarks
     records: int = 0
     failures: Mapping[str, str] = field(default_factory=dict)
+    work: tuple[Told, ...] = ()
+    served: Mapping[str, list[Served]] = field(default_factory=dict)
+    behind: Mapping[str, int] = field(default_factory=dict)
 
 
 def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
@@ -102,14 +109,14 @@ def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
     found, published = _by_lane_and_kind(rows), following(published, revision.plan)
     failures = _failures(revision, found) | overtaken(published, revision.plan)
     dead, upto = dead_letters(found.get("", {}).get(DEAD, []), published.dead, revision.plan.foreign)
-    results: dict[str, Result] = {}
+    number, results = revision.manifest.epoch + 1, dict[str, Result]()
     written: list[Written] = []
     lanes: dict[str, LaneManifest] = {}
     for lane_id, before in revision.manifest.lanes.items():
         lane, kinds = revision.lanes[lane_id], found.get(lane_id, {})
-        after = _lane_after(lane, kinds, before)
+        after = _lane_after(lane, kinds, before, (number, revision.takes.get(lane_id, {})))
         lanes |= _split(lane_id, without_failed(before, after, failures, _members(lane)), failures)
-        if CLOCK not in kinds:
+        if RUNS not in kinds:
             continue
         written += _written(lane, kinds, published, failures)
         reported = faults_of(kinds.get(FAULTS, []))
@@ -120,8 +127,11 @@ def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
                 upto |= counted(faults, upto)
                 dead += [fault for _, fault in faults]
     records = sum(clock.records for kinds in found.values() for _, _, clock in _clocks(kinds))
-    manifest = msgspec.structs.replace(revision.manifest, epoch=revision.manifest.epoch + 1, lanes=lanes)
-    return Epoch(manifest, results, tuple(written), tuple(dead), upto, records, failures)
+    manifest = msgspec.structs.replace(revision.manifest, epoch=number, lanes=lanes)
+    work = tuple(one for lane_id, lane in revision.lanes.items() for one in _works(lane, found.get(lane_id, {})))
+    served = {lane_id: _served(kinds) for lane_id, kinds in found.items() if SERVED in kinds}
+    behind = {lane_id: _behind(kinds) for lane_id, kinds in found.items() if BEHIND in kinds}
+    return Epoch(manifest, results, tuple(written), tuple(dead), upto, records, failures, work, served, behind)
 
 
 def _by_lane_and_kind(rows: pa.Table) -> dict[str, Found]:
@@ -159,7 +169,17 @@ def _clocks(kinds: Found) -> Iterator[tuple[int, int, Clock]]:
         yield row["leaf"], row["source_partition"], msgspec.msgpack.decode(row["blob"], type=Clock)
 
 
-def _lane_after(lane: Lane, kinds: Found, before: LaneManifest) -> LaneManifest:
+def _works(lane: Lane, kinds: Found) -> Iterator[Told]:
+    """What the vertices of a lane did, by key and target."""
+    for row in kinds.get(WORK, ()):
+        for vertex, work in msgspec.msgpack.decode(row["blob"], type=Works).items():
+            yield lane.id, lane.flow.keys[vertex], row["target"], work
+
+
+def _lane_after(lane: Lane, kinds: Found, before: LaneManifest, run: tuple[int, Takes]) -> LaneManifest:
+    """The lane after an epoch, which has a number, and in which its stages took something of their queues."""
+    if RUNS not in kinds:
+        return before
     positions = dict(before.positions)
     for leaf, partition, clock in _clocks(kinds):
         source = lane.sources[leaf].id
@@ -167,7 +187,17 @@ def _lane_after(lane: Lane, kinds: Found, before: LaneManifest) -> LaneManifest:
     runs = list(before.runs)
     for row in kinds.get(RUNS, ()):
         runs[row["target"]] = runs[row["target"]] | msgspec.json.decode(row["blob"], type=Names)
-    return LaneManifest(before.queries, positions, runs)
+    number, takes = run
+    queues = queues_after(lane, before, (number, positions), takes, _served(kinds))
+    return LaneManifest(before.queries, positions, runs, queues)
+
+
+def _behind(kinds: Found) -> int:
+    return sum(msgspec.msgpack.decode(row["blob"], type=int) for row in kinds[BEHIND])
+
+
+def _served(kinds: Found) -> list[Served]:
+    return [msgspec.msgpack.decode(row["blob"], type=Served) for row in kinds.get(SERVED, ())]
 
 
 def _members(lane: Lane) -> set[str]:
@@ -175,9 +205,9 @@ def _members(lane: Lane) -> set[str]:
 
 
 def _results(lane: Lane, after: LaneManifest) -> Iterator[Result]:
-    frontiers = after.frontiers(lane.sources)
     for ending in lane.endings:
-        reached = frontier(lane.flow.vertices[ending.vertex].leaves, frontiers)
+        vertex = lane.flow.vertices[ending.vertex]
+        reached = frontier(vertex.leaves, after.frontiers(lane.sources, vertex.stage))
         yield from (Result(lane.outputs[number], reached) for number in ending.numbers)
 
 

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -18,18 +19,24 @@ from pyspark.sql.streaming import StreamingQuery
 from connectors.redis.client import connect
 from connectors.redis.manifest import ManifestStore
 from connectors.redis.run_store import RunStore
+from dsms.control.sampling import keys_of
+from dsms.control.tuning import Bounds
 from dsms.executor.commit import Committer
 from dsms.executor.control import Control
 from dsms.executor.epoch import Epoch, Published, assemble, following
 from dsms.executor.fault_points import FaultPoints, poisoned
-from dsms.executor.lanes import Revision, Standing, moving, revised, standing
-from dsms.executor.manifest import LaneManifest, Manifest
+from dsms.executor.lanes import Revision, Standing, moving, revised, standing, woken
+from dsms.executor.manifest import Manifest
 from dsms.executor.pace import Pace
+from dsms.executor.schedule import Schedule
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.source import CONTROL_OPTION, FORMAT
 from dsms.executor.source_task import ROUTED, fault_owner
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
 from dsms.plan.lane import FragmentPlan, Lane
+from dsms.scheduler.ready import Moment
+from dsms.scheduler.registry import parse_policy
+from dsms.stages.work import Measures
 from operators.errors import DsmsError, ExternalError, Fenced
 
 log = structlog.get_logger()
@@ -68,6 +75,8 @@ class Fragment:
         self._published: Published = recovered.published
         self._computed: Manifest = recovered.manifest
         self._plan = plan
+        self._bounds, self._measures = settings.bounds, Measures(time.monotonic())
+        self._schedule = Schedule()
         self.failures: dict[str, str] = {}
         #: The last ones, of which rows may be on their way. Two threads make them.
         self._revisions: list[Revision] = []
@@ -105,6 +114,14 @@ class Fragment:
     def batch_records(self) -> int:
         """The most records that the next batch may hold."""
         return self._pace.batch_records
+
+    def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures]:
+        """The lanes of the next batch, where they stand, and what was measured of them."""
+        return self._revisions[-1].lanes, self._computed, self._measures
+
+    def tune(self, bounds: Bounds) -> None:
+        """The bounds of batches from the next one on."""
+        self._bounds = bounds
 
     def start(self) -> None:
         """Starts the streaming query where the manifest ends, over a scratch checkpoint."""
@@ -154,19 +171,27 @@ class Fragment:
             if computed is not None:
                 self._computed, self._revisions = computed.manifest, self._revisions[-1:]
             before = self._revisions[-1] if self._revisions else None
-            revision = revised(self._plan, self._computed, self.failures.keys(), before)
+            revision = self._decided(revised(self._plan, self._computed, self.failures.keys(), before))
             fresh = [] if computed is not None else self._revisions[1 - _REVISIONS :]
             self._revisions = [*fresh, revision]
             self._tell(revision)
 
+    def _decided(self, revision: Revision) -> Revision:
+        """With what its stages do next."""
+        moment = Moment(time.monotonic(), self._bounds.target_batch_seconds)
+        lanes = moving(revision, self.failures.keys())
+        schedule = replace(self._schedule, policy=parse_policy(self._bounds.policy))
+        self._decision = schedule.decide(revision, lanes, moment, self._pace.batch_records)
+        return replace(revision, takes=self._decision.takes)
+
     def _tell(self, revision: Revision) -> None:
         """Tells the reader process."""
-        settings = self._settings
+        settings, decision = self._settings, self._decision
         positions = {lane: one.places for lane, one in moving(revision, self.failures.keys()).items()}
         Control(
             revision.number, revision.plan.version, revision.plan.partitions, revision.lanes, positions,
-            self._pace.batch_records, settings.source_tasks, settings.kafka, settings.registry_url, settings.cluster,
-            self._name,
+            decision.reads, decision.records, woken(revision, positions), settings.source_tasks, settings.kafka,
+            settings.registry_url, settings.cluster, self._name,
         ).write(self._control)  # fmt: skip
 
     def _epoch(self, routed: DataFrame, batch: int) -> None:
@@ -191,12 +216,15 @@ class Fragment:
         self._pending = self._thread.submit(self._commit, epoch, revision)
         ended = time.monotonic()
         alone = len(moving(revision, self.failures.keys())) == 1
-        self._pace = self._pace.after(records=epoch.records, seconds=ended - started, behind=alone)
+        self._pace = self._pace.within(self._bounds).after(records=epoch.records, seconds=ended - started, behind=alone)
         log.debug(
-            "epoch computed", epoch=epoch.manifest.epoch, records=epoch.records,
+            "epoch computed", epoch=epoch.manifest.epoch, records=epoch.records, behind=dict(epoch.behind),
+            takes={lane: dict(one) for lane, one in revision.takes.items()},
             stages_s=round(computed - started, 3), rest_s=round(ended - computed, 3),
         )  # fmt: skip
+        self._schedule = self._schedule.after(epoch, revision, ended)
         self._revise(epoch)
+        self._measures = self._measures.after(ended, epoch.work).kept(keys_of(self._revisions[-1].lanes))
 
     def _stages(self, routed: DataFrame, revisions: Mapping[int, Revision]) -> DataFrame:
         """As many exchanges and target stages as the deepest lane has; the others' rows pass the rest by."""
@@ -226,7 +254,10 @@ class Fragment:
     def _context(self, revisions: Mapping[int, Revision]) -> StageContext:
         settings = self._settings
         lanes = {
-            number: {lane: _held(one.lanes[lane], held) for lane, held in one.manifest.lanes.items()}
+            number: {
+                lane: LaneContext.of(one.lanes[lane], held, one.takes.get(lane, {}))
+                for lane, held in one.manifest.lanes.items()
+            }
             for number, one in revisions.items()
         }
         return StageContext(
@@ -234,11 +265,6 @@ class Fragment:
             f"{self._token}/{self._computed.epoch + 1}", settings.redis_url, settings.cluster, self._name, self._cache,
             self._plan.partitions, poisoned(settings.faults),
         )  # fmt: skip
-
-
-def _held(lane: Lane, held: LaneManifest) -> LaneContext:
-    frontiers = {(lane.leaf(source), partition): at.frontier for (source, partition), at in held.places.items()}
-    return LaneContext(frontiers, held.runs)
 
 
 def _topics(revision: Revision) -> dict[str, str]:

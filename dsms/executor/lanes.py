@@ -7,11 +7,12 @@ the two go on as one: what both hold is equal there. A query that failed leaves 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
-from dsms.executor.manifest import LaneManifest, Manifest, beginning
+from dsms.executor.manifest import LaneManifest, Manifest, Positions, Queue, beginning
+from dsms.executor.queues import Takes, wakes
 from dsms.plan.lane import FragmentPlan, Lane, Output, compile_lane
 from dsms.stages.lane_run import frontier
 from dsms.stages.state_names import united
@@ -25,6 +26,8 @@ class Revision:
     plan: FragmentPlan
     lanes: Mapping[str, Lane]
     manifest: Manifest
+    #: What the stages of each lane take of their queues.
+    takes: Mapping[str, Takes] = field(default_factory=dict)
 
 
 def revised(plan: FragmentPlan, held: Manifest, failed: Collection[str], before: Revision | None = None) -> Revision:
@@ -74,7 +77,13 @@ def standing(revision: Revision, manifest: Manifest) -> Iterator[Standing]:
 
 def query_frontier(output: Output, lane: Lane, at: LaneManifest) -> int:
     """The instants below which a query's result is final."""
-    return frontier(lane.leaves(output), at.frontiers(lane.sources))
+    return frontier(lane.leaves(output), at.frontiers(lane.sources, lane.flow.vertices[output.vertex].stage))
+
+
+def woken(revision: Revision, running: Iterable[str]) -> tuple[str, ...]:
+    """Those of the running lanes that have something to do even if nothing is read."""
+    held, takes = revision.manifest.lanes, revision.takes
+    return tuple(lane for lane in running if wakes(held[lane], takes.get(lane, {})))
 
 
 def moving(revision: Revision, failed: Collection[str]) -> dict[str, LaneManifest]:
@@ -130,14 +139,18 @@ def _lacking(held: LaneManifest, lane: Lane, targets: int) -> set[str]:
     """The queries of a lane that read a source of which it has no position, or stand on a vertex without its state."""
     begun = beginning(lane, targets).positions
     unread = {leaf for leaf, one in lane.sources.items() if one.id not in held.positions}
-    moved = {leaf for leaf, one in lane.sources.items() if held.positions.get(one.id) != begun[one.id]}
+    moved = {stage: _moved(held.done(stage), begun, lane) for stage in lane.flow.by_stage}
     lost = {
         at for at, vertex in enumerate(lane.flow.vertices)
-        if vertex.stage and vertex.leaves & moved and vertex.operator.traces()
+        if vertex.stage and vertex.leaves & moved[vertex.stage] and vertex.operator.traces()
         and lane.flow.keys[at] not in held.runs[0]
     }  # fmt: skip
     poor = (one for one in lane.outputs if lane.leaves(one) & unread or lane.flow.below[one.vertex] & lost)
     return {output.id for output in poor}
+
+
+def _moved(done: Positions, begun: Positions, lane: Lane) -> set[int]:
+    return {leaf for leaf, one in lane.sources.items() if done.get(one.id) != begun[one.id]}
 
 
 @dataclass(frozen=True)
@@ -163,7 +176,7 @@ def _merged(groups: list[LaneManifest], apart: Collection[str], members: _Member
 
 
 def _together(one: LaneManifest, other: LaneManifest, apart: Collection[str]) -> bool:
-    if any(query in apart for query in (*one.queries, *other.queries)):
+    if one.queues or other.queues or any(query in apart for query in (*one.queries, *other.queries)):
         return False
     return all(one.positions[source] == other.positions[source] for source in one.positions.keys() & other.positions)
 
@@ -175,9 +188,20 @@ def _joined(one: LaneManifest, other: LaneManifest, members: dict[str, tuple[boo
 
 def _trimmed(held: LaneManifest, lane: Lane) -> LaneManifest:
     """Without positions and state that no query of the lane needs."""
-    sources, keys = {source.id for source in lane.sources.values()}, set(lane.flow.keys)
+    keys = {*lane.flow.keys, *(queue for queue in lane.flow.queues if held.queues)}
     return LaneManifest(
         held.queries,
-        {source: at for source, at in held.positions.items() if source in sources},
+        _read_by(lane, held.positions),
         [{key: names for key, names in run.items() if key in keys} for run in held.runs],
+        {stage: _trimmed_queue(one, lane) for stage, one in held.queues.items() if stage <= lane.flow.stages},
     )
+
+
+def _trimmed_queue(queue: Queue, lane: Lane) -> Queue:
+    segments = [msgspec.structs.replace(one, upto=_read_by(lane, one.upto)) for one in queue.segments]
+    return Queue(_read_by(lane, queue.done), segments)
+
+
+def _read_by(lane: Lane, positions: Positions) -> Positions:
+    sources = {source.id for source in lane.sources.values()}
+    return {source: at for source, at in positions.items() if source in sources}

@@ -13,7 +13,7 @@ from dsms.stages.state_names import Names, all_names
 from operators.clock import PartitionClock
 from operators.delta import BEGINNING
 
-FORMAT = 3
+FORMAT = 4
 
 #: A source (by id) and a partition of its topic.
 SourcePartition = tuple[str, int]
@@ -32,28 +32,57 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
         return PartitionClock(self.frontier, self.high)
 
 
+#: Positions by source and partition.
+Positions = dict[str, dict[int, Position]]
+
+
+class Segment(msgspec.Struct, frozen=True, array_like=True):
+    """What one epoch put into a queue: the positions up to which it goes, and its size on all targets."""
+
+    epoch: int
+    upto: Positions
+    rows: int
+    bytes: int
+
+
+class Queue(msgspec.Struct, frozen=True):
+    """What waits before a stage, the eldest first, and the positions up to which the stage has worked."""
+
+    done: Positions
+    segments: list[Segment]
+
+
 class LaneManifest(msgspec.Struct, frozen=True):
-    """A lane after an epoch: its queries, its positions, and the names of its state on each target."""
+    """A lane after an epoch: its queries, its positions, the names of its state on each target, and what waits before
+    its stages. Queued elements are named among the runs."""
 
     queries: tuple[str, ...]
-    #: By source and partition.
-    positions: dict[str, dict[int, Position]]
+    positions: Positions
     runs: list[Names]
+    queues: dict[int, Queue] = {}
 
     @property
     def places(self) -> dict[SourcePartition, Position]:
         """The positions by source and partition."""
         return {(source, partition): at for source, each in self.positions.items() for partition, at in each.items()}
 
-    def frontiers(self, sources: Mapping[int, Source]) -> dict[int, int]:
-        """The frontier of each source, the least of its partitions, by the source's number."""
-        return {
-            number: min(at.frontier for at in self.positions[source.id].values()) for number, source in sources.items()
-        }
+    def done(self, stage: int) -> Positions:
+        """How far a stage has worked: as far as the last stage before it, or itself, that has a queue."""
+        queue = max((one for one in self.queues if one <= stage), default=None)
+        return self.positions if queue is None else self.queues[queue].done
+
+    def frontiers(self, sources: Mapping[int, Source], stage: int = 0) -> dict[int, int]:
+        """The frontiers of the sources after the work of a stage; after the reading without one."""
+        return frontiers_of(self.done(stage), sources)
 
     def names(self) -> set[str]:
         """The names of all runs."""
         return {name for names in self.runs for name in all_names(names)}
+
+
+def frontiers_of(positions: Positions, sources: Mapping[int, Source]) -> dict[int, int]:
+    """The frontier of each source, the least of its partitions, by the source's number."""
+    return {number: min(at.frontier for at in positions[source.id].values()) for number, source in sources.items()}
 
 
 class Manifest(msgspec.Struct, frozen=True):

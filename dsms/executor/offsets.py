@@ -7,7 +7,7 @@ has read each partition of its sources, and how many of the partition's logged h
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ Beats = Mapping[SourcePartition, Sequence[Heartbeat]]
 #: Where lanes stand.
 Positions = Mapping[str, Mapping[SourcePartition, Position]]
 Offsets = dict[str, Any]
+#: The committed ends of source partitions.
+Ends = Mapping[SourcePartition, int]
 
 
 @dataclass(frozen=True)
@@ -46,22 +48,35 @@ def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:
 
 
 def next_offsets(
-    version: int, positions: Positions, ends: Mapping[SourcePartition, int], beats: Beats, limit: int
+    version: int, positions: Positions, ends: Ends, beats: Beats, limit: int, reads: Collection[str] | None = None
 ) -> Offsets:  # fmt: skip
     """The document a batch may read up to: everything committed, or a fair share of `limit` records of each range.
 
-    Lanes at one position of one partition share a range, so they stay together.
+    Lanes at one position of one partition share a range, so they stay together. `reads` are the lanes that read; None
+    stands for all.
     """
+    readers = positions.keys() if reads is None else reads
     ranges = {
-        (place, position.offset, max(ends.get(place, 0), position.offset)) for _, place, position in _places(positions)
+        (place, position.offset, max(ends.get(place, 0), position.offset))
+        for lane, place, position in _places(positions)
+        if lane in readers
     }
     waiting = sum(end - start for _, start, end in ranges)
     at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
     for lane, place, position in _places(positions):
-        available = max(ends.get(place, position.offset) - position.offset, 0)
+        available = max(ends.get(place, position.offset) - position.offset, 0) if lane in readers else 0
         share = available if waiting <= limit else max(available * limit // waiting, min(available, 1))
         at[lane][_text(place)] = _mark(place, position.offset + share, beats)
     return {"plan": version, "at": at}
+
+
+def unread(positions: Positions, ends: Ends, upto: Offsets) -> dict[str, int]:
+    """How many records each lane has not read yet after a document."""
+    found = dict.fromkeys(positions, 0)
+    for lane, place, position in _places(positions):
+        read = upto["at"].get(lane, {}).get(_text(place), (position.offset, 0))[0]
+        found[lane] += max(ends.get(place, read) - read, 0)
+    return found
 
 
 def _places(positions: Positions) -> Iterator[tuple[str, SourcePartition, Position]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dsms.control.tuning import Bounds
+
 _GROWTH = 2.0
 #: A batch is full from this part of what it may hold: each partition has a share of whole records.
 _FULL = 0.9
@@ -31,6 +33,16 @@ class Pace:
     most: int
     target_s: float
     behind_s: float
+
+    def within(self, bounds: Bounds) -> Pace:
+        """The pace with other bounds.
+
+        >>> Pace(500, 10, 1000, 1.0, 3.0).within(Bounds(10, 100, 0.5))
+        Pace(batch_records=100, least=10, most=100, target_s=0.5, behind_s=1.5)
+        """
+        least, most, target_s = bounds.min_batch_records, bounds.max_batch_records, bounds.target_batch_seconds
+        size = max(least, min(self.batch_records, most))
+        return Pace(size, least, most, target_s, target_s * self.behind_s / self.target_s)
 
     def after(self, *, records: int, seconds: float, behind: bool = False) -> Pace:
         """The pace after a batch. A batch that was not full tells nothing about larger ones."""

@@ -15,6 +15,7 @@ from dsms.catalog.catalog import Catalog
 from dsms.catalog.leases import STARTING, Assignment, ExecutorStatus, together
 from dsms.executor.garbage import calm_driver
 from dsms.executor.health import Health
+from dsms.executor.reporting import Reporter
 from dsms.executor.runner import Runner
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.warm_up import warm_up
@@ -36,6 +37,7 @@ class ExecutorProcess:
         self._make_session = make_session
         self._cluster = ClusterState(settings.redis_url, settings.cluster)
         self._stopping = stopping
+        self._reporter = Reporter(settings, self._cluster, lambda: self._runners or {})
         #: None while there is no Spark yet.
         self._runners: dict[str, Runner] | None = None
         #: The last copy of the catalog, and what it says.
@@ -47,6 +49,8 @@ class ExecutorProcess:
         """Until `stopping` is set."""
         living = threading.Thread(target=self._live, name="signs-of-life", daemon=True)
         living.start()
+        telling = threading.Thread(target=self._reporter.run, args=(self._stopping,), name="reports", daemon=True)
+        telling.start()
         try:
             spark = self._make_session()
             calm_driver()
@@ -59,6 +63,7 @@ class ExecutorProcess:
                 runner.halt()
             self._stopping.set()
             living.join()
+            telling.join()
 
     def health(self) -> Health:
         """What it says of itself, and how long ago it last looked at the cluster."""
@@ -101,7 +106,8 @@ class ExecutorProcess:
         if runners is None:
             return ExecutorStatus(STARTING)
         found = together({name: runner.status for name, runner in runners.items()})
-        return msgspec.structs.replace(found, reason=found.reason or self._trouble)
+        bounds = self._reporter.bounds
+        return msgspec.structs.replace(found, reason=found.reason or self._trouble, bounds=bounds)
 
     def _live(self) -> None:
         while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import structlog
 from pyspark.errors import PySparkException
@@ -11,12 +11,14 @@ from pyspark.sql import SparkSession
 
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.leases import RECOVERING, RUNNING, FragmentStatus, LaneStatus
+from dsms.control.tuning import Bounds
 from dsms.executor.epoch import Epoch
 from dsms.executor.fragment import Fragment
 from dsms.executor.lanes import Standing, query_frontier
-from dsms.executor.manifest import LaneManifest
+from dsms.executor.manifest import LaneManifest, Manifest
 from dsms.executor.settings import ExecutorSettings
 from dsms.plan.lane import Lane, Output, plan_fragment
+from dsms.stages.work import Measures
 from operators.delta import BEGINNING
 from operators.errors import DsmsError, ExternalError, Fenced
 
@@ -32,6 +34,7 @@ class Runner:
         self.name, self._settings, self._spark = name, settings, spark
         self.status = FragmentStatus()
         self._fragment: Fragment | None = None
+        self._bounds = settings.bounds
         self._fenced_lease: int | None = None
         self._failures, self._not_before = 0, 0.0
 
@@ -41,6 +44,17 @@ class Runner:
             self.halt()
         elif time.monotonic() >= self._not_before:
             self._try(lease, catalog)
+
+    def tune(self, bounds: Bounds) -> None:
+        """The bounds of batches."""
+        self._bounds = bounds
+        if (fragment := self._fragment) is not None:
+            fragment.tune(bounds)
+
+    def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures] | None:
+        """The lanes, where they stand, and what was measured of them; None while nothing runs."""
+        fragment = self._fragment
+        return fragment.running() if fragment is not None and self.status.state == RUNNING else None
 
     def halt(self) -> None:
         """Stops the fragment, if it runs."""
@@ -74,6 +88,7 @@ class Runner:
         self.status = FragmentStatus()
         plan = plan_fragment(catalog, self._settings.partitions, fragment=self.name)
         self._fragment = Fragment(self.name, self._settings, self._spark, plan, self._on_epoch)
+        self._fragment.tune(self._bounds)
         self._fragment.start()
         self.status = FragmentStatus(RUNNING)
 

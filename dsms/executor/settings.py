@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
+from dsms.control.tuning import Bounds
 
 
 @dataclass(frozen=True)
@@ -30,5 +31,12 @@ class ExecutorSettings:
     max_batch_records: int = 1_000_000
     target_batch_s: float = 1.0
     behind_batches: float = 3.0
+    #: What is served first where a batch cannot hold all.
+    policy: str = "fifo"
     #: Fault points for crash tests, such as `after_begin:3`; empty in production.
     faults: str = ""
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds of batches, as long as no others are set."""
+        return Bounds(self.min_batch_records, self.max_batch_records, self.target_batch_s, self.policy)

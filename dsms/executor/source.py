@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,15 @@ from dsms.catalog.objects import Source
 from dsms.executor.control import Control
 from dsms.executor.idleness import Silence, promises
 from dsms.executor.manifest import SourcePartition
-from dsms.executor.offsets import Offsets, Positions, next_offsets, offsets_at, slices, spread
+from dsms.executor.offsets import Ends, Offsets, Positions, Slice, next_offsets, offsets_at, slices, spread, unread
 from dsms.executor.source_task import ROUTED, SourceTask, run_source_task
 from operators.delta import BEGINNING
 
 FORMAT = "dsms"
 CONTROL_OPTION = "control"
+#: In an offset document: the last revision in which lanes worked on what waited in them. A document that differs in it
+#: makes a batch, though nothing is read.
+TURN = "turn"
 
 
 class StreamSource(DataSource):  # type: ignore[misc]
@@ -54,6 +58,7 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
         self._looked = 0.0
         self._planned: Control | None = None
+        self._known: Ends = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name
         """Where the manifest says that lanes stand."""
@@ -64,24 +69,23 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
         """Up to where the next batch goes. Idle partitions are promised in the heartbeat log first."""
         control = self._planned = Control.read(self._path)
         positions = control.positions
-        ends = self._ends(control, positions)
+        ends = self._known = self._ends(control, positions)
         log = self._heartbeats(control)
         for source, seen in self._silences(control, positions, ends):
             if beats := promises(source, seen):
                 log.promise(source.id, beats)
-        return next_offsets(control.plan_version, positions, ends, log.known, control.batch_records)
+        upto = next_offsets(control.plan_version, positions, ends, log.known, control.batch_records, control.reads)
+        return {**upto, TURN: control.revision if control.wakes else start.get(TURN, 0)}
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         """One task for each core, each with about as many records."""
         control = self._planned or Control.read(self._path)
         found = slices(control.lanes, control.positions, start, end, self._heartbeats(control).known)
-        return [
-            SourceTask(
-                tuple(held), {lane: control.lanes[lane] for one in held for lane in one.lanes},
-                control.revision, control.targets, control.kafka, control.registry_url,
-            )
-            for held in spread(found, control.source_tasks)
-        ]  # fmt: skip
+        tasks = [_task(control, tuple(held)) for held in spread(found, control.source_tasks)]
+        wakes = control.wakes if start.get(TURN, 0) != end.get(TURN, 0) else ()
+        first, *others = tasks or [_task(control, ())]
+        behind = unread(control.positions, self._known, end)
+        return [replace(first, wakes=wakes, behind=behind), *others]
 
     def read(self, partition: SourceTask) -> Iterator[pa.RecordBatch]:
         """Runs in a worker."""
@@ -128,6 +132,11 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
             }
             mine = {partition: end for (found, partition), end in ends.items() if found == source_id}
             yield source, Silence(leader, mine, silent, _others(source_id, positions, tables))
+
+
+def _task(control: Control, held: tuple[Slice, ...]) -> SourceTask:
+    lanes = {lane: control.lanes[lane] for one in held for lane in one.lanes}
+    return SourceTask(held, lanes, control.revision, control.targets, control.kafka, control.registry_url)
 
 
 def _others(source_id: str, positions: Positions, tables: AbstractSet[str] = frozenset()) -> int:

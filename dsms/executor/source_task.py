@@ -3,7 +3,8 @@ exchange."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from dsms.executor.reading import arrivals_of, intake_of
 from dsms.plan.lane import Lane, Output
 from dsms.stages.intake import Admitted, DeadLetter
 from dsms.stages.lane_run import of_member, read_stage, route
+from dsms.stages.work import Work
 from operators.delta import ORDER, Delta, origin
 from operators.errors import DsmsError
 from operators.frame_ipc import write_frame
@@ -42,7 +44,11 @@ ROUTED_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
     ("target", pa.int32()), ("lane", pa.string()), ("kind", pa.string()), ("edge", pa.int32()), ("leaf", pa.int32()),
     ("source_partition", pa.int32()), ("revision", pa.int64()), ("frontier", pa.int64()), ("blob", pa.binary()),
 ])  # fmt: skip
-DELTA, MOVED, CLOCK, DEAD, FAILURE = "delta", "moved", "clock", "dead", "failure"
+DELTA, MOVED, WAKE, CLOCK, DEAD, FAILURE = "delta", "moved", "wake", "clock", "dead", "failure"
+#: What vertices did, and what a lane has not read yet: passed on to the driver.
+WORK, BEHIND = "work", "behind"
+#: The bytes of a slice are counted on about so many of its records, evenly spaced.
+_WEIGHED = 1_000
 
 
 class Clock(msgspec.Struct, frozen=True, array_like=True):
@@ -67,7 +73,8 @@ class Letters(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class SourceTask(InputPartition):  # type: ignore[misc]
-    """The slices one task reads, and the lanes that want them."""
+    """The slices one task reads, and the lanes that want them. `wakes` are lanes that work on what waits in them;
+    `behind` says how many records lanes have not read yet after this batch."""
 
     slices: tuple[Slice, ...]
     lanes: dict[str, Lane]
@@ -75,6 +82,8 @@ class SourceTask(InputPartition):  # type: ignore[misc]
     targets: int
     kafka: KafkaSettings
     registry_url: str
+    wakes: tuple[str, ...] = ()
+    behind: Mapping[str, int] = field(default_factory=dict)
     value: object = field(default=None)
 
 
@@ -82,10 +91,22 @@ def run_source_task(task: SourceTask) -> Iterator[pa.RecordBatch]:
     """The routed rows of a task, one Arrow batch a slice."""
     calm_worker()
     without_pandas()
+    if task.wakes or task.behind:
+        yield _told(task)
     ranges = [OffsetRange(one.topic, one.partition, one.start, one.end) for one in task.slices]
     for group in _disjoint(ranges):
         for index, messages in zip(group, _reader(task.kafka).read([ranges[index] for index in group]), strict=True):
             yield _routed(task, task.slices[index], messages)
+
+
+def _told(task: SourceTask) -> pa.RecordBatch:
+    rows = RoutedRows(task.revision, -1)
+    for lane_id, records in task.behind.items():
+        rows.add(0, lane_id, BEHIND, msgspec.msgpack.encode(records))
+    for lane_id in task.wakes:
+        for target in range(task.targets):
+            rows.add(target, lane_id, WAKE, b"")
+    return rows.batch()
 
 
 def _disjoint(ranges: Sequence[OffsetRange]) -> list[list[int]]:
@@ -121,22 +142,32 @@ def _routed(task: SourceTask, one: Slice, messages: list[Message] | DsmsError) -
     lane = task.lanes[one.lanes[0]]
     source = lane.sources[lane.leaf(one.source_id)]
     writer = schema_lookup(source.registry or task.registry_url)
+    began = time.perf_counter_ns()
     arrivals = arrivals_of(source, one.partition, messages, one.heartbeats)
     admitted = intake_of(source, writer).admit(arrivals, one.clock)
+    share_ns = (time.perf_counter_ns() - began) // len(one.lanes)
+    read = Work((len(messages),), len(admitted.delta), share_ns, bytes_in=_bytes(messages))
     if admitted.dead:
         rows.add(0, "", DEAD, _letters(source.id, source.name, one, admitted.dead))
     for lane_id in one.lanes:
-        _route_lane(rows, task, one, task.lanes[lane_id], admitted, messages)
+        _route_lane(rows, task, one, task.lanes[lane_id], (admitted, read), messages)
     return rows.batch()
 
 
+def _bytes(messages: Sequence[Message]) -> int:
+    """The bytes of the records' values: of a long slice, estimated from some of them."""
+    some = messages[:: 1 + len(messages) // _WEIGHED]
+    return sum(map(len, some)) * len(messages) // max(len(some), 1)
+
+
 def _route_lane(
-    rows: RoutedRows, task: SourceTask, one: Slice, lane: Lane, admitted: Admitted, messages: list[Message]
+    rows: RoutedRows, task: SourceTask, one: Slice, lane: Lane, found: tuple[Admitted, Work], messages: list[Message]
 ) -> None:
-    leaf = lane.leaf(one.source_id)
+    (admitted, read), leaf = found, lane.leaf(one.source_id)
     clock = Clock(one.end, admitted.clock.frontier, admitted.clock.high, len(messages))
     rows.add(0, lane.id, CLOCK, msgspec.msgpack.encode(clock), Sender(leaf=leaf, frontier=clock.frontier))
     step = read_stage(lane, leaf, admitted.delta)
+    rows.add(0, lane.id, WORK, msgspec.msgpack.encode({lane.flow.leaf(leaf): read, **step.work}))
     for vertex, why in step.failures.items():
         rows.add(0, lane.id, FAILURE, why.encode(), Sender(vertex))
     for target in range(task.targets):

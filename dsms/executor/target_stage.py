@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,18 +18,23 @@ import pyarrow.compute as pc
 from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
 from dsms.executor.garbage import calm_worker
+from dsms.executor.manifest import LaneManifest
 from dsms.executor.pandas_hidden import without_pandas
+from dsms.executor.queues import Taken, Takes, Turn, Waiting, served, turns
 from dsms.executor.result_rows import result_rows
-from dsms.executor.source_task import DELTA, FAILURE, MOVED, RoutedRows, Sender
+from dsms.executor.source_task import DELTA, FAILURE, MOVED, WAKE, WORK, RoutedRows, Sender
 from dsms.plan.dataflow import Exchange
 from dsms.plan.lane import Lane
-from dsms.stages.lane_run import StageStep, route, target_stage
+from dsms.stages.lane_run import Frontiers, StageStep, route, target_stage
 from dsms.stages.state_names import Names, name_runs, restore
 from operators.delta import Delta, union_all
 from operators.frame_ipc import frame_to_ipc
 
-FAULTS, RUNS = "faults", "runs"
+FAULTS, RUNS, SERVED = "faults", "runs", "served"
 Row = dict[str, Any]
+Moves = tuple[Frontiers, Frontiers]
+#: What a stage gives that has no turn.
+_RESTS = StageStep({}, {}, {})
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,14 @@ class LaneContext:
     partition_frontiers: dict[tuple[int, int], int]
     #: The state on each target.
     names: list[Names]
+    #: What each stage works on.
+    turns: dict[int, Turn]
+
+    @staticmethod
+    def of(lane: Lane, held: LaneManifest, takes: Takes) -> LaneContext:
+        """A lane as its manifest says, with what its stages are to take of their queues."""
+        frontiers = {(lane.leaf(source), partition): at.frontier for (source, partition), at in held.places.items()}
+        return LaneContext(frontiers, held.runs, turns(lane, held, takes))
 
 
 @dataclass(frozen=True)
@@ -102,29 +116,41 @@ class TargetStage:
 
     def _for_me(self, revision: int, lane: str, kind: str, edge: int) -> bool:
         if kind != DELTA:
-            return kind == MOVED
+            return kind in {MOVED, WAKE}
         exchange: Exchange = self.context.revisions[revision][lane].flow.exchanges[edge]
         return exchange.stage == self.stage
 
     def _step(self, target: int, revision: int, lane_id: str, came: _Arrived, out: RoutedRows) -> Future[None]:
         """The moves of a lane's vertices; gives the write of their runs, which goes on meanwhile."""
         lane, held = self.context.revisions[revision][lane_id], self.context.lanes[revision][lane_id]
-        state = restore(lane, self.stage, held.names[target], _store(self.context).read)
-        moves = moves_of(held, came.partitions, came.moved)
-        step = target_stage(lane, (self.stage, target), _inputs(came.elements), state, moves)
-        names, written = name_runs(lane, step.state, f"{self.context.prefix}/{lane.id}/{target}")
-        write = _writer().submit(_store(self.context).write, written)
+        prefix, turn = f"{self.context.prefix}/{lane.id}/{target}", held.turns[self.stage]
+        began, arrived = time.perf_counter_ns(), _inputs(came.elements)
+        waiting = Waiting(lane, self.stage, held.names[target], _store(self.context).read)
+        mine = waiting.taken(turn, arrived, prefix)
+        moves = turn.moves(reached(held, came.partitions, came.moved))
+        step = _RESTS if turn.take == 0 else self._work(lane, target, held.names[target], mine, moves)
+        names, written = name_runs(lane, step.state, prefix)
+        write = _writer().submit(_store(self.context).write, {**written, **mine.fresh})
         for edge, delta in step.sent.items():
             out.send(lane.id, Sender(edge), route(lane.flow.exchanges[edge], delta, self.context.targets, target))
         out.add(target, lane.id, MOVED, msgspec.msgpack.encode(moves[1]))
-        out.add(target, lane.id, RUNS, msgspec.json.encode(names))
+        out.add(target, lane.id, RUNS, msgspec.json.encode({**names, **mine.names}))
         _report(lane, target, step, out, self.context.poisoned)
+        told = served(self.stage, arrived, mine, time.perf_counter_ns() - began)
+        out.add(target, lane.id, SERVED, msgspec.msgpack.encode(told))
         return write
+
+    def _work(self, lane: Lane, target: int, names: Names, mine: Taken, moves: Moves) -> StageStep:
+        """One move of the stage's vertices."""
+        state = restore(lane, self.stage, names, _store(self.context).read)
+        return target_stage(lane, (self.stage, target), mine.inputs, state, moves)
 
 
 def _note(row: Row, came: _Arrived) -> None:
     if row["kind"] == DELTA:
         came.elements.append(row)
+    elif row["kind"] == WAKE:
+        return
     elif row["leaf"] < 0:
         came.moved = msgspec.msgpack.decode(row["blob"], type=dict[int, int])
     else:
@@ -139,13 +165,12 @@ def _inputs(rows: list[Row]) -> dict[int, Delta]:
     return {edge: union_all([Delta.from_ipc(row["blob"]) for row in each]) for edge, each in by_edge.items()}
 
 
-def moves_of(
+def reached(
     held: LaneContext, sent: Mapping[tuple[int, int], int], moved: dict[int, int] | None = None
-) -> tuple[dict[int, int], dict[int, int]]:  # fmt: skip
-    """The frontiers of the sources before and after: of each the least of its partitions. A partition that sent nothing
-    stands where it stood; `moved` is what an earlier stage found."""
-    before = _least(held.partition_frontiers)
-    return before, moved if moved is not None else _least({**held.partition_frontiers, **sent})
+) -> dict[int, int]:  # fmt: skip
+    """The frontiers of the sources after what arrived: of each the least of its partitions. A partition that sent
+    nothing stands where it stood; `moved` is what an earlier stage found."""
+    return moved if moved is not None else _least({**held.partition_frontiers, **sent})
 
 
 def _least(frontiers: Mapping[tuple[int, int], int]) -> dict[int, int]:
@@ -156,6 +181,8 @@ def _least(frontiers: Mapping[tuple[int, int], int]) -> dict[int, int]:
 
 
 def _report(lane: Lane, target: int, step: StageStep, out: RoutedRows, poisoned: str | None) -> None:
+    if step.work:
+        out.add(target, lane.id, WORK, msgspec.msgpack.encode(step.work))
     for vertex, why in step.failures.items():
         out.add(target, lane.id, FAILURE, why.encode(), Sender(vertex))
     for vertex, frame in step.faults.items():

@@ -77,6 +77,10 @@ class Dataflow:
         """The number of the last stage."""
         return max((vertex.stage for vertex in self.vertices), default=0)
 
+    def leaf(self, number: int) -> int:
+        """The vertex of a source, by the source's number."""
+        return next(at for at, vertex in enumerate(self.vertices) if vertex.leaf == number)
+
     @cached_property
     def by_stage(self) -> dict[int, list[int]]:
         """The vertices of each stage."""
@@ -113,6 +117,20 @@ class Dataflow:
             what = vertex.operator, vertex.leaf, vertex.stage, sorted(vertex.leaves), vertex.single, inputs
             found.append(hashlib.sha256(repr(what).encode()).hexdigest()[:20])
         return tuple(found)
+
+    @cached_property
+    def queues(self) -> tuple[str, ...]:
+        """A name of each exchange, the same in every dataflow that holds it: what waits there goes by it."""
+        told = (f"{self.keys[one.producer]} {one.stage} {one.by}" for one in self.exchanges)
+        return tuple(hashlib.sha256(one.encode()).hexdigest()[:20] for one in told)
+
+    @cached_property
+    def arriving(self) -> dict[int, list[int]]:
+        """The exchanges that each stage receives."""
+        found: dict[int, list[int]] = {}
+        for at, one in enumerate(self.exchanges):
+            found.setdefault(one.stage, []).append(at)
+        return found
 
     @cached_property
     def members(self) -> dict[str, tuple[bool, ...]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from dsms.sql import parse_queries
 from dsms.sql import statements as st
 from dsms.sql.cursor import Cursor
@@ -19,6 +21,11 @@ _PLURALS: dict[str, st.Kind] = {
     "TABLES": "table",
     "VIEWS": "view",
     "QUERIES": "query",
+}
+_ENTITIES: dict[str, Literal["operators", "queues", "synopses"]] = {
+    "OPERATORS": "operators",
+    "QUEUES": "queues",
+    "SYNOPSES": "synopses",
 }
 
 
@@ -60,11 +67,15 @@ def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery:
     return st.AlterQuery(name, clauses, cursor.sql)
 
 
-def show(cursor: Cursor, _: st.Name | None) -> st.Show:
-    """`SHOW kinds`."""
-    kind = _PLURALS[cursor.one_of(tuple(_PLURALS), "kind")]
+def show(cursor: Cursor, _: st.Name | None) -> st.Show | st.ShowEntities:
+    """`SHOW kinds`, `SHOW OPERATORS | QUEUES | SYNOPSES [FOR query]`."""
+    word = cursor.one_of((*_PLURALS, *_ENTITIES), "kind")
+    if word in _PLURALS:
+        cursor.end()
+        return st.Show(_PLURALS[word], cursor.sql)
+    query = cursor.name("query name") if cursor.accept("FOR") else None
     cursor.end()
-    return st.Show(kind, cursor.sql)
+    return st.ShowEntities(_ENTITIES[word], query, cursor.sql)
 
 
 def describe(cursor: Cursor, _: st.Name | None) -> st.Describe:
@@ -76,10 +87,21 @@ def describe(cursor: Cursor, _: st.Name | None) -> st.Describe:
     return st.Describe(name, cursor.sql)
 
 
-def explain(cursor: Cursor, _: st.Name | None) -> st.Explain:
-    """`EXPLAIN name` or `EXPLAIN select`."""
+def explain(cursor: Cursor, _: st.Name | None) -> st.Explain | st.ExplainAnalyze:
+    """`EXPLAIN name`, `EXPLAIN select` or `EXPLAIN ANALYZE name`."""
+    if cursor.peeks("ANALYZE") and len(cursor.tokens) - cursor.at > 1:
+        return _analyzed(cursor)
     if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
         return st.Explain(None, parse_queries.continuous(cursor, None).select, cursor.sql)
     name = cursor.name("name")
     cursor.end()
     return st.Explain(name, None, cursor.sql)
+
+
+def _analyzed(cursor: Cursor) -> st.ExplainAnalyze:
+    cursor.expect("ANALYZE")
+    if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
+        cursor.fail("EXPLAIN ANALYZE tells what was measured of a running query", "name one; see SHOW QUERIES")
+    name = cursor.name("query name")
+    cursor.end()
+    return st.ExplainAnalyze(name, cursor.sql)

@@ -235,6 +235,23 @@ class Explain:
     sql: str
 
 
+@dataclass(frozen=True, slots=True)
+class ShowEntities:
+    """`SHOW OPERATORS | QUEUES | SYNOPSES [FOR query]`."""
+
+    kind: Literal["operators", "queues", "synopses"]
+    query: Name | None
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainAnalyze:
+    """`EXPLAIN ANALYZE name`: a running query with what was measured of it."""
+
+    name: Name
+    sql: str
+
+
 @dataclass(frozen=True)
 class Select:
     """A one-time `SELECT` over streams and views."""
@@ -246,5 +263,6 @@ class Select:
 
 Statement = (
     RegisterSource | CreateStream | DeclareStream | CreateTable | Insert | Update | Delete | LoadFile | LoadDatabase
-    | ContinuousQuery | ReplaceQuery | Drop | SetPaused | AlterQuery | Show | Describe | Explain | Select
+    | ContinuousQuery | ReplaceQuery | Drop | SetPaused | AlterQuery | Show | ShowEntities | Describe | Explain
+    | ExplainAnalyze | Select
 )  # fmt: skip

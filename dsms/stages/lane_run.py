@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from polars.exceptions import PanicException
 
 from dsms.plan.dataflow import Exchange, Vertex
 from dsms.plan.lane import Lane, Output
+from dsms.stages.work import Works, work_of
 from operators.delta import BEGINNING, ORDER, SOURCE_SHIFT, Delta, partition_of
 from operators.errors import ExternalError
 from operators.operator import MEMBER, Move, State, Step
@@ -24,13 +26,14 @@ Frontiers = Mapping[int, int]
 @dataclass(frozen=True)
 class StageStep:
     """What one target gives on one stage of a lane for a move: elements by exchange, the rows in fault and the state by
-    vertex, the tagged changes by the vertex of their results, and why vertices failed."""
+    vertex, the tagged changes by the vertex of their results, why vertices failed, and the work of those that ran."""
 
     sent: Mapping[int, Delta]
     faults: Mapping[int, pl.DataFrame]
     state: Mapping[int, tuple[State, ...]]
     changes: Mapping[int, pl.DataFrame] = field(default_factory=dict)
     failures: Mapping[int, str] = field(default_factory=dict)
+    work: Works = field(default_factory=dict)
 
 
 def read_stage(lane: Lane, leaf: int, delta: Delta) -> StageStep:
@@ -89,6 +92,7 @@ class _Running:
     values: dict[int, Delta] = field(default_factory=dict)
     steps: dict[int, Step] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
+    work: Works = field(default_factory=dict)
 
     def step(self) -> StageStep:
         flow = self.lane.flow
@@ -100,7 +104,7 @@ class _Running:
             {at: step.faults for at, step in self.steps.items() if step.faults is not None},
             {at: step.traces for at, step in self.steps.items()},
             {at: self.values[at].frame for at in self.lane.ends if at in self.steps},
-            self.failures,
+            self.failures, self.work,
         )  # fmt: skip
 
     def _vertex(self, at: int, vertex: Vertex) -> None:
@@ -118,14 +122,16 @@ class _Running:
         if at not in self.lane.ends and _idle(given, traces, move):
             self.steps[at], self.values[at] = Step(vertex.empty(), traces), vertex.empty()
             return
+        began = time.perf_counter_ns()
         try:
-            self.steps[at] = vertex.operator.step(*given, traces, move)
+            step = self.steps[at] = vertex.operator.step(*given, traces, move)
         except (ExternalError, OSError, MemoryError):
             raise
         except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operator it is
             self.failures[at] = f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
         else:
-            self.values[at] = self.steps[at].delta
+            self.values[at] = step.delta
+            self.work[at] = work_of(given, step, time.perf_counter_ns() - began)
 
     def _given(self, vertex: int) -> bool:
         """Whether a vertex has a value that is sent: in the source stage only of those over the source at hand."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from dsms.plan.lane import Lane, Planned, compile_lane
 from dsms.stages.intake import Arrivals, DeadLetter, Intake, reading_schema
 from dsms.stages.lane_run import Frontiers, StageStep, frontier, of_member, read_stage, route, target_stage
 from dsms.stages.state_names import united
+from dsms.stages.work import Measures, Work, Works
 from dsms.testing.changes import Change, as_changes
 from dsms.testing.local_tables import INSTANT, OPERATION
 from operators.clock import Heartbeat, PartitionClock
@@ -49,6 +51,7 @@ class LocalLane:
         #: The instants below which results are left out: they were published before.
         self._upto: dict[str, int] = {}
         self.paused = False
+        self.measures = Measures(time.monotonic())
         self.dead: list[Letter] = []
         self._compile(lane)
 
@@ -112,6 +115,7 @@ class LocalLane:
         self.positions |= other.positions
         self.published |= other.published
         self._upto |= other._upto
+        self.measures = self.measures.beside(other.measures)
         members = other.lane.flow.members
         both = zip(self._states, other._states, strict=True)
         self._states = [
@@ -150,6 +154,7 @@ class LocalLane:
         self.lane = lane or compile_lane("local", self._queries.values())
         kept = set(self.lane.flow.keys)
         self._states = [{key: held for key, held in state.items() if key in kept} for state in self._states]
+        self.measures = self.measures.kept({self.lane.id: kept})
         sources = {source.id for source in self.lane.sources.values()}
         begun = {source: self.positions.get(source, (0, PartitionClock())) for source in sources}
         self.positions = begun
@@ -164,9 +169,12 @@ class LocalLane:
         beats = tuple(beat for beat in log.heartbeats if start <= beat.offset <= end)
         if end == start and max((beat.time for beat in beats), default=BEGINNING) <= clock.frontier:
             return False
+        began = time.perf_counter_ns()
         admitted = _intake(source).admit(_arrivals(source, log, start, end, beats), clock)
+        read = Work((end - start,), len(admitted.delta), time.perf_counter_ns() - began)
         self.dead += [(source, letter) for letter in admitted.dead]
         step = read_stage(self.lane, source.number, admitted.delta)
+        self._measure({self.lane.flow.leaf(source.number): read, **step.work})
         self._report(step)
         self._send(step, arrived, 0)
         self.positions[source.id] = (end, admitted.clock)
@@ -184,6 +192,7 @@ class LocalLane:
             steps.append(target_stage(self.lane, (stage, target), inputs[target], held, moves))
         for target, step in enumerate(steps):
             self._states[target] |= {keys[at]: traces for at, traces in step.state.items() if traces}
+            self._measure(step.work, target)
             self._report(step)
             self._send(step, arrived, target)
         self._publish(steps)
@@ -203,6 +212,11 @@ class LocalLane:
             parts = route(self.lane.flow.exchanges[exchange], delta, len(self._states), target)
             for to, part in enumerate(parts):
                 arrived[to][exchange].append(part)
+
+    def _measure(self, work: Works, target: int = 0) -> None:
+        keys = self.lane.flow.keys
+        told = ((self.lane.id, keys[at], target, one) for at, one in work.items())
+        self.measures = self.measures.after(time.monotonic(), told)
 
     def _report(self, step: StageStep) -> None:
         """Rows in fault are dead letters of the source whose record caused them, for each query that lacks them."""

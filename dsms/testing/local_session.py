@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -12,6 +13,10 @@ from dsms.catalog.objects import Object, Query, Source, Stream, Table
 from dsms.catalog.register_replace import retired
 from dsms.catalog.register_table import apply
 from dsms.catalog.result import StatementResult
+from dsms.control.analyze import explain_analyze
+from dsms.control.entities import Report
+from dsms.control.sampling import Sampler, Waiting
+from dsms.control.show import show
 from dsms.one_time import answer
 from dsms.plan import logical
 from dsms.plan.explain import explain
@@ -109,12 +114,30 @@ class LocalSession:
         node = plan_of(name, self.catalog)
         return explain(node, plan_fragment(self.catalog, 1).queries.values(), name)
 
+    def reports(self) -> list[Report]:
+        """What was measured of the lanes, each as a fragment."""
+        return [self._report(number, lane) for number, lane in enumerate(self._lanes)]
+
+    def _report(self, number: int, lane: LocalLane) -> Report:
+        sampler, lanes = Sampler(str(number), lane.measures, time.monotonic()), {lane.lane.id: lane.lane}
+        offsets = {(source, 0): offset for source, (offset, _) in lane.positions.items()}
+        topics = {source.topic: source.id for source in lane.lane.sources.values()}
+        ends = {(topic, 0): len(self._logs[source].records) for topic, source in topics.items()}
+        return Report(
+            executor="local", fragment=str(number), at=time.time(), operators=sampler.operators(lanes),
+            queues=sampler.queues(lanes, {lane.lane.id: Waiting(offsets)}, ends), synopses=sampler.synopses(lanes),
+        )  # fmt: skip
+
     def _statement(self, statement: st.Statement) -> StatementResult:
         if isinstance(statement, st.Select):
             columns, rows = answer(statement.select, self.catalog, self._rows)
             return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
         if isinstance(statement, st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase):
             return self._write(statement)
+        if isinstance(statement, st.ShowEntities):
+            return show(statement, self.reports(), self.catalog)
+        if isinstance(statement, st.ExplainAnalyze):
+            return explain_analyze(statement, self.reports(), self.catalog)
         self._retire()
         self.catalog, result = apply(statement, self.catalog, _LocalFacts(self._lanes))
         for source in [*self.catalog.sources(), *(table.source for table in self.catalog.tables())]:

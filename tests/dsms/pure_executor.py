@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -16,9 +17,9 @@ from connectors.kafka.config import KafkaSettings
 from dsms.catalog.catalog import Catalog
 from dsms.executor import source_task, target_stage
 from dsms.executor.epoch import Epoch, Published, assemble, following
-from dsms.executor.lanes import Revision, moving, revised
+from dsms.executor.lanes import Revision, moving, revised, woken
 from dsms.executor.manifest import Manifest
-from dsms.executor.offsets import next_offsets, offsets_at, slices, spread
+from dsms.executor.offsets import next_offsets, offsets_at, slices, spread, unread
 from dsms.executor.publish import result_records
 from dsms.executor.source_task import SourceTask, run_source_task
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
@@ -53,23 +54,22 @@ def start(catalog: Catalog, targets: int, fragment: str | None = None) -> Revisi
     return revised(plan_fragment(catalog, targets, fragment=fragment), Manifest(targets=targets), ())
 
 
-def epoch(world: World, revision: Revision, limit: int, tasks: int) -> Epoch:
-    """One epoch: plan it, read it, exchange it, compute it, put it together."""
+def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: frozenset[str] | None = None) -> Epoch:
+    """One epoch: plan it, read it, exchange it, compute it, put it together. `reads` are the lanes that read."""
     lanes, manifest, targets = revision.lanes, revision.manifest, revision.plan.partitions
     sources = {source.id: source.topic for lane in lanes.values() for source in lane.sources.values()}
     ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
     positions = {lane_id: one.places for lane_id, one in moving(revision, ()).items()}
-    begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit)
+    begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit, reads)
     routed = []
-    for part in spread(slices(lanes, positions, begin, upto, {}), tasks):
-        kafka = KafkaSettings("none", {})
-        task = SourceTask(tuple(part), dict(lanes), revision.number, targets, kafka, "http://none")
+    kafka, told = KafkaSettings("none", {}), (woken(revision, positions), unread(positions, ends, upto))
+    for part in [*spread(slices(lanes, positions, begin, upto, {}), tasks), ()]:
+        task = SourceTask(tuple(part), dict(lanes), revision.number, targets, kafka, "http://none", *told)
+        told = ((), {})
         routed += [row for batch in run_source_task(task) for row in batch.to_pylist()]
     world.epochs += 1
     contexts = {
-        lane_id: LaneContext(
-            {(lanes[lane_id].leaf(source), p): at.frontier for (source, p), at in one.places.items()}, one.runs
-        )
+        lane_id: LaneContext.of(lanes[lane_id], one, revision.takes.get(lane_id, {}))
         for lane_id, one in manifest.lanes.items()
     }
     number = revision.number
@@ -109,21 +109,34 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
     world.published = Published(frontiers, done.dead_upto)
 
 
+def takes(revision: Revision, lane: str, turns: Iterator[int]) -> dict[int, int]:
+    """What each stage takes of its queue: nothing, some, or all with what arrives."""
+    found, queues = {}, revision.manifest.lanes[lane].queues
+    for stage in range(1, revision.lanes[lane].flow.stages + 1):
+        waiting = len(queues[stage].segments) if stage in queues else 0
+        chosen = next(turns, 0) % (waiting + 2)
+        if chosen:
+            found[stage] = chosen - 1
+    return found
+
+
 def run(  # noqa: PLR0913 what may differ between two runs
     world: World, catalog: Catalog, targets: int, limits: list[int], crash_at: int | None = None,
-    then: tuple[int, Catalog] | None = None, fragment: str | None = None,
+    then: tuple[int, Catalog] | None = None, fragment: str | None = None, schedule: list[int] | None = None,
 ) -> World:  # fmt: skip
     """Epochs until all is read. At `crash_at` an epoch's transaction commits and its manifest is lost, with half of
     those before: the executor goes on from an old manifest, in other batches. `then` is another catalog from an epoch
-    on."""
+    on. `schedule` says which stages have a turn in the first epochs."""
+    turns = iter(schedule or ())
     revision = start(catalog, targets, fragment)
     history = [revision.manifest]
     for number in range(200):
         limit = limits[number % len(limits)]
         plan = revision.plan if then is None or number < then[0] else plan_fragment(then[1], targets)
         revision = revised(plan, history[-1], (), revision)
+        revision = replace(revision, takes={lane: takes(revision, lane, turns) for lane in revision.lanes})
         done = epoch(world, revision, limit, tasks=1 + number % 3)
-        if not done.results and (then is None or number >= then[0]):
+        if not done.results and limit and (then is None or number >= then[0]):
             return world
         publish(world, done)
         history.append(done.manifest)

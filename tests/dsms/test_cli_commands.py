@@ -110,7 +110,8 @@ def test_status_of_a_coordinator(dsms):
 
 def test_explain_prints_the_plan_as_it_is(dsms, service):
     assert dsms("explain", "hot")[1].splitlines()[0] == "filter [t > 30]"
-    assert service.executed[-1] == "EXPLAIN hot"
+    dsms("explain", "--analyze", "hot")
+    assert service.executed[-2:] == ["EXPLAIN hot", "EXPLAIN ANALYZE hot"]
 
 
 def test_dead_letters(dsms):

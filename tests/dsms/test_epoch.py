@@ -51,12 +51,12 @@ def world_of(logs) -> tuple[World, object]:
     return World({"t": messages}), catalog
 
 
-def run_with(logs, targets, limits, crash_at=None, then=None) -> World:
-    """`then` says from which epoch on there are more queries."""
+def run_with(logs, targets, limits, crash_at=None, then=None, schedule=None) -> World:
+    """`then` says from which epoch on there are more queries, `schedule` which stages wait."""
     world, catalog = world_of(logs)
     more = None if then is None else (then, apply_all(MORE, catalog)[0])
     with pytest.MonkeyPatch.context() as monkeypatch:
-        return run(world.attach(monkeypatch), catalog, targets, limits, crash_at, more)
+        return run(world.attach(monkeypatch), catalog, targets, limits, crash_at, more, schedule=schedule)
 
 
 @given(LOGS, st.integers(1, 3), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.none() | st.integers(0, 5))
@@ -76,6 +76,19 @@ def test_results_are_a_function_of_the_logs(logs, targets, limits, crash_at) -> 
 def test_queries_that_come_later_change_nothing_and_miss_nothing(logs, targets, limits, crash_at, then) -> None:
     whole = run_with(logs, 1, [1000], then=0)
     cut = run_with(logs, targets, limits, crash_at, then)
+    assert {lane: rows for lane, rows in cut.results.items() if rows} == {
+        lane: rows for lane, rows in whole.results.items() if rows
+    }
+    assert Counter(map(repr, cut.dead)) == Counter(map(repr, whole.dead))
+
+
+@given(
+    LOGS, st.integers(1, 3), st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any),
+    st.none() | st.integers(0, 8), st.none() | st.integers(1, 4), st.lists(st.integers(0, 9), max_size=60),
+)  # fmt: skip
+def test_stages_may_wait_for_each_other(logs, targets, limits, crash_at, then, schedule) -> None:
+    whole = run_with(logs, 1, [1000], then=None if then is None else 0)
+    cut = run_with(logs, targets, limits, crash_at, then, schedule)
     assert {lane: rows for lane, rows in cut.results.items() if rows} == {
         lane: rows for lane, rows in whole.results.items() if rows
     }

@@ -1,0 +1,1 @@
+"""Control tables: the operators, queues and synopses that run, as entities with attributes."""

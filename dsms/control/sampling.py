@@ -1,0 +1,114 @@
+"""Entities from lanes and from what was measured of them: pure, and cheap enough for every second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from dsms.control.entities import Operator, Queue, Synopsis
+from dsms.plan.lane import Lane
+from dsms.stages.work import Measured, Measures
+
+SOURCE = "Source"
+#: The end of a partition by topic and partition, as far as it is known.
+Ends = Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What waits in a lane: the next offset by source (by id) and partition; rows and bytes before its stages."""
+
+    offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    stages: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """The entities of a fragment at a time of the measures' clock."""
+
+    fragment: str
+    measures: Measures
+    now: float
+
+    def operators(self, lanes: Mapping[str, Lane]) -> tuple[Operator, ...]:
+        """The vertices of the lanes."""
+        return tuple(one for lane in lanes.values() for one in self._vertices(lane))
+
+    def synopses(self, lanes: Mapping[str, Lane]) -> tuple[Synopsis, ...]:
+        """The vertices that hold state."""
+        return tuple(one for lane in lanes.values() for one in self._states(lane))
+
+    def queues(self, lanes: Mapping[str, Lane], waiting: Mapping[str, Waiting], ends: Ends) -> tuple[Queue, ...]:
+        """What waits before the stages of the lanes."""
+        known = [(lane, waiting[lane_id]) for lane_id, lane in lanes.items() if lane_id in waiting]
+        records = (one for lane, held in known for one in self._unread(lane, held, ends))
+        return (*records, *(one for lane, held in known for one in self._between(lane, held)))
+
+    def _vertices(self, lane: Lane) -> Iterator[Operator]:
+        flow, name = lane.flow, self._namer(lane)
+        for at, vertex in enumerate(flow.vertices):
+            found = self.measures.of(lane.id, flow.keys[at])
+            came, gave, load = found.rates(self.now)
+            yield Operator(
+                id=name(at), fragment=self.fragment, lane=lane.id, key=flow.keys[at], stage=vertex.stage,
+                operator=SOURCE if vertex.operator is None else type(vertex.operator).__name__,
+                queries=_queries(lane, at), inputs=tuple(name(feed.vertex) for feed in vertex.inputs),
+                runs=found.runs, rows_in=found.rows_in, rows_out=found.rows_out, busy_seconds=found.busy_ns / 1e9,
+                rows_in_per_second=came, rows_out_per_second=gave, load=load, selectivity=found.selectivity,
+                seconds_per_row=found.cost, state_rows=found.state_rows, state_bytes=found.state_bytes,
+            )  # fmt: skip
+
+    def _states(self, lane: Lane) -> Iterator[Synopsis]:
+        name = self._namer(lane)
+        for at, vertex in enumerate(lane.flow.vertices):
+            if vertex.stage == 0 or not (traces := len(vertex.operator.traces())):
+                continue
+            found = self.measures.of(lane.id, lane.flow.keys[at])
+            yield Synopsis(
+                id=name(at), fragment=self.fragment, lane=lane.id, operator=type(vertex.operator).__name__,
+                queries=_queries(lane, at), traces=traces, rows=found.state_rows, bytes=found.state_bytes,
+                rows_by_target=_by_target(found),
+            )  # fmt: skip
+
+    def _unread(self, lane: Lane, held: Waiting, ends: Ends) -> Iterator[Queue]:
+        names = {leaf: tuple(one.name for one in lane.by_leaf[leaf]) for leaf in lane.sources}
+        for (source_id, partition), offset in held.offsets.items():
+            leaf = lane.leaf(source_id)
+            source, end = lane.sources[leaf], ends.get((lane.sources[leaf].topic, partition))
+            rows = None if end is None else max(end - offset, 0)
+            size = self.measures.of(lane.id, lane.flow.keys[lane.flow.leaf(leaf)]).row_bytes
+            yield Queue(
+                id=f"{self.fragment}-{lane.id}-{source_id}-{partition}", fragment=self.fragment, lane=lane.id,
+                queries=names[leaf], source=source.name, partition=partition, next_offset=offset, end_offset=end,
+                rows=rows, bytes=None if rows is None or size is None else round(rows * size),
+            )  # fmt: skip
+
+    def _between(self, lane: Lane, held: Waiting) -> Iterator[Queue]:
+        names = tuple(output.name for output in lane.outputs)
+        for stage, (rows, size) in held.stages.items():
+            yield Queue(
+                id=f"{self.fragment}-{lane.id}-stage-{stage}", fragment=self.fragment, lane=lane.id, queries=names,
+                stage=stage, rows=rows, bytes=size,
+            )  # fmt: skip
+
+    def _namer(self, lane: Lane) -> Callable[[int], str]:
+        return lambda at: f"{self.fragment}-{lane.id}-{lane.flow.keys[at]}"
+
+
+def keys_of(lanes: Mapping[str, Lane]) -> dict[str, frozenset[str]]:
+    """The keys of the vertices of each lane."""
+    return {lane_id: frozenset(lane.flow.keys) for lane_id, lane in lanes.items()}
+
+
+def topics_of(lanes: Iterable[Lane]) -> set[tuple[str, int]]:
+    """The partitions that lanes read."""
+    sources = (source for lane in lanes for source in lane.sources.values())
+    return {(source.topic, partition) for source in sources for partition in range(source.partitions)}
+
+
+def _queries(lane: Lane, at: int) -> tuple[str, ...]:
+    return tuple(output.name for output in lane.by_vertex.get(at, ()))
+
+
+def _by_target(found: Measured) -> tuple[int, ...]:
+    return tuple(found.state[target][0] for target in sorted(found.state))

@@ -1,0 +1,63 @@
+"""What of an executor can be changed while it runs: the size of its batches, and what is served first."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dsms.scheduler.registry import parse_policy
+from operators.errors import UserError
+
+_MOST_RECORDS, _LEAST_S, _MOST_S = 100_000_000, 0.01, 600.0
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """The least and the most records of a batch, the seconds that one should take, and the policy of the scheduler."""
+
+    min_batch_records: int
+    max_batch_records: int
+    target_batch_seconds: float
+    policy: str = "fifo"
+
+
+class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was set by hand; None leaves what the executor was started with."""
+
+    min_batch_records: int | None = None
+    max_batch_records: int | None = None
+    target_batch_seconds: float | None = None
+    policy: str | None = None
+
+    def over(self, bounds: Bounds) -> Bounds:
+        """The bounds that hold; UserError where they cannot.
+
+        >>> Tuning(max_batch_records=50).over(Bounds(10, 100, 1.0))
+        Bounds(min_batch_records=10, max_batch_records=50, target_batch_seconds=1.0, policy='fifo')
+        >>> Tuning(max_batch_records=5).over(Bounds(10, 100, 1.0))
+        Traceback (most recent call last):
+        ...
+        operators.errors.UserError: min_batch_records 10 is above max_batch_records 5
+        """
+        given = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        found = msgspec.structs.replace(bounds, **given)
+        if found.min_batch_records > found.max_batch_records:
+            raise UserError(
+                f"min_batch_records {found.min_batch_records} is above max_batch_records {found.max_batch_records}"
+            )
+        if found.min_batch_records < 1 or found.max_batch_records > _MOST_RECORDS:
+            raise UserError(f"batches have 1 to {_MOST_RECORDS} records")
+        if not _LEAST_S <= found.target_batch_seconds <= _MOST_S:
+            raise UserError(f"target_batch_seconds is between {_LEAST_S:g} and {_MOST_S:g}")
+        parse_policy(found.policy)
+        return found
+
+
+def read_tuning(body: bytes | None) -> Tuning:
+    """What was stored; nothing where that is not to be read.
+
+    >>> read_tuning(b"?") == read_tuning(None) == Tuning()
+    True
+    """
+    try:
+        return msgspec.json.decode(body, type=Tuning) if body else Tuning()
+    except msgspec.DecodeError:
+        return Tuning()

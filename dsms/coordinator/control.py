@@ -1,0 +1,132 @@
+"""The control tables as the interface serves them: read from what executors report, written through statements and
+through what executors look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+import msgspec
+
+from connectors.redis.cluster_state import ClusterState
+from dsms.catalog.catalog import Catalog
+from dsms.catalog.leases import ExecutorStatus
+from dsms.catalog.objects import Query
+from dsms.catalog.result import StatementResult
+from dsms.control.documents import document, read_document, to_xml
+from dsms.control.entities import Kind, Report, concerns
+from dsms.control.importing import imported
+from dsms.control.show import selected
+from dsms.control.tuning import Tuning, read_tuning
+from dsms.coordinator.executors import living
+from dsms.coordinator.service import Document, UnknownName, known
+
+#: Entities that are measured, and those that can be told what to do.
+AnyKind = Literal["operators", "queues", "synopses", "queries", "executors"]
+MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses")
+
+
+@dataclass(frozen=True)
+class ControlTables:
+    """The entities of a cluster. `catalog` is always the present one; `execute` runs statements."""
+
+    cluster: ClusterState
+    catalog: Callable[[], Catalog]
+    execute: Callable[[str], list[StatementResult]]
+    state_of: Callable[[Query], str]
+
+    def reports(self) -> list[Report]:
+        """What executors last told of their fragments."""
+        bodies = self.cluster.reports()
+        return [msgspec.msgpack.decode(bodies[name], type=Report) for name in sorted(bodies)]
+
+    def all(self, kind: AnyKind, query: str | None = None) -> list[Document]:
+        """The entities of a kind, all or those that have to do with a query."""
+        name = None if query is None else known(self.catalog(), query).name
+        if kind == "queries":
+            return self._queries(name)
+        if kind == "executors":
+            return self._executors(name)
+        return [msgspec.to_builtins(one) for one in selected(self.reports(), kind, name)]
+
+    def one(self, kind: AnyKind, id: str) -> Document:
+        """The entity of an id; queries go by name."""
+        found = self.all(kind)
+        wanted = id.lower() if kind == "queries" else id
+        for one in found:
+            if (one["id"].lower() if kind == "queries" else one["id"]) == wanted:
+                return one
+        some = sorted(one["id"] for one in found)
+        raise UnknownName(_SINGULAR[kind], id, [*some[:20], *(["…"] if len(some) > 20 else [])])
+
+    def set_query(self, id: str, weight: float | None, *, paused: bool | None) -> Document:
+        """Changes attributes of a query, and gives it as it is then."""
+        name = self.one("queries", id)["id"]
+        statements = [] if weight is None else [f'ALTER QUERY "{name}" SET (weight = {Decimal(repr(weight)):f})']
+        statements += [] if paused is None else [f'{"PAUSE" if paused else "RESUME"} QUERY "{name}"']
+        self.execute("; ".join(statements))
+        return self.one("queries", name)
+
+    def set_executor(self, id: str, changes: dict[str, Any]) -> Document:
+        """Changes the bounds of an executor's batches; None stands for what it was started with."""
+        found = self._living(id)
+        wanted = msgspec.convert(changes, Tuning)
+        if found.bounds is not None:
+            wanted.over(found.bounds)
+        tuning = msgspec.structs.replace(read_tuning(self.cluster.tuning(id)), **changes)
+        self.cluster.set_tuning(id, msgspec.json.encode(tuning))
+        return {**self.one("executors", id), "set": msgspec.to_builtins(tuning)}
+
+    def exported(self, form: str) -> bytes:
+        """All objects and plans as a document, in JSON or XML."""
+        found = document(self.catalog())
+        return to_xml(found) if form == "xml" else msgspec.json.encode(found)
+
+    def make(self, body: bytes) -> Document:
+        """Makes the objects of a document that are not there. One that cannot be made ends it; those before it stay."""
+        wanted = imported(read_document(body), self.catalog())
+        self.execute("\n;\n".join(wanted.statements))
+        return {"made": list(wanted.made), "there": list(wanted.there)}
+
+    def _living(self, id: str) -> ExecutorStatus:
+        alive = living(self.cluster)
+        if id not in alive:
+            raise UnknownName("executor", id, alive)
+        return alive[id]
+
+    def _queries(self, name: str | None) -> list[Document]:
+        reports = self.reports()
+        return [self._query(one, reports) for one in self.catalog().queries() if name in (None, one.name)]
+
+    def _query(self, one: Query, reports: list[Report]) -> Document:
+        mine = [found for report in reports for found in report.operators if concerns(found, one.name)]
+        return {
+            "id": one.name, "kind": one.kind, "state": self.state_of(one), "fragment": one.fragment,
+            "weight": one.weight, "paused": one.paused, "operators": [found.id for found in mine],
+            "load": sum(found.load / len(found.queries) for found in mine),
+            "state_rows": sum(found.state_rows for found in mine),
+            "state_bytes": sum(found.state_bytes for found in mine),
+        }  # fmt: skip
+
+    def _executors(self, query: str | None) -> list[Document]:
+        fragments = {one.fragment for one in self.catalog().queries() if query in (None, one.name)}
+        return [
+            _executor(name, status)
+            for name, status in living(self.cluster).items()
+            if query is None or fragments & status.fragments.keys()
+        ]
+
+
+_SINGULAR: dict[AnyKind, str] = {
+    "operators": "operator", "queues": "queue", "synopses": "synopsis", "queries": "query", "executors": "executor",
+}  # fmt: skip
+
+
+def _executor(name: str, status: ExecutorStatus) -> Document:
+    bounds = {} if status.bounds is None else msgspec.to_builtins(status.bounds)
+    return {
+        "id": name, "state": status.state, "fragments": sorted(status.fragments), "epoch": status.epoch,
+        "plan_version": status.plan_version, "batch_records": status.batch_records, **bounds,
+    }  # fmt: skip

@@ -1,0 +1,98 @@
+"""What an executor tells of its fragments, about once a second: control tables in Redis, and samples in Kafka."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+import structlog
+
+from connectors.kafka.names import internal_topic
+from connectors.kafka.sample_log import SampleLog
+from connectors.kafka.topics import latest
+from connectors.redis.cluster_state import ClusterState
+from dsms.control.entities import Report
+from dsms.control.samples import changed
+from dsms.control.sampling import Ends, Sampler, Waiting, topics_of
+from dsms.control.tuning import read_tuning
+from dsms.executor.manifest import LaneManifest, Manifest
+from dsms.executor.runner import Runner
+from dsms.executor.settings import ExecutorSettings
+from dsms.plan.lane import Lane
+from dsms.stages.work import Measures
+from operators.errors import DsmsError, ExternalError
+
+log = structlog.get_logger()
+_PERIOD_S = 1.0
+
+
+class Reporter:
+    """Looks at the fragments once a second. Nothing waits for it, and nothing fails because it does."""
+
+    def __init__(
+        self, settings: ExecutorSettings, cluster: ClusterState, runners: Callable[[], Mapping[str, Runner]]
+    ) -> None:
+        self._settings, self._cluster, self._runners = settings, cluster, runners
+        self._admin = settings.kafka.admin()
+        self._samples = SampleLog(settings.kafka)
+        self._last: dict[str, Report] = {}
+        #: The bounds of batches that hold now.
+        self.bounds = settings.bounds
+
+    def run(self, stopping: threading.Event) -> None:
+        """Until it is told to stop."""
+        while not stopping.wait(_PERIOD_S):
+            try:
+                self._tune()
+                self._tell()
+            except DsmsError as error:
+                log.debug("nothing could be told", reason=str(error))
+        self._samples.close()
+
+    def _tune(self) -> None:
+        """What was set by hand holds from the next batch on."""
+        try:
+            self.bounds = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.bounds)
+        except DsmsError as error:
+            log.debug("bounds of batches are as they were", reason=str(error))
+        for runner in self._runners().values():
+            runner.tune(self.bounds)
+
+    def _tell(self) -> None:
+        seen = {name: found for name, runner in self._runners().items() if (found := runner.running()) is not None}
+        lanes = [lane for each, _, _ in seen.values() for lane in each.values()]
+        ends = self._ends(lanes)
+        reports = {name: self._report(name, found, ends) for name, found in seen.items()}
+        for name, report in reports.items():
+            self._cluster.tell(name, msgspec.msgpack.encode(report))
+            for purpose, records in changed(self._last.get(name), report).items():
+                self._samples.append(internal_topic(self._settings.cluster, purpose), records)
+        self._last = reports
+
+    def _ends(self, lanes: list[Lane]) -> Ends:
+        try:
+            return latest(self._admin, topics_of(lanes))
+        except ExternalError:
+            return {}
+
+    def _report(self, name: str, found: tuple[Mapping[str, Lane], Manifest, Measures], ends: Ends) -> Report:
+        lanes, manifest, measures = found
+        sampler = Sampler(name, measures, time.monotonic())
+        waiting = {lane_id: _waiting(held) for lane_id, held in manifest.lanes.items()}
+        return Report(
+            executor=self._settings.executor_id, fragment=name, at=time.time(), operators=sampler.operators(lanes),
+            queues=sampler.queues(lanes, waiting, ends), synopses=sampler.synopses(lanes),
+        )  # fmt: skip
+
+
+def _waiting(held: LaneManifest) -> Waiting:
+    offsets = {place: at.offset for place, at in held.places.items()}
+    return Waiting(
+        offsets,
+        {
+            stage: (sum(one.rows for one in queue.segments), sum(one.bytes for one in queue.segments))
+            for stage, queue in held.queues.items()
+        },
+    )
