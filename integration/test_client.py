@@ -341,6 +341,11 @@ def test_what_runs_can_be_changed(client: Client, cluster: Cluster, source: str)
     assert refused.status_code == 400 and "min_batch_records" in refused.json()["error"]["message"]
     httpx.patch(f"{control}/executors/executor-1", json={"max_batch_records": None}, trust_env=False)
     assert wait_until(lambda: cluster.get("control/executors/executor-1")["max_batch_records"] == 1_000_000, 10)
+    cluster.sql("ALTER EXECUTOR \"executor-1\" SET POLICY 'chain(latency = 2 s)'")
+    assert wait_until(lambda: cluster.get("control/executors/executor-1")["policy"] == "chain(latency = 2 s)", 10)
+    with pytest.raises(StatementError, match='policy "lifo" not found'):
+        client.execute('ALTER EXECUTOR "executor-1" SET (policy = lifo)')
+    cluster.sql('ALTER EXECUTOR "executor-1" SET POLICY fifo')
     unknown = httpx.patch(f"{control}/executors/nobody", json={}, trust_env=False)
     assert unknown.status_code == 404
 

@@ -51,6 +51,24 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found
 
 
+#: The options that are numbers, in the order of `Bounds`.
+BATCHES = ("min_batch_records", "max_batch_records", "target_batch_seconds")
+
+
+def read_option(name: str, text: str) -> str | int | float:
+    """The value of an option as a statement says it; UserError where it is none.
+
+    >>> read_option("max_batch_records", "500"), read_option("policy", "chain")
+    (500, 'chain')
+    """
+    if name not in BATCHES:
+        return text
+    try:
+        return float(text) if name == "target_batch_seconds" else int(text)
+    except ValueError:
+        raise UserError(f'{name} needs a number, not "{text}"') from None
+
+
 def read_tuning(body: bytes | None) -> Tuning:
     """What was stored; nothing where that is not to be read.
 

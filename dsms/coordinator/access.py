@@ -116,6 +116,7 @@ def needed_for(statement: st.Statement) -> Role:
 @needed_for.register(st.Describe)
 @needed_for.register(st.Explain)
 @needed_for.register(st.ShowEntities)
+@needed_for.register(st.ShowExecutors)
 @needed_for.register(st.ExplainAnalyze)
 def _(statement: st.Statement) -> Role:
     return "reader"
@@ -123,8 +124,9 @@ def _(statement: st.Statement) -> Role:
 
 @needed_for.register(st.LoadFile)
 @needed_for.register(st.LoadDatabase)
+@needed_for.register(st.AlterExecutor)
 def _(statement: st.Statement) -> Role:
-    """Files and databases are read with the rights of the coordinator."""
+    """Files and databases are read with the rights of the coordinator; executors work for everybody."""
     return "administrator"
 
 

@@ -15,16 +15,20 @@ from dsms.catalog.catalog import Catalog
 from dsms.catalog.leases import ExecutorStatus
 from dsms.catalog.objects import Query
 from dsms.catalog.result import StatementResult
+from dsms.control.analyze import explain_analyze
 from dsms.control.documents import document, read_document, to_xml
 from dsms.control.entities import Kind, Report, concerns
 from dsms.control.importing import imported
-from dsms.control.show import selected
-from dsms.control.tuning import Tuning, read_tuning
+from dsms.control.show import selected, show
+from dsms.control.tuning import BATCHES, Tuning, read_option, read_tuning
 from dsms.coordinator.executors import living
 from dsms.coordinator.service import Document, UnknownName, known
+from dsms.sql import statements as st
 
 #: Entities that are measured, and those that can be told what to do.
 AnyKind = Literal["operators", "queues", "synopses", "queries", "executors"]
+#: Statements about what runs; they change nothing in the catalog.
+ControlStatement = st.ShowEntities | st.ExplainAnalyze | st.ShowExecutors | st.AlterExecutor
 MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses")
 
 
@@ -36,6 +40,23 @@ class ControlTables:
     catalog: Callable[[], Catalog]
     execute: Callable[[str], list[StatementResult]]
     state_of: Callable[[Query], str]
+
+    def answer(self, statement: ControlStatement) -> StatementResult:
+        """What a statement asks for; `ALTER EXECUTOR` is done."""
+        if isinstance(statement, st.ShowEntities):
+            return show(statement, self.reports(), self.catalog())
+        if isinstance(statement, st.ExplainAnalyze):
+            return explain_analyze(statement, self.reports(), self.catalog())
+        if isinstance(statement, st.AlterExecutor):
+            return self._altered(statement)
+        found = self._executors(None)
+        return StatementResult("SHOW", f"{len(found)} found", _SHOWN, tuple(map(_row, found)))
+
+    def _altered(self, statement: st.AlterExecutor) -> StatementResult:
+        wanted = {clause.name: read_option(clause.name, clause.words[0]) for clause in statement.clauses}
+        self.set_executor(statement.name.text, wanted)
+        told = ", ".join(f"{name} = {value}" for name, value in wanted.items())
+        return StatementResult("ALTER", f'executor "{statement.name.text}" has {told} from the next batch on')
 
     def reports(self) -> list[Report]:
         """What executors last told of their fragments."""
@@ -117,6 +138,15 @@ class ControlTables:
             for name, status in living(self.cluster).items()
             if query is None or fragments & status.fragments.keys()
         ]
+
+
+_SHOWN = ("id", "state", "fragments", "batch records", "policy", "min", "max", "target s")
+
+
+def _row(found: Document) -> tuple[object, ...]:
+    """An executor in the columns of SHOW EXECUTORS."""
+    bounds = [found.get(name) for name in ("policy", *BATCHES)]
+    return (found["id"], found["state"], ", ".join(found["fragments"]), found["batch_records"], *bounds)
 
 
 _SINGULAR: dict[AnyKind, str] = {

@@ -24,11 +24,9 @@ from dsms.catalog.register import schema_and_keys
 from dsms.catalog.register_replace import gone_on, halted, replaced_by, retired
 from dsms.catalog.register_table import apply
 from dsms.catalog.result import StatementResult
-from dsms.control.analyze import explain_analyze
 from dsms.control.samples import OPERATORS, QUEUES
-from dsms.control.show import show
 from dsms.coordinator.catalog_log import CatalogLog
-from dsms.coordinator.control import ControlTables
+from dsms.coordinator.control import ControlStatement, ControlTables
 from dsms.coordinator.executors import living
 from dsms.coordinator.facts import ClusterFacts
 from dsms.coordinator.idempotency import RedisAnswers
@@ -225,10 +223,8 @@ class Coordinator:
     def _statement(self, statement: st.Statement) -> StatementResult:
         before = self._catalog
         refuse_reserved(statement, before)
-        if isinstance(statement, st.ShowEntities):
-            return show(statement, self.control.reports(), before)
-        if isinstance(statement, st.ExplainAnalyze):
-            return explain_analyze(statement, self.control.reports(), before)
+        if isinstance(statement, ControlStatement):
+            return self.control.answer(statement)
         if isinstance(statement, st.Select | st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase):
             self._check_kafka()
             return self._tables.run(statement, before)

@@ -1,4 +1,4 @@
-"""DROP, PAUSE, RESUME, ALTER QUERY, SHOW, DESCRIBE and EXPLAIN."""
+"""DROP, PAUSE, RESUME, ALTER, SHOW, DESCRIBE and EXPLAIN."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from dsms.sql import parse_queries
 from dsms.sql import statements as st
-from dsms.sql.cursor import Cursor
+from dsms.sql.cursor import Cursor, place_of
 
 _KINDS: dict[str, st.Kind] = {
     "SOURCE": "source",
@@ -22,6 +22,7 @@ _PLURALS: dict[str, st.Kind] = {
     "VIEWS": "view",
     "QUERIES": "query",
 }
+_EXECUTOR_CLAUSES = ("POLICY", "MIN_BATCH_RECORDS", "MAX_BATCH_RECORDS", "TARGET_BATCH_SECONDS")
 _ENTITIES: dict[str, Literal["operators", "queues", "synopses"]] = {
     "OPERATORS": "operators",
     "QUEUES": "queues",
@@ -57,9 +58,10 @@ def _query_name(cursor: Cursor) -> st.Name:
     return name
 
 
-def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery:
-    """`ALTER QUERY | VIEW name SET (weight = 2.5)`."""
-    cursor.one_of(("QUERY", "VIEW"), "kind")
+def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery | st.AlterExecutor:
+    """`ALTER QUERY | VIEW name SET (weight = 2.5)`, `ALTER EXECUTOR name SET (policy = chain)`."""
+    if cursor.one_of(("QUERY", "VIEW", "EXECUTOR"), "kind") == "EXECUTOR":
+        return _alter_executor(cursor)
     name = cursor.name("query name")
     cursor.expect("SET")
     clauses = parse_queries.options(cursor, ("WEIGHT",))
@@ -67,9 +69,27 @@ def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery:
     return st.AlterQuery(name, clauses, cursor.sql)
 
 
-def show(cursor: Cursor, _: st.Name | None) -> st.Show | st.ShowEntities:
-    """`SHOW kinds`, `SHOW OPERATORS | QUEUES | SYNOPSES [FOR query]`."""
-    word = cursor.one_of((*_PLURALS, *_ENTITIES), "kind")
+def _alter_executor(cursor: Cursor) -> st.AlterExecutor:
+    """One option may stand without parentheses: `SET POLICY 'chain'`."""
+    name = cursor.name("executor name")
+    cursor.expect("SET")
+    if cursor.peeks("("):
+        clauses = parse_queries.options(cursor, _EXECUTOR_CLAUSES)
+    else:
+        token = cursor.peek()
+        option = cursor.one_of(_EXECUTOR_CLAUSES, "option").lower()
+        cursor.accept("=")
+        clauses = (st.Clause(option, (cursor.next().text,), place_of(token)),)
+    cursor.end()
+    return st.AlterExecutor(name, clauses, cursor.sql)
+
+
+def show(cursor: Cursor, _: st.Name | None) -> st.Show | st.ShowEntities | st.ShowExecutors:
+    """`SHOW kinds`, `SHOW OPERATORS | QUEUES | SYNOPSES [FOR query]`, `SHOW EXECUTORS`."""
+    word = cursor.one_of((*_PLURALS, *_ENTITIES, "EXECUTORS"), "kind")
+    if word == "EXECUTORS":
+        cursor.end()
+        return st.ShowExecutors(cursor.sql)
     if word in _PLURALS:
         cursor.end()
         return st.Show(_PLURALS[word], cursor.sql)

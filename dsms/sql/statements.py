@@ -245,6 +245,22 @@ class ShowEntities:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowExecutors:
+    """`SHOW EXECUTORS`."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlterExecutor:
+    """`ALTER EXECUTOR name SET (option = value, …)`, `ALTER EXECUTOR name SET POLICY 'chain'`."""
+
+    name: Name
+    clauses: tuple[Clause, ...]
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainAnalyze:
     """`EXPLAIN ANALYZE name`: a running query with what was measured of it."""
 
@@ -263,6 +279,6 @@ class Select:
 
 Statement = (
     RegisterSource | CreateStream | DeclareStream | CreateTable | Insert | Update | Delete | LoadFile | LoadDatabase
-    | ContinuousQuery | ReplaceQuery | Drop | SetPaused | AlterQuery | Show | ShowEntities | Describe | Explain
-    | ExplainAnalyze | Select
+    | ContinuousQuery | ReplaceQuery | Drop | SetPaused | AlterQuery | AlterExecutor | Show | ShowEntities
+    | ShowExecutors | Describe | Explain | ExplainAnalyze | Select
 )  # fmt: skip

@@ -138,6 +138,8 @@ class LocalSession:
             return show(statement, self.reports(), self.catalog)
         if isinstance(statement, st.ExplainAnalyze):
             return explain_analyze(statement, self.reports(), self.catalog)
+        if isinstance(statement, st.ShowExecutors | st.AlterExecutor):
+            raise UserError("there are no executors in a session of one process", hint="it works on a cluster")
         self._retire()
         self.catalog, result = apply(statement, self.catalog, _LocalFacts(self._lanes))
         for source in [*self.catalog.sources(), *(table.source for table in self.catalog.tables())]:

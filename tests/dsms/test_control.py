@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from dsms.catalog.catalog import Catalog
 from dsms.catalog.leases import RUNNING, ExecutorStatus
 from dsms.control.samples import OPERATORS, QUEUES, changed
 from dsms.control.tuning import Bounds, Tuning, read_tuning
-from dsms.coordinator.access import Access, new_token
+from dsms.coordinator.access import Access, needed_for, new_token
 from dsms.coordinator.api import create_app
 from dsms.coordinator.control import ControlTables
 from dsms.coordinator.registry import SchemaRegistry
@@ -22,7 +23,7 @@ from dsms.coordinator.system_objects import is_system, refuse_reserved, with_sys
 from dsms.sql.parse import parse
 from dsms.stages.intake import reading_schema
 from dsms.testing import LocalSession
-from operators.errors import SqlError, UserError
+from operators.errors import DsmsError, SqlError, UserError
 
 SQL = """REGISTER SOURCE T (room VARCHAR, t INT) FROM t; CREATE STREAM S OVER T KEY room;
 CREATE STREAMED VIEW Hot AS SELECT room, t FROM R(S) WHERE t > 80;
@@ -67,6 +68,11 @@ class ControlService(FakeService):
         super().__init__()
         cluster: Any = MemoryCluster(session)
         self.control = ControlTables(cluster, lambda: session.catalog, session.run, lambda found: "running")
+
+
+@pytest.fixture
+def tables(session: LocalSession) -> ControlTables:
+    return ControlService(session).control
 
 
 @pytest.fixture
@@ -153,6 +159,40 @@ def test_bounds_of_an_executor_are_written(client: TestClient) -> None:
     assert (back["max_batch_records"], back["target_batch_seconds"]) == (1000, 1.0)
     for wrong in ({"max_batch_records": 0}, {"target_batch_seconds": 1e9}, {"max_batch_records": 10**30}, {"x": 1}):
         assert client.patch(patch, json=wrong).status_code in (400, 422)
+
+
+@pytest.mark.parametrize(
+    ("statement", "set_to"),
+    [
+        ("ALTER EXECUTOR e1 SET POLICY 'chain(latency = 500 ms)'", {"policy": "chain(latency = 500 ms)"}),
+        (
+            "ALTER EXECUTOR e1 SET (policy = greedy, max_batch_records = 50)",
+            {"policy": "greedy", "max_batch_records": 50},
+        ),
+        ("ALTER EXECUTOR e1 SET TARGET_BATCH_SECONDS = 0.5", {"target_batch_seconds": 0.5}),
+    ],
+)
+def test_executors_are_altered_and_shown(tables: ControlTables, statement: str, set_to: dict[str, object]) -> None:
+    (parsed,) = parse(statement)
+    tables.answer(parsed)
+    assert {name: tables.one("executors", "e1")[name] for name in set_to} == set_to
+    (shown,) = tables.answer(parse("SHOW EXECUTORS")[0]).rows
+    assert set(set_to.values()) <= set(shown) and shown[0] == "e1"
+    assert needed_for(parsed) == "administrator" and needed_for(parse("SHOW EXECUTORS")[0]) == "reader"
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("ALTER EXECUTOR e1 SET POLICY lifo", 'policy "lifo" not found'),
+        ("ALTER EXECUTOR e1 SET (max_batch_records = many)", 'max_batch_records needs a number, not "many"'),
+        ("ALTER EXECUTOR e2 SET POLICY fifo", '"e2"'),
+        ("ALTER EXECUTOR e1 SET SPEED 3", "POLICY"),
+    ],
+)
+def test_executors_are_not_altered_to_nonsense(tables: ControlTables, statement: str, why: str) -> None:
+    with pytest.raises(DsmsError, match=re.escape(why)):
+        tables.answer(parse(statement)[0])
 
 
 def test_only_an_administrator_changes_executors_and_a_reader_nothing(session: LocalSession) -> None:
