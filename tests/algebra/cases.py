@@ -114,6 +114,8 @@ def cases(draw: st.DrawFn, most: int = 6, depth: int = 4, having: str = "", *, w
     clock = draw(st.sampled_from([(2, 0), (2, 1), (3, 0), (3, 2), (4, 0)])) if output == "rstream" else None
     g = Drawing(draw, leaves, clock, due={having} - {"", "types"})
     query = relation(g, g.number(1, depth))
+    if output in ("istream", "dstream") and not all(column.exact for column in query.columns):
+        output = "streamed"  # what differs in its last digits from instant to instant enters and leaves
     listed = tuple(column.name for column in query.columns)
     alias = g.name("a")
     items = ", ".join(f"{alias}.{name}" for name in listed)
