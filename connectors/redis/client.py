@@ -2,15 +2,102 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import SplitResult, unquote, urlsplit
+
 import redis
 from redis.backoff import ExponentialBackoff
+from redis.cluster import ClusterNode
 from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+from connectors.redis.errors import translated
+from operators.errors import ConfigError
+
+_WAITING: dict[str, Any] = {"socket_timeout": 20, "socket_connect_timeout": 2}
+_SENTINEL, _CLUSTER = "+sentinel", "+cluster"
+_FORMS = "redis://HOST:PORT/0, redis+sentinel://HOST:PORT,HOST:PORT/MASTER, redis+cluster://HOST:PORT,HOST:PORT"
 
 
 def connect(url: str) -> redis.Redis:
-    """A client of `redis://`, `rediss://` or `unix://`; it connects on first use and reconnects after a failure."""
-    retry = Retry(ExponentialBackoff(cap=0.5, base=0.02), 3)
-    return redis.Redis.from_url(url, socket_timeout=20, socket_connect_timeout=2, retry=retry)
+    """A client; it connects on first use and reconnects after a failure.
+
+    `redis://`, `rediss://` and `unix://` are one server; `redis+sentinel://a:26379,b:26379/mymaster/0` is the master
+    that Sentinels know, `redis+cluster://a:7000,b:7000` a Redis Cluster, of which any node will do. With `rediss+…`
+    these speak TLS. User and password are those of the servers; parameters are those of redis-py.
+
+    >>> connect("redis+sentinel://a:26379/")
+    Traceback (most recent call last):
+    ...
+    operators.errors.ConfigError: no master in "redis+sentinel://a:26379/"; have: redis://HOST:PORT/0, ...
+    """
+    parts = urlsplit(url)
+    if parts.scheme.endswith(_SENTINEL):
+        return _by_sentinels(_Places.of(parts))
+    if parts.scheme.endswith(_CLUSTER):
+        return _of_cluster(_Places.of(parts))
+    return redis.Redis.from_url(url, **_WAITING, retry=_retry())
+
+
+@dataclass(frozen=True)
+class _Places:
+    """What a URL of several servers says; `shown` is the URL without the password."""
+
+    shown: str
+    hosts: tuple[tuple[str, int], ...]
+    path: tuple[str, ...]
+    options: dict[str, Any]
+
+    @staticmethod
+    def of(parts: SplitResult) -> _Places:
+        login, _, hosts = parts.netloc.rpartition("@")
+        shown = f"{parts.scheme}://{hosts}{parts.path}"
+        user, _, password = login.partition(":")
+        said = {"username": unquote(user) or None, "password": unquote(password) or None}
+        tls = parts.scheme.startswith("rediss+")
+        # redis-py reads the types of its parameters from URLs of one server
+        read = redis.connection.parse_url(  # type: ignore[no-untyped-call]
+            f"{'rediss' if tls else 'redis'}://host?{parts.query}"
+        )
+        options = {name: value for name, value in read.items() if name not in ("host", "connection_class")}
+        path = tuple(part for part in parts.path.split("/") if part)
+        return _Places(shown, tuple(_hosts(hosts, shown)), path, {**said, **options, **({"ssl": True} if tls else {})})
+
+
+def _hosts(text: str, shown: str) -> Iterator[tuple[str, int]]:
+    for one in text.split(","):
+        host, _, port = one.rpartition(":")
+        if not (host and port.isdigit()):
+            raise _wrong(f'"{one}" is no HOST:PORT', shown)
+        yield host.strip("[]"), int(port)
+
+
+def _by_sentinels(places: _Places) -> redis.Redis:
+    """The client asks the Sentinels for the master whenever it connects."""
+    if not places.path:
+        raise _wrong("no master", places.shown)
+    tls = {name: value for name, value in places.options.items() if name.startswith("ssl")}
+    told = {"sentinel_kwargs": {**_WAITING, **tls}, "retry": _retry(), **_WAITING}
+    sentinels = Sentinel(list(places.hosts), **told)  # type: ignore[no-untyped-call]
+    number = int(places.path[1]) if len(places.path) > 1 and places.path[1].isdigit() else 0
+    return cast(redis.Redis, sentinels.master_for(places.path[0], db=number, **places.options))  # type: ignore[no-untyped-call]
+
+
+def _of_cluster(places: _Places) -> redis.Redis:
+    """It is asked for its nodes at once; a cluster has one database."""
+    nodes = [ClusterNode(host, port) for host, port in places.hosts]  # type: ignore[no-untyped-call]
+    with translated("looking for the nodes of its cluster"):
+        return cast(redis.Redis, redis.RedisCluster(startup_nodes=nodes, retry=_retry(), **_WAITING, **places.options))
+
+
+def _wrong(what: str, shown: str) -> ConfigError:
+    return ConfigError(f'{what} in "{shown}"', hint=f"have: {_FORMS}")
+
+
+def _retry() -> Retry:
+    return Retry(ExponentialBackoff(cap=0.5, base=0.02), 3)
 
 
 def key(cluster: str, fragment: str, *parts: str) -> str:

@@ -1,0 +1,135 @@
+"""The forms of Redis that a URL can name: TLS with a password, Sentinels, a cluster. All that is kept there works."""
+
+import itertools
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import polars as pl
+import pytest
+import redis
+
+from connectors.redis.client import connect
+from connectors.redis.cluster_state import ClusterState
+from connectors.redis.manifest import ManifestStore
+from connectors.redis.run_store import RunStore
+from dsms.coordinator.idempotency import RedisAnswers
+from dsms.local.ports import free_port
+from dsms.local.waiting import wait_until
+from operators.errors import ExternalError, Fenced
+
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.skipif(shutil.which("redis-server") is None, reason="the wheel's redis-server has no TLS"),
+]
+FRAME = pl.DataFrame({"k": ["a", None], "n": [1, 2]})
+_numbers = itertools.count()
+
+
+@contextmanager
+def server(directory: Path, *options: str, sentinel: bool = False) -> Iterator[None]:
+    """A server of the test's own."""
+    home = directory / f"server-{next(_numbers)}"
+    home.mkdir()
+    config = home / "redis.conf"
+    config.write_text("".join(f"{option}\n" for option in (f"dir {home}", 'save ""', "bind 127.0.0.1", *options)))
+    command = ["redis-server", str(config), *(["--sentinel"] if sentinel else [])]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def answers(client: Callable[[], redis.Redis]) -> bool:
+    try:
+        return bool(client().ping())
+    except redis.RedisError:
+        return False
+
+
+def all_of_it_works(url: str, cache: Path, cluster: str) -> None:
+    """Everything that is kept in Redis, written and read back."""
+    state, client = ClusterState(url, cluster), connect(url)
+    state.set_catalog(b"catalog")
+    for name in ("e1", "e2"):
+        state.beat(name, name.encode())
+    assert (state.catalog(), state.executors()) == (b"catalog", {"e1": b"e1", "e2": b"e2"})
+    runs = RunStore(client, cluster, "0", cache / "written")
+    runs.write({"1/a": FRAME, "1/b": FRAME.clear()})
+    assert RunStore(client, cluster, "0", cache / "fresh").read("1/a").equals(FRAME)
+    assert runs.present(["1/a", "1/b"]) and runs.sweep({"1/a"}) == 1 and not runs.present(["1/b"])
+    manifest = ManifestStore(client, cluster, "0")
+    manifest.claim(1)
+    manifest.commit(1, b"one")
+    ManifestStore(client, cluster, "0").claim(2)
+    with pytest.raises(Fenced):
+        manifest.commit(1, b"two")
+    assert manifest.read() == (2, b"one")
+    kept = RedisAnswers(url, cluster)
+    assert (kept.begin("k", b"x"), kept.begin("k", b"y")) == (None, b"x")
+
+
+def test_tls_and_a_password(tmp_path: Path) -> None:
+    port, key, certificate = free_port(), tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*made, *names], check=True, capture_output=True)
+    tls = (f"tls-port {port}", "port 0", f"tls-cert-file {certificate}", f"tls-key-file {key}", "tls-auth-clients no")
+    url = f"rediss://:s%40cret@127.0.0.1:{port}/0?ssl_ca_certs={certificate}"
+    with server(tmp_path, *tls, "requirepass s@cret"):
+        assert wait_until(lambda: answers(lambda: connect(url)), 10)
+        all_of_it_works(url, tmp_path, "tls")
+        for wrong in (url.replace("s%40cret", "guess"), f"rediss://:s%40cret@127.0.0.1:{port}/0"):
+            with pytest.raises(ExternalError, match=r"password|certificate"):
+                ClusterState(wrong, "tls").ping()
+
+
+def test_a_cluster_of_three(tmp_path: Path) -> None:
+    ports = [free_port() for _ in range(3)]
+    clients = [redis.Redis(port=port) for port in ports]
+    with ExitStack() as stack:
+        for port in ports:
+            options = (f"port {port}", "cluster-enabled yes", f"cluster-port {free_port()}")
+            stack.enter_context(server(tmp_path, *options))
+        assert wait_until(lambda: all(answers(lambda one=one: one) for one in clients), 10)
+        buses = [one.config_get("cluster-port")["cluster-port"] for one in clients]
+        for number, (client, port, bus) in enumerate(zip(clients, ports, buses, strict=True)):
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", number * 5462, min(number * 5462 + 5461, 16383))
+            clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", port, bus)
+        healthy = "cluster_state:ok"
+        assert wait_until(lambda: all(healthy in str(one.execute_command("CLUSTER", "INFO")) for one in clients), 30)
+        url = f"redis+cluster://127.0.0.1:{ports[1]},127.0.0.1:{ports[2]}"
+        assert wait_until(lambda: len(redis.RedisCluster("127.0.0.1", ports[0]).get_nodes()) == len(ports), 20)
+        all_of_it_works(url, tmp_path, "clustered")
+        assert sum(one.dbsize() for one in clients) > 0
+
+
+def test_sentinels_tell_who_is_the_master(tmp_path: Path) -> None:
+    first, second, watch = (free_port() for _ in range(3))
+    told = (f"sentinel monitor mymaster 127.0.0.1 {first} 1", "sentinel down-after-milliseconds mymaster 500")
+    url = f"redis+sentinel://127.0.0.1:{watch}/mymaster/0"
+    with ExitStack() as stack:
+        master = stack.enter_context(ExitStack())
+        master.enter_context(server(tmp_path, f"port {first}"))
+        stack.enter_context(server(tmp_path, f"port {second}", f"replicaof 127.0.0.1 {first}"))
+        stack.enter_context(server(tmp_path, f"port {watch}", *told, sentinel=True))
+        assert wait_until(lambda: answers(lambda: connect(url)), 20)
+        all_of_it_works(url, tmp_path, "watched")
+        sentinel, state = redis.Redis(port=watch), ClusterState(url, "watched")
+        assert wait_until(lambda: int(sentinel.sentinel_master("mymaster")["num-slaves"]) == 1, 30)
+        assert wait_until(lambda: redis.Redis(port=second).dbsize() == redis.Redis(port=first).dbsize(), 10)
+        master.close()
+        assert wait_until(lambda: sentinel.sentinel_master("mymaster")["port"] == second, 40)
+        assert wait_until(lambda: _catalog(state) == b"catalog", 20)
+        state.set_catalog(b"after")
+        assert state.catalog() == b"after"
+
+
+def _catalog(state: ClusterState) -> bytes | None:
+    try:
+        return state.catalog()
+    except ExternalError:
+        return None
