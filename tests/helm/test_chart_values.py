@@ -58,8 +58,9 @@ def keys(values: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
             yield from keys(part, (*path, name))
 
 
-def test_the_chart_passes_the_strict_linter(helm: Callable[..., subprocess.CompletedProcess[str]]):
-    options = ("--set", "kafka.bootstrap=k:9092,redis.url=redis://r:6379/0")
+@pytest.mark.parametrize("url", ["redis://r:6379/0", "rediss+sentinel://a:1\\,b:2/main/0", "redis+cluster://a:1"])
+def test_the_chart_passes_the_strict_linter(helm: Callable[..., subprocess.CompletedProcess[str]], url: str):
+    options = ("--set", f"kafka.bootstrap=k:9092,redis.url={url}")
     done = helm("lint", "--strict", str(CHART), *options)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stdout + done.stderr
