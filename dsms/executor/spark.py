@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from dsms.executor.class_archive import options
 from dsms.executor.source import StreamSource
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -39,7 +40,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-        "spark.driver.extraJavaOptions": _JVM,
+        "spark.driver.extraJavaOptions": f"{_JVM} {os.environ.get('DSMS_CLASS_ARCHIVE') or options(os.environ)}",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.python.worker.reuse": "true",
         # over TCP, delayed acknowledgements cost every task 40 to 80 ms

@@ -1,0 +1,102 @@
+"""Spark's classes as an archive that the JVM maps instead of loading them one by one: executors start sooner.
+
+`python -m dsms.executor.class_archive` makes it, once for a Java and a Spark. Without it everything works.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyspark
+
+from dsms.local.artifacts import cache_dir
+
+_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
+_TIMEOUT_S = 300
+
+
+def archive(environ: Mapping[str, str]) -> Path | None:
+    """Where the archive of this Java and this Spark is, or would be; None where there is no Java."""
+    if (home := _java_home(environ)) is None:
+        return None
+    release = home / "release"
+    said = release.read_text("utf-8", "replace") if release.is_file() else ""
+    what = f"{home.resolve()}\n{said}\n{pyspark.__file__}\n{pyspark.__version__}\n{_FLAGS}"
+    return cache_dir(environ) / "spark" / f"classes-{hashlib.sha256(what.encode()).hexdigest()[:16]}.jsa"
+
+
+def options(environ: Mapping[str, str]) -> str:
+    """What the JVM is to be told to use it; empty where there is none.
+
+    >>> options({"PATH": "", "DSMS_CACHE": "/nowhere"})
+    ''
+    """
+    found = archive(environ)
+    return f"-XX:SharedArchiveFile={found} {_QUIET}" if found is not None and found.is_file() else ""
+
+
+def make(environ: Mapping[str, str]) -> bool:
+    """Makes it, unless it is there; whether it is there now."""
+    target = archive(environ)
+    if target is None or target.is_file():
+        return target is not None
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        made = Path(scratch) / "classes.jsa"
+        command = [sys.executable, "-m", "dsms.executor.class_archive", "session", scratch]
+        env = {**environ, "JAVA_TOOL_OPTIONS": "", "DSMS_CLASS_ARCHIVE": f"-XX:ArchiveClassesAtExit={made} {_QUIET}"}
+        done = subprocess.run(command, env=env, capture_output=True, timeout=_TIMEOUT_S, check=False)
+        if done.returncode or not made.is_file():
+            return False
+        for old in target.parent.glob("classes-*.jsa"):
+            old.unlink()
+        made.rename(target)
+    return True
+
+
+def _java_home(environ: Mapping[str, str]) -> Path | None:
+    """As Spark finds its Java."""
+    if environ.get("JAVA_HOME"):
+        return Path(environ["JAVA_HOME"])
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    return Path(on_path).resolve().parent.parent if on_path else None
+
+
+def _session(scratch: Path) -> None:
+    """What an executor does first. Its JVM writes the archive when it ends."""
+    from pyspark import SparkContext
+
+    from dsms.executor.spark import spark_session
+    from dsms.executor.warm_up import warm_up
+
+    spark = spark_session("local[2]", scratch, 2)
+    warm_up(spark, 2)
+    stream = spark.readStream.format("rate").load().repartition(2).writeStream
+    query = stream.foreachBatch(_collected).option("checkpointLocation", str(scratch / "checkpoint")).start()
+    query.processAllAvailable()
+    query.stop()
+    spark.stop()
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(_TIMEOUT_S)
+
+
+def _collected(rows: object, _: int) -> None:
+    rows.toArrow()  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["session"]:
+        _session(Path(sys.argv[2]))
+    elif not make(os.environ):
+        sys.stderr.write("the archive of Spark's classes could not be made; executors will start a little later\n")
