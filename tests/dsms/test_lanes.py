@@ -8,7 +8,7 @@ from facts import Topics, apply_all
 
 from dsms.executor.epoch import Published, following, overtaken
 from dsms.executor.lanes import Revision, moving, revised, without_failed
-from dsms.executor.manifest import LaneManifest, Manifest, Position
+from dsms.executor.manifest import LaneManifest, Manifest, Position, Queue, Segment
 from dsms.plan.lane import FragmentPlan, plan_fragment
 
 SQL = (
@@ -44,6 +44,44 @@ def read(revision: Revision, offset: int) -> Manifest:
         for lane_id, held in revision.manifest.lanes.items()
     }
     return msgspec.structs.replace(revision.manifest, epoch=revision.manifest.epoch + 1, lanes=moved)
+
+
+def waiting(revision: Revision, offset: int) -> Manifest:
+    """The manifest after every lane has read up to an offset, and no stage has worked on it."""
+    moved = read(revision, offset)
+    lanes = {
+        lane_id: msgspec.structs.replace(
+            held,
+            runs=[{queue: [[f"{lane_id}/{queue}"]] for queue in revision.lanes[lane_id].flow.queues}],
+            queues={1: Queue(revision.manifest.lanes[lane_id].positions, [Segment(1, held.positions, 5, 50)])},
+        )
+        for lane_id, held in moved.lanes.items()
+    }
+    return msgspec.structs.replace(moved, lanes=lanes)
+
+
+def test_what_waits_is_kept_for_those_who_need_it() -> None:
+    first = revised(plan(SQL + OTHER), Manifest(targets=1), ())
+    held = waiting(first, 7)
+    second = revised(plan(SQL), held, (), first)
+    (before,), (after,) = held.lanes.values(), second.manifest.lanes.values()
+    (source,) = after.positions
+    queues = second.lanes[next(iter(second.lanes))].flow.queues
+    assert 0 < len(queues) < len(first.lanes[next(iter(first.lanes))].flow.queues)
+    assert after.runs == [{queue: before.runs[0][queue] for queue in queues}]
+    kept = Segment(1, {source: {0: Position(7, 7, 7)}}, 5, 50)
+    assert after.queues == {1: Queue({source: {0: Position(0)}}, [kept])}
+    assert after.names() < before.names()
+
+
+def test_lanes_with_queues_do_not_merge() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    both = revised(plan(SQL + BOTH), read(first, 7), (), first)
+    caught_up = read(both, 7)
+    assert len(revised(both.plan, caught_up, (), both).manifest.lanes) == 1
+    queued = waiting(both, 7).lanes
+    lanes = {lane: queued[lane] if at else one for at, (lane, one) in enumerate(caught_up.lanes.items())}
+    assert len(revised(both.plan, msgspec.structs.replace(caught_up, lanes=lanes), (), both).manifest.lanes) == 2
 
 
 def test_queries_that_begin_together_run_together() -> None:
