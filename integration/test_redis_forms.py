@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import redis
+from certificates import certificate
 
 from connectors.redis.client import connect
 from connectors.redis.cluster_state import ClusterState
@@ -73,12 +74,15 @@ def all_of_it_works(url: str, cache: Path, cluster: str) -> None:
 
 
 def test_tls_and_a_password(tmp_path: Path) -> None:
-    port, key, certificate = free_port(), tmp_path / "key.pem", tmp_path / "certificate.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*made, *names], check=True, capture_output=True)
-    tls = (f"tls-port {port}", "port 0", f"tls-cert-file {certificate}", f"tls-key-file {key}", "tls-auth-clients no")
-    url = f"rediss://:s%40cret@127.0.0.1:{port}/0?ssl_ca_certs={certificate}"
+    port, made = free_port(), certificate(tmp_path)
+    tls = (
+        f"tls-port {port}",
+        "port 0",
+        f"tls-cert-file {made.certificate}",
+        f"tls-key-file {made.key}",
+        "tls-auth-clients no",
+    )
+    url = f"rediss://:s%40cret@127.0.0.1:{port}/0?ssl_ca_certs={made.certificate}"
     with server(tmp_path, *tls, "requirepass s@cret"):
         assert wait_until(lambda: answers(lambda: connect(url)), 10)
         all_of_it_works(url, tmp_path, "tls")

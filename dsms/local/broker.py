@@ -61,7 +61,8 @@ LOGGING = """\
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """Where the broker keeps its data and listens (port 0 picks a free one), and what runs it."""
+    """Where the broker keeps its data and listens (port 0 picks a free one), and what runs it. `properties` are lines
+    that stand over those above, with the same names in braces."""
 
     data_dir: Path
     java: Path
@@ -69,6 +70,7 @@ class BrokerConfig:
     host: str = "127.0.0.1"
     port: int = 0
     heap_mb: int = 768
+    properties: str = ""
 
 
 @dataclass(slots=True)
@@ -149,7 +151,7 @@ class Broker:
         (directory / "log4j2.xml").write_text(LOGGING.format(log_file=directory / "kafka.log"), "utf-8")
 
     def _properties(self, log_dir: Path) -> str:
-        return SERVER_PROPERTIES.format(
+        return (SERVER_PROPERTIES + self.config.properties).format(
             host=self.config.host, port=self.port, controller_port=free_port("127.0.0.1"), log_dir=log_dir
         )
 
