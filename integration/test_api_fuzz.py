@@ -170,4 +170,4 @@ def test_results_are_reached(
     client: httpx.Client, document: dict[str, Any], ending: str, statuses: set[tuple[int, str]]
 ) -> None:
     client.post("/v1/sources/src/records", content=b'{"k": "a", "v": 2}')
-    assert statuses <= answered(client, requests(document, ending), 250)
+    assert statuses <= answered(client, requests(document, ending), 400)

@@ -113,4 +113,4 @@ def test_a_dead_executor_is_replaced(cluster: Cluster, unique: str):
     feed(cluster, unique, 2)
     assert_has(cluster, topic, 1, 2)
     assert cluster.get("status")["assignments"]["0"]["executor"] == "executor-2"
-    assert cluster.get(f"queries/{unique}V")["state"] == "running"
+    assert wait_until(lambda: cluster.get(f"queries/{unique}V")["state"] == "running", 60), cluster.logs()

@@ -57,7 +57,7 @@ class CatalogLog:
         meta = self._meta(entries)
         self._check_term(meta)
         found = [msgspec.json.decode(body, type=Object) for key, body in entries.items() if key.startswith(_OBJECT)]
-        objects = {one.name.lower(): one for one in sorted(found, key=lambda one: int(one.id[1:]))}
+        objects = {one.name.lower(): one for one in sorted(found, key=lambda one: (one.id[0], int(one.id[1:])))}
         events = sorted(
             (int(key.removeprefix(_REGISTRY)), body) for key, body in entries.items() if key.startswith(_REGISTRY)
         )

@@ -38,7 +38,7 @@ def with_system_objects(catalog: Catalog, cluster: str, fragments: int) -> Catal
     missing = {name: one for name, one in _made(cluster, fragments).items() if catalog.get(name) != one}
     if not missing or any((taken := catalog.get(name)) and not is_system(taken) for name in missing):
         return catalog
-    return Catalog(catalog.version + 1, catalog.ids, {**catalog.objects, **missing})
+    return Catalog(catalog.version + 1, catalog.ids, {**missing, **catalog.objects, **missing})
 
 
 def system_sources(cluster: str) -> list[Source]:
