@@ -8,7 +8,7 @@ import pytest
 from cluster import log_of, running
 from kafka_log import advance, write
 from kafka_topics import create_topic
-from workload import END, PARTITIONS, assert_same, await_all, outcome, register, workload
+from workload import END, PARTITIONS, alone, assert_same, await_all, outcome, register, workload
 
 from dsms.local.waiting import wait_until
 
@@ -37,8 +37,4 @@ def test_the_older_of_two_owners_is_fenced(kafka: str, redis_url: str, tmp_path:
         assert log_of(older).count("fragment started") == 1, log_of(older)
         assert "state=fenced" not in log_of(newer)
         found = outcome(kafka, cluster.name)
-    with running(kafka, redis_url, tmp_path / "alone") as alone:
-        register(alone, topic, alone.name)
-        alone.start_executor()
-        await_all(alone, alone.name)
-        assert_same(found, outcome(kafka, alone.name))
+    assert_same(found, alone(kafka, redis_url, tmp_path / "alone", topic))

@@ -6,7 +6,7 @@ import pytest
 from cluster import kill_9, running
 from kafka_log import advance, write
 from kafka_topics import create_topic
-from workload import END, PARTITIONS, assert_same, await_all, outcome, register, workload
+from workload import END, PARTITIONS, alone, assert_same, await_all, outcome, register, workload
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 COUNT = 80
@@ -36,8 +36,4 @@ def test_executors_share_fragments_and_take_over(kafka: str, redis_url: str, tmp
         advance(kafka, topic, END, PARTITIONS)
         await_all(cluster, cluster.name)
         found = outcome(kafka, cluster.name)
-    with running(kafka, redis_url, tmp_path / "alone") as alone:
-        register(alone, topic, alone.name)
-        alone.start_executor()
-        await_all(alone, alone.name)
-        assert_same(found, outcome(kafka, alone.name))
+    assert_same(found, alone(kafka, redis_url, tmp_path / "alone", topic))

@@ -7,7 +7,7 @@ from cluster import running
 from kafka_log import advance, write
 from kafka_topics import create_topic
 from standalone import standalone
-from workload import END, PARTITIONS, assert_same, await_all, outcome, register, workload
+from workload import END, PARTITIONS, alone, assert_same, await_all, outcome, register, workload
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 COUNT, TARGETS = 200, 8
@@ -24,8 +24,4 @@ def test_the_records_are_those_of_one_process(kafka: str, redis_url: str, tmp_pa
         found = outcome(kafka, cluster.name)
         for worker in ("work-1", "work-2"):
             assert list((tmp_path / "spark" / worker).glob("app-*/*/stderr")), worker
-    with running(kafka, redis_url, tmp_path / "alone") as alone:
-        register(alone, topic, alone.name)
-        alone.start_executor()
-        await_all(alone, alone.name)
-        assert_same(found, outcome(kafka, alone.name))
+    assert_same(found, alone(kafka, redis_url, tmp_path / "alone", topic))

@@ -3,8 +3,9 @@
 import json
 import random
 from dataclasses import dataclass
+from pathlib import Path
 
-from cluster import Cluster
+from cluster import Cluster, running
 from kafka_log import Change, Input, Letter, changes, letters
 
 PARTITIONS = 2
@@ -79,6 +80,16 @@ def outcome(kafka: str, prefix: str) -> Outcome:
         for one in letters(kafka, f"{prefix}{SOURCE}")
     ]
     return Outcome({view: changes(kafka, result_topic(prefix, view)) for view in VIEWS}, sorted(dead, key=repr))
+
+
+def alone(kafka: str, redis_url: str, directory: Path, topic: str) -> Outcome:
+    """What one executor writes that nothing happens to, over a topic that holds the whole input, in a cluster of its
+    own."""
+    with running(kafka, redis_url, directory) as cluster:
+        register(cluster, topic, cluster.name)
+        cluster.start_executor()
+        await_all(cluster, cluster.name)
+        return outcome(kafka, cluster.name)
 
 
 def assert_same(found: Outcome, expected: Outcome) -> None:

@@ -1,9 +1,10 @@
 """Publishing records to a source topic: each is sent once, in order per partition, and counted when it has arrived."""
 
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.config import KafkaSettings
@@ -17,6 +18,10 @@ _APPEARS_S = 2.0
 _ANY_PARTITION = -1
 
 Headers = list[tuple[str, bytes]]
+#: Key, value, headers, and the partition, which may be left to the key.
+Record = tuple[bytes | None, bytes | None, Headers, int]
+#: What the client calls with an error or the message when a record has arrived, or is given up.
+Delivered = Callable[[KafkaError | None, Message], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,33 @@ class Outgoing:
         """
         known = ((OP_HEADER, self.op), (TS_HEADER, self.ts))
         return [(name, str(value).encode()) for name, value in known if value is not None]
+
+    def record(self) -> Record:
+        """In whatever partition its key has, as JVM clients choose it."""
+        return self.key, self.value, self.headers(), _ANY_PARTITION
+
+
+def heartbeats(partitions: Iterable[int], instant: int) -> list[Record]:
+    """Promises that no record below the instant will follow.
+
+    >>> heartbeats([0], 7)
+    [(None, None, [('dsms-heartbeat', b'7')], 0)]
+    """
+    return [(None, None, [(HEARTBEAT_HEADER, str(instant).encode())], partition) for partition in partitions]
+
+
+def queue(
+    producer: Producer, topic: str, record: Record, delivered: Delivered, check: Callable[[], None] = lambda: None
+) -> None:
+    """Queues one record; waits while the queue is full, unless `check` raises meanwhile."""
+    key, value, headers, partition = record
+    while True:
+        check()
+        try:
+            producer.produce(topic, value, key, partition=partition, headers=headers, on_delivery=delivered)
+            return
+        except BufferError:
+            producer.poll(0.5)
 
 
 def existing_partitions(settings: KafkaSettings, topic: str) -> list[int]:
@@ -74,13 +106,13 @@ class Publisher:
 
     def send(self, message: Outgoing) -> None:
         """Queues one record; waits while the queue is full."""
-        self._produce(message.key, message.value, message.headers(), _ANY_PARTITION)
+        self._queue(message.record())
 
     def heartbeat(self, instant: int) -> int:
         """Promises on every partition that no record below the instant will follow; the number of partitions."""
         self.flush()
-        for partition in self._partitions:
-            self._produce(None, None, [(HEARTBEAT_HEADER, str(instant).encode())], partition)
+        for record in heartbeats(self._partitions, instant):
+            self._queue(record)
         self.flush()
         return len(self._partitions)
 
@@ -94,20 +126,9 @@ class Publisher:
         while self._producer.flush(1.0):
             pass
 
-    def _produce(self, key: bytes | None, value: bytes | None, headers: Headers, partition: int) -> None:
-        while True:
-            self._raise_failure()
-            try:
-                self._try_produce(key, value, headers, partition)
-                return
-            except BufferError:
-                self._producer.poll(0.5)
-
-    def _try_produce(self, key: bytes | None, value: bytes | None, headers: Headers, partition: int) -> None:
+    def _queue(self, record: Record) -> None:
         try:
-            self._producer.produce(
-                self._topic, value, key, partition=partition, headers=headers, on_delivery=self._acknowledged
-            )
+            queue(self._producer, self._topic, record, self._acknowledged, self._raise_failure)
         except KafkaException as error:
             raise _failure(self._topic, error.args[0]) from error
         self._producer.poll(0)

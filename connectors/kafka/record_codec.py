@@ -23,12 +23,16 @@ from operators.errors import ExternalError, UserError
 Row = dict[str, Any]
 
 
-class RecordCodec(Protocol):
-    """Encodes what JSON can say; decodes to what Python has for it. Values it cannot take raise UserError."""
+class RowEncoder(Protocol):
+    """Encodes what JSON can say. Values it cannot take raise UserError."""
 
     def encode(self, row: Row, *, key: bool) -> bytes:
         """The bytes of a row."""
         ...
+
+
+class RecordCodec(RowEncoder, Protocol):
+    """Decodes, too, to what Python has for it."""
 
     def decode(self, data: bytes, *, key: bool) -> Any:
         """The row in these bytes."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import sqlglot
 
 from dsms.catalog import register_life, register_query, register_replace, register_source
 from dsms.catalog.catalog import Catalog
+from dsms.catalog.dependents import dependents
 from dsms.catalog.facts import Applied, Facts, apply
-from dsms.catalog.objects import Object, Query, Source, Stream, Table, kind_of
+from dsms.catalog.objects import Object, Query, Source, Stream, kind_of
 from dsms.catalog.register_query import RESULT_PREFIX
 from dsms.catalog.result import StatementResult
 from dsms.plan import logical, properties
@@ -16,15 +16,14 @@ from dsms.plan.explain import explain
 from dsms.plan.lane import plan_fragment
 from dsms.plan.schema import visible
 from dsms.sql import statements as st
-from dsms.sql.bind import bind, names_in, plan_of
+from dsms.sql.bind import bind, plan_of
 from dsms.sql.clock import clock_schema
-from dsms.sql.dialect import Dsms
 from dsms.sql.nodes import WholeQuery
 from dsms.sql.types import type_sql
 
 __all__ = [
-    "RESULT_PREFIX", "Facts", "apply", "dependents", "register_life", "register_query", "register_replace",
-    "register_source",    "schema_and_keys",
+    "RESULT_PREFIX", "Facts", "apply", "register_life", "register_query", "register_replace", "register_source",
+    "schema_and_keys",
 ]  # fmt: skip
 
 
@@ -36,7 +35,7 @@ def _(statement: st.Drop, catalog: Catalog, facts: Facts) -> Applied:
     found = catalog.find(statement.name.text, statement.name.place)
     if statement.kind not in _kinds(found):
         raise statement.name.place.error(f'"{found.name}" is a {kind_of(found)}, not a {statement.kind}')
-    above = dependents(catalog, found)
+    above = [one.name for one in dependents(catalog, found)]
     if above and not statement.cascade:
         raise statement.name.place.error(
             f'{statement.kind} "{found.name}" is used by {", ".join(above)}',
@@ -50,25 +49,6 @@ def _kinds(found: Object) -> tuple[str, ...]:
     """What DROP may call an object: a view made by CREATE STREAM … AS is a stream, too."""
     derived = isinstance(found, Query) and found.sql.upper().split()[:2] == ["CREATE", "STREAM"]
     return (kind_of(found), "stream") if derived else (kind_of(found),)
-
-
-def dependents(catalog: Catalog, below: Object) -> list[str]:
-    """The names of all objects that need an object, directly or not, in order of creation."""
-    needed = {below.name.lower()}
-    for found in catalog.objects.values():
-        if needed & {name.lower() for name in _reads(found)}:
-            needed.add(found.name.lower())
-    return [found.name for found in catalog.objects.values() if found.name.lower() in needed - {below.name.lower()}]
-
-
-def _reads(found: Object) -> list[str]:
-    if isinstance(found, Stream):
-        return [found.source]
-    if not isinstance(found, Query):
-        return []
-    former = found.former.objects if found.former is not None else ()
-    logs = [one.name for one in former if isinstance(one, Source | Table)]
-    return [*names_in(sqlglot.parse_one(found.select, read=Dsms)), *logs]
 
 
 @apply.register

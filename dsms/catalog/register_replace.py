@@ -14,6 +14,7 @@ import msgspec
 
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.clauses import result_settings
+from dsms.catalog.dependents import dependents
 from dsms.catalog.facts import Applied, Facts, apply
 from dsms.catalog.objects import Query, kind_of
 from dsms.catalog.register_query import default_output, draft_of, settled
@@ -68,11 +69,7 @@ def gone_on(catalog: Catalog) -> list[Query]:
 
 def readers(catalog: Catalog, found: Query) -> list[Query]:
     """The views and queries that read a view, directly or not, in order of creation."""
-    return [one for one in catalog.queries() if one.id != found.id and _reads(one, found, catalog)]
-
-
-def _reads(one: Query, found: Query, catalog: Catalog) -> bool:
-    return any(below.name == found.name for below in former_of(one, catalog).objects)
+    return [one for one in dependents(catalog, found) if isinstance(one, Query)]
 
 
 def _new(statement: st.ContinuousQuery, found: Query, catalog: Catalog, facts: Facts) -> Query:

@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from connectors.kafka.publish import Publisher
-from connectors.kafka.record_codec import AvroCodec, JsonCodec, RecordCodec
+from connectors.kafka.record_codec import AvroCodec, JsonCodec, RecordCodec, RowEncoder
+from connectors.kafka.record_lines import LineFormat, numbered
 from connectors.kafka.topics import ensure_topic
-from dsms.cli.api_client import ApiClient
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.output import note
-from dsms.cli.record_lines import LineFormat, numbered
+from dsms.client.documents import Document
 from operators.errors import DsmsError, UserError
 
 
@@ -51,9 +51,9 @@ def publish(  # noqa: PLR0913 (the options of a command line)
             ensure_topic(settings.admin(), topic, partitions)
         publisher = Publisher(settings, topic)
         if file is not None or advance is None:
-            lines = _line_format(api, topic, key, encoding)
-            with closing(lines.codec), _opened(file) as text:
-                send_lines(publisher, lines, text, topic)
+            source = next((source for source in api.sources() if source.get("topic") == topic), {})
+            with closing(_codec(source, api.url, topic, encoding)) as codec, _opened(file) as text:
+                send_lines(publisher, _line_format(source, codec, key), text, topic)
         if advance is not None:
             note(f'advanced {publisher.heartbeat(advance)} partitions of "{topic}" to {advance}')
 
@@ -80,13 +80,15 @@ def _outgoing(lines: LineFormat, number: int, line: str) -> Any:
         raise UserError(f"line {number}: {error.message}", hint=error.hint) from error
 
 
-def _line_format(api: ApiClient, topic: str, key: list[str] | None, encoding: str | None) -> LineFormat:
-    source = next((source for source in api.sources() if source.get("topic") == topic), {})
+def _codec(source: Document, registry: str, topic: str, encoding: str | None) -> RecordCodec:
+    chosen = encoding or source.get("format") or "json"
+    return AvroCodec(source.get("registry") or registry, topic) if chosen == "avro" else JsonCodec()
+
+
+def _line_format(source: Document, encoder: RowEncoder, key: list[str] | None) -> LineFormat:
     columns = {str(column["name"]) for column in source.get("columns") or ()}
     columns |= {str(source.get(clause)) for clause in ("timestamp", "tagged")}
-    chosen = encoding or source.get("format") or "json"
-    codec: RecordCodec = AvroCodec(source.get("registry") or api.url, topic) if chosen == "avro" else JsonCodec()
-    return LineFormat(codec, key if key is not None else list(source.get("key") or ()), frozenset(columns))
+    return LineFormat(encoder, key if key is not None else list(source.get("key") or ()), frozenset(columns))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from dsms.catalog.result import StatementResult
 from dsms.client import calls
 from dsms.client.calls import Call
 from dsms.client.documents import Change, Cover, Document, Relation, Row, Token
-from dsms.client.errors import Unavailable, unreachable
+from dsms.client.errors import Unavailable, error_of, unreachable
 from dsms.client.feed import Feed
 from dsms.client.sending import (
     CUT,
@@ -26,7 +26,6 @@ from dsms.client.sending import (
     answered,
     connection,
     covered,
-    refusal,
     request,
 )  # fmt: skip
 
@@ -158,7 +157,7 @@ class AsyncClient:
         timeout = httpx.Timeout(FEED_TIMEOUT_S, connect=5.0)
         async with self._http.stream(**request(feed.request()), timeout=timeout) as answer:
             if not answer.is_success:
-                raise refusal(self.url, answer.status_code, answer.headers, await answer.aread())
+                raise error_of(self.url, answer.status_code, answer.headers, await answer.aread())
             async for part in answer.aiter_bytes():
                 yield part
 

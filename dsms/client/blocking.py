@@ -15,7 +15,7 @@ from dsms.catalog.result import StatementResult
 from dsms.client import calls
 from dsms.client.calls import Call
 from dsms.client.documents import Change, Cover, Document, Relation, Row, Token
-from dsms.client.errors import Unavailable, unreachable
+from dsms.client.errors import Unavailable, error_of, unreachable
 from dsms.client.feed import Feed
 from dsms.client.sending import (
     CUT,
@@ -25,7 +25,6 @@ from dsms.client.sending import (
     answered,
     connection,
     covered,
-    refusal,
     request,
 )  # fmt: skip
 
@@ -153,7 +152,7 @@ class Client:
         timeout = httpx.Timeout(FEED_TIMEOUT_S, connect=5.0)
         with self._http.stream(**request(feed.request()), timeout=timeout) as answer:
             if not answer.is_success:
-                raise refusal(self.url, answer.status_code, answer.headers, answer.read())
+                raise error_of(self.url, answer.status_code, answer.headers, answer.read())
             yield from answer.iter_bytes()
 
     def _do(self, call: Call[T], body: bytes | Iterable[bytes] | None = None) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -109,8 +110,13 @@ def publish(source: str, rows: Iterable[Row], key: list[str], advance: int | Non
 
 
 def covers(name: str, token: str, wait_s: float) -> Call[Cover]:
-    """Whether a result covers records, within a part of a wait."""
-    wait = int(max(0.0, min(wait_s, LONGEST_WAIT_S)))
+    """Whether a result covers records, within a part of a wait, in whole seconds: a begun one counts, for with none the
+    answer comes at once.
+
+    >>> [covers("hot", "o1:0/4", wait_s).params["wait"] for wait_s in (60.0, 2.5, 0.001, -1.0)]
+    [20, 3, 1, 0]
+    """
+    wait = math.ceil(max(0.0, min(wait_s, LONGEST_WAIT_S)))
     return Call("GET", f"/v1/queries/{_part(name)}/covers", _reads(Cover), params={"token": token, "wait": wait})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import httpx
@@ -11,7 +10,7 @@ import tenacity
 
 from dsms.client.calls import Call
 from dsms.client.documents import Cover
-from dsms.client.errors import ApiError, NotCovered, RecordRefused, Unavailable, error_of
+from dsms.client.errors import NotCovered, RecordRefused, Unavailable, error_of
 
 T = TypeVar("T")
 STATEMENT_TIMEOUT_S = 300.0
@@ -40,13 +39,8 @@ def request(call: Call[Any]) -> dict[str, Any]:
 def answered(call: Call[T], url: str, answer: httpx.Response) -> T:
     """What an answer means, or the exception that it is."""
     if not answer.is_success:
-        raise refusal(url, answer.status_code, answer.headers, answer.content)
+        raise error_of(url, answer.status_code, answer.headers, answer.content)
     return call.decode(answer.content)
-
-
-def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The exception of an answer."""
-    return error_of(url, status, headers, body)
 
 
 def again(call: Call[Any], attempts: int) -> dict[str, Any]:

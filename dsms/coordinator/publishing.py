@@ -15,11 +15,10 @@ import pyarrow as pa
 from connectors.formats import AvroEncoder, JsonDecoder, avro_schema
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import translate, translated
-from connectors.kafka.names import HEARTBEAT_HEADER
-from connectors.kafka.publish import Headers, Outgoing, existing_partitions
-from connectors.kafka.record_codec import JsonCodec, RecordCodec, Row
+from connectors.kafka.publish import Outgoing, Record, existing_partitions, heartbeats, queue
+from connectors.kafka.record_codec import JsonCodec, Row, RowEncoder
+from connectors.kafka.record_lines import LineFormat
 from dsms.catalog.objects import Source
-from dsms.cli.record_lines import LineFormat
 from dsms.coordinator.positions import MOST_RECORDS, token_of
 from dsms.stages.intake import reading_schema
 from operators.delta import BEGINNING
@@ -78,36 +77,26 @@ class Inlet:
             raise UserError(f'"advance" is {advance}', hint="want an instant")
         records = self._records(source, split_body(body), key)
         partitions = existing_partitions(self._kafka, source.topic)
-        places = self._send(source, [(one.key, one.value, one.headers(), -1) for one in records])
+        places = self._send(source, [one.record() for one in records])
         if advance is not None:
-            beat: Headers = [(HEARTBEAT_HEADER, str(advance).encode())]
-            self._send(source, [(None, None, beat, partition) for partition in partitions])
+            self._send(source, heartbeats(partitions, advance))
         return Published(source, tuple(places))
 
     def _records(self, source: Source, lines: Sequence[bytes], key: Sequence[str]) -> list[Outgoing]:
-        codec: RecordCodec = JsonCodec() if source.format == "json" else _RowCodec(source, key, self._schema_id)
+        encoder: RowEncoder = JsonCodec() if source.format == "json" else _AvroRows(source, key, self._schema_id)
         named = {*source.schema.names, source.timestamp or "", source.tagged}
-        form = LineFormat(codec, tuple(key), frozenset(named))
+        form = LineFormat(encoder, tuple(key), frozenset(named))
         return [_outgoing(form, number, line) for number, line in enumerate(lines, 1)]
 
-    def _send(self, source: Source, records: Sequence[tuple[Any, Any, Headers, int]]) -> list[tuple[int, int]]:
+    def _send(self, source: Source, records: Sequence[Record]) -> list[tuple[int, int]]:
         producer, sent = self._started(), _Sent(source.topic, len(records))
-        for number, (key, value, headers, partition) in enumerate(records):
-            self._queue(producer, source.topic, (value, key, partition, headers, partial(sent.done, number)))
+        for number, record in enumerate(records):
+            with translated(f'publishing to topic "{source.topic}"'):
+                queue(producer, source.topic, record, partial(sent.done, number))
         deadline = time.monotonic() + 2 * _DELIVERY_MS / 1000
         while sent.open and time.monotonic() < deadline:
             producer.poll(0.05)
         return sent.places()
-
-    def _queue(self, producer: Any, topic: str, record: tuple[Any, Any, int, Headers, Callable[..., None]]) -> None:
-        value, key, partition, headers, done = record
-        while True:
-            try:
-                with translated(f'publishing to topic "{topic}"'):
-                    producer.produce(topic, value, key, partition=partition, headers=headers, on_delivery=done)
-                return
-            except BufferError:
-                producer.poll(0.5)
 
     def _started(self) -> Any:
         with self._starting:
@@ -142,7 +131,7 @@ class _Sent:
         raise ExternalError(f"{len(found)} of {len(self._places)} records were published: {reason}")
 
 
-class _RowCodec:
+class _AvroRows:
     """Rows as Avro with the schema of the source's own columns."""
 
     def __init__(self, source: Source, key: Sequence[str], schema_id: SchemaId) -> None:
@@ -156,13 +145,6 @@ class _RowCodec:
         if found.refused:
             raise UserError(found.refused[0].message)
         return bytes(encoder.encode(found.frame)[0])
-
-    def decode(self, data: bytes, *, key: bool) -> Any:
-        """Nothing is read here."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Nothing to end."""
 
     def _part(self, key: bool) -> tuple[JsonDecoder, AvroEncoder]:
         name, part = self._source.name, "key" if key else "value"

@@ -32,16 +32,17 @@ def former_of(query: Query, catalog: Catalog) -> Former:
 
 def _objects(query: Query, catalog: Catalog) -> tuple[Object, ...]:
     """All that a query reads, directly or not, in order of creation."""
-    wanted, found = _names(query), set[str]()
+    wanted, found = reads(query), set[str]()
     while wanted:
         one = catalog.get(wanted.pop())
         if one is not None and one.name.lower() not in found:
             found.add(one.name.lower())
-            wanted += _names(one)
+            wanted += reads(one)
     return tuple(_bare(one) for name, one in catalog.objects.items() if name in found)
 
 
-def _names(found: Object) -> list[str]:
+def reads(found: Object) -> list[str]:
+    """The names that an object itself reads."""
     if isinstance(found, Stream):
         return [found.source]
     return names_in(sqlglot.parse_one(found.select, read=Dsms)) if isinstance(found, Query) else []

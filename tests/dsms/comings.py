@@ -38,14 +38,14 @@ class Push:
 
 
 _NUMBERS = st.sampled_from([None, 0, 1, 2, 3])
-_PUSHES = st.builds(Push, st.sampled_from("TE"), st.sampled_from("abc"), _NUMBERS, st.integers(0, 9), _NUMBERS)
+PUSHES = st.builds(Push, st.sampled_from("TE"), st.sampled_from("abc"), _NUMBERS, st.integers(0, 9), _NUMBERS)
 
 
 def histories(choices: Iterable[Hashable]) -> st.SearchStrategy[list[object]]:
     """Records, promises, and queries of these kinds that are made and dropped."""
     kinds = st.sampled_from(list(choices))
     step = st.one_of(
-        _PUSHES,
+        PUSHES,
         st.builds(lambda ts: ("advance", ts), st.integers(0, 12)),
         st.builds(lambda kind: ("create", kind), kinds),
         st.builds(lambda kind: ("drop", kind), kinds),

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -302,6 +303,22 @@ def test_waiting_asks_until_it_is_covered() -> None:
     handler: Handler = lambda _: httpx.Response(200, json=next(answers))  # noqa: E731
     for found in both(handler, lambda client: client.wait("hot", "o1:0/4")):
         assert found.covered
+
+
+def test_each_part_of_a_wait_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator answers when the part is over, by a clock that only its waiting moves."""
+    now, waits = [0.0], list[int]()
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        waits.append(int(request.url.params["wait"]))
+        now[0] += waits[-1] + 0.01
+        return httpx.Response(202, json=COVER)
+
+    for module in ("blocking", "asynchronous"):
+        monkeypatch.setattr(f"dsms.client.{module}.time", SimpleNamespace(monotonic=lambda: now[0]))
+    for found in both(handler, lambda client: client.wait("hot", "o1:0/4", 42.5)):
+        assert isinstance(found, NotCovered)
+    assert waits == [20, 20, 3, 0] * 2
 
 
 @pytest.mark.parametrize(

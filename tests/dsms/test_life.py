@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
+from comings import END, PUSHES, Push
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -17,7 +18,7 @@ from operators.errors import UserError
 
 SOURCES = """
 REGISTER SOURCE T (k VARCHAR NOT NULL, v BIGINT) FROM t SLACK 2; CREATE STREAM S OVER T KEY k;
-REGISTER SOURCE E (k VARCHAR NOT NULL, n BIGINT) FROM e SLACK 1; CREATE STREAM A OVER E KEY NULL;
+REGISTER SOURCE E (k VARCHAR NOT NULL, n BIGINT, i INT) FROM e SLACK 1; CREATE STREAM A OVER E KEY NULL;
 CREATE TABLE Names (k VARCHAR PRIMARY KEY, name VARCHAR);
 """
 #: Queries that can take each other's place.
@@ -44,20 +45,6 @@ OTHERS = {
     "Same": "SELECT k, v FROM S WHERE v > 1", "Count": "SELECT k, COUNT(*) AS n FROM A GROUP BY k",
     "Left": "SELECT S.k, S.v, C.n FROM S LEFT JOIN (SELECT k, COUNT(*) AS n FROM A GROUP BY k) C ON S.k = C.k",
 }  # fmt: skip
-END = 20
-
-
-@dataclass(frozen=True)
-class Push:
-    source: str
-    k: str
-    n: int | None
-    ts: int
-
-
-PUSHES = st.builds(
-    Push, st.sampled_from("TE"), st.sampled_from("abc"), st.sampled_from([None, 0, 1, 2, 3]), st.integers(0, 9)
-)
 ADVANCES = st.integers(0, 12)
 NAMES = st.sampled_from(sorted(ALIKE))
 LIVES = st.one_of(
@@ -69,7 +56,7 @@ LIVES = st.one_of(
 
 def feed(session: LocalSession, step: Push | int) -> None:
     if isinstance(step, Push):
-        session.push(step.source, [{"k": step.k, "v" if step.source == "T" else "n": step.n, "ts": step.ts}])
+        session.push(step.source, [step.row])
     else:
         session.advance(step)
 

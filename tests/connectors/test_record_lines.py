@@ -8,7 +8,7 @@ import pytest
 
 from connectors.kafka.publish import Outgoing
 from connectors.kafka.record_codec import JsonCodec, avro_natural
-from dsms.cli.record_lines import LineFormat
+from connectors.kafka.record_lines import LineFormat
 from operators.errors import UserError
 
 PLAIN = LineFormat(JsonCodec())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.publish import Outgoing
-from connectors.kafka.record_codec import RecordCodec
+from connectors.kafka.record_codec import RowEncoder
 from operators.errors import UserError
 
 OPS = ("+", "u", "-")
@@ -20,7 +20,7 @@ class LineFormat:
     alone is sent as a tombstone.
     """
 
-    codec: RecordCodec
+    encoder: RowEncoder
     key: Sequence[str] = ()
     columns: frozenset[str] = frozenset()
 
@@ -40,8 +40,8 @@ class LineFormat:
         key_row = {column: row[column] for column in self.key}
         tombstone = op == "-" and bool(self.key) and row == key_row
         return Outgoing(
-            key=self.codec.encode(key_row, key=True) if self.key else None,
-            value=None if tombstone else self.codec.encode(row, key=False),
+            key=self.encoder.encode(key_row, key=True) if self.key else None,
+            value=None if tombstone else self.encoder.encode(row, key=False),
             op=op,
             ts=ts,
         )
