@@ -51,7 +51,7 @@ class Sampler:
             came, gave, load = found.rates(self.now)
             yield Operator(
                 id=name(at), fragment=self.fragment, lane=lane.id, key=flow.keys[at], stage=vertex.stage,
-                operator=SOURCE if vertex.operator is None else type(vertex.operator).__name__,
+                operator=SOURCE if vertex.operator is None else vertex.kind,
                 queries=_queries(lane, at), inputs=tuple(name(feed.vertex) for feed in vertex.inputs),
                 runs=found.runs, rows_in=found.rows_in, rows_out=found.rows_out, busy_seconds=found.busy_ns / 1e9,
                 rows_in_per_second=came, rows_out_per_second=gave, load=load, selectivity=found.selectivity,
@@ -65,7 +65,7 @@ class Sampler:
                 continue
             found = self.measures.of(lane.id, lane.flow.keys[at])
             yield Synopsis(
-                id=name(at), fragment=self.fragment, lane=lane.id, operator=type(vertex.operator).__name__,
+                id=name(at), fragment=self.fragment, lane=lane.id, operator=vertex.kind,
                 queries=_queries(lane, at), traces=traces, rows=found.state_rows, bytes=found.state_bytes,
                 rows_by_target=_by_target(found),
             )  # fmt: skip
