@@ -31,6 +31,7 @@ class Forget:
     is at most about twice what is still needed.
 
     >>> from operators.distinct import Distinct
+    >>> from operators.operator import Move
     >>> forget = Forget(Distinct(), (Sweep(0, "a", 1),))
     >>> rows = Delta.of([("+", {"a": a}, 3) for a in (1, 2, 3)])
     >>> low = Delta(pl.DataFrame({LOW: [3], "__from": [3], "__to": [9], "__weight": [1], "__order": [0]}))

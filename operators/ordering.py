@@ -20,9 +20,9 @@ class Ordering(NamedTuple):
     worst: int = 0
     violations: int = 0
 
-    def admit(self, values: pl.Series, k: int) -> tuple[np.ndarray, pl.Series, Ordering]:
+    def admit(self, values: pl.Series, k: int | None) -> tuple[np.ndarray, pl.Series, Ordering]:
         """Which values are more than k below the greatest before them, the least value that each of them may have
-        (None before the first), and what is known after all of them. A NULL is no value.
+        (None before the first), and what is known after all of them. A NULL is no value; no k allows all.
 
         The law: all three are functions of the partition's log, whatever the batches.
 
@@ -34,16 +34,17 @@ class Ordering(NamedTuple):
         highs = pl.concat([pl.Series([self.high], dtype=pl.Int64), known]).fill_null(strategy="forward").cum_max()
         before, high = highs[:-1], highs[-1] if len(highs) else None
         seen = pl.DataFrame({"value": known, "before": before})
-        least = seen.select(below(pl.col("before"), k)).to_series()
+        bound = pl.lit(None, pl.Int64) if k is None else _below(pl.col("before"), k)
+        least = seen.with_columns(bound.alias("least"))["least"]
         distances = _distances(seen.filter(pl.all_horizontal(pl.all().is_not_null())))
         violates = (known < least).fill_null(False).to_numpy()
         worst = max(self.worst, int(distances.max(initial=0)))
         return violates, least, Ordering(high, worst, self.violations + int(violates.sum()))
 
 
-def below(value: pl.Expr, k: int) -> pl.Expr:
+def _below(value: pl.Expr, k: int) -> pl.Expr:
     """`value - k` of 64-bit integers, the least one where there is none so small."""
-    return pl.when(value < _LEAST + k).then(pl.lit(_LEAST, pl.Int64)).otherwise(value - k).alias("least")
+    return pl.when(value < _LEAST + k).then(pl.lit(_LEAST, pl.Int64)).otherwise(value - k)
 
 
 def _distances(seen: pl.DataFrame) -> np.ndarray:
@@ -61,3 +62,14 @@ def physical(dtype: pl.DataType, k: int) -> int:
     if isinstance(dtype, pl.Datetime):
         return k * _UNITS_A_MILLISECOND[dtype.time_unit]
     return k // _A_DAY if dtype == pl.Date else k
+
+
+def told(dtype: pl.DataType, distance: int) -> int:
+    """A distance between held values in the units of k, rounded up.
+
+    >>> told(pl.Datetime("us"), 4001), told(pl.Date(), 2), told(pl.Int32(), 7)
+    (5, 172800000, 7)
+    """
+    if isinstance(dtype, pl.Datetime):
+        return -(-distance // _UNITS_A_MILLISECOND[dtype.time_unit])
+    return distance * _A_DAY if dtype == pl.Date else distance

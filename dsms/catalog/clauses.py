@@ -126,7 +126,7 @@ def _registry(clause: Clause) -> dict[str, object]:
 
 
 def _constraint(clause: Clause) -> dict[str, object]:
-    """`ORDERED BY column WITHIN k`, several with commas between them."""
+    """`ORDERED BY column [WITHIN k]`, several with commas between them."""
     parts: list[list[str]] = [[]]
     for word in clause.words:
         if word == ",":
@@ -141,8 +141,11 @@ def _constraint(clause: Clause) -> dict[str, object]:
 
 
 def _ordered(clause: Clause, words: list[str]) -> dict[str, object]:
-    if len(words) < 5 or [words[at].upper() for at in (0, 1, 3)] != ["ORDERED", "BY", "WITHIN"]:
-        raise _wrong(clause, "cannot read CONSTRAINT", "have: ORDERED BY column WITHIN 10, … WITHIN 5 SECONDS")
+    told = [word.upper() for word in words]
+    if len(words) == 3 and told[:2] == ["ORDERED", "BY"]:
+        return {"column": words[2], "k": None}
+    if len(words) < 5 or [told[at] for at in (0, 1, 3)] != ["ORDERED", "BY", "WITHIN"]:
+        raise _wrong(clause, "cannot read CONSTRAINT", "have: ORDERED BY column [WITHIN 10], … WITHIN 5 SECONDS")
     return {"column": words[2], "k": _duration(clause, words[4:], bare=True)}
 
 

@@ -24,11 +24,11 @@ class Column(msgspec.Struct, frozen=True):
 
 class Constraint(msgspec.Struct, frozen=True):
     """A promise about the order in which the records of each partition come: a value of `column` is never more than `k`
-    below the greatest before it. `k` is in ms for times, else in the column's own unit."""
+    below the greatest before it. `k` is in ms for times, else in the column's own unit; None promises nothing: by how
+    much values are below is watched."""
 
     column: str
-    k: int
-    kind: Literal["ordered"] = "ordered"
+    k: int | None
 
 
 class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):

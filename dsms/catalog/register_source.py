@@ -92,7 +92,7 @@ def _constraint(constraint: Constraint, source: Source) -> Constraint:
         raise UserError(
             f'ORDERED BY "{found.name}" needs an integer, TIMESTAMP or DATE column, not {type_sql(found.type)}'
         )
-    if constraint.k >= 2**62:
+    if constraint.k is not None and constraint.k >= 2**62:
         raise UserError(f'ORDERED BY "{found.name}": WITHIN needs a number below 2^62')
     return msgspec.structs.replace(constraint, column=found.name)
 

@@ -24,8 +24,8 @@ from dsms.coordinator.executors import living
 from dsms.coordinator.service import Document, UnknownName, known
 
 #: Entities that are measured, and those that can be told what to do.
-AnyKind = Literal["operators", "queues", "synopses", "queries", "executors"]
-MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses")
+AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
+MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,8 @@ class ControlTables:
 
 
 _SINGULAR: dict[AnyKind, str] = {
-    "operators": "operator", "queues": "queue", "synopses": "synopsis", "queries": "query", "executors": "executor",
+    "operators": "operator", "queues": "queue", "synopses": "synopsis", "constraints": "constraint",
+    "queries": "query", "executors": "executor",
 }  # fmt: skip
 
 

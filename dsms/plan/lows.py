@@ -45,7 +45,7 @@ def _lows(node: logical.Node) -> Lows:
 @_lows.register
 def _(node: logical.Tag) -> Lows:
     """The row that a record replaces has its key, and no other column of it."""
-    ordered = (one.column for one in node.source.constraints)
+    ordered = (one.column for one in node.source.constraints if one.k is not None)
     return {name: frozenset({Low(node.source.number, name)}) for name in ordered if not node.keys or name in node.keys}
 
 

@@ -22,10 +22,11 @@ _PLURALS: dict[str, st.Kind] = {
     "VIEWS": "view",
     "QUERIES": "query",
 }
-_ENTITIES: dict[str, Literal["operators", "queues", "synopses"]] = {
+_ENTITIES: dict[str, Literal["operators", "queues", "synopses", "constraints"]] = {
     "OPERATORS": "operators",
     "QUEUES": "queues",
     "SYNOPSES": "synopses",
+    "CONSTRAINTS": "constraints",
 }
 
 
@@ -68,7 +69,7 @@ def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery:
 
 
 def show(cursor: Cursor, _: st.Name | None) -> st.Show | st.ShowEntities:
-    """`SHOW kinds`, `SHOW OPERATORS | QUEUES | SYNOPSES [FOR query]`."""
+    """`SHOW kinds`, `SHOW OPERATORS | QUEUES | SYNOPSES | CONSTRAINTS [FOR query]`."""
     word = cursor.one_of((*_PLURALS, *_ENTITIES), "kind")
     if word in _PLURALS:
         cursor.end()

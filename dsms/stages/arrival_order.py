@@ -35,7 +35,8 @@ def check(source: Source, frame: pl.DataFrame, orders: tuple[Ordering, ...]) -> 
     held = orders or tuple(Ordering() for _ in source.constraints)
     for constraint, order in zip(source.constraints, held, strict=True):
         values = frame[constraint.column]
-        broken, bound, known = order.admit(values, physical(values.dtype, constraint.k))
+        k = None if constraint.k is None else physical(values.dtype, constraint.k)
+        broken, bound, known = order.admit(values, k)
         reasons = dict(_reasons(constraint, frame.filter(pl.Series(broken)), bound.filter(pl.Series(broken)))) | reasons
         keeps &= ~broken
         least.append(bound.alias(constraint.column))
@@ -48,7 +49,7 @@ def _reasons(constraint: Constraint, rows: pl.DataFrame, least: pl.Series) -> It
     what = f"violates ORDERED BY {constraint.column} WITHIN {constraint.k}"
     bounds = least.cast(values.dtype)
     for offset, value, bound in zip(rows[ORDER], values, bounds, strict=True):
-        yield offset, f"{what}: {value} is below {bound}, the least that may still come"
+        yield offset, f"{what}: {value} came, {bound} is the least that may still come"
 
 
 def marks(least: pl.DataFrame, frame: pl.DataFrame, high: int) -> Delta:

@@ -50,7 +50,7 @@ def admitted(records: list[dict]) -> tuple[list[dict], dict[int, str]]:
         c = one["c"]
         if c is not None:
             if high is not None and c < high - K:
-                refused[offset] = f"violates ORDERED BY c WITHIN {K}: {c} is below {high - K}"
+                refused[offset] = f"violates ORDERED BY c WITHIN {K}: {c} came, {high - K} is"
                 continue
             high = c if high is None else max(high, c)
         if latest is not None and one["ts"] < latest - SLACK:
