@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from operators.delta import BEGINNING
+from operators.ordering import Ordering
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,10 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class PartitionClock:
-    """`frontier` bounds all records to come from below; `high` is the greatest instant seen so far.
+    """`frontier` bounds all records to come from below; `high` is the greatest instant seen so far. `orders` tells of
+    the columns that are promised to be ordered.
 
-    Both are functions of the partition's log up to a position, whatever the batches.
+    All are functions of the partition's log up to a position, whatever the batches.
 
     >>> late, clock = PartitionClock().admit(np.array([5, 3, 7, 6]), np.arange(4), slack=1)
     >>> late.tolist(), clock.frontier, clock.high
@@ -31,6 +33,7 @@ class PartitionClock:
 
     frontier: int = BEGINNING
     high: int = BEGINNING
+    orders: tuple[Ordering, ...] = ()
 
     def admit(
         self, instants: np.ndarray, offsets: np.ndarray, *, slack: int = 0, heartbeats: Sequence[Heartbeat] = ()

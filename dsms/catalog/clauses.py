@@ -125,6 +125,30 @@ def _registry(clause: Clause) -> dict[str, object]:
     return {"registry": _word(clause)}
 
 
+def _constraint(clause: Clause) -> dict[str, object]:
+    """`ORDERED BY column [WITHIN k]`, several with commas between them."""
+    parts: list[list[str]] = [[]]
+    for word in clause.words:
+        if word == ",":
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    found = [_ordered(clause, part) for part in parts]
+    for one in found:
+        if sum(str(one["column"]).lower() == str(other["column"]).lower() for other in found) > 1:
+            raise _wrong(clause, f'CONSTRAINT names "{one["column"]}" twice')
+    return {"constraints": found}
+
+
+def _ordered(clause: Clause, words: list[str]) -> dict[str, object]:
+    told = [word.upper() for word in words]
+    if len(words) == 3 and told[:2] == ["ORDERED", "BY"]:
+        return {"column": words[2], "k": None}
+    if len(words) < 5 or [told[at] for at in (0, 1, 3)] != ["ORDERED", "BY", "WITHIN"]:
+        raise _wrong(clause, "cannot read CONSTRAINT", "have: ORDERED BY column [WITHIN 10], … WITHIN 5 SECONDS")
+    return {"column": words[2], "k": _duration(clause, words[4:], bare=True)}
+
+
 def _topic(clause: Clause) -> dict[str, object]:
     return {"topic": _word(clause)}
 
@@ -158,7 +182,7 @@ def _wrong(clause: Clause, message: str, hint: str = "") -> SqlError:
 
 _SOURCE = {
     "format": _format, "partitions": _partitions, "timestamp": _timestamp, "slack": _slack, "idle": _idle,
-    "tagged": _tagged, "registry": _registry,
+    "tagged": _tagged, "registry": _registry, "constraint": _constraint,
 }  # fmt: skip
 _RESULT = {
     "format": _format, "partitions": _partitions, "shared": _shared, "start": _start, "topic": _topic,

@@ -22,6 +22,15 @@ class Column(msgspec.Struct, frozen=True):
     nullable: bool = True
 
 
+class Constraint(msgspec.Struct, frozen=True):
+    """A promise about the order in which the records of each partition come: a value of `column` is never more than `k`
+    below the greatest before it. `k` is in ms for times, else in the column's own unit; None promises nothing: by how
+    much values are below is watched."""
+
+    column: str
+    k: int | None
+
+
 class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     """A topic of raw or tagged records.
 
@@ -54,6 +63,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     number: int = 0
     #: The fragment that writes its dead letters.
     home: str = "0"
+    #: What is promised of it; records that break a promise are refused.
+    constraints: tuple[Constraint, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:

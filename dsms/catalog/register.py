@@ -74,8 +74,16 @@ def _(statement: st.Describe, catalog: Catalog, facts: Facts) -> Applied:
     schema, keys = schema_and_keys(found, catalog)
     rows = tuple((field.name, type_sql(field.type), field.nullable, field.name in keys) for field in schema)
     weight = "".join(f", weight {weight:g}" for weight in _weight(found))
-    message = f'{kind_of(found)} "{found.name}": {facts.state_of(found)}{weight}'
+    message = f'{kind_of(found)} "{found.name}": {facts.state_of(found)}{weight}{_promises(found)}'
     return catalog, StatementResult("DESCRIBE", message, ("column", "type", "nullable", "key"), rows, name=found.name)
+
+
+def _promises(found: Object) -> str:
+    """What a source promises of the order of its records."""
+    promises = found.constraints if isinstance(found, Source) else ()
+    bounds = ("" if one.k is None else f" within {one.k}" for one in promises)
+    listed = (f"{one.column}{bound}" for one, bound in zip(promises, bounds, strict=True))
+    return f", ordered by {', '.join(listed)}" if promises else ""
 
 
 def schema_and_keys(found: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[str, ...]]:

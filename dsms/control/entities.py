@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-Kind = Literal["operators", "queues", "synopses"]
+Kind = Literal["operators", "queues", "synopses", "constraints"]
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +72,24 @@ class Synopsis(msgspec.Struct, frozen=True, kw_only=True):
     rows_by_target: tuple[int, ...] = ()
 
 
+class Adherence(msgspec.Struct, frozen=True, kw_only=True):
+    """How the records of a source partition that a lane has read keep what the source promises of a column."""
+
+    id: str
+    fragment: str
+    lane: str
+    queries: tuple[str, ...]
+    source: str
+    partition: int
+    column: str
+    #: What is promised; None: nothing is, the column is watched.
+    k: int | None = None
+    #: By how much a value was below the greatest before it at most, refused ones included.
+    worst: int = 0
+    #: How many records were refused for it.
+    violations: int = 0
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What an executor tells of a fragment. `at` is the time in seconds since 1970."""
 
@@ -81,15 +99,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     operators: tuple[Operator, ...] = ()
     queues: tuple[Queue, ...] = ()
     synopses: tuple[Synopsis, ...] = ()
+    constraints: tuple[Adherence, ...] = ()
 
 
-Entity = Operator | Queue | Synopsis
+Entity = Operator | Queue | Synopsis | Adherence
 
 
 def entities(report: Report, kind: Kind) -> tuple[Entity, ...]:
     """The entities of a kind."""
     found: dict[Kind, tuple[Entity, ...]] = {
         "operators": report.operators, "queues": report.queues, "synopses": report.synopses,
+        "constraints": report.constraints,
     }  # fmt: skip
     return found[kind]
 

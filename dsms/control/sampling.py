@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from dsms.control.entities import Operator, Queue, Synopsis
+from dsms.control.entities import Adherence, Operator, Queue, Synopsis
 from dsms.plan.lane import Lane
 from dsms.stages.work import Measured, Measures
+from operators.expressions.arrow_types import polars_type
+from operators.ordering import Ordering, told
 
 SOURCE = "Source"
 #: The end of a partition by topic and partition, as far as it is known.
@@ -16,10 +18,12 @@ Ends = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True)
 class Waiting:
-    """What waits in a lane: the next offset by source (by id) and partition; rows and bytes before its stages."""
+    """What waits in a lane: the next offset by source (by id) and partition; rows and bytes before its stages. `orders`
+    is what was seen of the ordered columns of what it has read."""
 
     offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     stages: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    orders: Mapping[tuple[str, int], tuple[Ordering, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Sampler:
             came, gave, load = found.rates(self.now)
             yield Operator(
                 id=name(at), fragment=self.fragment, lane=lane.id, key=flow.keys[at], stage=vertex.stage,
-                operator=SOURCE if vertex.operator is None else type(vertex.operator).__name__,
+                operator=SOURCE if vertex.operator is None else vertex.kind,
                 queries=_queries(lane, at), inputs=tuple(name(feed.vertex) for feed in vertex.inputs),
                 runs=found.runs, rows_in=found.rows_in, rows_out=found.rows_out, busy_seconds=found.busy_ns / 1e9,
                 rows_in_per_second=came, rows_out_per_second=gave, load=load, selectivity=found.selectivity,
@@ -65,10 +69,28 @@ class Sampler:
                 continue
             found = self.measures.of(lane.id, lane.flow.keys[at])
             yield Synopsis(
-                id=name(at), fragment=self.fragment, lane=lane.id, operator=type(vertex.operator).__name__,
+                id=name(at), fragment=self.fragment, lane=lane.id, operator=vertex.kind,
                 queries=_queries(lane, at), traces=traces, rows=found.state_rows, bytes=found.state_bytes,
                 rows_by_target=_by_target(found),
             )  # fmt: skip
+
+    def constraints(self, lanes: Mapping[str, Lane], waiting: Mapping[str, Waiting]) -> tuple[Adherence, ...]:
+        """How what the lanes have read keeps what is promised of it."""
+        known = ((lane, waiting[lane_id]) for lane_id, lane in lanes.items() if lane_id in waiting)
+        return tuple(one for lane, held in known for one in self._kept(lane, held))
+
+    def _kept(self, lane: Lane, held: Waiting) -> Iterator[Adherence]:
+        for (source_id, partition), orders in sorted(held.orders.items()):
+            leaf = lane.leaf(source_id)
+            source, names = lane.sources[leaf], tuple(one.name for one in lane.by_leaf[leaf])
+            for constraint, order in zip(source.constraints, orders, strict=False):
+                dtype = polars_type(source.schema.field(constraint.column).type)
+                yield Adherence(
+                    id=f"{self.fragment}-{lane.id}-{source_id}-{partition}-{constraint.column}",
+                    fragment=self.fragment, lane=lane.id, queries=names, source=source.name, partition=partition,
+                    column=constraint.column, k=constraint.k, worst=told(dtype, order.worst),
+                    violations=order.violations,
+                )  # fmt: skip
 
     def _unread(self, lane: Lane, held: Waiting, ends: Ends) -> Iterator[Queue]:
         names = {leaf: tuple(one.name for one in lane.by_leaf[leaf]) for leaf in lane.sources}

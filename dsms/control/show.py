@@ -1,4 +1,4 @@
-"""SHOW OPERATORS, SHOW QUEUES and SHOW SYNOPSES: control tables as rows."""
+"""SHOW OPERATORS, SHOW QUEUES, SHOW SYNOPSES and SHOW CONSTRAINTS: control tables as rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import singledispatch
 
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.result import StatementResult
-from dsms.control.entities import Entity, Kind, Operator, Queue, Report, Synopsis, concerns, entities, listed
+from dsms.control.entities import Adherence, Entity, Kind, Operator, Queue, Report, Synopsis, concerns, entities, listed
 from dsms.sql import statements as st
 
 _COLUMNS: dict[Kind, tuple[str, ...]] = {
@@ -17,6 +17,7 @@ _COLUMNS: dict[Kind, tuple[str, ...]] = {
     ),
     "queues": ("id", "before", "queries", "next offset", "end offset", "rows", "bytes"),
     "synopses": ("id", "operator", "queries", "traces", "rows", "bytes", "rows by target"),
+    "constraints": ("source", "partition", "queries", "promise", "largest k seen", "violations"),
 }  # fmt: skip
 
 
@@ -61,6 +62,12 @@ def _(entity: Synopsis) -> tuple[object, ...]:
     by_target = ", ".join(map(str, entity.rows_by_target))
     where = (entity.id, entity.operator, listed(entity.queries))
     return (*where, entity.traces, entity.rows, entity.bytes, by_target)
+
+
+@row.register
+def _(entity: Adherence) -> tuple[object, ...]:
+    promise = f"ORDERED BY {entity.column}" + (" (watched)" if entity.k is None else f" WITHIN {entity.k}")
+    return entity.source, entity.partition, listed(entity.queries), promise, entity.worst, entity.violations
 
 
 def short(number: float | None) -> float | None:

@@ -26,10 +26,10 @@ from dsms.coordinator.service import Document, UnknownName, known
 from dsms.sql import statements as st
 
 #: Entities that are measured, and those that can be told what to do.
-AnyKind = Literal["operators", "queues", "synopses", "queries", "executors"]
+AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
 #: Statements about what runs; they change nothing in the catalog.
 ControlStatement = st.ShowEntities | st.ExplainAnalyze | st.ShowExecutors | st.AlterExecutor
-MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses")
+MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,8 @@ def _row(found: Document) -> tuple[object, ...]:
 
 
 _SINGULAR: dict[AnyKind, str] = {
-    "operators": "operator", "queues": "queue", "synopses": "synopsis", "queries": "query", "executors": "executor",
+    "operators": "operator", "queues": "queue", "synopses": "synopsis", "constraints": "constraint",
+    "queries": "query", "executors": "executor",
 }  # fmt: skip
 
 

@@ -183,13 +183,17 @@ def _lane_after(lane: Lane, kinds: Found, before: LaneManifest, run: tuple[int, 
     positions = dict(before.positions)
     for leaf, partition, clock in _clocks(kinds):
         source = lane.sources[leaf].id
-        positions[source] = {**positions[source], partition: Position(clock.offset, clock.frontier, clock.high)}
+        positions[source] = {**positions[source], partition: _position(clock)}
     runs = list(before.runs)
     for row in kinds.get(RUNS, ()):
         runs[row["target"]] = runs[row["target"]] | msgspec.json.decode(row["blob"], type=Names)
     number, takes = run
     queues = queues_after(lane, before, (number, positions), takes, _served(kinds))
     return LaneManifest(before.queries, positions, runs, queues)
+
+
+def _position(clock: Clock) -> Position:
+    return Position(clock.offset, clock.frontier, clock.high, clock.orders)
 
 
 def _behind(kinds: Found) -> int:

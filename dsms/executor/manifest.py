@@ -12,6 +12,7 @@ from dsms.plan.lane import Lane
 from dsms.stages.state_names import Names, all_names
 from operators.clock import PartitionClock
 from operators.delta import BEGINNING
+from operators.ordering import Ordering
 
 FORMAT = 4
 
@@ -25,11 +26,12 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     frontier: int = BEGINNING
     high: int = BEGINNING
+    orders: tuple[Ordering, ...] = ()
 
     @property
     def clock(self) -> PartitionClock:
         """The partition's clock."""
-        return PartitionClock(self.frontier, self.high)
+        return PartitionClock(self.frontier, self.high, self.orders)
 
 
 #: Positions by source and partition.

@@ -84,6 +84,7 @@ class Reporter:
         return Report(
             executor=self._settings.executor_id, fragment=name, at=time.time(), operators=sampler.operators(lanes),
             queues=sampler.queues(lanes, waiting, ends), synopses=sampler.synopses(lanes),
+            constraints=sampler.constraints(lanes, waiting),
         )  # fmt: skip
 
 
@@ -95,4 +96,5 @@ def _waiting(held: LaneManifest) -> Waiting:
             stage: (sum(one.rows for one in queue.segments), sum(one.bytes for one in queue.segments))
             for stage, queue in held.queues.items()
         },
+        {place: at.orders for place, at in held.places.items()},
     )

@@ -32,6 +32,7 @@ from operators.delta import ORDER, Delta, origin
 from operators.errors import DsmsError
 from operators.frame_ipc import write_frame
 from operators.operator import FAULT
+from operators.ordering import Ordering
 
 #: What goes through the exchanges: elements for an edge (an exchange of the lane's dataflow) on a target, how far the
 #: sources have come, and what is passed on to the driver. `leaf` is the number of the source, -1 where a later stage
@@ -58,6 +59,7 @@ class Clock(msgspec.Struct, frozen=True, array_like=True):
     frontier: int
     high: int
     records: int
+    orders: tuple[Ordering, ...] = ()
 
 
 class Letters(msgspec.Struct, frozen=True, array_like=True):
@@ -164,9 +166,10 @@ def _route_lane(
     rows: RoutedRows, task: SourceTask, one: Slice, lane: Lane, found: tuple[Admitted, Work], messages: list[Message]
 ) -> None:
     (admitted, read), leaf = found, lane.leaf(one.source_id)
-    clock = Clock(one.end, admitted.clock.frontier, admitted.clock.high, len(messages))
+    after = admitted.clock
+    clock = Clock(one.end, after.frontier, after.high, len(messages), after.orders)
     rows.add(0, lane.id, CLOCK, msgspec.msgpack.encode(clock), Sender(leaf=leaf, frontier=clock.frontier))
-    step = read_stage(lane, leaf, admitted.delta)
+    step = read_stage(lane, leaf, admitted.delta, admitted.marks)
     rows.add(0, lane.id, WORK, msgspec.msgpack.encode({lane.flow.leaf(leaf): read, **step.work}))
     for vertex, why in step.failures.items():
         rows.add(0, lane.id, FAILURE, why.encode(), Sender(vertex))

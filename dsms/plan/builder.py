@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from dsms.catalog.objects import Source
-from dsms.plan.dataflow import Dataflow, Exchange, Feed, Keys, Routing, Vertex
+from dsms.plan.dataflow import Dataflow, Exchange, Feed, Keys, Routing, Vertex, marks_of
 from operators.expire import Expire
 from operators.reorder import Reorder
 
@@ -64,6 +64,13 @@ class Builder:
         leaves = frozenset({source.number})
         vertex = self._vertex(Vertex(None, (), 0, source.schema, leaves, leaf=source.number))
         return Port(vertex, source.schema, released=False)
+
+    def marks(self, source: Source) -> Port:
+        """How far the ordered columns of a source have come."""
+        columns = pa.schema([pa.field(one.column, pa.int64()) for one in source.constraints])
+        number = source.number
+        vertex = self._vertex(Vertex(None, (), 0, columns, frozenset({number}), leaf=marks_of(number)))
+        return Port(vertex, columns, released=False)
 
     def constant(self, operator: Any, columns: pa.Schema) -> Port:
         """A relation without inputs, on target 0."""

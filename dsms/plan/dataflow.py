@@ -14,8 +14,19 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from operators.delta import Delta, polars_schema
+from operators.forget import Forget
 from operators.operator import MEMBER, RIGHT_MEMBER
 from operators.switch import Switch
+
+
+def marks_of(leaf: int) -> int:
+    """The number of the leaf that gives how far the ordered columns of a source have come.
+
+    >>> marks_of(0), marks_of(marks_of(3))
+    (-1, 3)
+    """
+    return ~leaf
+
 
 _WHOSE = frozenset({MEMBER, RIGHT_MEMBER})
 Keys = tuple[str, ...]
@@ -55,6 +66,12 @@ class Vertex:
     leaves: frozenset[int]
     leaf: int | None = None
     single: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The name of the operator."""
+        inner = self.operator.operator if isinstance(self.operator, Forget) else self.operator
+        return type(inner).__name__
 
     def empty(self) -> Delta:
         """No element of its output."""
@@ -143,7 +160,8 @@ class Dataflow:
         }
 
     def _told(self, vertex: Vertex) -> tuple[bool, ...]:
-        inputs = [not _WHOSE.isdisjoint(self.vertices[feed.vertex].schema.names) for feed in vertex.inputs]
+        own = vertex.operator.own if isinstance(vertex.operator, Forget) else None
+        inputs = [not _WHOSE.isdisjoint(self.vertices[feed.vertex].schema.names) for feed in vertex.inputs[:own]]
         held = len(vertex.operator.traces())
         return tuple(inputs) if held == len(inputs) else (all(inputs) and bool(inputs),) * held
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dsms.plan import logical
-from dsms.plan.dataflow import Routing
+from dsms.plan.dataflow import Routing, Vertex
 from dsms.plan.labels import label
 from dsms.plan.lane import Lane, Planned, compile_lane
 from dsms.plan.optimize import rewritten
 from dsms.plan.properties import inputs, keys
+from operators.forget import Forget
 
 _ASKED, _NAMED = "explain", 5
 
@@ -37,9 +38,9 @@ def _shared(lane: Lane) -> list[str]:
     by_queries: dict[str, list[str]] = {}
     asked = lane.outputs[0]
     for at in sorted(lane.flow.below[asked.vertex]):
-        operator, names = lane.flow.vertices[at].operator, [one.name for one in lane.by_vertex[at] if one != asked]
-        if operator is not None and names:
-            by_queries.setdefault(_listed(names), []).append(type(operator).__name__)
+        vertex, names = lane.flow.vertices[at], [one.name for one in lane.by_vertex[at] if one != asked]
+        if vertex.operator is not None and names:
+            by_queries.setdefault(_listed(names), []).append(vertex.kind)
     return [f"shared with {queries}: {' → '.join(operators)}" for queries, operators in by_queries.items()]
 
 
@@ -84,5 +85,12 @@ def _routing(by: Routing) -> str:
 
 
 def _names(lane: Lane, stage: int) -> str:
-    operators = [vertex.operator for vertex in lane.flow.vertices if vertex.stage == stage and vertex.operator]
-    return "".join(f" → {type(operator).__name__}" for operator in operators)
+    vertices = [vertex for vertex in lane.flow.vertices if vertex.stage == stage and vertex.operator]
+    return "".join(f" → {vertex.kind}{_forgetting(vertex)}" for vertex in vertices)
+
+
+def _forgetting(vertex: Vertex) -> str:
+    """By which columns its state forgets."""
+    if not isinstance(vertex.operator, Forget):
+        return ""
+    return f" (forgets by {', '.join(dict.fromkeys(sweep.column for sweep in vertex.operator.sweeps))})"

@@ -23,10 +23,11 @@ _PLURALS: dict[str, st.Kind] = {
     "QUERIES": "query",
 }
 _EXECUTOR_CLAUSES = ("POLICY", "MIN_BATCH_RECORDS", "MAX_BATCH_RECORDS", "TARGET_BATCH_SECONDS")
-_ENTITIES: dict[str, Literal["operators", "queues", "synopses"]] = {
+_ENTITIES: dict[str, Literal["operators", "queues", "synopses", "constraints"]] = {
     "OPERATORS": "operators",
     "QUEUES": "queues",
     "SYNOPSES": "synopses",
+    "CONSTRAINTS": "constraints",
 }
 
 
@@ -85,7 +86,7 @@ def _alter_executor(cursor: Cursor) -> st.AlterExecutor:
 
 
 def show(cursor: Cursor, _: st.Name | None) -> st.Show | st.ShowEntities | st.ShowExecutors:
-    """`SHOW kinds`, `SHOW OPERATORS | QUEUES | SYNOPSES [FOR query]`, `SHOW EXECUTORS`."""
+    """`SHOW kinds`, `SHOW OPERATORS | QUEUES | SYNOPSES | CONSTRAINTS [FOR query]`, `SHOW EXECUTORS`."""
     word = cursor.one_of((*_PLURALS, *_ENTITIES, "EXECUTORS"), "kind")
     if word == "EXECUTORS":
         cursor.end()

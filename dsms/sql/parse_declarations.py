@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.sql import parse_queries
 from dsms.sql import statements as st
 from dsms.sql.cursor import Cursor, place_of
 
-_SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "TAGGED", "REGISTRY")
+_SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "TAGGED", "REGISTRY", "CONSTRAINT")
+#: After what a word of CONSTRAINT that spells a clause begins none: `CONSTRAINT ORDERED BY a WITHIN 1, ORDERED …`.
+_INSIDE: tuple[list[str], ...] = (["BY"], [","], [])
 _STREAM_CLAUSES = ("SOURCE", "ORDERED", "ORDER BY", *_SOURCE_CLAUSES)
 
 
@@ -114,18 +118,19 @@ def clauses(cursor: Cursor, choices: tuple[str, ...]) -> tuple[st.Clause, ...]:
     while cursor.more():
         token = cursor.peek()
         name = cursor.one_of(choices, "clause")
-        words = _words(cursor, choices)
+        words = _words(cursor, choices, _INSIDE if name == "CONSTRAINT" else _INSIDE[:1])
         if any(name.lower() == other.name for other in found):
             raise place_of(token).error(f"clause {name} is given twice")
         found.append(st.Clause(name.lower(), words, place_of(token)))
     return tuple(found)
 
 
-def _words(cursor: Cursor, choices: tuple[str, ...]) -> tuple[str, ...]:
+def _words(cursor: Cursor, choices: tuple[str, ...], inside: Sequence[list[str]]) -> tuple[str, ...]:
+    """The words up to the next clause; after the words `inside` none begins."""
     words: list[str] = []
     depth = 0
     # the word after BY is a name, even where it spells a clause: ORDERED BY timestamp
-    while cursor.more() and (depth or not _starts_clause(cursor.peek(), choices) or words == ["BY"]):
+    while cursor.more() and (depth or not _starts_clause(cursor.peek(), choices) or words[-1:] in inside):
         token = cursor.next()
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         words.append("BY" if token.text.upper() == "BY" else token.text)

@@ -237,9 +237,9 @@ class Explain:
 
 @dataclass(frozen=True, slots=True)
 class ShowEntities:
-    """`SHOW OPERATORS | QUEUES | SYNOPSES [FOR query]`."""
+    """`SHOW OPERATORS | QUEUES | SYNOPSES | CONSTRAINTS [FOR query]`."""
 
-    kind: Literal["operators", "queues", "synopses"]
+    kind: Literal["operators", "queues", "synopses", "constraints"]
     query: Name | None
     sql: str
 

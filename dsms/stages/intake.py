@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from connectors.formats import Decoded, Refusal
 from dsms.catalog.objects import Source
+from dsms.stages.arrival_order import check, marks
 from operators.clock import Heartbeat, PartitionClock
 from operators.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, TO, WEIGHT, Delta
 
@@ -51,11 +52,13 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class Admitted:
-    """The elements of the accepted records, the dead letters of the others, and the clock after all of them."""
+    """The elements of the accepted records, the dead letters of the others, and the clock after all of them; where the
+    source promises an order, how far its columns have come."""
 
     delta: Delta
     dead: tuple[DeadLetter, ...]
     clock: PartitionClock
+    marks: Delta | None = None
 
 
 Decode = Callable[[Sequence[Any]], Decoded]
@@ -74,6 +77,10 @@ class Intake:
         """The law: which records are accepted depends on the partition's log up to each of them alone."""
         dead: list[DeadLetter] = []
         frame = self._rows(arrivals, dead)
+        checked = check(self.source, frame, clock.orders) if self.source.constraints else None
+        if checked is not None:
+            dead += [_letter(arrivals, offset, reason) for offset, reason in checked.reasons]
+            frame = frame.filter(pl.Series(checked.keeps))
         instants = frame[FROM].to_numpy()
         offsets = frame[ORDER].to_numpy()
         if self.source.latent:
@@ -88,9 +95,13 @@ class Intake:
             frame = frame.filter(~pl.Series(late))
         order = pl.col(ORDER) + (arrivals.partition << ORDER_SHIFT)
         elements = frame.with_columns(order, pl.lit(FOREVER, pl.Int64).alias(TO))
+        told = None
+        if checked is not None:
+            least = checked.least.filter(pl.Series(checked.keeps)).filter(~pl.Series(late))
+            told, after = marks(least, elements, clock.high), replace(after, orders=checked.orders)
         return Admitted(
             Delta(elements.select(*self.source.schema.names, FROM, TO, WEIGHT, ORDER)),
-            tuple(sorted(dead, key=lambda letter: letter.offset)), after,
+            tuple(sorted(dead, key=lambda letter: letter.offset)), after, told,
         )  # fmt: skip
 
     def _rows(self, arrivals: Arrivals, dead: list[DeadLetter]) -> pl.DataFrame:

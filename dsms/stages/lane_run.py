@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import polars as pl
 from polars.exceptions import PanicException
 
-from dsms.plan.dataflow import Exchange, Vertex
+from dsms.plan.dataflow import Exchange, Vertex, marks_of
 from dsms.plan.lane import Lane, Output
 from dsms.stages.work import Works, work_of
 from operators.delta import BEGINNING, ORDER, SOURCE_SHIFT, Delta, partition_of
@@ -36,10 +36,15 @@ class StageStep:
     work: Works = field(default_factory=dict)
 
 
-def read_stage(lane: Lane, leaf: int, delta: Delta) -> StageStep:
-    """The source stage over elements of one source: stateless operators, whose work does not depend on the frontier."""
-    placed = Delta(delta.frame.with_columns(pl.col(ORDER) + (leaf << SOURCE_SHIFT))) if leaf else delta
-    return _Running(lane, 0, 0, {leaf: placed}, {}, leaf=leaf).step()
+def read_stage(lane: Lane, leaf: int, delta: Delta, marks: Delta | None = None) -> StageStep:
+    """The source stage over elements of one source: stateless operators, whose work does not depend on the frontier.
+    `marks` tell how far its ordered columns have come."""
+    arrived = {leaf: _placed(delta, leaf)} | ({marks_of(leaf): _placed(marks, leaf)} if marks is not None else {})
+    return _Running(lane, 0, 0, arrived, {}, leaf=leaf).step()
+
+
+def _placed(delta: Delta, leaf: int) -> Delta:
+    return Delta(delta.frame.with_columns(pl.col(ORDER) + (leaf << SOURCE_SHIFT))) if leaf else delta
 
 
 def target_stage(
@@ -112,7 +117,7 @@ class _Running:
         if (vertex.single and self.target) or not self._reads(vertex):
             self.values[at] = vertex.empty()
         elif vertex.leaf is not None:
-            self.values[at] = self.arrived[vertex.leaf]
+            self.values[at] = self.arrived.get(vertex.leaf, vertex.empty())
         elif all(feed.exchange is not None or feed.vertex in self.values for feed in vertex.inputs):
             self._operate(at, vertex)
 

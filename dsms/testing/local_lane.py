@@ -173,7 +173,7 @@ class LocalLane:
         admitted = _intake(source).admit(_arrivals(source, log, start, end, beats), clock)
         read = Work((end - start,), len(admitted.delta), time.perf_counter_ns() - began)
         self.dead += [(source, letter) for letter in admitted.dead]
-        step = read_stage(self.lane, source.number, admitted.delta)
+        step = read_stage(self.lane, source.number, admitted.delta, admitted.marks)
         self._measure({self.lane.flow.leaf(source.number): read, **step.work})
         self._report(step)
         self._send(step, arrived, 0)

@@ -121,11 +121,14 @@ class LocalSession:
     def _report(self, number: int, lane: LocalLane) -> Report:
         sampler, lanes = Sampler(str(number), lane.measures, time.monotonic()), {lane.lane.id: lane.lane}
         offsets = {(source, 0): offset for source, (offset, _) in lane.positions.items()}
+        orders = {(source, 0): clock.orders for source, (_, clock) in lane.positions.items()}
+        waiting = {lane.lane.id: Waiting(offsets, orders=orders)}
         topics = {source.topic: source.id for source in lane.lane.sources.values()}
         ends = {(topic, 0): len(self._logs[source].records) for topic, source in topics.items()}
         return Report(
             executor="local", fragment=str(number), at=time.time(), operators=sampler.operators(lanes),
-            queues=sampler.queues(lanes, {lane.lane.id: Waiting(offsets)}, ends), synopses=sampler.synopses(lanes),
+            queues=sampler.queues(lanes, waiting, ends), synopses=sampler.synopses(lanes),
+            constraints=sampler.constraints(lanes, waiting),
         )  # fmt: skip
 
     def _statement(self, statement: st.Statement) -> StatementResult:

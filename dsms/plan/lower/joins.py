@@ -10,7 +10,9 @@ from dsms.plan import logical
 from dsms.plan.bands import Distance, distance_of
 from dsms.plan.builder import Builder, Partitioning, Port
 from dsms.plan.lower.dispatch import lower, lowering, stateless
+from dsms.plan.lower.forgetting import Bound, forgetting
 from dsms.plan.lower.sides import aligned, summed
+from dsms.plan.lows import Lows, lows
 from dsms.plan.properties import keys
 from dsms.plan.rules.identity import as_they_are
 from dsms.plan.schema import schema
@@ -44,10 +46,18 @@ def _joined(node: logical.Join, band: Band | None, builder: Builder) -> Port:
     columns = schema(replace(node, residual=None))
     plain = Join(pairs[0], pairs[1], node.nulls_equal)
     operator = plain if band is None else BandJoin(pairs[0], pairs[1], node.nulls_equal, band=band)
-    found = builder.add(operator, [left, right], columns)
+    bounds = _bounds(node.on, lows(node.left), lows(node.right))
+    forgetful, ports = forgetting(operator, [left, right], bounds, builder)
+    found = builder.add(forgetful, ports, columns)
     partitioned: Partitioning = left.partitioned | right.partitioned
     joined = replace(found, partitioned=partitioned, ends=left.ends or right.ends)
     return joined if node.residual is None else stateless(Filter(node.residual), joined, columns, builder)
+
+
+def _bounds(on: tuple[tuple[str, str], ...], left: Lows, right: Lows) -> list[Bound]:
+    """A row of one side is asked for by rows of the other that are equal in the key columns."""
+    mine_forgets = [(0, mine, right[theirs]) for mine, theirs in on if theirs in right]
+    return [*mine_forgets, *((1, theirs, left[mine]) for mine, theirs in on if mine in left)]
 
 
 def _in_band(node: logical.Join, distance: Distance, builder: Builder) -> Port:
@@ -118,7 +128,9 @@ def _(node: logical.SemiJoin, builder: Builder) -> Port:
     held = lower(partners, builder)
     pairs = _keys(on)
     sides = builder.release(aligned([left, held], pairs))
-    joined = builder.add(Join(pairs[0], pairs[1], equal), sides, pa.schema([*columns, *held.schema]))
+    bounds = _bounds(on, lows(node.left), lows(partners))
+    join, ports = forgetting(Join(pairs[0], pairs[1], equal), sides, bounds, builder)
+    joined = builder.add(join, ports, pa.schema([*columns, *held.schema]))
     kept = replace(joined, partitioned=sides[0].partitioned, ends=left.ends)
     outputs = tuple((column.name, Column(column.name, column.type, column.nullable)) for column in columns)
     matched = stateless(Project(outputs), kept, columns, builder)

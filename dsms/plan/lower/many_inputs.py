@@ -9,7 +9,9 @@ import pyarrow as pa
 from dsms.plan import logical
 from dsms.plan.builder import Builder, Port
 from dsms.plan.lower.dispatch import lower, lowering, stateless
+from dsms.plan.lower.forgetting import by_key, forgetting
 from dsms.plan.lower.sides import aligned, summed
+from dsms.plan.lows import lows
 from dsms.plan.schema import schema
 from operators.expressions import Column
 from operators.project import Project
@@ -53,5 +55,6 @@ def _(node: logical.SetOperation, builder: Builder) -> Port:
     names = tuple(columns.names)
     sides = [_as(lower(one, builder), columns, builder) for one in (node.left, node.right)]
     ready = builder.release(aligned(sides, [names, names]), changes=True)
-    found = builder.add(SetOperation(node.kind), ready, columns)
-    return replace(found, partitioned=ready[0].partitioned)
+    operator = SetOperation(node.kind)
+    forgetful, ports = forgetting(operator, ready, by_key(operator, names, lows(node)), builder)
+    return replace(builder.add(forgetful, ports, columns), partitioned=ready[0].partitioned)

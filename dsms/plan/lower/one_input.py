@@ -7,7 +7,9 @@ from dataclasses import replace
 from dsms.plan import logical, properties
 from dsms.plan.builder import Builder, Port
 from dsms.plan.lower.dispatch import lower, lowering, stateful, stateless
+from dsms.plan.lower.forgetting import by_key, forgetting
 from dsms.plan.lower.session_groups import session_groups
+from dsms.plan.lows import lows
 from dsms.plan.schema import schema
 from operators.assign import Assign
 from operators.distinct import Distinct
@@ -39,8 +41,9 @@ def _(node: logical.Tag, builder: Builder) -> Port:
         leaf = stateless(Since(node.start), leaf, leaf.schema, builder)
     if not node.keys:
         return replace(builder.add(Stamp(), [leaf], schema(node)), released=False)
-    routed = builder.route(leaf, node.keys)
-    return replace(builder.add(Tagger(node.keys), [routed], schema(node)), partitioned=routed.partitioned)
+    routed, tagger = builder.route(leaf, node.keys), Tagger(node.keys)
+    operator, ports = forgetting(tagger, [routed], by_key(tagger, node.keys, lows(node)), builder)
+    return replace(builder.add(operator, ports, schema(node)), partitioned=routed.partitioned)
 
 
 @lowering.register
@@ -109,7 +112,7 @@ def _(node: logical.Restamp, builder: Builder) -> Port:
 @lowering.register
 def _(node: logical.Distinct, builder: Builder) -> Port:
     columns = schema(node)
-    return stateful(Distinct(), lower(node.input, builder), tuple(columns.names), columns, builder)
+    return stateful(Distinct(), lower(node.input, builder), tuple(columns.names), columns, builder, lows(node.input))
 
 
 @lowering.register
@@ -121,7 +124,7 @@ def _(node: logical.GroupBy, builder: Builder) -> Port:
     operator = GroupBy(
         node.keys, node.aggregates, schema(node.input), node.bound, append_only=properties.append_only(node.input)
     )  # fmt: skip
-    found = stateful(operator, lower(node.input, builder), node.keys, schema(node), builder)
+    found = stateful(operator, lower(node.input, builder), node.keys, schema(node), builder, lows(node.input))
     return replace(found, partitioned=frozenset(one for one in found.partitioned if set(one) <= set(node.keys)))
 
 
@@ -131,13 +134,13 @@ def _(node: logical.TopK, builder: Builder) -> Port:
         node.partition, node.order, node.limit, node.offset, node.method, node.rank, schema(node.input),
         append_only=properties.append_only(node.input),
     )  # fmt: skip
-    return stateful(operator, lower(node.input, builder), node.partition, schema(node), builder)
+    return stateful(operator, lower(node.input, builder), node.partition, schema(node), builder, lows(node.input))
 
 
 @lowering.register
 def _(node: logical.WindowFunctions, builder: Builder) -> Port:
-    operator = Over(node.calls)
-    return stateful(operator, lower(node.input, builder), node.calls[0].partition, schema(node), builder)
+    operator, keys = Over(node.calls), node.calls[0].partition
+    return stateful(operator, lower(node.input, builder), keys, schema(node), builder, lows(node.input))
 
 
 @lowering.register

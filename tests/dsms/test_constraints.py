@@ -1,0 +1,96 @@
+"""CONSTRAINT as it is written, shown and kept, for every type of column."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+
+import pytest
+
+from dsms.testing import LocalSession
+
+DAY, NOON = date(2024, 5, 1), datetime.fromisoformat("2024-05-01T12:00:00")
+
+
+def pushed(columns: str, clause: str, rows: list[dict]) -> LocalSession:
+    session = LocalSession()
+    session.execute(f"REGISTER SOURCE T ({columns}) FROM t CONSTRAINT {clause}; CREATE STREAM S OVER T KEY NULL")
+    session.push("T", [{**row, "ts": at} for at, row in enumerate(rows)])
+    session.advance(1_000)
+    return session
+
+
+def refused(session: LocalSession) -> list[object]:
+    return [letter["offset"] for letter in session.dead_letters("T")]
+
+
+@pytest.mark.parametrize(
+    ("type_", "k", "values", "wanted", "worst"),
+    [
+        ("BIGINT", "5", [10, 5, 4, 20, 15, 14], [2, 5], 6),
+        ("INT", "0", [1, 1, 0, None, 2], [2], 1),
+        ("TINYINT", "100", [127, 27, 26, -128], [2, 3], 255),
+        ("BIGINT", "9", [2**63 - 1, -(2**63)], [1], 2**64 - 1),
+        ("BIGINT", "9", [-(2**63) + 3, -(2**63)], [], 3),
+        ("TIMESTAMP", "2 SECONDS", [NOON, NOON - timedelta(seconds=2), NOON - timedelta(seconds=2.001)], [2], 2_001),
+        ("DATE", "2 DAYS", [DAY, DAY - timedelta(days=2), DAY - timedelta(days=3)], [2], 3 * 86_400_000),
+        ("BIGINT", "2 SECONDS", [5_000, 3_000, 2_999], [2], 2_001),
+    ],
+)
+def test_values_may_be_so_far_below(type_: str, k: str, values: list, wanted: list, worst: int) -> None:
+    session = pushed(f"c {type_}", f"ORDERED BY c WITHIN {k}", [{"c": value} for value in values])
+    assert refused(session) == wanted
+    (shown,) = session.execute("SHOW CONSTRAINTS")
+    assert (shown["largest k seen"], shown["violations"]) == (worst, len(wanted))
+    assert [row for row in values if row not in [values[at] for at in wanted]] == [
+        row["c"] for _, row, _ in session.changes("S")
+    ]
+
+
+def test_what_a_dead_letter_says() -> None:
+    session = pushed("c TIMESTAMP", "ORDERED BY c WITHIN 1 SECOND", [{"c": NOON}, {"c": NOON - timedelta(seconds=9)}])
+    (letter,) = session.dead_letters("T")
+    least = "2024-05-01 11:59:59 is the least that may still come"
+    assert letter["reason"] == f"violates ORDERED BY c WITHIN 1000: 2024-05-01 11:59:51 came, {least}"
+
+
+def test_several_columns_and_one_that_is_watched() -> None:
+    rows = [{"ordered": a, "b": b, "w": w} for a, b, w in ((5, 5, 9), (4, 9, 1), (3, 9, 30), (5, 1, 13))]
+    session = pushed(
+        "ordered INT, b INT, w INT", "ORDERED BY ordered WITHIN 1, ordered by B within 3, ORDERED BY w", rows
+    )
+    assert refused(session) == [2, 3]
+    shown = session.execute("SHOW CONSTRAINTS FOR S")
+    assert [(row["promise"], row["largest k seen"], row["violations"]) for row in shown] == [
+        ("ORDERED BY ordered WITHIN 1", 2, 1), ("ORDERED BY b WITHIN 3", 8, 1), ("ORDERED BY w (watched)", 17, 0),
+    ]  # fmt: skip
+    (described,) = session.run("DESCRIBE T")
+    assert described.message == 'source "T": registered, ordered by ordered within 1, b within 3, w'
+
+
+def test_a_watched_column_promises_nothing() -> None:
+    session = pushed("c INT", "ORDERED BY c", [{"c": 9}, {"c": 1}])
+    session.execute("CREATE STREAMED VIEW V AS SELECT c, count(*) AS n FROM S GROUP BY c")
+    assert not refused(session)
+    assert "forgets" not in session.explain("V")
+
+
+def test_a_declared_stream_takes_constraints_beside_its_own_order() -> None:
+    session = LocalSession()
+    session.execute("CREATE STREAM s (c INT, tick BIGINT) ORDER BY tick SOURCE 'x' CONSTRAINT ORDERED BY c WITHIN 2")
+    session.execute("CREATE STREAMED VIEW V AS SELECT c, count(*) AS n FROM s GROUP BY c")
+    assert "GroupBy (forgets by c)" in session.explain("V")
+
+
+def test_only_what_follows_from_the_promise_is_used() -> None:
+    session = pushed("c INT, v INT", "ORDERED BY c WITHIN 2", [])
+    session.execute("CREATE STREAM K OVER T KEY v")
+    for query in (
+        "SELECT v, count(*) AS n FROM S GROUP BY v",
+        "SELECT c, count(*) AS n FROM K GROUP BY c",
+        "SELECT c, count(*) AS n FROM S [RANGE 5] GROUP BY c",
+        "SELECT c + 1 AS d, count(*) AS n FROM S GROUP BY c + 1",
+        "SELECT n, count(*) AS m FROM (SELECT v, count(*) AS n FROM S GROUP BY v) x GROUP BY n",
+    ):
+        session.execute(f"CREATE STREAMED VIEW V AS {query}")
+        assert "forgets" not in session.explain("V"), query
+        session.execute("DROP VIEW V")
