@@ -162,6 +162,17 @@ class Unnest:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """CQL's `Sample(p)`: that percentage of the rows, chosen by the records that they come from; with `keys` by the
+    row's key. Samples of one row that differ in `number` are independent."""
+
+    input: Node
+    percent: float
+    keys: tuple[str, ...] = ()
+    number: int = 0
+
+
+@dataclass(frozen=True)
 class TimeWindow:
     """CQL's `[Range T Slide L]` over a stream: a row stays for `length` instants after its own (None: for ever)."""
 
@@ -275,6 +286,6 @@ class Members:
 
 Node = (
     Tag | Values | Filter | Project | Restamp | Join | SemiJoin | Union | Distinct | SetOperation | GroupBy | TopK
-    | WindowFunctions | Unnest | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync | ToStream | AsofJoin
-    | Final | Members
+    | WindowFunctions | Unnest | Sample | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync | ToStream
+    | AsofJoin | Final | Members
 )  # fmt: skip

@@ -52,6 +52,7 @@ def _(node: logical.Tag) -> tuple[str, ...]:
 
 @keys.register(logical.Filter)
 @keys.register(logical.Restamp)
+@keys.register(logical.Sample)
 @keys.register(logical.NowFilter)
 @keys.register(logical.Sync)
 @keys.register(logical.WindowFunctions)
@@ -145,6 +146,7 @@ def append_only(node: logical.Node) -> bool:
             | logical.Unnest()
             | logical.Assign()
             | logical.Restamp()
+            | logical.Sample()
             | logical.Members()
         ):
             return append_only(node.input)

@@ -14,6 +14,10 @@ from operators.operator import MEMBER
 from operators.tagger import TS
 
 WINDOW_COLUMNS = ("window_start", "window_end")
+#: What shows the columns that its input shows.
+_PLAIN = (
+    logical.Filter, logical.Sample, logical.TimeWindow, logical.RowWindow, logical.Sync, logical.NowFilter,
+)  # fmt: skip
 
 
 @singledispatch
@@ -43,6 +47,7 @@ def _(node: logical.Values) -> pa.Schema:
 
 @schema.register(logical.Filter)
 @schema.register(logical.Distinct)
+@schema.register(logical.Sample)
 @schema.register(logical.TimeWindow)
 @schema.register(logical.RowWindow)
 @schema.register(logical.NowFilter)
@@ -137,6 +142,6 @@ def visible(node: logical.Node) -> pa.Schema:
     """The columns that `*` stands for: TS of a relational view is a pseudo-column, read only by name."""
     shown = schema(node)
     below = node
-    while isinstance(below, logical.Filter | logical.TimeWindow | logical.RowWindow | logical.Sync | logical.NowFilter):
+    while isinstance(below, _PLAIN):
         below = below.input
     return shown.remove(shown.get_field_index(TS)) if isinstance(below, logical.Tag | logical.Restamp) else shown

@@ -20,6 +20,7 @@ from operators.over import Over
 from operators.project import Project
 from operators.restamp import Restamp
 from operators.row_window import RowWindow
+from operators.sample import Sample
 from operators.session import Session
 from operators.since import Since
 from operators.stamp import Stamp
@@ -80,6 +81,12 @@ def _(node: logical.Unnest, builder: Builder) -> Port:
 @lowering.register
 def _(node: logical.Assign, builder: Builder) -> Port:
     operator = Assign(node.kind, node.column, node.size, node.slide, node.offset)
+    return stateless(operator, lower(node.input, builder), schema(node), builder)
+
+
+@lowering.register
+def _(node: logical.Sample, builder: Builder) -> Port:
+    operator = Sample(node.percent, node.keys, node.number)
     return stateless(operator, lower(node.input, builder), schema(node), builder)
 
 

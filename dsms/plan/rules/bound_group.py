@@ -48,7 +48,7 @@ def _instant(node: logical.Node, name: str) -> bool:
 def _came_from(node: logical.Node, name: str) -> tuple[logical.Node, str] | None:
     """The input of σ, π, unnesting or a window, and the column of it that a column is; None elsewhere."""
     match node:
-        case logical.Filter(below):
+        case logical.Filter(below) | logical.Sample(below):
             return below, name
         case logical.Project(below, outputs):
             output = dict(outputs)[name]

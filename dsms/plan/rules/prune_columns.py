@@ -70,6 +70,11 @@ def _(node: logical.NowFilter, names: Names, keyed: bool) -> logical.Node:
 
 
 @_prune.register
+def _(node: logical.Sample, names: Names, keyed: bool) -> logical.Node:
+    return with_inputs(node, (_pruned(node.input, names | set(node.keys), keyed=keyed),))
+
+
+@_prune.register
 def _(node: logical.TimeWindow, names: Names, keyed: bool) -> logical.Node:
     return with_inputs(node, (_pruned(node.input, names, keyed=keyed),))
 
