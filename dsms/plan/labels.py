@@ -164,6 +164,11 @@ def _(node: logical.Sample) -> str:
 
 
 @label.register
+def _(node: logical.Shed) -> str:
+    return "Shed"
+
+
+@label.register
 def _(node: logical.TimeWindow) -> str:
     length = "unbounded" if node.length is None else str(node.length)
     return f"[Range {length}{_slide(node.slide)}]"

@@ -11,6 +11,7 @@ import pyarrow as pa
 from dsms.plan import logical
 from operators.members import MEMBER_TYPE
 from operators.operator import MEMBER
+from operators.shed import SHARE
 from operators.tagger import TS
 
 WINDOW_COLUMNS = ("window_start", "window_end")
@@ -121,6 +122,11 @@ def _(node: logical.WindowFunctions) -> pa.Schema:
 def _(node: logical.Members) -> pa.Schema:
     below = schema(node.input)
     return below if node.known else below.append(pa.field(MEMBER, MEMBER_TYPE, nullable=False))
+
+
+@schema.register
+def _(node: logical.Shed) -> pa.Schema:
+    return schema(node.input).append(pa.field(SHARE, pa.float64(), nullable=False))
 
 
 @schema.register
