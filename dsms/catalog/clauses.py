@@ -13,6 +13,7 @@ from operators.errors import SqlError
 LATEST = "latest"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+_SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
 _FORMATS = ("json", "avro")
 _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
 
@@ -68,6 +69,30 @@ def _weight(clause: Clause) -> dict[str, object]:
     if not 0.0 < weight < float("inf"):
         raise _wrong(clause, f'WEIGHT needs a positive number, not "{text}"')
     return {"weight": weight}
+
+
+def _max_error(clause: Clause) -> dict[str, object]:
+    text = _word(clause)
+    try:
+        error = float(text)
+    except ValueError:
+        error = 0.0
+    if not 0.0 < error < 1.0:
+        raise _wrong(clause, f'MAX_ERROR needs a number between 0 and 1, not "{text}"', "0.05 is 5 percent")
+    return {"max_error": error}
+
+
+def _deadline(clause: Clause) -> dict[str, object]:
+    words = _word(clause).split()
+    unit = _SHORT.get(words[1].upper(), words[1]) if len(words) == 2 else ""
+    return {"deadline": _duration(clause, [*words[:1], unit], bare=False)}
+
+
+def _error_columns(clause: Clause) -> dict[str, object]:
+    word = _word(clause).upper()
+    if word not in ("TRUE", "FALSE"):
+        raise _wrong(clause, f'ERROR_COLUMNS is TRUE or FALSE, not "{word}"')
+    return {"error_columns": word == "TRUE"}
 
 
 def _start(clause: Clause) -> dict[str, object]:
@@ -186,7 +211,7 @@ _SOURCE = {
 }  # fmt: skip
 _RESULT = {
     "format": _format, "partitions": _partitions, "shared": _shared, "start": _start, "topic": _topic,
-    "weight": _weight,
+    "weight": _weight, "max_error": _max_error, "deadline": _deadline, "error_columns": _error_columns,
 }  # fmt: skip
 _SOURCE_DEFAULTS = {
     "format": "FORMAT JSON",

@@ -12,6 +12,7 @@ from dsms.sql.types import parse_type
 
 Format = Literal["json", "avro"]
 DEFAULT_IDLE_MS = 5_000
+DEFAULT_DEADLINE_MS = 5_000
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -158,6 +159,12 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     start: int | None = None
     #: It took the place of another query at this instant: what is below was published by that.
     since: int | None = None
+    #: How large the relative error of its results may be; None: nothing of its input may be left out.
+    max_error: float | None = None
+    #: How far it may lag behind its sources before input is left out, in milliseconds.
+    deadline: int | None = None
+    #: Whether its results have the columns `_error` and `_confidence`.
+    error_columns: bool = False
     #: What it was before, as long as that is needed; `lasting` where that is as long as the query.
     former: Former | None = None
     lasting: bool = False
@@ -182,6 +189,9 @@ class Former(msgspec.Struct, frozen=True):
     objects: tuple[Object, ...]
     #: What it was answered over.
     over: tuple[Former, ...] = ()
+    #: Whether its input could be shed, and its results had the columns of errors.
+    sheddable: bool = False
+    error_columns: bool = False
 
 
 Object = Source | Stream | Table | Query

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -10,12 +11,13 @@ import msgspec
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.clauses import LATEST, result_settings
 from dsms.catalog.facts import Applied, Facts, apply, check_free
-from dsms.catalog.objects import Query, Source, kind_of
+from dsms.catalog.objects import DEFAULT_DEADLINE_MS, Query, Source, kind_of
 from dsms.catalog.placement import placed
 from dsms.catalog.result import StatementResult
 from dsms.catalog.view_matching import over_views
 from dsms.plan import logical, properties
 from dsms.plan.lane import Planned, compile_lane, planned
+from dsms.plan.shedding import shed
 from dsms.plan.start import started
 from dsms.sql import statements as st
 from dsms.sql.bind import bind
@@ -47,7 +49,10 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
         raise error_at(statement.select, "the query reads no stream, so it never changes", hint="SELECT … runs it once")
     output = statement.output or default_output(statement, node)
     check_free(catalog, name)
+    check_quality(statement, settings)
     draft = draft_of(statement, name, {"output": output, "partitions": _partitions(node), **settings}, catalog)
+    if draft.max_error is not None:
+        node = shed(node, draft.id, error_columns=draft.error_columns)
     _check_topic_free(catalog, draft)
     plan = Planned(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
@@ -69,9 +74,21 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     )
 
 
+def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
+    """Refuses options of quality that mean nothing."""
+    given = [clause for clause in statement.clauses if clause.name in ("max_error", "deadline", "error_columns")]
+    if given and statement.kind == "view":
+        why = "a view is read by others, who did not allow for errors"
+        raise given[0].place.error(f"{given[0].name.upper()} is for queries: {why}", "make it a query: CREATE QUERY …")
+    if given and "max_error" not in settings:
+        raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it nothing is ever left out")
+
+
 def settled(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> dict[str, Any]:
     """The settings of the clauses, with the instant of a start at what is latest."""
     settings = result_settings(statement.clauses)
+    if "max_error" in settings:
+        settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
     if settings.get("start") == LATEST:
         node = bind(WholeQuery(this=statement.select), catalog)
         settings["start"] = facts.reached([one for one in properties.sources(node) if not one.table])
@@ -148,7 +165,13 @@ def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tupl
     key = f"key: {', '.join(keys)}" if keys else "no key: a deletion carries the whole row"
     start = [] if query.start is None else [f"start: instants from {query.start} on"]
     form = [] if "format" in given else [f"FORMAT {query.format.upper()}"]
-    return (key, f"output: {query.output.upper()}", *form, *start)
+    return (key, f"output: {query.output.upper()}", *form, *start, *_quality_notices(query))
+
+
+def _quality_notices(query: Query) -> tuple[str, ...]:
+    if query.max_error is None:
+        return ()
+    return (f"input may be left out: within {query.max_error:g} of the exact result, DEADLINE {query.deadline} MS",)
 
 
 def _cql_notices(statement: st.ContinuousQuery) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from dsms.catalog.clauses import result_settings
 from dsms.catalog.dependents import dependents
 from dsms.catalog.facts import Applied, Facts, apply
 from dsms.catalog.objects import Query, kind_of
-from dsms.catalog.register_query import default_output, draft_of, settled
+from dsms.catalog.register_query import check_quality, default_output, draft_of, settled
 from dsms.catalog.result import StatementResult
 from dsms.plan import logical, properties
 from dsms.plan.lane import Planned, compile_lane, planned
@@ -79,6 +79,7 @@ def _new(statement: st.ContinuousQuery, found: Query, catalog: Catalog, facts: F
         if option in given and given[option] != getattr(found, option):
             raise _wrong(found, f"{option} = {given[option]} where it had {getattr(found, option)}")
     settings = settled(statement, catalog, facts)
+    check_quality(statement, settings)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
     output = statement.output or default_output(statement, node)
     kept = {name: getattr(found, name) for name in (*_KEPT, "weight", "shared", "paused", "fragment")}
@@ -90,7 +91,7 @@ def _new(statement: st.ContinuousQuery, found: Query, catalog: Catalog, facts: F
 
 def _same(new: Query, found: Query) -> bool:
     """Whether nothing would be another."""
-    said = ("select", "output", "start", "weight", "shared")
+    said = ("select", "output", "start", "weight", "shared", "max_error", "deadline", "error_columns")
     return all(getattr(new, name) == getattr(found, name) for name in said)
 
 

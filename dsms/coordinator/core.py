@@ -49,8 +49,8 @@ _TURN_S = 0.5
 _DROP_WAIT_S = 5.0
 _HALT_WAIT_S = 30.0
 _INTERNAL = {
-    "catalog": COMPACTED_SOON, "progress": COMPACTED_SOON, "heartbeats": KEPT, OPERATORS: COMPACTED_SOON,
-    QUEUES: COMPACTED_SOON,
+    "catalog": COMPACTED_SOON, "progress": COMPACTED_SOON, "heartbeats": KEPT, "shed": KEPT,
+    OPERATORS: COMPACTED_SOON, QUEUES: COMPACTED_SOON,
 }  # fmt: skip
 
 

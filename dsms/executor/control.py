@@ -11,7 +11,7 @@ import os
 import pickle
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
@@ -38,6 +38,8 @@ class Control:
     registry_url: str
     cluster: str
     fragment: str
+    #: The part of the records that is to stay, of queries whose input is shed.
+    rates: Mapping[str, float] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """Replaces the file at once."""

@@ -17,7 +17,7 @@ from dsms.executor.lanes import Revision, without_failed
 from dsms.executor.manifest import LaneManifest, Manifest, Position
 from dsms.executor.queues import Served, Takes, queues_after
 from dsms.executor.result_rows import CHANGES, LOST
-from dsms.executor.source_task import BEHIND, CLOCK, DEAD, FAILURE, WORK, Clock
+from dsms.executor.source_task import BEHIND, CLOCK, DEAD, FAILURE, SEEN, WORK, Clock
 from dsms.executor.target_stage import FAULTS, RUNS, SERVED
 from dsms.plan.lane import FragmentPlan, Lane, Output
 from dsms.stages.lane_run import frontier
@@ -26,6 +26,7 @@ from dsms.stages.work import Told, Works
 from operators.delta import FROM, ORDER
 from operators.frame_ipc import frame_from_ipc
 from operators.operator import MEMBER
+from operators.shed import Seen
 from operators.stream_output import DELETE, OP
 
 _LOWEST = -(2**63)
@@ -101,6 +102,8 @@ class Epoch:
     work: tuple[Told, ...] = ()
     served: Mapping[str, list[Served]] = field(default_factory=dict)
     behind: Mapping[str, int] = field(default_factory=dict)
+    #: What came to each query's Shed, by source partition.
+    seen: tuple[tuple[str, int, Seen], ...] = ()
 
 
 def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
@@ -131,7 +134,8 @@ def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
     work = tuple(one for lane_id, lane in revision.lanes.items() for one in _works(lane, found.get(lane_id, {})))
     served = {lane_id: _served(kinds) for lane_id, kinds in found.items() if SERVED in kinds}
     behind = {lane_id: _behind(kinds) for lane_id, kinds in found.items() if BEHIND in kinds}
-    return Epoch(manifest, results, tuple(written), tuple(dead), upto, records, failures, work, served, behind)
+    seen = tuple(one for kinds in found.values() for one in _seen(kinds))
+    return Epoch(manifest, results, tuple(written), tuple(dead), upto, records, failures, work, served, behind, seen)
 
 
 def _by_lane_and_kind(rows: pa.Table) -> dict[str, Found]:
@@ -194,6 +198,12 @@ def _lane_after(lane: Lane, kinds: Found, before: LaneManifest, run: tuple[int, 
 
 def _position(clock: Clock) -> Position:
     return Position(clock.offset, clock.frontier, clock.high, clock.orders)
+
+
+def _seen(kinds: Found) -> Iterator[tuple[str, int, Seen]]:
+    for row in kinds.get(SEEN, ()):
+        query, seen = msgspec.msgpack.decode(row["blob"], type=tuple[str, Seen])
+        yield query, row["source_partition"], seen
 
 
 def _behind(kinds: Found) -> int:

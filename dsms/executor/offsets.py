@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dsms.executor.manifest import Position, SourcePartition
 from dsms.plan.lane import Lane
 from operators.clock import Heartbeat, PartitionClock
 from operators.errors import InternalError
+from operators.shed import Rate
 
 Beats = Mapping[SourcePartition, Sequence[Heartbeat]]
+#: The decisions to shed, by query and source partition, in the order of their offsets.
+Decisions = Mapping[str, Mapping[SourcePartition, Sequence[Rate]]]
 #: Where lanes stand.
 Positions = Mapping[str, Mapping[SourcePartition, Position]]
 Offsets = dict[str, Any]
@@ -36,6 +39,8 @@ class Slice:
     clock: PartitionClock
     heartbeats: tuple[Heartbeat, ...]
     lanes: tuple[str, ...]
+    #: For the queries whose input is shed, the part of the records that stays from an offset on.
+    rates: Mapping[str, tuple[Rate, ...]] = field(default_factory=dict)
 
 
 def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:
@@ -118,6 +123,24 @@ def _slice(lane: Lane, key: tuple[Any, ...], held: tuple[str, ...], beats: Beats
     topic = lane.sources[lane.leaf(source_id)].topic
     taken = tuple(beats.get((source_id, partition), ())[first:last])
     return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, held)
+
+
+def shedding(found: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
+    """The slices with the rates of the queries that read them, as far as they go."""
+    return [_under(one, lanes, decided) for one in found]
+
+
+def _under(one: Slice, lanes: Mapping[str, Lane], decided: Decisions) -> Slice:
+    place = (one.source_id, one.partition)
+    queries = {output.id for lane in one.lanes for output in lanes[lane].outputs}
+    rates = {query: _within(one, decided[query][place]) for query in queries if place in decided.get(query, {})}
+    return replace(one, rates=rates) if rates else one
+
+
+def _within(one: Slice, rates: Sequence[Rate]) -> tuple[Rate, ...]:
+    """The rate at the start of a slice, and those that follow in it."""
+    first = max(bisect_right(rates, one.start, key=lambda rate: rate[0]) - 1, 0)
+    return tuple(rates[first : bisect_left(rates, one.end, key=lambda rate: rate[0])])
 
 
 def spread(found: Sequence[Slice], tasks: int) -> list[list[Slice]]:

@@ -14,12 +14,25 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from connectors.kafka.heartbeats import HeartbeatLog
+from connectors.kafka.shed_log import ShedLog
 from connectors.kafka.topics import Partition, latest
 from dsms.catalog.objects import Source
 from dsms.executor.control import Control
 from dsms.executor.idleness import Silence, promises
 from dsms.executor.manifest import SourcePartition
-from dsms.executor.offsets import Ends, Offsets, Positions, Slice, next_offsets, offsets_at, slices, spread, unread
+from dsms.executor.offsets import (
+    Ends,
+    Offsets,
+    Positions,
+    Slice,
+    next_offsets,
+    offsets_at,
+    shedding,
+    slices,
+    spread,
+    unread,
+)
+from dsms.executor.shed_rates import decided, sheddable
 from dsms.executor.source_task import ROUTED, SourceTask, run_source_task
 from operators.delta import BEGINNING
 
@@ -54,6 +67,9 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
     def __init__(self, control: Path) -> None:
         self._path = control
         self._log: HeartbeatLog | None = None
+        self._sheds: ShedLog | None = None
+        #: The ends of the logs when the shed log was read: no rate begins below them.
+        self._floor: Ends = {}
         self._latest: Callable[[set[Partition]], dict[Partition, int]] | None = None
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
         self._looked = 0.0
@@ -74,6 +90,7 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
         for source, seen in self._silences(control, positions, ends):
             if beats := promises(source, seen):
                 log.promise(source.id, beats)
+        self._shed(control, positions)
         upto = next_offsets(control.plan_version, positions, ends, log.known, control.batch_records, control.reads)
         return {**upto, TURN: control.revision if control.wakes else start.get(TURN, 0)}
 
@@ -81,6 +98,8 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
         """One task for each core, each with about as many records."""
         control = self._planned or Control.read(self._path)
         found = slices(control.lanes, control.positions, start, end, self._heartbeats(control).known)
+        if (sheds := self._shed_log(control)) is not None:
+            found = shedding(found, control.lanes, sheds.known)
         tasks = [_task(control, tuple(held)) for held in spread(found, control.source_tasks)]
         wakes = control.wakes if start.get(TURN, 0) != end.get(TURN, 0) else ()
         first, *others = tasks or [_task(control, ())]
@@ -95,6 +114,20 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
         if self._log is None:
             self._log = HeartbeatLog(control.kafka, control.cluster, control.fragment)
         return self._log
+
+    def _shed(self, control: Control, positions: Positions) -> None:
+        """Logs the rates that are wanted from here on."""
+        if (log := self._shed_log(control)) is not None:
+            fresh = decided(control.lanes, positions, control.rates, log.known, self._floor)
+            if fresh:
+                log.decide(fresh)
+
+    def _shed_log(self, control: Control) -> ShedLog | None:
+        """The shed log; None as long as no query allows that input is left out."""
+        if self._sheds is None and sheddable(control.lanes):
+            self._sheds = ShedLog(control.kafka, control.cluster, control.fragment)
+            self._floor = self._ends(control, control.positions)
+        return self._sheds
 
     def _ends(self, control: Control, positions: Positions) -> dict[SourcePartition, int]:
         """The committed ends of all source partitions that exist, and since when each stands there."""

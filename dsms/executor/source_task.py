@@ -33,6 +33,7 @@ from operators.errors import DsmsError
 from operators.frame_ipc import write_frame
 from operators.operator import FAULT
 from operators.ordering import Ordering
+from operators.shed import rates_of
 
 #: What goes through the exchanges: elements for an edge (an exchange of the lane's dataflow) on a target, how far the
 #: sources have come, and what is passed on to the driver. `leaf` is the number of the source, -1 where a later stage
@@ -48,6 +49,8 @@ ROUTED_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
 DELTA, MOVED, WAKE, CLOCK, DEAD, FAILURE = "delta", "moved", "wake", "clock", "dead", "failure"
 #: What vertices did, and what a lane has not read yet: passed on to the driver.
 WORK, BEHIND = "work", "behind"
+#: What came to a query's Shed.
+SEEN = "seen"
 #: The bytes of a slice are counted on about so many of its records, evenly spaced.
 _WEIGHED = 1_000
 
@@ -169,7 +172,10 @@ def _route_lane(
     after = admitted.clock
     clock = Clock(one.end, after.frontier, after.high, len(messages), after.orders)
     rows.add(0, lane.id, CLOCK, msgspec.msgpack.encode(clock), Sender(leaf=leaf, frontier=clock.frontier))
-    step = read_stage(lane, leaf, admitted.delta, admitted.marks)
+    rates = {query: rates_of(one.partition, found) for query, found in one.rates.items()}
+    step = read_stage(lane, leaf, admitted.delta, admitted.marks, rates)
+    for query, seen in step.seen.items():
+        rows.add(0, lane.id, SEEN, msgspec.msgpack.encode((query, seen)))
     rows.add(0, lane.id, WORK, msgspec.msgpack.encode({lane.flow.leaf(leaf): read, **step.work}))
     for vertex, why in step.failures.items():
         rows.add(0, lane.id, FAILURE, why.encode(), Sender(vertex))

@@ -159,6 +159,16 @@ def _(node: logical.Unnest) -> str:
 
 
 @label.register
+def _(node: logical.Sample) -> str:
+    return f"Sample {node.percent:g} %" + (f" by {', '.join(node.keys)}" if node.keys else "")
+
+
+@label.register
+def _(node: logical.Shed) -> str:
+    return "Shed"
+
+
+@label.register
 def _(node: logical.TimeWindow) -> str:
     length = "unbounded" if node.length is None else str(node.length)
     return f"[Range {length}{_slide(node.slide)}]"

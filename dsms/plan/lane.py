@@ -58,7 +58,7 @@ class Planned:
     @cached_property
     def template(self) -> Template | None:
         """What queries have in common that differ in their constants alone; None where this one has no such plan."""
-        if self.sink is None:
+        if self.sink is None or self.sink.max_error is not None:
             return None
         keys, append_only = properties.keys(self.node), properties.append_only(self.node)
         return template(self.optimized, visible(self.node), keys, append_only, self.sink.format)

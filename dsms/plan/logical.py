@@ -13,6 +13,7 @@ from operators.asof_join import Comparison
 from operators.expressions import Column, Expression
 from operators.members import Roster
 from operators.now_filter import NowRange
+from operators.shed import Value
 from operators.sort_key import SortKey
 from operators.sync_points import Periodic
 from operators.window_call import WindowCall
@@ -162,6 +163,28 @@ class Unnest:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """CQL's `Sample(p)`: that percentage of the rows, chosen by the records that they come from; with `keys` by the
+    row's key. Samples of one row that differ in `number` are independent."""
+
+    input: Node
+    percent: float
+    keys: tuple[str, ...] = ()
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class Shed:
+    """The rows that stay while the input of `query` is shed, each with its `__share`; `keys` and `values` are what is
+    looked at to know the error."""
+
+    input: Node
+    query: str
+    keys: tuple[str, ...]
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
 class TimeWindow:
     """CQL's `[Range T Slide L]` over a stream: a row stays for `length` instants after its own (None: for ever)."""
 
@@ -275,6 +298,6 @@ class Members:
 
 Node = (
     Tag | Values | Filter | Project | Restamp | Join | SemiJoin | Union | Distinct | SetOperation | GroupBy | TopK
-    | WindowFunctions | Unnest | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync | ToStream | AsofJoin
-    | Final | Members
+    | WindowFunctions | Unnest | Sample | Shed | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync | ToStream
+    | AsofJoin | Final | Members
 )  # fmt: skip

@@ -52,6 +52,8 @@ def _(node: logical.Tag) -> tuple[str, ...]:
 
 @keys.register(logical.Filter)
 @keys.register(logical.Restamp)
+@keys.register(logical.Sample)
+@keys.register(logical.Shed)
 @keys.register(logical.NowFilter)
 @keys.register(logical.Sync)
 @keys.register(logical.WindowFunctions)
@@ -145,6 +147,8 @@ def append_only(node: logical.Node) -> bool:
             | logical.Unnest()
             | logical.Assign()
             | logical.Restamp()
+            | logical.Sample()
+            | logical.Shed()
             | logical.Members()
         ):
             return append_only(node.input)

@@ -11,9 +11,14 @@ import pyarrow as pa
 from dsms.plan import logical
 from operators.members import MEMBER_TYPE
 from operators.operator import MEMBER
+from operators.shed import SHARE
 from operators.tagger import TS
 
 WINDOW_COLUMNS = ("window_start", "window_end")
+#: What shows the columns that its input shows.
+_PLAIN = (
+    logical.Filter, logical.Sample, logical.TimeWindow, logical.RowWindow, logical.Sync, logical.NowFilter,
+)  # fmt: skip
 
 
 @singledispatch
@@ -43,6 +48,7 @@ def _(node: logical.Values) -> pa.Schema:
 
 @schema.register(logical.Filter)
 @schema.register(logical.Distinct)
+@schema.register(logical.Sample)
 @schema.register(logical.TimeWindow)
 @schema.register(logical.RowWindow)
 @schema.register(logical.NowFilter)
@@ -119,6 +125,11 @@ def _(node: logical.Members) -> pa.Schema:
 
 
 @schema.register
+def _(node: logical.Shed) -> pa.Schema:
+    return schema(node.input).append(pa.field(SHARE, pa.float64(), nullable=False))
+
+
+@schema.register
 def _(node: logical.Unnest) -> pa.Schema:
     below = schema(node.input)
     return below.append(pa.field(node.output, below.field(node.column).type.value_type))
@@ -137,6 +148,6 @@ def visible(node: logical.Node) -> pa.Schema:
     """The columns that `*` stands for: TS of a relational view is a pseudo-column, read only by name."""
     shown = schema(node)
     below = node
-    while isinstance(below, logical.Filter | logical.TimeWindow | logical.RowWindow | logical.Sync | logical.NowFilter):
+    while isinstance(below, _PLAIN):
         below = below.input
     return shown.remove(shown.get_field_index(TS)) if isinstance(below, logical.Tag | logical.Restamp) else shown

@@ -12,6 +12,7 @@ from dsms.catalog.objects import Query, Source, Stream, Table
 from dsms.plan import logical
 from dsms.plan.properties import append_only, keys
 from dsms.plan.schema import schema, visible
+from dsms.plan.shedding import shed
 from dsms.plan.start import started
 from dsms.sql.dialect import Dsms
 from dsms.sql.position import error_at, position_of
@@ -35,7 +36,8 @@ def plan_of(name: str, catalog: Catalog) -> logical.Node:
         return logical.Tag(found.source, found.name, found.keys)
     if isinstance(found, Source):
         raise SqlError(f'"{found.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {found.name} KEY …")
-    return started(result_of(sqlglot.parse_one(found.select, read=Dsms), catalog), found.start)
+    node = started(result_of(sqlglot.parse_one(found.select, read=Dsms), catalog), found.start)
+    return shed(node, found.id, error_columns=found.error_columns) if found.max_error is not None else node
 
 
 def result_of(query: exp.Expr, catalog: Catalog) -> logical.Node:

@@ -27,9 +27,7 @@ def expanded(query: exp.Expr, catalog: Catalog) -> exp.Expr:
     _check_clock(query, catalog)
     if _notation(query) == "pipes":
         for table in _bare_streams(query, catalog):
-            window = nodes.StreamWindow(kind="now", notation="pipes")
-            table.replace(window)
-            window.set("this", table)
+            _put_around(table, nodes.StreamWindow(kind="now", notation="pipes"))
     return query
 
 
@@ -60,9 +58,7 @@ def written_out(query: exp.Expr, catalog: Catalog) -> exp.Expr:
     tree = expanded(query.copy(), catalog)
     if _notation(tree) == "cql":
         for table in list(_bare_streams(tree, catalog)):
-            window = nodes.StreamWindow(kind="range", notation="cql")
-            table.replace(window)
-            window.set("this", table)
+            _put_around(table, nodes.StreamWindow(kind="range", notation="cql"))
     for window in [one for one in tree.find_all(nodes.StreamWindow) if _has_default_stream(one)]:
         window.this.set("this", nodes.stream_of_query(window.this.this, "istream", {}))
     return tree
@@ -85,10 +81,24 @@ def _notation(query: exp.Expr) -> str | None:
 def _bare_streams(query: exp.Expr, catalog: Catalog) -> Iterator[exp.Table]:
     """The append-only streams that are read without a window."""
     for table in list(query.find_all(exp.Table)):
-        in_from = isinstance(table.parent, exp.From | exp.Join) and isinstance(table.this, exp.Identifier)
+        in_from = isinstance(_item(table).parent, exp.From | exp.Join) and isinstance(table.this, exp.Identifier)
         found = catalog.get(name_of(table)) if in_from else None
         if isinstance(found, Stream) and not found.keys and not _is_cte(table):
             yield table
+
+
+def _item(table: exp.Table) -> exp.Expr:
+    """The item of FROM that a stream is, with its sample."""
+    item: exp.Expr = table
+    while isinstance(item.parent, nodes.StreamSample):
+        item = item.parent
+    return item
+
+
+def _put_around(table: exp.Table, window: nodes.StreamWindow) -> None:
+    item = _item(table)
+    item.replace(window)
+    window.set("this", item)
 
 
 def _is_cte(table: exp.Table) -> bool:

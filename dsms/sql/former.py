@@ -8,6 +8,7 @@ import sqlglot
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Former, Object, Query, Stream
 from dsms.plan import logical
+from dsms.plan.shedding import shed
 from dsms.plan.start import started
 from dsms.sql.bind import bind, names_in
 from dsms.sql.dialect import Dsms
@@ -21,13 +22,17 @@ def former_plan(found: Query) -> logical.Node | None:
 def plan_as_it_was(former: Former) -> logical.Node:
     """The plan of a query over the objects of its time."""
     known = Catalog(objects={one.name.lower(): one for one in former.objects})
-    return started(bind(sqlglot.parse_one(former.select, read=Dsms), known), former.start)
+    node = started(bind(sqlglot.parse_one(former.select, read=Dsms), known), former.start)
+    return shed(node, former.id, error_columns=former.error_columns) if former.sheddable else node
 
 
 def former_of(query: Query, catalog: Catalog) -> Former:
     """A query as it is, for one that replaces it or is answered over it."""
     objects = _objects(query, catalog)
-    return Former(id=query.id, select=query.select, start=query.start, objects=objects, over=query.over)
+    return Former(
+        id=query.id, select=query.select, start=query.start, objects=objects, over=query.over,
+        sheddable=query.max_error is not None, error_columns=query.error_columns,
+    )  # fmt: skip
 
 
 def _objects(query: Query, catalog: Catalog) -> tuple[Object, ...]:

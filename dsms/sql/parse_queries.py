@@ -15,7 +15,9 @@ from dsms.sql.dialect import Dsms
 from dsms.sql.position import error_at
 from operators.errors import SqlError
 
-_RESULT_CLAUSES = ("FORMAT", "PARTITIONS", "SHARED", "START", "TOPIC", "WEIGHT")
+_RESULT_CLAUSES = (
+    "FORMAT", "PARTITIONS", "SHARED", "START", "TOPIC", "WEIGHT", "MAX_ERROR", "DEADLINE", "ERROR_COLUMNS",
+)  # fmt: skip
 _OUTPUT_WORDS: dict[str, st.Output] = {"STREAMED": "streamed", "COMPLETE": "complete"}
 ViewOrQuery = Literal["view", "query"]
 

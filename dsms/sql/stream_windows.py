@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 
 from dsms.plan import logical
+from dsms.plan.properties import append_only, keys, walk
 from dsms.plan.schema import schema
 from dsms.sql import nodes
 from dsms.sql.expansion import expanded, misplaced_now
 from dsms.sql.expressions import bind_expression
 from dsms.sql.instants import instants_of, positive, rows_of
 from dsms.sql.position import error_at
-from dsms.sql.relation import Context, Relation, bind_query, bind_relation, refusal
+from dsms.sql.relation import Context, Relation, bind_query, bind_relation
 from dsms.sql.sync import bind_synchronised
 from dsms.sql.to_stream import as_stream, bind_stream
 from dsms.sql.window_tables import bind_window_table
@@ -113,7 +115,25 @@ def _rows_within(node: exp.Expr, stream: Relation, partition: tuple[str, ...], s
 
 
 def _sample(node: exp.Expr, context: Context) -> Relation:
-    raise refusal(node.args["percent"], "Sample")
+    """Of a stream the rows of some of its records, of a keyed relation the rows of some keys, of another subquery those
+    that enter it; written behind a window of time it is a sample of the stream below it."""
+    relation, percent = bind_relation(node.this, context), float(node.args["percent"].name)
+    if not 0 < percent <= 100:
+        raise error_at(node.args["percent"], "Sample needs a percentage above 0, at most 100")
+    return relation.over(_sampled(relation.node, percent, node))
+
+
+def _sampled(below: logical.Node, percent: float, at: exp.Expr) -> logical.Node:
+    number = sum(isinstance(one, logical.Sample) for one in walk(below))
+    if append_only(below):
+        return logical.Sample(below, percent, (), number)
+    if isinstance(below, logical.TimeWindow):
+        return replace(below, input=_sampled(below.input, percent, at))
+    if not (known := keys(below)):
+        if isinstance(at.this, exp.Subquery):
+            return logical.Sample(logical.ToStream(below, "istream"), percent, (), number)
+        raise error_at(at, "Sample needs a stream or a relation with a key", hint="write it before the window")
+    return logical.Sample(below, percent, known, number)
 
 
 _BY_KIND: dict[str, Callable[[exp.Expr, Relation, tuple[str, ...]], Relation]] = {

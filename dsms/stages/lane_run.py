@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 from polars.exceptions import PanicException
@@ -16,6 +17,7 @@ from dsms.stages.work import Works, work_of
 from operators.delta import BEGINNING, ORDER, SOURCE_SHIFT, Delta, partition_of
 from operators.errors import ExternalError
 from operators.operator import MEMBER, Move, State, Step
+from operators.shed import Rates, Seen, Shed
 from operators.trace import split
 
 _ANY = Move(BEGINNING, BEGINNING)
@@ -34,13 +36,17 @@ class StageStep:
     changes: Mapping[int, pl.DataFrame] = field(default_factory=dict)
     failures: Mapping[int, str] = field(default_factory=dict)
     work: Works = field(default_factory=dict)
+    #: What came to each query's Shed.
+    seen: Mapping[str, Seen] = field(default_factory=dict)
 
 
-def read_stage(lane: Lane, leaf: int, delta: Delta, marks: Delta | None = None) -> StageStep:
+def read_stage(
+    lane: Lane, leaf: int, delta: Delta, marks: Delta | None = None, rates: Mapping[str, Rates] | None = None
+) -> StageStep:
     """The source stage over elements of one source: stateless operators, whose work does not depend on the frontier.
-    `marks` tell how far its ordered columns have come."""
+    `marks` tell how far its ordered columns have come, `rates` are those of the queries whose input is shed."""
     arrived = {leaf: _placed(delta, leaf)} | ({marks_of(leaf): _placed(marks, leaf)} if marks is not None else {})
-    return _Running(lane, 0, 0, arrived, {}, leaf=leaf).step()
+    return _Running(lane, 0, 0, arrived, {}, leaf=leaf, rates=rates or {}).step()
 
 
 def _placed(delta: Delta, leaf: int) -> Delta:
@@ -94,6 +100,8 @@ class _Running:
     state: Mapping[int, tuple[State, ...]]
     moves: tuple[Frontiers, Frontiers] | None = None
     leaf: int | None = None
+    rates: Mapping[str, Rates] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
     values: dict[int, Delta] = field(default_factory=dict)
     steps: dict[int, Step] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
@@ -109,7 +117,7 @@ class _Running:
             {at: step.faults for at, step in self.steps.items() if step.faults is not None},
             {at: step.traces for at, step in self.steps.items()},
             {at: self.values[at].frame for at in self.lane.ends if at in self.steps},
-            self.failures, self.work,
+            self.failures, self.work, self.seen,
         )  # fmt: skip
 
     def _vertex(self, at: int, vertex: Vertex) -> None:
@@ -127,9 +135,10 @@ class _Running:
         if at not in self.lane.ends and _idle(given, traces, move):
             self.steps[at], self.values[at] = Step(vertex.empty(), traces), vertex.empty()
             return
-        began = time.perf_counter_ns()
+        began, operator = time.perf_counter_ns(), self._ready(vertex.operator)
         try:
-            step = self.steps[at] = vertex.operator.step(*given, traces, move)
+            step = self.steps[at] = operator.step(*given, traces, move)
+            self._look(operator, given, step)
         except (ExternalError, OSError, MemoryError):
             raise
         except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operator it is
@@ -137,6 +146,14 @@ class _Running:
         else:
             self.values[at] = step.delta
             self.work[at] = work_of(given, step, time.perf_counter_ns() - began)
+
+    def _ready(self, operator: Any) -> Any:
+        """A Shed with the rates of its query, any other as it is."""
+        return operator.under(self.rates.get(operator.query, ())) if isinstance(operator, Shed) else operator
+
+    def _look(self, operator: Any, given: list[Delta], step: Step) -> None:
+        if isinstance(operator, Shed) and (seen := operator.seen(given[0], len(step.delta))) is not None:
+            self.seen[operator.query] = seen
 
     def _given(self, vertex: int) -> bool:
         """Whether a vertex has a value that is sent: in the source stage only of those over the source at hand."""

@@ -170,7 +170,7 @@ Rows 10 Preceding
 Where S.domain = 'stanford.edu']
 Where S.URL Like 'http://cs.stanford.edu/%'
 
--- STREAM section 2.1, third example (parsed; Sample is refused when it is bound)
+-- STREAM section 2.1, third example
 Select T.URL
 From
 (Select client_id, URL

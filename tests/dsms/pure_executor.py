@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,8 +19,9 @@ from dsms.executor import source_task, target_stage
 from dsms.executor.epoch import Epoch, Published, assemble, following
 from dsms.executor.lanes import Revision, moving, revised, woken
 from dsms.executor.manifest import Manifest
-from dsms.executor.offsets import next_offsets, offsets_at, slices, spread, unread
+from dsms.executor.offsets import next_offsets, offsets_at, shedding, slices, spread, unread
 from dsms.executor.publish import result_records
+from dsms.executor.shed_rates import decided
 from dsms.executor.source_task import SourceTask, run_source_task
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
 from dsms.plan.lane import FragmentPlan, plan_fragment
@@ -37,9 +38,18 @@ class World:
     dead: list[tuple] = field(default_factory=list)
     published: Published = field(default_factory=lambda: Published({}, {}))
     epochs: int = 0
+    #: The shed log, and the ends of the logs when its owner began.
+    sheds: dict[str, dict[tuple[str, int], list[tuple[int, float]]]] = field(default_factory=dict)
+    floor: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def read(self, ranges):
         return [self.logs[one.topic][one.partition][one.start : one.end] for one in ranges]
+
+    def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
+        """What the reader process logs before it plans a batch."""
+        for query, rates in decided(revision.lanes, positions, wanted, self.sheds, self.floor).items():
+            for place, rate in rates.items():
+                self.sheds.setdefault(query, {}).setdefault(place, []).append(rate)
 
     def attach(self, monkeypatch: pytest.MonkeyPatch) -> World:
         """Stands in for Kafka's reader and Redis' run store."""
@@ -61,9 +71,10 @@ def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: froze
     ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
     positions = {lane_id: one.places for lane_id, one in moving(revision, ()).items()}
     begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit, reads)
+    found = shedding(slices(lanes, positions, begin, upto, {}), lanes, world.sheds)
     routed = []
     kafka, told = KafkaSettings("none", {}), (woken(revision, positions), unread(positions, ends, upto))
-    for part in [*spread(slices(lanes, positions, begin, upto, {}), tasks), ()]:
+    for part in [*spread(found, tasks), ()]:
         task = SourceTask(tuple(part), dict(lanes), revision.number, targets, kafka, "http://none", *told)
         told = ((), {})
         routed += [row for batch in run_source_task(task) for row in batch.to_pylist()]
@@ -123,10 +134,11 @@ def takes(revision: Revision, lane: str, turns: Iterator[int]) -> dict[int, int]
 def run(  # noqa: PLR0913 what may differ between two runs
     world: World, catalog: Catalog, targets: int, limits: list[int], crash_at: int | None = None,
     then: tuple[int, Catalog] | None = None, fragment: str | None = None, schedule: list[int] | None = None,
+    rates: list[Mapping[str, float]] | None = None,
 ) -> World:  # fmt: skip
     """Epochs until all is read. At `crash_at` an epoch's transaction commits and its manifest is lost, with half of
     those before: the executor goes on from an old manifest, in other batches. `then` is another catalog from an epoch
-    on. `schedule` says which stages have a turn in the first epochs."""
+    on. `schedule` says which stages have a turn in the first epochs. `rates` are wanted one after the other."""
     turns = iter(schedule or ())
     revision = start(catalog, targets, fragment)
     history = [revision.manifest]
@@ -135,12 +147,16 @@ def run(  # noqa: PLR0913 what may differ between two runs
         plan = revision.plan if then is None or number < then[0] else plan_fragment(then[1], targets)
         revision = revised(plan, history[-1], (), revision)
         revision = replace(revision, takes={lane: takes(revision, lane, turns) for lane in revision.lanes})
+        if rates is not None:
+            standing = {lane: one.places for lane, one in moving(revision, ()).items()}
+            world.shed(revision, standing, rates[number % len(rates)])
         done = epoch(world, revision, limit, tasks=1 + number % 3)
         if not done.results and limit and (then is None or number >= then[0]):
             return world
         publish(world, done)
         history.append(done.manifest)
         if number == crash_at:
+            world.floor = {place: at.offset for one in done.manifest.lanes.values() for place, at in one.places.items()}
             history = history[: 1 + len(history) // 2]
             limits = [*reversed(limits), 1]
     raise AssertionError("the log was never read to its end")

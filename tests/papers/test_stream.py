@@ -2,7 +2,7 @@
 system" (STREAM). It shows no data: requests are ours, results worked out by hand.
 
 The first two have relations that lose rows as results, so they stand in CREATE VIEW, or have the outermost Istream that
-section 2.2 speaks of. The third is run without its Sample, which is refused.
+section 2.2 speaks of. The third is run with and without its Sample.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import pytest
 from tables import CUTS
 
 from dsms.testing import LocalSession
-from operators.errors import SqlError
 
 HOUR = 3_600_000
 STANFORD = "stanford.edu"
@@ -113,6 +112,12 @@ def test_third_example_without_its_sample(session: LocalSession, output: str) ->
     assert found == [("+", "s1", 1), ("+", "s3", 4), ("+", "n1", 6), ("+", "n2", 7)]
 
 
-def test_sampling_is_refused(session: LocalSession) -> None:
-    with pytest.raises(SqlError, match="line 6, column 35: Sample is not supported here"):
-        session.execute(THIRD)
+@pytest.mark.parametrize(("percent", "found"), [("100", range(1, 13)), ("50", [4, 5, 6, 8, 11, 12]), ("10", [11])])
+def test_third_example_with_its_sample(session: LocalSession, percent: str, found: list[int]) -> None:
+    """The sample is of the join: the rows that one record makes stay or go together. Which records stay is a function
+    of where they stand in the log (`tests/dsms/test_sample.py`), so it is known of these twelve requests."""
+    session.execute(f"CREATE QUERY Q AS {THIRD.replace('10', percent, 1)}")
+    session.push("DomainSource", [{"domain": "shop.com", "type": "commerce", "ts": 0}])
+    requests(session, *[(at, at, "shop.com", f"s{at}") for at in range(1, 13)])
+    session.advance(20 * HOUR)
+    assert [row["URL"] for _, row, _ in session.changes("Q")] == [f"s{at}" for at in found]

@@ -22,7 +22,9 @@ from operators.over import Over
 from operators.project import Project
 from operators.restamp import Restamp
 from operators.row_window import RowWindow
+from operators.sample import Sample
 from operators.session import Session
+from operators.shed import Shed
 from operators.since import Since
 from operators.stamp import Stamp
 from operators.sync_points import Periodic
@@ -84,6 +86,17 @@ def _(node: logical.Unnest, builder: Builder) -> Port:
 def _(node: logical.Assign, builder: Builder) -> Port:
     operator = Assign(node.kind, node.column, node.size, node.slide, node.offset)
     return stateless(operator, lower(node.input, builder), schema(node), builder)
+
+
+@lowering.register
+def _(node: logical.Sample, builder: Builder) -> Port:
+    operator = Sample(node.percent, node.keys, node.number)
+    return stateless(operator, lower(node.input, builder), schema(node), builder)
+
+
+@lowering.register
+def _(node: logical.Shed, builder: Builder) -> Port:
+    return stateless(Shed(node.query, node.keys, node.values), lower(node.input, builder), schema(node), builder)
 
 
 @lowering.register

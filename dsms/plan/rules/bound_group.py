@@ -30,7 +30,7 @@ def window_of(node: logical.Node, name: str) -> logical.Assign | logical.Session
     """The window that holds the instant at which its rows come, and whose end a column is; None for other columns."""
     if isinstance(node, logical.Assign | logical.Session) and name == WINDOW_END:
         return node if _instant(node.input, node.column) else None
-    came = _came_from(node, name)
+    came = came_from(node, name)
     return None if came is None else window_of(*came)
 
 
@@ -41,14 +41,14 @@ def _instant(node: logical.Node, name: str) -> bool:
             return name == TS
         case logical.Restamp():
             return name == TS and append_only(node)
-    came = _came_from(node, name)
+    came = came_from(node, name)
     return came is not None and _instant(*came)
 
 
-def _came_from(node: logical.Node, name: str) -> tuple[logical.Node, str] | None:
+def came_from(node: logical.Node, name: str) -> tuple[logical.Node, str] | None:
     """The input of σ, π, unnesting or a window, and the column of it that a column is; None elsewhere."""
     match node:
-        case logical.Filter(below):
+        case logical.Filter(below) | logical.Sample(below) | logical.Shed(below):
             return below, name
         case logical.Project(below, outputs):
             output = dict(outputs)[name]

@@ -23,6 +23,8 @@ def estimate(node: logical.Node) -> float:
             return estimate(below)
         case logical.RowWindow() | logical.TopK():
             return _FEW
+        case logical.Sample(below, percent):
+            return estimate(below) * percent / 100
         case logical.Join() if not node.on:
             return estimate(node.left) * estimate(node.right)
     return max(estimate(one) for one in inputs(node)) * _share(node)

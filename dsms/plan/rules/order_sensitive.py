@@ -14,8 +14,10 @@ _SUMS = frozenset({"sum", "avg"})
 
 def tells_age(node: logical.Node) -> bool:
     """Whether the result may depend on when or in what order rows came: ties of top-k and OVER, windows of the last
-    rows, and some aggregates."""
+    rows, and some aggregates; and samples by the records that rows come from."""
     match node:
+        case logical.Sample(keys=()) | logical.Shed():
+            return True
         case logical.TopK() | logical.WindowFunctions() | logical.RowWindow():
             return True
         case logical.GroupBy():

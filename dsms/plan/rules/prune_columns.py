@@ -14,6 +14,7 @@ from dsms.plan.rules.now_filter_below import parts
 from dsms.plan.rules.order_sensitive import order_sensitive
 from dsms.plan.schema import WINDOW_COLUMNS, schema
 from operators.expressions import columns
+from operators.shed import SHARE
 
 Names = frozenset[str]
 
@@ -67,6 +68,17 @@ def _(node: logical.Filter, names: Names, keyed: bool) -> logical.Node:
 def _(node: logical.NowFilter, names: Names, keyed: bool) -> logical.Node:
     read = _read(columns(part) for one in node.ranges for part in parts(one))
     return with_inputs(node, (_pruned(node.input, names | read, keyed=keyed),))
+
+
+@_prune.register
+def _(node: logical.Sample, names: Names, keyed: bool) -> logical.Node:
+    return with_inputs(node, (_pruned(node.input, names | set(node.keys), keyed=keyed),))
+
+
+@_prune.register
+def _(node: logical.Shed, names: Names, keyed: bool) -> logical.Node:
+    read = {*node.keys, *(name for one in node.values for name in one.columns)}
+    return with_inputs(node, (_pruned(node.input, names - {SHARE} | read, keyed=keyed),))
 
 
 @_prune.register

@@ -1,0 +1,89 @@
+"""How rows, groups and values are spread, as a query's Shed saw them: what the error follows from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dsms.stages.work import HALF_LIFE_S
+from operators.shed import Seen, Spread
+
+#: The normal distribution's quantile that 95 of 100 are within.
+_QUANTILE = 1.96
+#: A group of which less is left is forgotten.
+_LEAST = 0.01
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What came to a query: what is older counts less. `total` and `kept` are since the beginning.
+
+    >>> seen = Seen(100, 50, 0, 99, {7: Spread(100.0)})
+    >>> one = Observed().after(1.0, 0, seen)
+    >>> one.rows_in(window=1000), one.dropped
+    (1000.0, 50)
+    """
+
+    at: float = 0.0
+    total: int = 0
+    kept: int = 0
+    recent: float = 0.0
+    stayed: float = 0.0
+    #: Rows and instants by source partition.
+    spans: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    groups: Mapping[int, Spread] = field(default_factory=dict)
+
+    @property
+    def dropped(self) -> int:
+        """The rows that were left out."""
+        return self.total - self.kept
+
+    @property
+    def rate(self) -> float:
+        """The part of the rows that stayed of late."""
+        return self.stayed / self.recent if self.recent else 1.0
+
+    def after(self, at: float, partition: int, seen: Seen) -> Observed:
+        """With what came at a time."""
+        fade = 0.5 ** (max(at - self.at, 0.0) / HALF_LIFE_S)
+        rows, span = self.spans.get(partition, (0.0, 0.0))
+        faded = {key: _faded(one, fade) for key, one in self.groups.items()} if fade < 1 else dict(self.groups)
+        for key, one in seen.groups.items():
+            faded[key] = _added(faded[key], one) if key in faded else one
+        return Observed(
+            max(at, self.at), self.total + seen.rows, self.kept + seen.kept, self.recent * fade + seen.rows,
+            self.stayed * fade + seen.kept,
+            {**self.spans, partition: (rows * fade + seen.rows, span * fade + seen.last - seen.first + 1)},
+            {key: one for key, one in faded.items() if one.rows > _LEAST},
+        )  # fmt: skip
+
+    def rows_in(self, window: int | None) -> float:
+        """How many rows a window of so many instants has; None: all that there ever were."""
+        if window is None:
+            return float(self.total)
+        return sum(rows / span for rows, span in self.spans.values() if span) * window
+
+    def spread(self, window: int | None) -> float:
+        """C: at rate p the square of the relative error of the worst result, at 95 percent, is C (1 - p) / p. The worst
+        is the smallest group, or the one whose values are spread most."""
+        rows = self.rows_in(window)
+        whole = sum(one.rows for one in self.groups.values())
+        if not rows or not whole:
+            return math.inf
+        return max(_QUANTILE**2 * _relative(one) / (rows * one.rows / whole) for one in self.groups.values())
+
+
+def _relative(one: Spread) -> float:
+    """n Σx² / (Σx)² of the value for which it is largest; 1 for counts."""
+    found = [one.rows * squares / (plain * plain) if plain else math.inf for plain, squares in one.sums]
+    return max([1.0, *(ratio if math.isfinite(ratio) else math.inf for ratio in found)])
+
+
+def _faded(one: Spread, fade: float) -> Spread:
+    return Spread(one.rows * fade, tuple((plain * fade, squares * fade) for plain, squares in one.sums))
+
+
+def _added(one: Spread, other: Spread) -> Spread:
+    pairs = zip(one.sums, other.sums, strict=True)
+    return Spread(one.rows + other.rows, tuple((a + c, b + d) for (a, b), (c, d) in pairs))

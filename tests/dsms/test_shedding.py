@@ -1,0 +1,181 @@
+"""Queries whose input may be shed: exact where nothing is, estimates by Horvitz and Thompson where something is, and a
+function of the logs and of the logged rates."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import defaultdict
+
+import numpy as np
+import polars as pl
+import pytest
+from facts import Topics, apply_all
+from hypothesis import given
+from hypothesis import strategies as st
+from pure_executor import World, run
+from test_epoch import message
+from test_sample import chance
+
+from dsms.testing import LocalSession
+from operators.delta import Delta
+from operators.errors import UserError
+from operators.operator import Move
+from operators.shed import SHARE, Shed, rates_of
+
+SOURCES = """
+REGISTER SOURCE T (k INT, v BIGINT, f DOUBLE, d DECIMAL(9, 2)) FROM t;
+CREATE STREAM S OVER T KEY NULL; CREATE STREAM K OVER T KEY k;
+"""
+ALLOWED = "WITH (max_error = 0.05, deadline = '2 s', error_columns = {columns})"
+QUERIES = [
+    "k, COUNT(*) AS n, SUM(v) AS t, AVG(f) AS a, SUM(d) AS d FROM S GROUP BY k",
+    "COUNT(v) AS n, AVG(v) FILTER (WHERE v > 3) AS a, SUM(f) AS f FROM S [Range 5] WHERE v > 2",
+    "window_end, k % 3 AS x, AVG(d) AS a, COUNT(*) FILTER (WHERE f < 2) AS n FROM TUMBLE(TABLE S, DESCRIPTOR(TS), 10)"
+    " GROUP BY window_end, k % 3 EMIT FINAL",
+    "window_end, SUM(v) AS t FROM HOP(TABLE S, DESCRIPTOR(TS), 5, 10) GROUP BY window_end",
+]
+
+
+def rows() -> list[dict[str, object]]:
+    return [
+        {"k": at % 4, "v": at * 7 % 11 if at % 5 else None, "f": at * 0.1, "d": "1.25" if at % 3 else None, "ts": at}
+        for at in range(40)
+    ]
+
+
+@pytest.mark.parametrize("columns", ["false", "true"])
+@pytest.mark.parametrize("query", QUERIES)
+def test_where_nothing_is_shed_results_are_those_of_the_query_without_the_clause(query: str, columns: str) -> None:
+    session = LocalSession(2, 17)
+    session.execute(SOURCES + f"CREATE QUERY exact AS SELECT STREAMED {query}")
+    session.execute(f"CREATE QUERY shed {ALLOWED.format(columns=columns)} AS SELECT STREAMED {query}")
+    session.push("T", rows())
+    session.advance(60)
+    found = session.changes("shed")
+    if columns == "true":
+        assert all((row.pop("_error"), row.pop("_confidence")) == (0.0, 1.0) for _, row, _ in found)
+    assert found == session.changes("exact") != []
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT k, v FROM S", "a query without an aggregate"),
+        ("SELECT k, MAX(v) AS m FROM S GROUP BY k", "MAX: one row can decide it"),
+        ("SELECT COUNT(DISTINCT v) AS n FROM S", "DISTINCT in an aggregate"),
+        ("SELECT COUNT(*) AS n FROM (SELECT DISTINCT k FROM S) D", "over DISTINCT"),
+        ("SELECT COUNT(*) AS n FROM S, K WHERE S.k = K.k", "over a join"),
+        (
+            "SELECT COUNT(*) AS n FROM S WHERE NOT EXISTS (SELECT 1 FROM K WHERE K.k = S.k)",
+            "the right side of a negation",
+        ),
+        ("SELECT k, COUNT(*) AS n FROM S GROUP BY k HAVING COUNT(*) > 2", "over HAVING"),
+        ("SELECT COUNT(*) * 2 AS n FROM S", "an expression over an aggregate"),
+        ("SELECT COUNT(*) AS n FROM K", "a keyed stream"),
+        ("SELECT COUNT(*) AS n FROM S [Rows 5]", "a window of ROWS: another row"),
+        ("SELECT k, COUNT(*) AS n FROM HOP(TABLE S, DESCRIPTOR(TS), 5, 10) GROUP BY k", "windows that overlap"),
+        ("SELECT k, COUNT(*) AS n FROM S GROUP BY k ORDER BY k LIMIT 3", "ORDER BY … LIMIT"),
+    ],
+)
+def test_what_has_no_bound_is_refused_by_name(query: str, message: str) -> None:
+    session = LocalSession()
+    session.execute(SOURCES)
+    with pytest.raises(UserError, match=message):
+        session.execute(
+            f"CREATE QUERY q {ALLOWED.format(columns='true')} AS {query.replace('SELECT', 'SELECT STREAMED', 1)}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("CREATE QUERY q WITH (max_error = 2) AS", "between 0 and 1"),
+        ("CREATE QUERY q WITH (deadline = '2 s') AS", "DEADLINE needs MAX_ERROR"),
+        ("CREATE QUERY q WITH (max_error = 0.1, deadline = 'soon') AS", "cannot read the duration of DEADLINE"),
+        ("CREATE STREAMED VIEW q WITH (max_error = 0.1) AS", "MAX_ERROR is for queries"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(text: str, message: str) -> None:
+    session = LocalSession()
+    session.execute(SOURCES)
+    with pytest.raises(UserError, match=message):
+        session.execute(f"{text} SELECT STREAMED COUNT(*) AS n FROM S")
+
+
+# --- under rates
+
+SQL = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t SLACK 2; CREATE STREAM A OVER T KEY NULL;
+CREATE QUERY Counts WITH (max_error = 0.5, error_columns = true) AS
+    SELECT STREAMED k, COUNT(*) AS n, SUM(v) AS s, AVG(v) AS a FROM A GROUP BY k;
+CREATE QUERY Windows WITH (max_error = 0.5) AS SELECT STREAMED COUNT(*) AS n FROM A [Range 3];
+CREATE QUERY Exact AS SELECT STREAMED k, COUNT(*) AS n FROM A GROUP BY k"""
+RATES = st.sampled_from([1.0, 0.75, 0.5, 0.25])
+RECORD = st.tuples(st.sampled_from("abc"), st.integers(1, 3), st.integers(0, 12), st.sampled_from([None, None, "bad"]))
+
+
+def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tuple[World, dict[str, str]]:
+    messages = {p: [message(at, record) for at, record in enumerate(log)] for p, log in enumerate(logs)}
+    catalog, _ = apply_all(SQL, topics=Topics({"t": dict.fromkeys(messages, 0)}))
+    world = World({"t": messages}, sheds=copy.deepcopy(sheds) if sheds else {})
+    ids = {one.name: one.id for one in catalog.queries()}
+    wanted = None if rates is None else [{ids["Counts"]: one, ids["Windows"]: 1.25 - one} for one in rates]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return run(world.attach(monkeypatch), catalog, targets, limits, crash_at, rates=wanted), ids
+
+
+@given(
+    st.lists(st.lists(RECORD, max_size=14), min_size=1, max_size=3), st.integers(1, 3),
+    st.lists(st.integers(1, 9), min_size=1, max_size=4), st.none() | st.integers(0, 5),
+    st.lists(RATES, min_size=1, max_size=5),
+)  # fmt: skip
+def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, targets, limits, crash_at, rates) -> None:
+    """Rates that change with every epoch, and a crash after which they are decided anew: what is published is what the
+    log of rates says, in one epoch without any decision."""
+    cut, ids = shed_run(logs, targets, limits, crash_at, rates)
+    whole, _ = shed_run(logs, 1, [1000], sheds=cut.sheds)
+    assert {name: cut.results.get(one) for name, one in ids.items()} == {
+        name: whole.results.get(one) for name, one in ids.items()
+    }
+    exact, _ = shed_run(logs, 1, [1000])
+    assert cut.results.get(ids["Exact"]) == exact.results.get(ids["Exact"])
+
+
+def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> None:
+    """Of the records below the frontier: the last instant is 29, the slack 2."""
+    logs = [[("ab"[at % 2], at % 5, at // 10, None) for at in range(partition, 300)] for partition in range(2)]
+    plan = {0: [(100, 0.5), (200, 0.25)], 1: [(50, 0.5)]}
+    (_, ids) = shed_run(logs, 1, [1000])
+    sheds = {ids["Counts"]: {("o1", partition): rates for partition, rates in plan.items()}}
+    world, _ = shed_run(logs, 2, [70], sheds=sheds)
+    estimates: dict[str, list[float]] = defaultdict(lambda: [0.0] * 3)
+    for partition, log in enumerate(logs):
+        for offset, (k, v, _, _) in enumerate(one for one in log if one[2] < 27):
+            rate = ([1.0] + [rate for start, rate in plan[partition] if start <= offset])[-1]
+            if chance((partition << 45) + offset, 1 << 20) < rate:
+                for at, value in enumerate((1, v, (1 / rate) * (1 / rate - 1))):
+                    estimates[k][at] += value / rate if at < 2 else value
+    last = {json.loads(key)["k"]: json.loads(value) for key, value, _ in world.results[ids["Counts"]]}
+    assert {k: (row["n"], row["s"]) for k, row in last.items()} == {
+        k: (round(count), round(total)) for k, (count, total, _) in estimates.items()
+    }
+    for k, (count, total, variance) in estimates.items():
+        assert last[k]["a"] == pytest.approx(total / count)
+        assert last[k]["_error"] >= 1.96 * variance**0.5 / round(count) * (1 - 1e-9)
+        assert last[k]["_confidence"] == 0.95
+
+
+def test_the_exact_sum_is_within_the_error_in_about_95_of_100_samples() -> None:
+    """100 sources with the same 2 000 values: their orders differ, and so do their samples."""
+    values = np.random.default_rng(5).gamma(2.0, 10.0, 2_000).round(3)
+    shed, hits, found = Shed("q").under(rates_of(0, [(0, 0.3)])), 0, []
+    frame = pl.DataFrame({"v": values, "__from": 0, "__to": 9, "__weight": 1, "__order": np.arange(2_000)})
+    for number in range(100):
+        placed = Delta(frame.with_columns(pl.col("__order") + (number << 55)))
+        kept = shed.step(placed, (), Move(0, 9)).delta.frame
+        share, v = kept[SHARE].to_numpy(), kept["v"].to_numpy()
+        found.append((v * share).sum())
+        hits += abs(found[-1] - values.sum()) <= 1.96 * ((v * v * share * (share - 1)).sum()) ** 0.5
+    assert 88 <= hits <= 100
+    spread = (values * values).sum() * (1 / 0.3 - 1)
+    assert abs(np.mean(found) - values.sum()) < 4 * (spread / 100) ** 0.5
