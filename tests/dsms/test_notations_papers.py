@@ -58,7 +58,6 @@ UNBOUND = {
     "-- PIPES section 4.5": 'stream "CurrentPrice" is used by ClosingPriceStream',
     "-- STREAM section 2.1, first example": "rows leave the result, so CQL has no default",
     "-- STREAM section 2.1, second example": "rows leave the result, so CQL has no default",
-    "-- STREAM section 2.1, third example (parsed; Sample is refused when it is bound)": "Sample is not supported here",
 }
 
 

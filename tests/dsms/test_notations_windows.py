@@ -177,7 +177,6 @@ def test_grouping_by_windows() -> None:
         ("S [Range 5", "expected \\] at"),
         ("S [Range]", "expected a number"),
         ("S WINDOW(RANGE 5]", "expected \\)"),
-        ("S Sample(10)", "Sample is not supported here"),
         ("TUMBLE(TABLE S, DESCRIPTOR(at), 10)", "a window over a TIMESTAMP has an INTERVAL as length"),
         ("TUMBLE(TABLE S, DESCRIPTOR(b), 10)", "DESCRIPTOR needs a column of type BIGINT, TIMESTAMP or DATE, not"),
         ("TUMBLE(TABLE S, DESCRIPTOR(c))", 'column 25: expected 1 length\\(s\\) and at most an offset in at "TUMBLE"'),
