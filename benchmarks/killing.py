@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-from confluent_kafka import Consumer, TopicPartition
-
+from benchmarks.progress import Frontiers, ProgressReader
+from connectors.kafka.config import KafkaSettings
 from dsms.local.process import ManagedProcess
 from dsms.local.waiting import wait_until
 
@@ -82,32 +81,6 @@ def _input(at: int) -> Input:
     return Input(json.dumps(row).encode(), at // PER_TICK + at % 5, at % PARTITIONS)
 
 
-class Frontiers:
-    """How far each result is published, read from the progress topic by the records as they come."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._consumer = Consumer(
-            {"bootstrap.servers": cluster.kafka, "group.id": "failover", "enable.auto.commit": False}
-        )
-        self._consumer.assign([TopicPartition(f"_dsms.{cluster.name}.progress", 0, 0)])
-        self._reached: dict[str, int] = {}
-
-    def wait(self, topics: list[str], instant: int) -> float:
-        """How long it took until all results were final below an instant."""
-        begun = time.monotonic()
-        while (behind := [one for one in topics if self._reached.get(one, -1) < instant]) != []:
-            assert time.monotonic() < begun + DEADLINE_S, f"{len(behind)} results stand still, such as {behind[0]}"
-            for message in self._consumer.consume(1_000, 0.05):
-                key, value = (message.key() or b"").decode(), message.value()
-                if message.error() is None and value and key.endswith("/0") and not key.startswith("dead/"):
-                    self._reached[key[:-2]] = msgspec.json.decode(value)["frontier"]
-        return time.monotonic() - begun
-
-    def close(self) -> None:
-        """Closes the consumer."""
-        self._consumer.close()
-
-
 def register(cluster: Cluster, topic: str, count: int) -> list[str]:
     """So many queries in all shapes, with a constant each; gives their result topics."""
     cluster.sql(SOURCE.format(p=cluster.name, topic=topic))
@@ -134,7 +107,7 @@ def loaded(kafka: str, topic: str) -> Iterator[Load]:
 
 def disturbed(cluster: Cluster, topic: str, topics: list[str]) -> list[Standstill]:
     """Kills the executor that works, the coordinator, and both at once, each while everything runs."""
-    frontiers = Frontiers(cluster)
+    frontiers = Frontiers(ProgressReader(KafkaSettings(cluster.kafka), cluster.name, whole=True))
     try:
         with loaded(cluster.kafka, topic) as load:
             return list(_killings(cluster, load, frontiers, topics))
@@ -146,15 +119,21 @@ def _killings(cluster: Cluster, load: Load, frontiers: Frontiers, topics: list[s
     executors = {name: cluster.start_executor(name) for name in ("one", "two")}
     for what in KILLINGS:
         await_all(cluster, executors)
-        usual = max(frontiers.wait(topics, _next(load)) for _ in range(5))
+        usual = max(_passed_s(frontiers, topics, _next(load)) for _ in range(5))
         if "executor" in what:
             kill_9(executors.pop(cluster.get("status")["assignments"]["0"]["executor"]))
         if "coordinator" in what:
             kill_9(cluster.coordinator)
             cluster.coordinator.start()
-        yield Standstill(what, frontiers.wait(topics, _next(load)), usual)
+        yield Standstill(what, _passed_s(frontiers, topics, _next(load)), usual)
         if "executor" in what:
             executors[f"after {what}"] = cluster.start_executor(f"after {what}")
+
+
+def _passed_s(frontiers: Frontiers, topics: list[str], instant: int) -> float:
+    """How long it took from now until all results were final below an instant."""
+    begun = time.monotonic()
+    return frontiers.wait(topics, instant, DEADLINE_S) - begun
 
 
 def _next(load: Load) -> int:

@@ -1,48 +1,111 @@
-"""Watching the frontier of a result topic: when which part of the results became visible."""
+"""Watching the frontiers of result topics: when which part of the results became visible."""
 
 import time
+from collections import deque
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import msgspec
-from confluent_kafka import TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import internal_topic
 from connectors.kafka.topics import latest, partitions_of
+from operators.errors import ExternalError
+
+_PIECE, _POLL_S = 10_000, 0.1
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A frontier seen at a moment of this process's monotonic clock."""
+    """A frontier of a result topic, seen at a moment of this process's monotonic clock."""
 
     seen_s: float
     frontier: int
+    topic: str
 
 
-class FrontierWatch:
-    """Reads the progress topic from its present end, committed records only."""
+class ProgressReader:
+    """Reads the progress topic from its present end, or from its beginning; committed records only."""
 
-    def __init__(self, kafka: KafkaSettings, cluster: str, topic: str) -> None:
+    def __init__(self, kafka: KafkaSettings, cluster: str, *, whole: bool = False) -> None:
         progress = internal_topic(cluster, "progress")
         admin = kafka.admin()
         ends = latest(admin, [(progress, partition) for partition in partitions_of(admin, progress)])
         self._consumer = kafka.consumer(enable_partition_eof=False)
-        self._consumer.assign([TopicPartition(*place, end) for place, end in ends.items()])
-        self._key = f"{topic}/0".encode()
-        self._consumer.poll(0.1)
+        self._consumer.assign(
+            [TopicPartition(*place, OFFSET_BEGINNING if whole else end) for place, end in ends.items()]
+        )
 
-    def next(self, timeout_s: float) -> Moved | None:
-        """The next move, or None when there was none in time."""
-        deadline = time.monotonic() + timeout_s
-        while (left := deadline - time.monotonic()) > 0:
-            message = self._consumer.poll(min(left, 0.1))
-            if message is None or message.error() is not None or message.key() != self._key:
-                continue
-            value = message.value()
-            if value is not None:
-                return Moved(time.monotonic(), int(msgspec.json.decode(value)["frontier"]))
-        return None
+    def read(self, timeout_s: float) -> list[Moved]:
+        """The next moves, as soon as there is a record; none when none came in time."""
+        first = self._consumer.poll(timeout_s)
+        if first is None:
+            return []
+        messages, seen_s = [first, *self._consumer.consume(_PIECE, 0)], time.monotonic()
+        return [moved for message in messages if (moved := _moved(message, seen_s)) is not None]
 
     def close(self) -> None:
         """Closes the consumer."""
         self._consumer.close()
+
+
+def _moved(message: Message, seen_s: float) -> Moved | None:
+    """What a record says of a result topic; its first partition stands for all."""
+    key, value = (message.key() or b"").decode(), message.value()
+    if message.error() is not None or not value or not key.endswith("/0") or key.count("/") != 1:
+        return None
+    return Moved(seen_s, int(msgspec.json.decode(value)["frontier"]), key[:-2])
+
+
+class FrontierWatch:
+    """The moves of one result topic from now on."""
+
+    def __init__(self, kafka: KafkaSettings, cluster: str, topic: str) -> None:
+        self._progress, self._topic = ProgressReader(kafka, cluster), topic
+        self._moves: deque[Moved] = deque()
+        self._read(_POLL_S)
+
+    def next(self, timeout_s: float) -> Moved | None:
+        """The next move, or None when there was none in time."""
+        deadline = time.monotonic() + timeout_s
+        while not self._moves and (left := deadline - time.monotonic()) > 0:
+            self._read(min(left, _POLL_S))
+        return self._moves.popleft() if self._moves else None
+
+    def close(self) -> None:
+        """Closes the consumer."""
+        self._progress.close()
+
+    def _read(self, timeout_s: float) -> None:
+        self._moves += [moved for moved in self._progress.read(timeout_s) if moved.topic == self._topic]
+
+
+class Frontiers:
+    """How far each result is final, by the records of a reader as they come."""
+
+    def __init__(self, progress: ProgressReader) -> None:
+        self._progress = progress
+        self._reached: dict[str, int] = {}
+
+    def wait(
+        self, topics: Collection[str], instant: int, limit_s: float, check: Callable[[float], None] = lambda _: None
+    ) -> float:
+        """When the last of the topics was seen to be final up to the instant. `check` is called whenever nothing
+        moves, with the seconds so far, and may raise."""
+        begun = seen = time.monotonic()
+        while behind := [topic for topic in topics if self._reached.get(topic, -1) < instant]:
+            if seen > begun + limit_s:
+                raise ExternalError(
+                    f"{len(behind)} of {len(topics)} results, such as {behind[0]}, were not final after {limit_s:g} s"
+                )
+            moves = self._progress.read(_POLL_S)
+            seen = time.monotonic()
+            self._reached |= {moved.topic: moved.frontier for moved in moves}
+            if not moves:
+                check(seen - begun)
+        return seen
+
+    def close(self) -> None:
+        """Closes the consumer."""
+        self._progress.close()

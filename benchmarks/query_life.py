@@ -24,6 +24,7 @@ from connectors.kafka.names import internal_topic
 from connectors.kafka.pieces import committed, pieces
 from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import KEPT, ensure_topic
+from dsms.local.waiting import wait_until
 from operators.errors import ExternalError
 
 OUT = Path(__file__).parent / "out" / "query_life.json"
@@ -77,7 +78,8 @@ def _phases(cluster: Cluster, rate: float) -> Iterator[Phase]:
     command = [sys.executable, "-m", "benchmarks.feed", cluster.kafka.bootstrap, "steady", str(schema_id), str(rate)]
     with subprocess.Popen([*command, "600"], stdout=subprocess.PIPE, text=True) as feed:
         try:
-            _await(lambda: all(_batches(cluster, name) for name in RUNNING))
+            if not wait_until(lambda: all(_batches(cluster, name) for name in RUNNING), _TIMEOUT_S, pause_s=0.5):
+                raise ExternalError("no results come")
             time.sleep(_QUIET_S)
             yield from _lives(cluster)
         finally:
@@ -108,14 +110,6 @@ def _each(cluster: Cluster, statements: Iterator[str]) -> None:
     for statement in statements:
         cluster.api.execute(statement)
         time.sleep(_STEP_S)
-
-
-def _await(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _TIMEOUT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise ExternalError("no results come")
-        time.sleep(0.5)
 
 
 def _batches(cluster: Cluster, name: str) -> list[Batch]:

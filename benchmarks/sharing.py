@@ -13,21 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
-import msgspec
 import numpy as np
 import polars as pl
-from confluent_kafka import TopicPartition
 from matplotlib.figure import Figure
 
-from benchmarks.bids import PARTITIONS, WRITER, bids, encoder, end_ms, heartbeat
+from benchmarks.bids import PARTITIONS, WRITER, bids, encoder, end_ms, heartbeat, send
 from benchmarks.cluster import Cluster, report, running_cluster
+from benchmarks.progress import Frontiers, ProgressReader
 from benchmarks.report import Result, write_report
 from benchmarks.results import committed
 from benchmarks.throughput import register
 from benchmarks.usage import Usage
-from connectors.kafka.names import internal_topic
 from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import KEPT, ensure_topic, latest, partitions_of
+from connectors.kafka.topics import KEPT, ensure_topic
 from operators.errors import DsmsError, ExternalError
 
 OUT = Path(__file__).parent / "out" / "sharing.json"
@@ -45,7 +43,7 @@ SHAPES = (
     "SELECT STREAMED auction, price FROM Bids WHERE bidder = {bidder} ORDER BY price DESC LIMIT 5",
     "SELECT STREAMED auction, COUNT(*) AS bids FROM Bids GROUP BY auction HAVING COUNT(*) > {many}",
 )
-_LIMIT_S, _SETTLE_S = 300.0, 120.0
+_LIMIT_S, _SETTLE_S, _PATIENCE_S = 300.0, 120.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -92,13 +90,7 @@ class Bids:
         values = encoder(self._schema_id).encode(bids(self.sent, records)).to_list()
         self._parts.append((self.sent, records))
         self._producer.begin_transaction()
-        for number, value in enumerate(values):
-            while True:
-                try:
-                    self._producer.produce("bid", value, partition=number % PARTITIONS)
-                    break
-                except BufferError:
-                    self._producer.poll(0.1)
+        send(self._producer, "bid", values)
         heartbeat(self._producer, "bid", PARTITIONS, self.end_ms)
         self._producer.flush()
         started = time.monotonic()
@@ -118,39 +110,6 @@ class Bids:
     def all(self) -> Iterator[pl.DataFrame]:
         """Everything that was sent."""
         return (bids(first, records) for first, records in self._parts)
-
-
-class Frontiers:
-    """How far each result is final, from the progress topic."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        progress = internal_topic(cluster.state.cluster, "progress")
-        admin = cluster.kafka.admin()
-        ends = latest(admin, [(progress, partition) for partition in partitions_of(admin, progress)])
-        self._consumer = cluster.kafka.consumer(enable_partition_eof=False)
-        self._consumer.assign([TopicPartition(*place, end) for place, end in ends.items()])
-        self._reached: dict[str, int] = {}
-
-    def wait(self, topics: Sequence[str], instant: int, limit_s: float) -> float:
-        """When the last of the topics was seen to be final up to the instant."""
-        wanted, deadline = set(topics), time.monotonic() + limit_s
-        while wanted:
-            for message in self._consumer.consume(10_000, 0.1):
-                key, value = message.key(), message.value()
-                if message.error() is None and key and value and key.endswith(b"/0") and key.count(b"/") == 1:
-                    self._reached[key.decode()[:-2]] = msgspec.json.decode(value)["frontier"]
-            seen = time.monotonic()
-            wanted = {topic for topic in wanted if self._reached.get(topic, -1) < instant}
-            if failure := self._cluster.failure() if seen > deadline - limit_s + 10 else None:
-                raise ExternalError(f"failed: {failure}", retryable=False)
-            if seen > deadline:
-                raise ExternalError(f"{len(wanted)} of {len(topics)} results were not final after {limit_s:g} s")
-        return seen
-
-    def close(self) -> None:
-        """Closes the consumer."""
-        self._consumer.close()
 
 
 def queries(count: int) -> Iterator[tuple[int, str]]:
@@ -186,13 +145,18 @@ def _register(cluster: Cluster, count: int, *, shared: bool) -> list[float]:
 
 def _measured(cluster: Cluster, topic: Bids, records: int, times: list[float], *, shared: bool) -> Measured:
     names = [f"dsms.q{number}" for number in range(len(times))]
-    frontiers = Frontiers(cluster)
+    frontiers = Frontiers(ProgressReader(cluster.kafka, cluster.state.cluster))
+
+    def check(passed_s: float) -> None:
+        if passed_s > _PATIENCE_S and (failure := cluster.failure()):
+            raise ExternalError(f"failed: {failure}", retryable=False)
+
     try:
         topic.send(PARTITIONS * 10)
-        frontiers.wait(names, topic.end_ms, _SETTLE_S)
+        frontiers.wait(names, topic.end_ms, _SETTLE_S, check)
         with Usage(cluster.pids(ours=True)) as usage:
             started = topic.send(records)
-            seconds = frontiers.wait(names, topic.end_ms, _LIMIT_S) - started
+            seconds = frontiers.wait(names, topic.end_ms, _LIMIT_S, check) - started
     finally:
         frontiers.close()
     _verify(cluster, topic, len(times))

@@ -11,6 +11,16 @@ SAMPLE_S = 0.5
 MB = 1 << 20
 
 
+def trees(roots: Sequence[int]) -> set[psutil.Process]:
+    """The processes that are there of `roots` and of all that they started."""
+    found: set[psutil.Process] = set()
+    for root in roots:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(root)
+            found |= {process, *process.children(recursive=True)}
+    return found
+
+
 class Usage:
     """Measures trees of processes between enter and exit.
 
@@ -46,21 +56,13 @@ class Usage:
     def _sample(self) -> None:
         while True:
             self._last |= self._cpu_by_process()
-            self.peak_mb = max(self.peak_mb, sum(_memory(process) for process in self._processes()) / MB)
+            self.peak_mb = max(self.peak_mb, sum(_memory(process) for process in trees(self._roots)) / MB)
             if self._ended.wait(SAMPLE_S):
                 return
 
-    def _processes(self) -> list[psutil.Process]:
-        found: list[psutil.Process] = []
-        for root in self._roots:
-            with suppress(psutil.NoSuchProcess):
-                process = psutil.Process(root)
-                found += [process, *process.children(recursive=True)]
-        return found
-
     def _cpu_by_process(self) -> dict[tuple[int, float], float]:
         spent: dict[tuple[int, float], float] = {}
-        for process in self._processes():
+        for process in trees(self._roots):
             with suppress(psutil.NoSuchProcess):
                 times = process.cpu_times()
                 spent[(process.pid, process.create_time())] = times.user + times.system

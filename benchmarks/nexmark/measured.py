@@ -9,6 +9,7 @@ from types import TracebackType
 import psutil
 
 from benchmarks.net_time import net_s
+from benchmarks.usage import trees
 
 
 @dataclass(frozen=True)
@@ -73,21 +74,12 @@ class Others:
         self.cores = max(theirs, 0.0) / max(end.passed_s - self._start.passed_s, 1e-9)
 
 
-def _trees(roots: Sequence[int]) -> set[psutil.Process]:
-    found: set[psutil.Process] = set()
-    for root in roots:
-        with suppress(psutil.NoSuchProcess):
-            process = psutil.Process(root)
-            found |= {process, *process.children(recursive=True)}
-    return found
-
-
 class _Clocks:
     """The CPU seconds of the machine, and of this process, of `roots`, and of all that they started."""
 
     def __init__(self, roots: Sequence[int]) -> None:
         self.own_s = 0.0
-        for process in _trees([os.getpid(), *roots]):
+        for process in trees([os.getpid(), *roots]):
             with suppress(psutil.NoSuchProcess):
                 times = process.cpu_times()
                 self.own_s += times.user + times.system + times.children_user + times.children_system

@@ -23,6 +23,7 @@ from dsms.control.show import selected, show
 from dsms.control.tuning import BATCHES, Tuning, read_option, read_tuning
 from dsms.coordinator.executors import living
 from dsms.coordinator.service import Document, UnknownName, known
+from dsms.coordinator.states import States
 from dsms.sql import statements as st
 
 #: Entities that are measured, and those that can be told what to do.
@@ -34,12 +35,13 @@ MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
 
 @dataclass(frozen=True)
 class ControlTables:
-    """The entities of a cluster. `catalog` is always the present one; `execute` runs statements."""
+    """The entities of a cluster. `catalog` is always the present one; `execute` runs statements; `states` looks how
+    queries fare."""
 
     cluster: ClusterState
     catalog: Callable[[], Catalog]
     execute: Callable[[str], list[StatementResult]]
-    state_of: Callable[[Query], str]
+    states: Callable[[], States]
 
     def answer(self, statement: ControlStatement) -> StatementResult:
         """What a statement asks for; `ALTER EXECUTOR` is done."""
@@ -118,18 +120,9 @@ class ControlTables:
         return alive[id]
 
     def _queries(self, name: str | None) -> list[Document]:
-        reports = self.reports()
-        return [self._query(one, reports) for one in self.catalog().queries() if name in (None, one.name)]
-
-    def _query(self, one: Query, reports: list[Report]) -> Document:
-        mine = [found for report in reports for found in report.operators if concerns(found, one.name)]
-        return {
-            "id": one.name, "kind": one.kind, "state": self.state_of(one), "fragment": one.fragment,
-            "weight": one.weight, "paused": one.paused, "operators": [found.id for found in mine],
-            "load": sum(found.load / len(found.queries) for found in mine),
-            "state_rows": sum(found.state_rows for found in mine),
-            "state_bytes": sum(found.state_bytes for found in mine),
-        }  # fmt: skip
+        reports, states = self.reports(), self.states()
+        found = [one for one in self.catalog().queries() if name in (None, one.name)]
+        return [_query(one, states.of(one), reports) for one in found]
 
     def _executors(self, query: str | None) -> list[Document]:
         fragments = {one.fragment for one in self.catalog().queries() if query in (None, one.name)}
@@ -153,6 +146,17 @@ _SINGULAR: dict[AnyKind, str] = {
     "operators": "operator", "queues": "queue", "synopses": "synopsis", "constraints": "constraint",
     "queries": "query", "executors": "executor",
 }  # fmt: skip
+
+
+def _query(one: Query, state: str, reports: list[Report]) -> Document:
+    mine = [found for report in reports for found in report.operators if concerns(found, one.name)]
+    return {
+        "id": one.name, "kind": one.kind, "state": state, "fragment": one.fragment,
+        "weight": one.weight, "paused": one.paused, "operators": [found.id for found in mine],
+        "load": sum(found.load / len(found.queries) for found in mine),
+        "state_rows": sum(found.state_rows for found in mine),
+        "state_bytes": sum(found.state_bytes for found in mine),
+    }  # fmt: skip
 
 
 def _executor(name: str, status: ExecutorStatus) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ from dsms.coordinator.outlet import Outlet, Surroundings
 from dsms.coordinator.progress import Pace, Progress, places, starts_of
 from dsms.coordinator.registry import SchemaRegistry
 from dsms.coordinator.service import Document, known
-from dsms.coordinator.system_objects import is_system, refuse_reserved, system_sources, with_system_objects
+from dsms.coordinator.states import States
+from dsms.coordinator.system_objects import refuse_reserved, system_sources, with_system_objects
 from dsms.coordinator.table_statements import TableStatements
 from dsms.coordinator.tails import Tails
 from dsms.coordinator.topics import Topics
@@ -87,7 +88,7 @@ class Coordinator:
         self.outlet = Outlet(
             Surroundings(kafka, self._cluster, lambda: self._catalog, self.registry, registry_url, answers)
         )
-        self.control = ControlTables(self._cluster, lambda: self._catalog, self.execute, self.state_of)
+        self.control = ControlTables(self._cluster, lambda: self._catalog, self.execute, self.states)
         self._trouble: dict[str, str] = {}
         self._pace, self._progress, self._looking = Pace(), dict[str, Progress](), threading.Lock()
 
@@ -106,21 +107,25 @@ class Coordinator:
 
     def sources(self) -> list[Document]:
         """All sources."""
-        return [self._document(found) for found in self._catalog.sources()]
+        return self._documents(self._catalog.sources())
 
     def streams(self) -> list[Document]:
         """All tagged streams, views and tables included."""
         views = [query for query in self._catalog.queries() if query.kind == "view"]
         tagged: list[Object] = [*self._catalog.streams(), *self._catalog.tables(), *views]
-        return [self._document(found) for found in tagged]
+        return self._documents(tagged)
 
     def queries(self) -> list[Document]:
         """All continuous queries, views included."""
-        return [self._document(found) for found in self._catalog.queries()]
+        return self._documents(self._catalog.queries())
 
     def describe(self, name: str) -> Document:
         """One object."""
-        return self._document(self._known(name))
+        return self._document(self._known(name), self.states())
+
+    def states(self) -> States:
+        """How objects fare, by one look at the executors."""
+        return States(self._alive, self._progress)
 
     def drop(self, name: str) -> StatementResult:
         """Drops one object that nothing else needs."""
@@ -347,12 +352,16 @@ class Coordinator:
     def _known(self, name: str) -> Object:
         return known(self._catalog, name)
 
-    def _document(self, found: Object) -> Document:
+    def _documents(self, found: Iterable[Object]) -> list[Document]:
+        states = self.states()
+        return [self._document(one, states) for one in found]
+
+    def _document(self, found: Object, states: States) -> Document:
         schema, keys = schema_and_keys(found, self._catalog)
         columns = [{"name": field.name, "type": type_sql(field.type), "nullable": field.nullable} for field in schema]
         document: Document = {
             "name": found.name, "kind": kind_of(found), "sql": found.sql, "id": found.id, "columns": columns,
-            "key": list(keys), "state": self.state_of(found),
+            "key": list(keys), "state": states.of(found),
         }  # fmt: skip
         if isinstance(found, Table):
             document |= {"topic": found.topic, "format": "json", "partitions": found.source.partitions}
@@ -361,37 +370,11 @@ class Coordinator:
         if isinstance(found, Source):
             document |= {"timestamp": found.timestamp, "tagged": found.tagged, "registry": found.registry}
         if isinstance(found, Query):
-            document |= {"frontier": self._frontier(found), "start": found.start, "since": found.since}
+            document |= {"frontier": states.frontier(found), "start": found.start, "since": found.since}
             document |= {"weight": found.weight, "paused": found.paused, "fragment": found.fragment}
-            if found.id in self._progress:
-                document["progress"] = self._progress[found.id].document()
+            if found.id in states.progress:
+                document["progress"] = states.progress[found.id].document()
         return document
-
-    def _frontier(self, query: Query) -> int | None:
-        return next(
-            (status.lanes[query.id].frontier for status in self._alive().values() if query.id in status.lanes), None
-        )
-
-    def state_of(self, found: Object) -> str:
-        """How an object fares: "registered" and its dead letters, "running", "waiting for an executor", "failed: …"."""
-        if is_system(found):
-            return "system"
-        try:
-            if isinstance(found, Source):
-                count = sum(status.dead_letters.get(found.name, 0) for status in self._alive().values())
-                return f"registered, {count} dead letters" if count else "registered"
-            if not isinstance(found, Query):
-                return "registered"
-            if found.still:
-                return "paused" if found.paused else "halted"
-            for status in self._alive().values():
-                if found.id in status.lanes:
-                    error = status.lanes[found.id].error
-                    going = self._progress.get(found.id, Progress(0, 0)).text if status.state == RUNNING else ""
-                    return f"failed: {error.splitlines()[0]}" if error else going or status.state
-        except ExternalError as error:
-            return f"unknown: {error}"
-        return "waiting for an executor"
 
     def _seen(self, alive: Mapping[str, ExecutorStatus]) -> dict[str, Progress]:
         """How far the queries are, by id."""

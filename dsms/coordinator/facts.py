@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 from dsms.catalog.objects import Object, Query, Source
+from dsms.coordinator.states import States
 from dsms.coordinator.tails import Tails
 from dsms.coordinator.topics import Topics
 from dsms.plan import logical
@@ -18,13 +20,14 @@ class Known(Protocol):
     tails: Tails
     fragments: int
 
-    def state_of(self, found: Object) -> str:
-        """How an object fares."""
+    def states(self) -> States:
+        """How objects fare, by one look."""
         ...
 
 
 class ClusterFacts:
-    """Topics are made as they are needed. `settled`: what is replaced is halted, so what it has published is known."""
+    """The facts of one statement. Topics are made as they are needed. `settled`: what is replaced is halted, so what it
+    has published is known."""
 
     def __init__(self, known: Known, *, settled: bool = False) -> None:
         self._known, self._settled = known, settled
@@ -54,4 +57,8 @@ class ClusterFacts:
 
     def state_of(self, found: Object) -> str:
         """How an object fares."""
-        return self._known.state_of(found)
+        return self._states.of(found)
+
+    @cached_property
+    def _states(self) -> States:
+        return self._known.states()

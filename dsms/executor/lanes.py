@@ -6,7 +6,7 @@ the two go on as one: what both hold is equal there. A query that failed leaves 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -40,7 +40,7 @@ def revised(plan: FragmentPlan, held: Manifest, failed: Collection[str], before:
     fresh = [beginning(_lane((query,), plan, compiled), plan.partitions) for query in new]
     apart = {*failed, *(query for query, one in plan.queries.items() if one.still or not one.shared)}
     usable = [part for one in groups for part in _usable(one, plan, compiled)]
-    merged = _merged([*usable, *fresh], apart, _Members(plan, compiled))
+    merged = _merged([*usable, *fresh], apart, lambda one: _lane(one.queries, plan, compiled).flow.members)
     named = {one.queries[0]: one for one in merged}
     lanes = {lane_id: _lane(one.queries, plan, compiled) for lane_id, one in named.items()}
     trimmed = {lane_id: _trimmed(one, lanes[lane_id]) for lane_id, one in named.items()}
@@ -153,25 +153,20 @@ def _moved(done: Positions, begun: Positions, lane: Lane) -> set[int]:
     return {leaf for leaf, one in lane.sources.items() if done.get(one.id) != begun[one.id]}
 
 
-@dataclass(frozen=True)
-class _Members:
-    """Which traces of a lane hold a part for each member of a family."""
-
-    plan: FragmentPlan
-    compiled: Compiled
-
-    def of(self, held: LaneManifest) -> dict[str, tuple[bool, ...]]:
-        return _lane(held.queries, self.plan, self.compiled).flow.members
+#: Which traces of a lane hold a part for each member of a family.
+Members = dict[str, tuple[bool, ...]]
 
 
-def _merged(groups: list[LaneManifest], apart: Collection[str], members: _Members) -> list[LaneManifest]:
+def _merged(
+    groups: list[LaneManifest], apart: Collection[str], members: Callable[[LaneManifest], Members]
+) -> list[LaneManifest]:
     merged: list[LaneManifest] = []
     for one in groups:
         at = next((at for at, other in enumerate(merged) if _together(other, one, apart)), None)
         if at is None:
             merged.append(one)
         else:
-            merged[at] = _joined(merged[at], one, members.of(one))
+            merged[at] = _joined(merged[at], one, members(one))
     return merged
 
 
@@ -181,7 +176,7 @@ def _together(one: LaneManifest, other: LaneManifest, apart: Collection[str]) ->
     return all(one.positions[source] == other.positions[source] for source in one.positions.keys() & other.positions)
 
 
-def _joined(one: LaneManifest, other: LaneManifest, members: dict[str, tuple[bool, ...]]) -> LaneManifest:
+def _joined(one: LaneManifest, other: LaneManifest, members: Members) -> LaneManifest:
     runs = [united(mine, theirs, members, list.__add__) for mine, theirs in zip(one.runs, other.runs, strict=True)]
     return LaneManifest((*one.queries, *other.queries), other.positions | one.positions, runs)
 

@@ -12,13 +12,14 @@ from fastapi.testclient import TestClient
 
 from connectors.formats import JsonDecoder
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.leases import RUNNING, ExecutorStatus
+from dsms.catalog.leases import RUNNING, ExecutorStatus, LaneStatus
 from dsms.control.samples import OPERATORS, QUEUES, changed
 from dsms.control.tuning import Bounds, Tuning, read_tuning
 from dsms.coordinator.access import Access, needed_for, new_token
 from dsms.coordinator.api import create_app
 from dsms.coordinator.control import ControlTables
 from dsms.coordinator.registry import SchemaRegistry
+from dsms.coordinator.states import States
 from dsms.coordinator.system_objects import is_system, refuse_reserved, with_system_objects
 from dsms.sql.parse import parse
 from dsms.stages.intake import reading_schema
@@ -67,7 +68,13 @@ class ControlService(FakeService):
     def __init__(self, session: LocalSession) -> None:
         super().__init__()
         cluster: Any = MemoryCluster(session)
-        self.control = ControlTables(cluster, lambda: session.catalog, session.run, lambda found: "running")
+        self.control = ControlTables(cluster, lambda: session.catalog, session.run, lambda: running(session.catalog))
+
+
+def running(catalog: Catalog) -> States:
+    """One executor that runs everything."""
+    lanes = {query.id: LaneStatus() for query in catalog.queries()}
+    return States(lambda: {"e1": ExecutorStatus(RUNNING, lanes=lanes)}, {})
 
 
 @pytest.fixture

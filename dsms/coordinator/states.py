@@ -1,0 +1,73 @@
+"""How objects fare, by one look at the executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from dsms.catalog.leases import RUNNING, ExecutorStatus
+from dsms.catalog.objects import Object, Query, Source
+from dsms.coordinator.progress import Progress
+from dsms.coordinator.system_objects import is_system
+from operators.errors import ExternalError
+
+Executors = Mapping[str, ExecutorStatus]
+
+
+@dataclass(frozen=True)
+class States:
+    """The states of a listing: `look` is called once, when an object is asked for that depends on it.
+
+    >>> from dsms.catalog.leases import LaneStatus
+    >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
+    >>> states = States(lambda: {"one": ExecutorStatus(RUNNING, lanes={"o2": LaneStatus(9)})}, {})
+    >>> states.of(query), states.frontier(query)
+    ('running', 9)
+    """
+
+    look: Callable[[], Executors]
+    #: How far the queries are, by id.
+    progress: Mapping[str, Progress]
+
+    def of(self, found: Object) -> str:
+        """How an object fares: "registered" and its dead letters, "running", "waiting for an executor", "failed: …"."""
+        if is_system(found):
+            return "system"
+        try:
+            if isinstance(found, Source):
+                count = sum(status.dead_letters.get(found.name, 0) for status in self._executors().values())
+                return f"registered, {count} dead letters" if count else "registered"
+            return self._of_query(found) if isinstance(found, Query) else "registered"
+        except ExternalError as error:
+            return f"unknown: {error}"
+
+    def frontier(self, query: Query) -> int | None:
+        """The instant below which a query's result is final; None where nobody runs it. ExternalError where that is
+        not known."""
+        return next(
+            (status.lanes[query.id].frontier for status in self._executors().values() if query.id in status.lanes), None
+        )
+
+    def _of_query(self, query: Query) -> str:
+        if query.still:
+            return "paused" if query.paused else "halted"
+        status = next((one for one in self._executors().values() if query.id in one.lanes), None)
+        if status is None:
+            return "waiting for an executor"
+        if error := status.lanes[query.id].error:
+            return f"failed: {error.splitlines()[0]}"
+        going = self.progress.get(query.id, Progress(0, 0)).text if status.state == RUNNING else ""
+        return going or status.state
+
+    def _executors(self) -> Executors:
+        if isinstance(self._seen, ExternalError):
+            raise self._seen
+        return self._seen
+
+    @cached_property
+    def _seen(self) -> Executors | ExternalError:
+        try:
+            return self.look()
+        except ExternalError as error:
+            return error
