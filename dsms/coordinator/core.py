@@ -392,7 +392,9 @@ class Coordinator:
                 if found.id in status.lanes:
                     error = status.lanes[found.id].error
                     going = self._progress.get(found.id, Progress(0, 0)).text if status.state == RUNNING else ""
-                    return f"failed: {error.splitlines()[0]}" if error else going or status.state
+                    state = going or status.state
+                    shed = status.lanes[found.id].shed
+                    return f"failed: {error.splitlines()[0]}" if error else f"{state}, {shed}" if shed else state
         except ExternalError as error:
             return f"unknown: {error}"
         return "waiting for an executor"
