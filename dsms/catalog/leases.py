@@ -26,11 +26,26 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class LaneStatus(msgspec.Struct, frozen=True):
-    """How a query fares: its frontier (None: none yet), the next offset by partition, and why it failed."""
+    """How a query fares: its frontier (None: none yet), the next offset by partition, and why it failed; the part of
+    its input that stays, the rows that were left out, and whether its bound on the error makes it late."""
 
     frontier: int | None = None
     offsets: dict[str, int] = {}
     error: str | None = None
+    stays: float = 1.0
+    left_out: int = 0
+    late: bool = False
+
+    @property
+    def shed(self) -> str:
+        """What is left out of its input, in a few words.
+
+        >>> LaneStatus(stays=0.25, left_out=300).shed, LaneStatus(late=True).shed, LaneStatus(left_out=300).shed
+        ('shed to 25 %, 300 rows left out', 'late: max_error allows no more shedding', '300 rows left out')
+        """
+        words = [f"shed to {self.stays:.0%}".replace("%", " %")] if self.stays < 1 else []
+        words += [f"{self.left_out} rows left out"] if self.left_out else []
+        return ", ".join([*words, *(["late: max_error allows no more shedding"] if self.late else [])])
 
 
 class FragmentStatus(msgspec.Struct, frozen=True):

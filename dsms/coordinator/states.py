@@ -55,10 +55,11 @@ class States:
         status = next((one for one in self._executors().values() if query.id in one.lanes), None)
         if status is None:
             return "waiting for an executor"
-        if error := status.lanes[query.id].error:
-            return f"failed: {error.splitlines()[0]}"
+        lane = status.lanes[query.id]
+        if lane.error:
+            return f"failed: {lane.error.splitlines()[0]}"
         going = self.progress.get(query.id, Progress(0, 0)).text if status.state == RUNNING else ""
-        return going or status.state
+        return ", ".join(one for one in (going or status.state, lane.shed) if one)
 
     def _executors(self) -> Executors:
         if isinstance(self._seen, ExternalError):

@@ -30,6 +30,7 @@ from dsms.executor.manifest import Manifest
 from dsms.executor.pace import Pace
 from dsms.executor.schedule import Schedule
 from dsms.executor.settings import ExecutorSettings
+from dsms.executor.shedding import Shedding
 from dsms.executor.source import CONTROL_OPTION, FORMAT
 from dsms.executor.source_task import ROUTED, fault_owner
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
@@ -77,6 +78,7 @@ class Fragment:
         self._plan = plan
         self._bounds, self._measures = settings.bounds, Measures(time.monotonic())
         self._schedule = Schedule()
+        self._shedding = Shedding()
         self.failures: dict[str, str] = {}
         #: The last ones, of which rows may be on their way. Two threads make them.
         self._revisions: list[Revision] = []
@@ -109,6 +111,12 @@ class Fragment:
             if owner in owners:
                 counts[owners[owner]] += mark.count
         return dict(counts)
+
+    def shedding(self, query: str) -> tuple[float, int, bool]:
+        """The part of a query's input that stays, how many of its rows were left out since this incarnation began, and
+        whether its bound does not allow for the load."""
+        known, decision = self._shedding.observed.get(query), self._shedding.decision
+        return decision.rates.get(query, 1.0), known.dropped if known else 0, query in decision.late
 
     @property
     def batch_records(self) -> int:
@@ -191,7 +199,7 @@ class Fragment:
         Control(
             revision.number, revision.plan.version, revision.plan.partitions, revision.lanes, positions,
             decision.reads, decision.records, woken(revision, positions), settings.source_tasks, settings.kafka,
-            settings.registry_url, settings.cluster, self._name,
+            settings.registry_url, settings.cluster, self._name, self._shedding.decision.rates,
         ).write(self._control)  # fmt: skip
 
     def _epoch(self, routed: DataFrame, batch: int) -> None:
@@ -223,6 +231,7 @@ class Fragment:
             stages_s=round(computed - started, 3), rest_s=round(ended - computed, 3),
         )  # fmt: skip
         self._schedule = self._schedule.after(epoch, revision, ended)
+        self._shedding = self._shedding.after(epoch, revision, ended, ended - started)
         self._revise(epoch)
         self._measures = self._measures.after(ended, epoch.work).kept(keys_of(self._revisions[-1].lanes))
 

@@ -126,4 +126,5 @@ def _status(output: Output, lane: Lane, at: LaneManifest, fragment: Fragment) ->
     frontier = max(query_frontier(output, lane, at), _since(output))
     mine = {lane.sources[leaf].id for leaf in lane.leaves(output)}
     offsets = {f"{source}/{partition}": one.offset for (source, partition), one in at.places.items() if source in mine}
-    return LaneStatus(None if frontier == BEGINNING else frontier, offsets, fragment.failures.get(output.id))
+    reached = None if frontier == BEGINNING else frontier
+    return LaneStatus(reached, offsets, fragment.failures.get(output.id), *fragment.shedding(output.id))
