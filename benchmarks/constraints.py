@@ -1,0 +1,111 @@
+"""What constraints save: `python -m benchmarks.constraints`.
+
+Each query runs over the same records with and without `CONSTRAINT ORDERED BY`, in process. The changes that it
+publishes are compared one by one; then the rows and bytes of its state are looked at, without the buffers of records
+whose instants are still open, which both have.
+"""
+
+import argparse
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from dsms.testing import LocalSession
+
+OUT = Path(__file__).parent / "out" / "constraints.json"
+K, ITEMS, BATCH = 1_000, 4, 10_000
+#: Orders come with ascending numbers and up to `K` of disorder, some items each; payments name the order.
+SOURCES = """REGISTER SOURCE Orders (id BIGINT, item INT, price INT) FROM orders {constraint};
+REGISTER SOURCE Payments (id BIGINT, paid INT) FROM payments {constraint};
+CREATE STREAM O OVER Orders KEY NULL; CREATE STREAM P OVER Payments KEY NULL; CREATE STREAM L OVER Orders KEY (id, item)"""
+QUERIES = {
+    "GROUP BY id": "SELECT id, count(*) AS n, sum(price) AS total, max(price) AS most FROM O GROUP BY id",
+    "DISTINCT id": "SELECT DISTINCT id FROM O",
+    "join on id": "SELECT O.id, item, price, paid FROM O JOIN P ON O.id = P.id",
+    "left join on id": "SELECT O.id, item, price, paid FROM O LEFT JOIN P ON O.id = P.id",
+    "NOT EXISTS by id": "SELECT id, item FROM O WHERE NOT EXISTS (SELECT 1 FROM P WHERE P.id = O.id)",
+    "two best of each id": "SELECT id, price FROM (SELECT id, price, row_number() OVER (PARTITION BY id ORDER BY price "
+    "DESC) AS r FROM O) x WHERE r <= 2",
+    "TUMBLE over id": "SELECT window_start, count(*) AS n FROM TUMBLE(TABLE O, DESCRIPTOR(id), 1000) "
+    "GROUP BY window_start, window_end",
+    "stream keyed by (id, item)": "SELECT item, sum(price) AS total FROM L GROUP BY item",
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a query published, and what its operators hold."""
+
+    changes: list[object]
+    rows: int
+    size: int
+    seconds: float
+
+
+def logs(records: int) -> dict[str, list[dict[str, int]]]:
+    """The records of both topics, in log order."""
+    draw = random.Random(7)
+    orders = sorted(range(records), key=lambda at: at // ITEMS + draw.randrange(K))
+    paid = sorted(range(records // ITEMS), key=lambda at: at + draw.randrange(K))
+    return {
+        "Orders": [
+            {"id": one // ITEMS, "item": one % ITEMS, "price": draw.randrange(100), "ts": at}
+            for at, one in enumerate(orders)
+        ],
+        "Payments": [{"id": one, "paid": draw.randrange(100), "ts": at * ITEMS + 200} for at, one in enumerate(paid)],
+    }
+
+
+def run(query: str, found: dict[str, list[dict[str, int]]], constraint: str) -> Ran:
+    """The query over the records, all sources at one pace."""
+    session, count = LocalSession(partitions=2), len(found["Orders"])
+    session.execute(SOURCES.format(constraint=constraint))
+    session.execute(f"CREATE STREAMED VIEW V AS {query}")
+    began = time.perf_counter()
+    for start in range(0, count, BATCH):
+        for source, records in found.items():
+            share = BATCH * len(records) // count
+            session.push(source, records[start * len(records) // count :][:share])
+    seconds = time.perf_counter() - began
+    held = [
+        one for report in session.reports() for one in report.operators
+        if "V" in one.queries and one.operator not in ("Reorder", "Expire", "StreamOutput")
+    ]  # fmt: skip
+    assert not session.dead_letters("Orders") and not session.dead_letters("Payments")
+    rows, size = sum(one.state_rows for one in held), sum(one.state_bytes for one in held)
+    return Ran(list(session.changes("V")), rows, size, seconds)
+
+
+def measure(name: str, records: int) -> dict[str, object]:
+    """The figures of one query."""
+    found = logs(records)
+    bound = run(QUERIES[name], found, f"CONSTRAINT ORDERED BY id WITHIN {K}")
+    free = run(QUERIES[name], found, "")
+    if bound.changes != free.changes or not free.changes:
+        raise AssertionError(f"{name}: the results differ")
+    return {
+        "query": name, "changes": len(free.changes),
+        "rows": {"constrained": bound.rows, "unconstrained": free.rows},
+        "bytes": {"constrained": bound.size, "unconstrained": free.size},
+        "seconds": {"constrained": round(bound.seconds, 2), "unconstrained": round(free.seconds, 2)},
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Writes `out/constraints.json`, and a table to look at."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=200_000)
+    asked = parser.parse_args()
+    figures = []
+    for name in QUERIES:
+        figures.append(one := measure(name, asked.records))
+        print(msgspec.json.encode(one).decode(), flush=True)
+    report = {"records": asked.records, "k": K, "partitions": 2, "queries": figures}
+    OUT.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+
+
+if __name__ == "__main__":
+    main()
