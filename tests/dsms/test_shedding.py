@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from facts import Topics, apply_all
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pure_executor import World, run
 from test_epoch import message
@@ -124,9 +124,10 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
         return run(world.attach(monkeypatch), catalog, targets, limits, crash_at, rates=wanted), ids
 
 
+@settings(max_examples=8)
 @given(
     st.lists(st.lists(RECORD, min_size=8, max_size=24), min_size=1, max_size=2), st.integers(1, 3),
-    st.lists(st.integers(3, 12), min_size=1, max_size=4), st.none() | st.integers(0, 5),
+    st.lists(st.integers(6, 20), min_size=1, max_size=4), st.none() | st.integers(0, 5),
     st.lists(RATES, min_size=1, max_size=5),
 )  # fmt: skip
 def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, targets, limits, crash_at, rates) -> None:
@@ -140,6 +141,15 @@ def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, target
     }
     exact, _ = shed_run(logs, 1, [1000])
     assert cut.results.get(ids["Exact"]) == exact.results.get(ids["Exact"])
+
+
+@pytest.mark.parametrize("crash_at", [1, 3])
+def test_after_a_crash_no_rate_is_decided_for_what_may_have_been_published(crash_at: int) -> None:
+    """The wanted rates go on to change after the crash, where records before it are read again."""
+    logs = [[("abc"[at % 3], at % 3 + 1, at // 2, None) for at in range(40)] for _ in range(2)]
+    cut, _ = shed_run(logs, 1, [14], crash_at, [1.0, 0.5, 0.25, 0.75])
+    whole, _ = shed_run(logs, 1, [1000], sheds=cut.sheds)
+    assert cut.results == whole.results
 
 
 def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> None:
