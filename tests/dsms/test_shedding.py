@@ -15,8 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pure_executor import World, run
 from test_epoch import message
+from test_life_epochs import Reached
 from test_sample import chance
 
+from dsms.catalog.register import apply
+from dsms.catalog.register_replace import halted, replaced_by
+from dsms.sql.parse import parse
 from dsms.testing import LocalSession
 from operators.delta import Delta
 from operators.errors import UserError
@@ -174,6 +178,39 @@ def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> No
         assert last[k]["a"] == pytest.approx(total / count)
         assert last[k]["_error"] >= 1.96 * variance**0.5 / round(count) * (1 - 1e-9)
         assert last[k]["_confidence"] == 0.95
+
+
+def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None:
+    """A quarter of the records stays from the start; the key z is in the first half of the log alone."""
+    log = [("abz"[at % 3] if at < 150 else "ab"[at % 2], at % 5, at // 5, None) for at in range(300)]
+    messages = [message(at, record) for at, record in enumerate(log)]
+    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    shed = next(one.id for one in catalog.queries() if one.name == "Counts")
+    world = World({"t": {0: messages[:200]}}, sheds={shed: {("o1", 0): [(0, 0.25)]}})
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        run(world.attach(monkeypatch), catalog, 2, [40])
+        before = {key: json.loads(value) for key, value, _ in world.results[shed]}
+        (statement,) = parse("REPAIR QUERY Counts")
+        halt = halted(catalog, replaced_by(statement, catalog))
+        repaired, result = apply(statement, halt, Reached(world))
+        world.logs["t"][0] = messages
+        run(world, repaired, 2, [70])
+    new = repaired.find("Counts").id
+    after = before | {key: json.loads(value) for key, value, _ in world.results[new]}
+    known = [(k, v) for k, v, ts, _ in log if ts < 59]
+    exact = {
+        k: (sum(one == k for one, _ in known), sum(v for one, v in known if one == k), 0.0, 1.0) for k in "abz"
+    }  # fmt: skip
+    found = {row["k"]: (row["n"], row["s"], row["_error"], row["_confidence"]) for row in after.values()}
+    assert {k: row["n"] for row in before.values() for k in [row["k"]]} != {k: row[0] for k, row in exact.items()}
+    assert result.notices == ("Counts: from 39 on",)
+    assert found == exact
+
+
+def test_only_what_may_be_shed_is_repaired() -> None:
+    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    with pytest.raises(UserError, match='nothing is ever left out of "Exact"'):
+        apply_all("REPAIR QUERY Exact", catalog)
 
 
 def test_the_exact_sum_is_within_the_error_in_about_95_of_100_samples() -> None:
