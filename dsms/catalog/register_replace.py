@@ -51,7 +51,20 @@ def _(statement: st.ReplaceQuery, catalog: Catalog, facts: Facts) -> Applied:
     return after, _result(query, found, catalog, after)
 
 
-def replaced_by(statement: st.ReplaceQuery, catalog: Catalog) -> list[Query]:
+@apply.register
+def _(statement: st.RepairQuery, catalog: Catalog, facts: Facts) -> Applied:
+    """The query takes its own place: the new one has read all of the log, and at the instant of the change what is
+    published becomes what it is."""
+    found = catalog.find(statement.name.text, statement.name.place)
+    if not isinstance(found, Query) or found.max_error is None:
+        raise statement.name.place.error(f'nothing is ever left out of "{found.name}"', "it has no MAX_ERROR")
+    after = _replaced(catalog, [found], facts)
+    notices = (_told(after.find(found.name)),)
+    message = f'query "{found.name}" reads again what was left out'
+    return after, StatementResult("REPAIR QUERY", message, notices=notices, name=found.name)
+
+
+def replaced_by(statement: st.ReplaceQuery | st.RepairQuery, catalog: Catalog) -> list[Query]:
     """The queries that are there and that a statement replaces: those that are to be halted for it."""
     found = catalog.get(statement.name.text)
     return [found, *readers(catalog, found)] if isinstance(found, Query) else []

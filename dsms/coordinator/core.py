@@ -236,7 +236,7 @@ class Coordinator:
         after, result = apply(statement, before, ClusterFacts(self))
         if after.version == before.version:
             return result
-        if isinstance(statement, st.ReplaceQuery) and (found := replaced_by(statement, before)):
+        if isinstance(statement, st.ReplaceQuery | st.RepairQuery) and (found := replaced_by(statement, before)):
             with self._halted(found):
                 after, result = apply(statement, self._catalog, ClusterFacts(self, settled=True))
                 self._write(after)

@@ -132,7 +132,7 @@ def shedding(found: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisio
 
 def _under(one: Slice, lanes: Mapping[str, Lane], decided: Decisions) -> Slice:
     place = (one.source_id, one.partition)
-    queries = {output.id for lane in one.lanes for output in lanes[lane].outputs}
+    queries = {query for lane in one.lanes for query in lanes[lane].shed}
     rates = {query: _within(one, decided[query][place]) for query in queries if place in decided.get(query, {})}
     return replace(one, rates=rates) if rates else one
 

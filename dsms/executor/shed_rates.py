@@ -10,9 +10,9 @@ from dsms.plan.lane import Lane
 from operators.shed import Rate
 
 
-def sheddable(lanes: Mapping[str, Lane]) -> bool:
-    """Whether a query allows that some of its input is left out."""
-    return any(_allows(lane) for lane in lanes.values())
+def sheddable(lanes: Mapping[str, Lane]) -> frozenset[str]:
+    """The queries that allow that some of their input is left out."""
+    return frozenset[str]().union(*map(_allows, lanes.values()))
 
 
 def _allows(lane: Lane) -> frozenset[str]:
@@ -20,19 +20,24 @@ def _allows(lane: Lane) -> frozenset[str]:
 
 
 def decided(
-    lanes: Mapping[str, Lane], positions: Positions, wanted: Mapping[str, float], known: Decisions, floor: Ends
+    lanes: Mapping[str, Lane], positions: Positions, wanted: Mapping[str, float], known: Decisions,
+    floors: Mapping[str, Ends],
 ) -> dict[str, dict[SourcePartition, Rate]]:  # fmt: skip
     """The rates to log: where the last one of a query and source partition is not the wanted one.
 
-    A rate holds from where the query's lane stands, and never below `floor`, the ends of the logs when their owner
-    began: below it an owner before may have read and published, by the rates that were known then.
+    A rate holds from where the query's lane stands, and never below its floor, the ends of the logs when their owner
+    first saw the query: below it an owner before may have read and published, by the rates that were known then; and
+    what was there before a query is not left out of it.
     """
     found: dict[str, dict[SourcePartition, Rate]] = {}
     for query, place, offset in _standing(lanes, positions):
         before = known.get(query, {}).get(place, ())
         last = before[-1] if before else (0, 1.0)
         if wanted.get(query, 1.0) != last[1]:
-            found.setdefault(query, {})[place] = (max(offset, floor.get(place, 0), last[0]), wanted.get(query, 1.0))
+            found.setdefault(query, {})[place] = (
+                max(offset, floors[query].get(place, 0), last[0]),
+                wanted.get(query, 1.0),
+            )
     return found
 
 

@@ -119,7 +119,7 @@ def _sheddable(revision: Revision) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def _read(epoch: Epoch, revision: Revision, lanes: Mapping[str, frozenset[str]]) -> tuple[int, int]:
-    """What the lane that is behind most has still to read, and what it has read."""
+    """What the lane that is behind least has still to read, and what it has read: others may be catching up."""
     leaves = {
         (lane, revision.lanes[lane].flow.keys[at])
         for lane in lanes for at, vertex in enumerate(revision.lanes[lane].flow.vertices) if vertex.leaf is not None
@@ -128,8 +128,8 @@ def _read(epoch: Epoch, revision: Revision, lanes: Mapping[str, frozenset[str]])
     for lane, key, _, work in epoch.work:
         if (lane, key) in leaves:
             read[lane] += work.rows_in[0]
-    worst = max(lanes, key=lambda lane: (epoch.behind.get(lane, 0), read[lane]))
-    return epoch.behind.get(worst, 0), read[worst]
+    first = min(lanes, key=lambda lane: (epoch.behind.get(lane, 0), -read[lane]))
+    return epoch.behind.get(first, 0), read[first]
 
 
 def _busy(epoch: Epoch, revision: Revision) -> Counter[str]:

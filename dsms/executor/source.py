@@ -68,8 +68,8 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
         self._path = control
         self._log: HeartbeatLog | None = None
         self._sheds: ShedLog | None = None
-        #: The ends of the logs when the shed log was read: no rate begins below them.
-        self._floor: Ends = {}
+        #: The ends of the logs when a query was first seen: no rate of it begins below them.
+        self._floors: dict[str, Ends] = {}
         self._latest: Callable[[set[Partition]], dict[Partition, int]] | None = None
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
         self._looked = 0.0
@@ -117,16 +117,17 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def _shed(self, control: Control, positions: Positions) -> None:
         """Logs the rates that are wanted from here on."""
-        if (log := self._shed_log(control)) is not None:
-            fresh = decided(control.lanes, positions, control.rates, log.known, self._floor)
-            if fresh:
-                log.decide(fresh)
+        if (log := self._shed_log(control)) is None:
+            return
+        for query in sheddable(control.lanes):
+            self._floors.setdefault(query, self._known)
+        if fresh := decided(control.lanes, positions, control.rates, log.known, self._floors):
+            log.decide(fresh)
 
     def _shed_log(self, control: Control) -> ShedLog | None:
         """The shed log; None as long as no query allows that input is left out."""
         if self._sheds is None and sheddable(control.lanes):
             self._sheds = ShedLog(control.kafka, control.cluster, control.fragment)
-            self._floor = self._ends(control, control.positions)
         return self._sheds
 
     def _ends(self, control: Control, positions: Positions) -> dict[SourcePartition, int]:

@@ -27,6 +27,7 @@ from dsms.sql.bind import plan_of
 from dsms.sql.former import former_plan, plan_as_it_was
 from operators.expressions import Literal
 from operators.operator import MEMBER
+from operators.shed import Shed
 from operators.stream_output import StreamOutput
 from operators.switch import Switch
 
@@ -147,6 +148,11 @@ class Lane:
             for vertex in self.flow.below[output.vertex]:
                 found[vertex] = (*found.get(vertex, ()), output)
         return found
+
+    @cached_property
+    def shed(self) -> frozenset[str]:
+        """The queries whose input may be shed, and what was shed of those in whose place others are."""
+        return frozenset(one.operator.query for one in self.flow.vertices if isinstance(one.operator, Shed))
 
     def published_by_leaf(self, leaf: int) -> tuple[Output, ...]:
         """The results above a source that have a topic."""

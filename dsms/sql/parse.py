@@ -84,6 +84,7 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Cursor, st.Name | None], st.Stateme
     ("DEACTIVATE",): parse_admin.pause,
     ("RESUME",): parse_admin.resume,
     ("ACTIVATE",): parse_admin.resume,
+    ("REPAIR", "QUERY"): parse_admin.repair,
     ("ALTER",): parse_admin.alter,
     ("SHOW",): parse_admin.show,
     ("DESCRIBE",): parse_admin.describe,

@@ -51,6 +51,13 @@ def resume(cursor: Cursor, _: st.Name | None) -> st.SetPaused:
     return st.SetPaused(_query_name(cursor), False, cursor.sql)
 
 
+def repair(cursor: Cursor, _: st.Name | None) -> st.RepairQuery:
+    """`REPAIR QUERY name`."""
+    name = cursor.name("query name")
+    cursor.end()
+    return st.RepairQuery(name, cursor.sql)
+
+
 def _query_name(cursor: Cursor) -> st.Name:
     if cursor.peek().text.upper() in ("QUERY", "VIEW") and len(cursor.tokens) - cursor.at > 1:
         cursor.next()

@@ -182,6 +182,14 @@ class ReplaceQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairQuery:
+    """`REPAIR QUERY name`: what was left out of its input is read again, and its results become exact."""
+
+    name: Name
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """`DROP kind [IF EXISTS] name [CASCADE]`."""
 
@@ -279,6 +287,6 @@ class Select:
 
 Statement = (
     RegisterSource | CreateStream | DeclareStream | CreateTable | Insert | Update | Delete | LoadFile | LoadDatabase
-    | ContinuousQuery | ReplaceQuery | Drop | SetPaused | AlterQuery | AlterExecutor | Show | ShowEntities
+    | ContinuousQuery | ReplaceQuery | RepairQuery | Drop | SetPaused | AlterQuery | AlterExecutor | Show | ShowEntities
     | ShowExecutors | Describe | Explain | ExplainAnalyze | Select
 )  # fmt: skip

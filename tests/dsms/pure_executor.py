@@ -21,7 +21,7 @@ from dsms.executor.lanes import Revision, moving, revised, woken
 from dsms.executor.manifest import Manifest
 from dsms.executor.offsets import next_offsets, offsets_at, shedding, slices, spread, unread
 from dsms.executor.publish import result_records
-from dsms.executor.shed_rates import decided
+from dsms.executor.shed_rates import decided, sheddable
 from dsms.executor.source_task import SourceTask, run_source_task
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
 from dsms.plan.lane import FragmentPlan, plan_fragment
@@ -47,7 +47,8 @@ class World:
 
     def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
         """What the reader process logs before it plans a batch."""
-        for query, rates in decided(revision.lanes, positions, wanted, self.sheds, self.floor).items():
+        floors = dict.fromkeys(sheddable(revision.lanes), self.floor)
+        for query, rates in decided(revision.lanes, positions, wanted, self.sheds, floors).items():
             for place, rate in rates.items():
                 self.sheds.setdefault(query, {}).setdefault(place, []).append(rate)
 

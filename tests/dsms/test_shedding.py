@@ -11,12 +11,16 @@ import numpy as np
 import polars as pl
 import pytest
 from facts import Topics, apply_all
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pure_executor import World, run
 from test_epoch import message
+from test_life_epochs import Reached
 from test_sample import chance
 
+from dsms.catalog.register import apply
+from dsms.catalog.register_replace import halted, replaced_by
+from dsms.sql.parse import parse
 from dsms.testing import LocalSession
 from operators.delta import Delta
 from operators.errors import UserError
@@ -124,9 +128,10 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
         return run(world.attach(monkeypatch), catalog, targets, limits, crash_at, rates=wanted), ids
 
 
+@settings(max_examples=8)
 @given(
     st.lists(st.lists(RECORD, min_size=8, max_size=24), min_size=1, max_size=2), st.integers(1, 3),
-    st.lists(st.integers(3, 12), min_size=1, max_size=4), st.none() | st.integers(0, 5),
+    st.lists(st.integers(6, 20), min_size=1, max_size=4), st.none() | st.integers(0, 5),
     st.lists(RATES, min_size=1, max_size=5),
 )  # fmt: skip
 def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, targets, limits, crash_at, rates) -> None:
@@ -140,6 +145,15 @@ def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, target
     }
     exact, _ = shed_run(logs, 1, [1000])
     assert cut.results.get(ids["Exact"]) == exact.results.get(ids["Exact"])
+
+
+@pytest.mark.parametrize("crash_at", [1, 3])
+def test_after_a_crash_no_rate_is_decided_for_what_may_have_been_published(crash_at: int) -> None:
+    """The wanted rates go on to change after the crash, where records before it are read again."""
+    logs = [[("abc"[at % 3], at % 3 + 1, at // 2, None) for at in range(40)] for _ in range(2)]
+    cut, _ = shed_run(logs, 1, [14], crash_at, [1.0, 0.5, 0.25, 0.75])
+    whole, _ = shed_run(logs, 1, [1000], sheds=cut.sheds)
+    assert cut.results == whole.results
 
 
 def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> None:
@@ -164,6 +178,39 @@ def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> No
         assert last[k]["a"] == pytest.approx(total / count)
         assert last[k]["_error"] >= 1.96 * variance**0.5 / round(count) * (1 - 1e-9)
         assert last[k]["_confidence"] == 0.95
+
+
+def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None:
+    """A quarter of the records stays from the start; the key z is in the first half of the log alone."""
+    log = [("abz"[at % 3] if at < 150 else "ab"[at % 2], at % 5, at // 5, None) for at in range(300)]
+    messages = [message(at, record) for at, record in enumerate(log)]
+    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    shed = next(one.id for one in catalog.queries() if one.name == "Counts")
+    world = World({"t": {0: messages[:200]}}, sheds={shed: {("o1", 0): [(0, 0.25)]}})
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        run(world.attach(monkeypatch), catalog, 2, [40])
+        before = {key: json.loads(value) for key, value, _ in world.results[shed]}
+        (statement,) = parse("REPAIR QUERY Counts")
+        halt = halted(catalog, replaced_by(statement, catalog))
+        repaired, result = apply(statement, halt, Reached(world))
+        world.logs["t"][0] = messages
+        run(world, repaired, 2, [70])
+    new = repaired.find("Counts").id
+    after = before | {key: json.loads(value) for key, value, _ in world.results[new]}
+    known = [(k, v) for k, v, ts, _ in log if ts < 59]
+    exact = {
+        k: (sum(one == k for one, _ in known), sum(v for one, v in known if one == k), 0.0, 1.0) for k in "abz"
+    }  # fmt: skip
+    found = {row["k"]: (row["n"], row["s"], row["_error"], row["_confidence"]) for row in after.values()}
+    assert {k: row["n"] for row in before.values() for k in [row["k"]]} != {k: row[0] for k, row in exact.items()}
+    assert result.notices == ("Counts: from 39 on",)
+    assert found == exact
+
+
+def test_only_what_may_be_shed_is_repaired() -> None:
+    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    with pytest.raises(UserError, match='nothing is ever left out of "Exact"'):
+        apply_all("REPAIR QUERY Exact", catalog)
 
 
 def test_the_exact_sum_is_within_the_error_in_about_95_of_100_samples() -> None:

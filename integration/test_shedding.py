@@ -1,0 +1,93 @@
+"""Input is left out under load, and after a crash the same input: results are a function of the log and of the log of
+rates."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from cluster import kill_9, log_of, running
+from kafka_log import Input, advance, changes, read_committed, write
+from kafka_topics import create_topic
+
+from dsms.local.waiting import wait_until
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+FIRST, COUNT, PARTITIONS, END = 60, 1_500, 2, 10_000
+STATEMENTS = """
+REGISTER SOURCE {p}T (k INT, v BIGINT) FROM {topic}; CREATE STREAM {p}A OVER {p}T KEY NULL;
+CREATE QUERY {p}Shed WITH (max_error = 0.9, deadline = '200 ms', error_columns = true) AS
+    SELECT STREAMED k, COUNT(*) AS n, SUM(v) AS s FROM {p}A GROUP BY k;
+CREATE QUERY {p}Exact AS SELECT STREAMED k, COUNT(*) AS n, SUM(v) AS s FROM {p}A GROUP BY k
+"""
+
+
+def row(offset: int) -> dict[str, int]:
+    return {"k": offset % 3, "v": offset % 17}
+
+
+def chance(partition: int, offset: int) -> float:
+    """splitmix64 over the place of a record of the first source, salted for what is shed."""
+    z = ((partition << 45) + offset + 0x9E3779B97F4A7C15 * (2 * (1 << 20) + 1)) % 2**64
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+    return ((z ^ (z >> 31)) >> 11) / 2**53
+
+
+def rates(kafka: str, cluster: str) -> dict[int, list[tuple[int, float]]]:
+    """What the shed log says, by partition."""
+    found: dict[int, list[tuple[int, float]]] = defaultdict(lambda: [(0, 1.0)])
+    for message in read_committed(kafka, f"_dsms.{cluster}.shed"):
+        key, value = message.key(), message.value()
+        assert key is not None and value is not None
+        offset, rate = json.loads(value)
+        found[int(key.decode().split("/")[2])].append((offset, rate))
+    return found
+
+
+def estimates(known: dict[int, list[tuple[int, float]]]) -> dict[int, tuple[int, int]]:
+    sums: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for partition in range(PARTITIONS):
+        for offset in range(COUNT):
+            rate = [rate for start, rate in known[partition] if start <= offset][-1]
+            if chance(partition, offset) < rate:
+                one = row(offset)
+                sums[one["k"]][0] += 1 / rate
+                sums[one["k"]][1] += one["v"] / rate
+    return {k: (round(count), round(total)) for k, (count, total) in sums.items()}
+
+
+def last(kafka: str, topic: str) -> dict[int, dict[str, float]]:
+    found = {}
+    for one in changes(kafka, topic):
+        if one.value is not None:
+            value = json.loads(one.value)
+            found[value["k"]] = value
+    return found
+
+
+def test_what_was_left_out_is_left_out_again_after_a_crash(kafka: str, redis_url: str, tmp_path: Path, unique: str):
+    topic = create_topic(kafka, f"{unique}in", partitions=PARTITIONS)
+    logs = [
+        [Input(json.dumps(row(at)).encode(), at, partition) for at in range(COUNT)] for partition in range(PARTITIONS)
+    ]
+    write(kafka, topic, [one for log in logs for one in log[:FIRST]])
+    with running(kafka, redis_url, tmp_path) as cluster:
+        cluster.sql(STATEMENTS.format(p=cluster.name, topic=topic))
+        first = cluster.start_executor(batch_records=150)
+        shed, exact = (f"dsms.{cluster.name}{name}" for name in ("Shed", "Exact"))
+        cluster.await_frontier(shed, FIRST - 1)
+        write(kafka, topic, [one for log in logs for one in log[FIRST:]])
+        advance(kafka, topic, END, PARTITIONS)
+        assert wait_until(lambda: cluster.frontier(shed) > COUNT // 2, 150, pause_s=0.05), log_of(first)
+        kill_9(first)
+        cluster.start_executor(batch_records=400)
+        for one in (shed, exact):
+            cluster.await_frontier(one, END)
+        known = rates(kafka, cluster.name)
+        assert min(rate for each in known.values() for _, rate in each) < 1, known
+        found = last(kafka, shed)
+        assert {k: (one["n"], one["s"]) for k, one in found.items()} == estimates(known)
+        assert all(one["_confidence"] == 0.95 and one["_error"] > 0 for one in found.values())
+        whole = {partition: [(0, 1.0)] for partition in range(PARTITIONS)}
+        assert {k: (one["n"], one["s"]) for k, one in last(kafka, exact).items()} == estimates(whole)
