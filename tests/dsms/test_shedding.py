@@ -128,7 +128,7 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
         return run(world.attach(monkeypatch), catalog, targets, limits, crash_at, rates=wanted), ids
 
 
-@settings(max_examples=8)
+@settings(max_examples=3)
 @given(
     st.lists(st.lists(RECORD, min_size=8, max_size=24), min_size=1, max_size=2), st.integers(1, 3),
     st.lists(st.integers(6, 20), min_size=1, max_size=4), st.none() | st.integers(0, 5),
