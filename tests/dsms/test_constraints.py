@@ -81,6 +81,34 @@ def test_a_declared_stream_takes_constraints_beside_its_own_order() -> None:
     assert "GroupBy (forgets by c)" in session.explain("V")
 
 
+FAMILY = {
+    "grouped": "SELECT c, count(*) AS n FROM S WHERE v > {v} GROUP BY c",
+    "distinct": "SELECT DISTINCT c FROM S WHERE v <= {v}",
+    "one side": "SELECT f.c, f.v, S.v AS w FROM (SELECT c, v FROM S WHERE v > {v}) f JOIN S ON f.c = S.c",
+    "both sides": "SELECT f.c, g.v FROM (SELECT c, v FROM S WHERE v > {v}) f "
+    "JOIN (SELECT c, v FROM S WHERE v > {v}) g ON f.c = g.c",
+}
+
+
+@pytest.mark.parametrize("shape", FAMILY)
+def test_members_of_a_family_forget_and_join_it_later(shape: str) -> None:
+    rows = [{"c": at - at * 7 % 4, "v": at % 5, "ts": at} for at in range(60)]
+    found = {}
+    for clause, sharing in (("CONSTRAINT ORDERED BY c WITHIN 4", True), ("", False)):
+        session = LocalSession(partitions=2, batch_records=9, sharing=sharing)
+        session.execute(f"REGISTER SOURCE T (c INT, v INT) FROM t {clause}; CREATE STREAM S OVER T KEY NULL")
+        for number in range(4):
+            session.execute(f"CREATE STREAMED VIEW V{number} AS {FAMILY[shape].format(v=number)}")
+            session.push("T", rows[15 * number : 15 * number + 15])
+        session.advance(100)
+        found[clause] = [session.changes(f"V{number}") for number in range(4)]
+        assert not session.dead_letters("T")
+        assert clause == "" or "forgets by c" in session.explain("V3")
+        assert session.execute("EXPLAIN ANALYZE V0")
+    with_it, without = found.values()
+    assert with_it == without and all(without)
+
+
 def test_only_what_follows_from_the_promise_is_used() -> None:
     session = pushed("c INT, v INT", "ORDERED BY c WITHIN 2", [])
     session.execute("CREATE STREAM K OVER T KEY v")
