@@ -1,8 +1,8 @@
 """What constraints save: `python -m benchmarks.constraints`.
 
-Each query runs over the same records with and without `CONSTRAINT ORDERED BY`, in process. The changes that it publishes
-are compared one by one; then the rows and bytes of its state are looked at, without the buffers of records whose instants
-are still open, which both have.
+Each query runs over the same records with and without `CONSTRAINT ORDERED BY`, in process. The changes that it
+publishes are compared one by one; then the rows and bytes of its state are looked at, without the buffers of records
+whose instants are still open, which both have.
 """
 
 import argparse
@@ -20,7 +20,8 @@ K, ITEMS, BATCH = 1_000, 4, 10_000
 #: Orders come with ascending numbers and up to `K` of disorder, some items each; payments name the order.
 SOURCES = """REGISTER SOURCE Orders (id BIGINT, item INT, price INT) FROM orders {constraint};
 REGISTER SOURCE Payments (id BIGINT, paid INT) FROM payments {constraint};
-CREATE STREAM O OVER Orders KEY NULL; CREATE STREAM P OVER Payments KEY NULL; CREATE STREAM L OVER Orders KEY (id, item)"""
+CREATE STREAM O OVER Orders KEY NULL; CREATE STREAM P OVER Payments KEY NULL;
+CREATE STREAM L OVER Orders KEY (id, item)"""
 QUERIES = {
     "GROUP BY id": "SELECT id, count(*) AS n, sum(price) AS total, max(price) AS most FROM O GROUP BY id",
     "DISTINCT id": "SELECT DISTINCT id FROM O",
