@@ -22,7 +22,7 @@ class Sample:
 
     >>> rows = Delta.of([("+", {"a": a}, a) for a in range(1000)])
     >>> len(Sample(10.0).step(rows, (), Move(0, 9)).delta)
-    98
+    101
     """
 
     percent: float
