@@ -1,8 +1,8 @@
 """Shedding at three times the capacity, simulated: `python -m benchmarks.shedding`.
 
 The decision and the Shed operator are the system's own; what a record costs is told, so nothing is timed and the
-figures do not depend on the machine. Three queries sum up a stream in windows; for a minute three times as many records come
-as can be done, then a third of what can. All errors are against the exact answer over all records.
+figures do not depend on the machine. Three queries sum up a stream in windows; for a minute three times as many records
+come as can be done, then a third of what can. All errors are against the exact answer over all records.
 """
 
 import argparse
