@@ -1,0 +1,177 @@
+"""Shedding at three times the capacity, simulated: `python -m benchmarks.shedding`.
+
+The decision and the Shed operator are the system's own; what a record costs is told, so nothing is timed and the
+figures do not depend on the machine. Three queries sum up a stream in windows; for a minute three times as many records
+come as can be done, then a third of what can. All errors are against the exact answer over all records.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+
+import numpy as np
+import polars as pl
+
+from benchmarks.report import Result, write_report
+from dsms.scheduler.shedding import Demand, Load, cost, decide
+from dsms.scheduler.spread import Observed
+from operators.delta import FROM, ORDER, TO, WEIGHT, Delta
+from operators.operator import Move
+from operators.shed import SHARE, Shed, Value, rates_of
+
+OUT = Path(__file__).parent / "out" / "shedding.json"
+BURST_S, CALM_S, STEP_S, WINDOW_S = 60.0, 40.0, 0.5, 5.0
+#: Seconds that reading a record takes, and what the queries need besides.
+BASE_S = 40e-6
+DEADLINE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Query:
+    """A sum over `value`, by `keys`, in windows; the seconds that a record costs it."""
+
+    name: str
+    value: str | None
+    keys: tuple[str, ...]
+    cost: float
+    max_error: float
+    weight: float = 1.0
+
+    @property
+    def shed(self) -> Shed:
+        """Its Shed."""
+        return Shed(self.name, self.keys, (Value(self.value),))
+
+
+QUERIES = (
+    Query("count", None, (), 600e-6, 0.05),
+    Query("count, weight 8", None, (), 60e-6, 0.05, 8.0),
+    Query("sum of 4 groups, heavy tail", "v", ("k",), 60e-6, 0.05),
+)
+CAPACITY = 1 / (BASE_S + sum(query.cost for query in QUERIES))
+
+
+@dataclass
+class Outcome:
+    """The lag after each step, the rates, and the relative error of each result by query."""
+
+    lags: list[float] = field(default_factory=list)
+    rates: list[Mapping[str, float]] = field(default_factory=list)
+    errors: dict[str, list[float]] = field(default_factory=dict)
+
+
+def main() -> None:
+    """Runs the simulation with several seeds and writes the report."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.shedding", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5, help="how many times, each with other records")
+    parser.add_argument("--out", type=Path, default=OUT, help="where the report goes")
+    options = parser.parse_args()
+    runs = [(simulated(seed), simulated(seed, even=True)) for seed in range(options.seeds)]
+    write_report(options.out, list(_results(runs)))
+
+
+def simulated(seed: int, *, even: bool = False) -> Outcome:
+    """One run. `even`: all queries have one rate, the largest that the same budget allows, as if records were dropped
+    at the source."""
+    chance, outcome = np.random.default_rng(seed), Outcome()
+    observed = {query.name: Observed() for query in QUERIES}
+    steps = [(at * STEP_S, _arrivals(at * STEP_S)) for at in range(int((BURST_S + CALM_S) / STEP_S))]
+    log = _records(chance, steps)
+    ends = np.searchsorted(log[FROM].to_numpy(), [int(1_000 * (at + STEP_S)) for at, _ in steps])
+    kept: dict[str, list[pl.DataFrame]] = {query.name: [] for query in QUERIES}
+    rates, read = {query.name: 1.0 for query in QUERIES}, 0
+    for (at, arrivals), end in zip(steps, ends, strict=True):
+        each = BASE_S + sum(query.cost * rates[query.name] for query in QUERIES)
+        upto = min(read + int(STEP_S / each), int(end))
+        _read(log[read:upto], rates, (at, read), observed, kept)
+        read = upto
+        outcome.lags.append((int(end) - read) * each)
+        outcome.rates.append(rates)
+        rates = _decided(observed, Load(int(end) - read, arrivals, BASE_S), rates, even=even)
+    outcome.errors = {query.name: _errors(query, log[:read], kept[query.name]) for query in QUERIES}
+    return outcome
+
+
+def _arrivals(at: float) -> float:
+    return CAPACITY * (3 if at < BURST_S else 1 / 3)
+
+
+def _records(chance: np.random.Generator, steps: Sequence[tuple[float, float]]) -> pl.DataFrame:
+    instants = np.concatenate(
+        [np.sort(1_000 * (at + STEP_S * chance.random(int(rate * STEP_S)))).astype(np.int64) for at, rate in steps]
+    )
+    rows = len(instants)
+    return pl.DataFrame({
+        "k": chance.integers(0, 4, rows), "one": np.ones(rows), "v": chance.lognormal(3.0, 1.0, rows), FROM: instants,
+        TO: np.full(rows, 2**62), WEIGHT: np.ones(rows, np.int64), ORDER: np.arange(rows),
+    })  # fmt: skip
+
+
+def _read(
+    records: pl.DataFrame, rates: Mapping[str, float], place: tuple[float, int], observed: dict[str, Observed],
+    kept: dict[str, list[pl.DataFrame]],
+) -> None:  # fmt: skip
+    at, start = place
+    for query in QUERIES if records.height else ():
+        shed = query.shed.under(rates_of(0, [(start, rates[query.name])]))
+        stayed = shed.step(Delta(records), (), Move(0, 0)).delta
+        kept[query.name].append(stayed.frame)
+        seen = shed.seen(Delta(records), len(stayed))
+        assert seen is not None
+        observed[query.name] = observed[query.name].after(at, 0, seen)
+
+
+def _decided(
+    observed: Mapping[str, Observed], load: Load, before: Mapping[str, float], *, even: bool
+) -> dict[str, float]:  # fmt: skip
+    demands = [
+        Demand(query.name, query.cost, observed[query.name].spread(int(1_000 * WINDOW_S)), query.max_error,
+               query.weight, DEADLINE_S)
+        for query in QUERIES
+    ]  # fmt: skip
+    decision = decide(demands, load, shedding=any(rate < 1 for rate in before.values()))
+    if not even:
+        return dict(decision.rates)
+    same = cost(demands, decision.rates) / sum(one.cost for one in demands)
+    return {one.query: same for one in demands}
+
+
+def _errors(query: Query, log: pl.DataFrame, kept: Sequence[pl.DataFrame]) -> list[float]:
+    """Of the whole windows."""
+    length = int(1_000 * WINDOW_S)
+    value = pl.col(query.value or "one")
+    keys = [(pl.col(FROM) // length).alias("window"), *query.keys]
+    exact = log.group_by(keys).agg(value.sum().alias("exact"))
+    found = pl.concat(kept).group_by(keys).agg((value * pl.col(SHARE)).sum().alias("found"))
+    both = exact.join(found, on=["window", *query.keys], how="left").filter(
+        pl.col("window") < log[FROM].max() // length  # type: ignore[operator]
+    )
+    return (
+        both.select(((pl.col("found").fill_null(0.0) - pl.col("exact")) / pl.col("exact")).abs()).to_series().to_list()
+    )
+
+
+def _results(runs: Sequence[tuple[Outcome, Outcome]]) -> Iterator[Result]:
+    yield Result("longest lag", 1_000 * max(max(ours.lags) for ours, _ in runs), "ms", "lower", 1_000 * DEADLINE_S)
+    for query in QUERIES:
+        errors = [error for ours, _ in runs for error in ours.errors[query.name]]
+        within = 100 * sum(error <= query.max_error for error in errors) / len(errors)
+        yield Result(f"{query.name}: results within max_error", within, "%", "higher", 95)
+        yield Result(f"{query.name}: error, 95 of 100", 1e4 * quantiles(errors, n=20)[-1], "1/10000", "lower")
+        least = min(rates[query.name] for ours, _ in runs for rates in ours.rates)
+        yield Result(f"{query.name}: least rate", 1e4 * least, "1/10000")
+    last = [rate for ours, _ in runs for rate in ours.rates[-1].values()]
+    yield Result("rates after the burst, least", 1e4 * min(last), "1/10000", "higher", 1e4)
+    ours, even = ([_worst(run[which]) for run in runs] for which in (0, 1))
+    yield Result("largest weighted error, of that of even dropping", 100 * sum(ours) / sum(even), "%", "lower", 50)
+
+
+def _worst(outcome: Outcome) -> float:
+    """The largest weighted error over the queries, in 95 of 100 results of each."""
+    return max(query.weight * quantiles(outcome.errors[query.name], n=20)[-1] for query in QUERIES)
+
+
+if __name__ == "__main__":
+    main()
