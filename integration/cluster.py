@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from kafka_log import last_values
+from kafka_log import last_values, settled
 
 from dsms.local.java import find_java
 from dsms.local.ports import free_port
@@ -89,9 +89,10 @@ class Cluster:
         return -(2**63) if body is None else httpx.Response(200, content=body).json()["frontier"]
 
     def await_frontier(self, topic: str, instant: int, deadline_s: float = DEADLINE_S) -> None:
-        """Returns when every result below the instant is published."""
+        """Returns when every result below the instant is published, and to be seen on every partition."""
         done = wait_until(lambda: self.frontier(topic) >= instant, deadline_s, pause_s=0.3)
         assert done, f"{topic} stands at {self.frontier(topic)}, not {instant}; {self.logs()}"
+        assert wait_until(lambda: settled(self.kafka, topic), deadline_s), f"a transaction on {topic} does not end"
 
     def await_state(self, state: str, executor_id: str = "executor-1", deadline_s: float = DEADLINE_S) -> None:
         """Returns when an executor says that it is in the state."""

@@ -4,7 +4,8 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 
 class Input(NamedTuple):
@@ -75,6 +76,19 @@ def letters(kafka: str, source: str) -> list[Letter]:
 def last_values(kafka: str, topic: str) -> dict[bytes, bytes]:
     """A compacted topic as a table."""
     return {message.key(): message.value() for message in read_committed(kafka, topic)}
+
+
+def settled(kafka: str, topic: str) -> bool:
+    """Whether no transaction is open on a topic: the marks of one reach its partitions one after the other."""
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 2})
+    places = [TopicPartition(topic, partition) for partition in admin.list_topics(topic).topics[topic].partitions]
+    ends = [
+        {place: found.result().offset for place, found in admin.list_offsets(
+            {place: OffsetSpec.latest() for place in places}, isolation_level=isolation
+        ).items()}
+        for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+    ]  # fmt: skip
+    return ends[0] == ends[1]
 
 
 def read_committed(kafka: str, topic: str) -> list[Message]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import redis
-from certificates import certificate
+from self_signed import certificate
 
 from connectors.redis.client import connect
 from connectors.redis.cluster_state import ClusterState

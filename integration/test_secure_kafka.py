@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from certificates import certificate
 from cluster import running
 from confluent_kafka.admin import AdminClient
 from kafka_log import Input, advance, changes, write
 from kafka_topics import create_topic
+from self_signed import certificate
 
 from dsms.local.broker import Broker
 from dsms.local.installed import local_broker
