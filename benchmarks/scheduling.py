@@ -1,0 +1,165 @@
+"""Bytes in queues by policy, live: `python -m benchmarks.scheduling`.
+
+Bids come in bursts that the executor cannot keep up with. The query's first stage drops most of them cheaply, its
+second works long on what is left. The policy of the executor is changed while it runs; every policy meets the same
+bursts. Queued are the records in Kafka that have not been read, and what waits between the stages.
+"""
+
+import argparse
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import httpx
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from benchmarks.bids import PARTITIONS, WRITER
+from benchmarks.cluster import Cluster, report, running_cluster
+from benchmarks.report import Result, write_report
+from benchmarks.throughput import register
+from connectors.kafka.registry import register_schema
+from connectors.kafka.topics import KEPT, ensure_topic
+from dsms.local.waiting import wait_until
+from operators.errors import ExternalError
+
+OUT = Path(__file__).parent / "out" / "scheduling.json"
+POLICIES = ("fifo", "round_robin", "chain", "greedy")
+_QUANTILES = ", ".join(f"QUANTILE_CONT(price, {at / 100}) AS q{at}" for at in range(1, 100))
+QUERY = f"""CREATE QUERY busy AS SELECT bidder, {_QUANTILES} FROM Bids
+WHERE auction % 10 < 2 GROUP BY bidder"""
+_PERIOD_S, _DRAIN_S = 0.25, 180.0
+
+
+@dataclass
+class Watch:
+    """The bytes in all queues of the query, sampled until it is left."""
+
+    cluster: Cluster
+    samples: list[tuple[float, float]] = field(default_factory=list)
+    _leaving: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> "Watch":
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leaving.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        while not self._leaving.wait(_PERIOD_S):
+            self.samples.append((time.monotonic() - began, queued(self.cluster)))
+
+    @property
+    def peak(self) -> float:
+        """The most."""
+        return max(size for _, size in self.samples)
+
+    @property
+    def average(self) -> float:
+        """On average over the samples."""
+        return mean(size for _, size in self.samples)
+
+
+def queued(cluster: Cluster) -> float:
+    """The bytes in the queues of the query."""
+    return float(sum(one["bytes"] or 0 for one in _queues(cluster)))
+
+
+def _queues(cluster: Cluster) -> list[dict[str, Any]]:
+    found = httpx.get(f"{cluster.url}/v1/control/queues", params={"query": "busy"}, trust_env=False)
+    return list(found.raise_for_status().json())
+
+
+def _drained(cluster: Cluster) -> bool:
+    """Whether all has been read and worked on."""
+    found = _queues(cluster)
+    return any(one.get("next_offset") for one in found) and all(one["rows"] == 0 for one in found)
+
+
+def main() -> None:
+    """Measures, writes the report and the plot."""
+    given = _options()
+    with running_cluster(given.keep) as cluster:
+        schema_id = register_schema(cluster.url, "burst-value", WRITER)
+        ensure_topic(cluster.kafka.admin(), "burst", PARTITIONS, KEPT)
+        register(cluster, "Bids", "burst")
+        cluster.api.execute(QUERY)
+        _burst(cluster, schema_id, given.rate, given.on)
+        _drain(cluster)
+        watches = {policy: _measured(cluster, schema_id, policy, given) for policy in given.policies}
+        if why := cluster.failure():
+            raise ExternalError(why)
+    write_report(given.out, list(_results(watches)))
+    _plot(given.out.with_suffix(".svg"), watches)
+
+
+def _measured(cluster: Cluster, schema_id: int, policy: str, given: argparse.Namespace) -> Watch:
+    """Some bursts under a policy, until all is done."""
+    executor = next(iter(cluster.api.status()["executors"]))
+    change = {"policy": policy, "target_batch_seconds": 0.5}
+    httpx.patch(f"{cluster.url}/v1/control/executors/{executor}", json=change, trust_env=False).raise_for_status()
+    with Watch(cluster) as watch:
+        for _ in range(given.bursts):
+            _burst(cluster, schema_id, given.rate, given.on)
+            time.sleep(given.off)
+        _drain(cluster)
+    report(f"{policy}: at most {watch.peak / 1e6:.1f} MB queued, {watch.average / 1e6:.1f} MB on average")
+    return watch
+
+
+def _burst(cluster: Cluster, schema_id: int, rate: float, seconds: float) -> None:
+    command = [sys.executable, "-m", "benchmarks.feed", cluster.kafka.bootstrap, "burst", str(schema_id), str(rate)]
+    subprocess.run([*command, str(seconds)], check=True, stdout=subprocess.DEVNULL)
+
+
+def _drain(cluster: Cluster) -> None:
+    time.sleep(2.0)  # the control tables are told once a second
+    if not wait_until(lambda: _drained(cluster), _DRAIN_S, pause_s=0.5):
+        raise ExternalError(f"{queued(cluster) / 1e6:.1f} MB are still queued after {_DRAIN_S:g} s")
+
+
+def _results(watches: dict[str, Watch]) -> Iterator[Result]:
+    for policy, watch in watches.items():
+        yield Result(f"{policy}: peak", round(watch.peak / 1e6, 2), "MB", "lower")
+        yield Result(f"{policy}: mean", round(watch.average / 1e6, 2), "MB", "lower")
+        aim = 60 if policy == "chain" else None
+        share = 100 * watch.peak / next(iter(watches.values())).peak
+        yield Result(f"{policy}: peak, of FIFO's", round(share, 1), "%", "lower", aim)
+
+
+def _plot(path: Path, watches: dict[str, Watch]) -> None:
+    """Bytes over time."""
+    with mpl.rc_context({"svg.hashsalt": "dsms"}):
+        figure = Figure(figsize=(9, 4), layout="constrained")
+        axes = figure.subplots()
+        for policy, watch in watches.items():
+            axes.plot(*zip(*[(at, size / 1e6) for at, size in watch.samples], strict=True), label=policy)
+        axes.set(xlabel="seconds", ylabel="MB in queues")
+        axes.legend()
+        figure.savefig(path, metadata={"Date": None})
+
+
+def _options(given: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rate", type=float, default=150_000.0, help="bids a second in a burst")
+    parser.add_argument("--on", type=float, default=10.0, help="seconds of a burst")
+    parser.add_argument("--off", type=float, default=15.0, help="seconds between bursts")
+    parser.add_argument("--bursts", type=int, default=2)
+    parser.add_argument("--policies", nargs="+", default=POLICIES, help="the first should be fifo")
+    parser.add_argument("--keep", type=Path, help="a directory for data and logs that stay")
+    parser.add_argument("--out", type=Path, default=OUT)
+    return parser.parse_args(given)
+
+
+if __name__ == "__main__":
+    main()
