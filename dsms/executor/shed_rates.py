@@ -12,11 +12,7 @@ from operators.shed import Rate
 
 def sheddable(lanes: Mapping[str, Lane]) -> frozenset[str]:
     """The queries that allow that some of their input is left out."""
-    return frozenset[str]().union(*map(_allows, lanes.values()))
-
-
-def _allows(lane: Lane) -> frozenset[str]:
-    return frozenset(one.id for one in lane.outputs if one.sink is not None and one.sink.max_error is not None)
+    return frozenset[str]().union(*(lane.sheddable for lane in lanes.values()))
 
 
 def decided(
@@ -44,7 +40,7 @@ def decided(
 def _standing(lanes: Mapping[str, Lane], positions: Positions) -> Iterator[tuple[str, SourcePartition, int]]:
     for lane_id, places in positions.items():
         lane = lanes[lane_id]
-        for query in sorted(_allows(lane)):
+        for query in sorted(lane.sheddable):
             output = next(one for one in lane.outputs if one.id == query)
             mine = {lane.sources[leaf].id for leaf in lane.leaves(output)}
             yield from ((query, place, at.offset) for place, at in places.items() if place[0] in mine)

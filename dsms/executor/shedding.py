@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from dsms.executor.epoch import Epoch
 from dsms.executor.lanes import Revision
 from dsms.plan.lane import Lane
-from dsms.plan.shedding import sheds, window_length
+from dsms.plan.shedding import window_length
 from dsms.scheduler.shedding import STEP, Decision, Demand, Load, decide
 from dsms.scheduler.spread import Observed
 from operators.shed import Shed
@@ -59,7 +59,7 @@ class Shedding:
 
     def after(self, epoch: Epoch, revision: Revision, at: float, seconds: float) -> Shedding:
         """After an epoch that ended at a time and took so many seconds."""
-        lanes = dict(_sheddable(revision))
+        lanes = {lane_id: lane.sheddable for lane_id, lane in revision.lanes.items() if lane.sheddable}
         if not lanes:
             return Shedding(at)
         unread, records = _read(epoch, revision, lanes)
@@ -108,14 +108,6 @@ def _steady(before: float, rate: float, least: float) -> float:
 
 def _queries(lanes: Mapping[str, frozenset[str]]) -> frozenset[str]:
     return frozenset().union(*lanes.values())
-
-
-def _sheddable(revision: Revision) -> Iterator[tuple[str, frozenset[str]]]:
-    """The lanes with queries whose input may be shed, and these queries."""
-    for lane_id, lane in revision.lanes.items():
-        found = frozenset(one.id for one in lane.outputs if sheds(revision.plan.queries[one.id].node) is not None)
-        if found:
-            yield lane_id, found
 
 
 def _read(epoch: Epoch, revision: Revision, lanes: Mapping[str, frozenset[str]]) -> tuple[int, int]:

@@ -154,6 +154,11 @@ class Lane:
         """The queries whose input may be shed, and what was shed of those in whose place others are."""
         return frozenset(one.operator.query for one in self.flow.vertices if isinstance(one.operator, Shed))
 
+    @cached_property
+    def sheddable(self) -> frozenset[str]:
+        """The queries that allow that some of their input is left out."""
+        return frozenset(one.id for one in self.outputs if one.sink is not None and one.sink.max_error is not None)
+
     def published_by_leaf(self, leaf: int) -> tuple[Output, ...]:
         """The results above a source that have a topic."""
         return tuple(output for output in self.by_leaf[leaf] if output.sink is not None)
