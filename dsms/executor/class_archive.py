@@ -18,7 +18,9 @@ import pyspark
 
 from dsms.local.artifacts import cache_dir
 
-_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: The JVM only plans and moves bytes: the quick compiler and the plain collector leave the cores to the workers. An
+#: archive holds for these.
+JVM = "-Djdk.lang.Process.launchMechanism=VFORK -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 _TIMEOUT_S = 300
 
@@ -29,7 +31,7 @@ def archive(environ: Mapping[str, str]) -> Path | None:
         return None
     release = home / "release"
     said = release.read_text("utf-8", "replace") if release.is_file() else ""
-    what = f"{home.resolve()}\n{said}\n{pyspark.__file__}\n{pyspark.__version__}\n{_FLAGS}"
+    what = f"{home.resolve()}\n{said}\n{pyspark.__file__}\n{pyspark.__version__}\n{JVM}"
     return cache_dir(environ) / "spark" / f"classes-{hashlib.sha256(what.encode()).hexdigest()[:16]}.jsa"
 
 

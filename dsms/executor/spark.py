@@ -8,12 +8,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from dsms.executor.class_archive import options
+from dsms.executor.class_archive import JVM, options
 from dsms.executor.source import StreamSource
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
-#: The JVM only plans and moves bytes: the quick compiler and the plain collector leave the cores to the workers.
-_JVM = "-Djdk.lang.Process.launchMechanism=VFORK -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _FILE_MANAGER = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
 
 
@@ -40,7 +38,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-        "spark.driver.extraJavaOptions": f"{_JVM} {os.environ.get('DSMS_CLASS_ARCHIVE') or options(os.environ)}",
+        "spark.driver.extraJavaOptions": f"{JVM} {os.environ.get('DSMS_CLASS_ARCHIVE') or options(os.environ)}",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.python.worker.reuse": "true",
         # over TCP, delayed acknowledgements cost every task 40 to 80 ms
