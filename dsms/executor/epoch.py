@@ -115,9 +115,11 @@ def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
     number, results = revision.manifest.epoch + 1, dict[str, Result]()
     written: list[Written] = []
     lanes: dict[str, LaneManifest] = {}
+    served = {lane_id: _served(kinds) for lane_id, kinds in found.items() if SERVED in kinds}
     for lane_id, before in revision.manifest.lanes.items():
         lane, kinds = revision.lanes[lane_id], found.get(lane_id, {})
-        after = _lane_after(lane, kinds, before, (number, revision.takes.get(lane_id, {})))
+        run = number, revision.takes.get(lane_id, {}), served.get(lane_id, [])
+        after = _lane_after(lane, kinds, before, run)
         lanes |= _split(lane_id, without_failed(before, after, failures, _members(lane)), failures)
         if RUNS not in kinds:
             continue
@@ -132,7 +134,6 @@ def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
     records = sum(clock.records for kinds in found.values() for _, _, clock in _clocks(kinds))
     manifest = msgspec.structs.replace(revision.manifest, epoch=number, lanes=lanes)
     work = tuple(one for lane_id, lane in revision.lanes.items() for one in _works(lane, found.get(lane_id, {})))
-    served = {lane_id: _served(kinds) for lane_id, kinds in found.items() if SERVED in kinds}
     behind = {lane_id: _behind(kinds) for lane_id, kinds in found.items() if BEHIND in kinds}
     seen = tuple(one for kinds in found.values() for one in _seen(kinds))
     return Epoch(manifest, results, tuple(written), tuple(dead), upto, records, failures, work, served, behind, seen)
@@ -180,8 +181,8 @@ def _works(lane: Lane, kinds: Found) -> Iterator[Told]:
             yield lane.id, lane.flow.keys[vertex], row["target"], work
 
 
-def _lane_after(lane: Lane, kinds: Found, before: LaneManifest, run: tuple[int, Takes]) -> LaneManifest:
-    """The lane after an epoch, which has a number, and in which its stages took something of their queues."""
+def _lane_after(lane: Lane, kinds: Found, before: LaneManifest, run: tuple[int, Takes, list[Served]]) -> LaneManifest:
+    """The lane after an epoch, which has a number; what its stages were to take of their queues, and what they did."""
     if RUNS not in kinds:
         return before
     positions = dict(before.positions)
@@ -191,9 +192,8 @@ def _lane_after(lane: Lane, kinds: Found, before: LaneManifest, run: tuple[int, 
     runs = list(before.runs)
     for row in kinds.get(RUNS, ()):
         runs[row["target"]] = runs[row["target"]] | msgspec.json.decode(row["blob"], type=Names)
-    number, takes = run
-    queues = queues_after(lane, before, (number, positions), takes, _served(kinds))
-    return LaneManifest(before.queries, positions, runs, queues)
+    number, takes, served = run
+    return LaneManifest(before.queries, positions, runs, queues_after(lane, before, (number, positions), takes, served))
 
 
 def _position(clock: Clock) -> Position:
@@ -211,7 +211,7 @@ def _behind(kinds: Found) -> int:
 
 
 def _served(kinds: Found) -> list[Served]:
-    return [msgspec.msgpack.decode(row["blob"], type=Served) for row in kinds.get(SERVED, ())]
+    return [msgspec.msgpack.decode(row["blob"], type=Served) for row in kinds[SERVED]]
 
 
 def _members(lane: Lane) -> set[str]:
@@ -219,9 +219,10 @@ def _members(lane: Lane) -> set[str]:
 
 
 def _results(lane: Lane, after: LaneManifest) -> Iterator[Result]:
+    frontiers = {stage: after.frontiers(lane.sources, stage) for stage in lane.flow.by_stage}
     for ending in lane.endings:
         vertex = lane.flow.vertices[ending.vertex]
-        reached = frontier(vertex.leaves, after.frontiers(lane.sources, vertex.stage))
+        reached = frontier(vertex.leaves, frontiers[vertex.stage])
         yield from (Result(lane.outputs[number], reached) for number in ending.numbers)
 
 

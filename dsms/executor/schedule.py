@@ -21,7 +21,7 @@ from dsms.scheduler.grants import Grant, grants
 from dsms.scheduler.policies import Fifo, Policy
 from dsms.scheduler.progress import Operator, Path, remaining
 from dsms.scheduler.ready import Moment, Past, Ready
-from dsms.stages.work import Measured, Work
+from dsms.stages.work import Measured, Told, Work
 
 #: A lane and a stage of it; stage 0 reads.
 Place = tuple[str, int]
@@ -66,13 +66,14 @@ class Schedule:
 
     def decide(self, revision: Revision, lanes: Collection[str], moment: Moment, records: int) -> Decision:
         """What the running lanes of a revision do next; `records` is how many a batch may read."""
-        ready = list(self._ready(revision, lanes, moment.now_s))
-        unknown = {lane: _one_each(revision, lane) for lane in lanes if self._path(lane, revision) is None}
         waits = any(revision.manifest.lanes[lane].queues for lane in lanes)
         if isinstance(self.policy, Fifo) and not waits:
             return Decision({}, frozenset(lanes), records)
+        paths = {lane: path for lane in lanes if (path := self._path(lane, revision)) is not None}
+        unknown = {lane: _one_each(revision, lane) for lane in lanes if lane not in paths}
+        ready = list(self._ready(revision, paths, moment.now_s))
         if sum(one.work_s for one in ready) <= moment.budget_s:
-            through = [self._through(lane, path, moment) for lane in lanes if (path := self._path(lane, revision))]
+            through = [self._through(lane, path, moment) for lane, path in paths.items()]
             return Decision(unknown, frozenset(lanes), min([records, *through]))
         granted = list(self._granted(ready, moment))
         found = {_place(one.ready): one for one in granted}
@@ -111,11 +112,9 @@ class Schedule:
             past = past.after(Ready((lane, stage), _ANY, 0, 1.0, 0.0, lane, weight), busy[(lane, stage)])
         return past
 
-    def _ready(self, revision: Revision, lanes: Collection[str], now: float) -> Iterator[Ready]:
-        """What waits, where it is known what serving it takes."""
-        for lane in lanes:
-            if (path := self._path(lane, revision)) is None:
-                continue
+    def _ready(self, revision: Revision, paths: Mapping[str, Path], now: float) -> Iterator[Ready]:
+        """What waits in the lanes of which it is known what serving it takes."""
+        for lane, path in paths.items():
             weight, (records, since) = _weight(lane, revision), self.behind.get(lane, (0, now))
             if records:
                 yield Ready((lane, 0), path, 0, records * self._record_bytes(lane), since, lane, weight)
@@ -147,9 +146,13 @@ class Schedule:
 
     def _costs(self, epoch: Epoch, revision: Revision, at: float) -> dict[Place, Measured]:
         found = {place: one for place, one in self.costs.items() if place[0] in revision.lanes}
-        for lane_id, lane in revision.lanes.items():
-            first = {lane.flow.keys[vertex] for vertex in lane.flow.by_stage.get(0, ())}
-            reading = [work for told, key, _, work in epoch.work if told == lane_id and key in first]
+        told: dict[str, list[Told]] = defaultdict(list)
+        for one in epoch.work:
+            told[one[0]].append(one)
+        for lane_id in told.keys() | epoch.served.keys():
+            flow = revision.lanes[lane_id].flow
+            first = {flow.keys[vertex] for vertex in flow.by_stage.get(0, ())}
+            reading = [work for _, key, _, work in told[lane_id] if key in first]
             for stage, work in _works(reading, epoch.served.get(lane_id, [])).items():
                 begun = found.get((lane_id, stage)) or Measured(at, at)
                 found[(lane_id, stage)] = begun.after(at, 0, work)

@@ -42,6 +42,11 @@ class World:
     sheds: dict[str, dict[tuple[str, int], list[tuple[int, float]]]] = field(default_factory=dict)
     floor: dict[tuple[str, int], int] = field(default_factory=dict)
 
+    @property
+    def written(self) -> dict[str, list[tuple]]:
+        """The results in which there is anything."""
+        return {log: rows for log, rows in self.results.items() if rows}
+
     def read(self, ranges):
         return [self.logs[one.topic][one.partition][one.start : one.end] for one in ranges]
 

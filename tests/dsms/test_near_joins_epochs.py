@@ -55,7 +55,7 @@ def records(query: str, seed: int, how: tuple) -> dict[str, list[tuple]]:
     targets, limits, crash_at = how
     with pytest.MonkeyPatch.context() as patch:
         world = run(World(logs).attach(patch), catalog, targets, list(limits), crash_at)
-    return {lane: rows for lane, rows in world.results.items() if rows}
+    return world.written
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -140,9 +140,7 @@ def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, target
     logs = [sorted(log, key=lambda record: record[2]) for log in logs]
     cut, ids = shed_run(logs, targets, limits, crash_at, rates)
     whole, _ = shed_run(logs, 1, [1000], sheds=cut.sheds)
-    assert {name: rows for name, rows in cut.results.items() if rows} == {
-        name: rows for name, rows in whole.results.items() if rows
-    }
+    assert cut.written == whole.written
     exact, _ = shed_run(logs, 1, [1000])
     assert cut.results.get(ids["Exact"]) == exact.results.get(ids["Exact"])
 
