@@ -54,31 +54,20 @@ def _partitions(clause: Clause) -> dict[str, object]:
 
 
 def _shared(clause: Clause) -> dict[str, object]:
-    word = _word(clause).upper()
-    if word not in ("TRUE", "FALSE"):
-        raise _wrong(clause, f'SHARED is TRUE or FALSE, not "{word}"')
-    return {"shared": word == "TRUE"}
+    return {"shared": _truth(clause)}
 
 
 def _weight(clause: Clause) -> dict[str, object]:
-    text = _word(clause)
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = 0.0
+    weight = _real(clause)
     if not 0.0 < weight < float("inf"):
-        raise _wrong(clause, f'WEIGHT needs a positive number, not "{text}"')
+        raise _wrong(clause, f'WEIGHT needs a positive number, not "{_word(clause)}"')
     return {"weight": weight}
 
 
 def _max_error(clause: Clause) -> dict[str, object]:
-    text = _word(clause)
-    try:
-        error = float(text)
-    except ValueError:
-        error = 0.0
+    error = _real(clause)
     if not 0.0 < error < 1.0:
-        raise _wrong(clause, f'MAX_ERROR needs a number between 0 and 1, not "{text}"', "0.05 is 5 percent")
+        raise _wrong(clause, f'MAX_ERROR needs a number between 0 and 1, not "{_word(clause)}"', "0.05 is 5 percent")
     return {"max_error": error}
 
 
@@ -89,10 +78,7 @@ def _deadline(clause: Clause) -> dict[str, object]:
 
 
 def _error_columns(clause: Clause) -> dict[str, object]:
-    word = _word(clause).upper()
-    if word not in ("TRUE", "FALSE"):
-        raise _wrong(clause, f'ERROR_COLUMNS is TRUE or FALSE, not "{word}"')
-    return {"error_columns": word == "TRUE"}
+    return {"error_columns": _truth(clause)}
 
 
 def _start(clause: Clause) -> dict[str, object]:
@@ -199,6 +185,21 @@ def _word(clause: Clause) -> str:
     if len(clause.words) != 1:
         raise _wrong(clause, f"{clause.name.upper()} needs one word")
     return clause.words[0]
+
+
+def _truth(clause: Clause) -> bool:
+    word = _word(clause).upper()
+    if word not in ("TRUE", "FALSE"):
+        raise _wrong(clause, f'{clause.name.upper()} is TRUE or FALSE, not "{word}"')
+    return word == "TRUE"
+
+
+def _real(clause: Clause) -> float:
+    """A number that may have a fraction; NaN where it is none, which is within no bounds."""
+    try:
+        return float(_word(clause))
+    except ValueError:
+        return float("nan")
 
 
 def _wrong(clause: Clause, message: str, hint: str = "") -> SqlError:
