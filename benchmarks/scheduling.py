@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
@@ -25,11 +25,12 @@ from benchmarks.cluster import Cluster, report, running_cluster
 from benchmarks.report import Result, write_report
 from benchmarks.throughput import register
 from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import KEPT, ensure_topic
+from connectors.kafka.topics import KEPT, Partition, ensure_topic, latest
 from dsms.local.waiting import wait_until
 from operators.errors import ExternalError
 
 OUT = Path(__file__).parent / "out" / "scheduling.json"
+TOPIC = "burst"
 POLICIES = ("fifo", "round_robin", "chain", "greedy")
 _QUANTILES = ", ".join(f"QUANTILE_CONT(price, {at / 100}) AS q{at}" for at in range(1, 100))
 QUERY = f"""CREATE QUERY busy AS SELECT bidder, {_QUANTILES} FROM Bids
@@ -80,19 +81,21 @@ def _queues(cluster: Cluster) -> list[dict[str, Any]]:
     return list(found.raise_for_status().json())
 
 
-def _drained(cluster: Cluster) -> bool:
-    """Whether all has been read and worked on."""
+def _drained(cluster: Cluster, ends: Mapping[Partition, int]) -> bool:
+    """Whether all has been read up to the ends of the log, and worked on."""
     found = _queues(cluster)
-    return any(one.get("next_offset") for one in found) and all(one["rows"] == 0 for one in found)
+    read = {one["partition"]: one["next_offset"] for one in found if one["source"] is not None}
+    whole = all(read.get(partition, 0) >= end for (_, partition), end in ends.items())
+    return whole and all(one["rows"] == 0 for one in found)
 
 
 def main() -> None:
     """Measures, writes the report and the plot."""
     given = _options()
     with running_cluster(given.keep) as cluster:
-        schema_id = register_schema(cluster.url, "burst-value", WRITER)
-        ensure_topic(cluster.kafka.admin(), "burst", PARTITIONS, KEPT)
-        register(cluster, "Bids", "burst")
+        schema_id = register_schema(cluster.url, f"{TOPIC}-value", WRITER)
+        ensure_topic(cluster.kafka.admin(), TOPIC, PARTITIONS, KEPT)
+        register(cluster, "Bids", TOPIC)
         cluster.api.execute(QUERY)
         _burst(cluster, schema_id, given.rate, given.on)
         _drain(cluster)
@@ -118,13 +121,13 @@ def _measured(cluster: Cluster, schema_id: int, policy: str, given: argparse.Nam
 
 
 def _burst(cluster: Cluster, schema_id: int, rate: float, seconds: float) -> None:
-    command = [sys.executable, "-m", "benchmarks.feed", cluster.kafka.bootstrap, "burst", str(schema_id), str(rate)]
+    command = [sys.executable, "-m", "benchmarks.feed", cluster.kafka.bootstrap, TOPIC, str(schema_id), str(rate)]
     subprocess.run([*command, str(seconds)], check=True, stdout=subprocess.DEVNULL)
 
 
 def _drain(cluster: Cluster) -> None:
-    time.sleep(2.0)  # the control tables are told once a second
-    if not wait_until(lambda: _drained(cluster), _DRAIN_S, pause_s=0.5):
+    ends = latest(cluster.kafka.admin(), [(TOPIC, partition) for partition in range(PARTITIONS)])
+    if not wait_until(lambda: _drained(cluster, ends), _DRAIN_S, pause_s=0.5):
         raise ExternalError(f"{queued(cluster) / 1e6:.1f} MB are still queued after {_DRAIN_S:g} s")
 
 
