@@ -23,6 +23,8 @@ from dsms.local.artifacts import cache_dir
 JVM = "-Djdk.lang.Process.launchMechanism=VFORK -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 _TIMEOUT_S = 300
+#: So many archives are kept: a machine may have more than one installation.
+_KEPT = 3
 
 
 def archive(environ: Mapping[str, str]) -> Path | None:
@@ -58,9 +60,10 @@ def make(environ: Mapping[str, str]) -> bool:
         done = subprocess.run(command, env=env, capture_output=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode or not made.is_file():
             return False
-        for old in target.parent.glob("classes-*.jsa"):
-            old.unlink()
         made.rename(target)
+    found = sorted(target.parent.glob("classes-*.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
+    for old in found[_KEPT:]:
+        old.unlink()
     return True
 
 
