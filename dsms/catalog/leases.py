@@ -103,8 +103,9 @@ def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
 def assign(
     current: Mapping[str, Assignment], alive: Mapping[str, ExecutorStatus], fragments: Iterable[str], now_ms: int
 ) -> dict[str, Assignment]:
-    """Who runs what now. A fragment stays while its executor lives; else the living one with the fewest takes it. Where
-    one has two more than another, one fragment moves: it begins anew there, so no more than that is done at a time.
+    """Who runs what now. A fragment stays while its executor lives; else the living one with the fewest takes it. One
+    that starts again has lost what it ran, so another that is ready is sooner. Where one has two more than another, one
+    fragment moves: it begins anew there, so no more than that is done at a time.
 
     >>> alone = assign({}, {"a": ExecutorStatus()}, ["0", "1"], 900)
     >>> alone
@@ -115,9 +116,9 @@ def assign(
     able = [name for name, status in alive.items() if status.state != STARTING] or list(alive)
     found = {fragment: current[fragment] for fragment in fragments if fragment in current}
     loads = Counter({name: 0 for name in able})
-    loads.update(one.executor for one in found.values() if one.executor in alive)
+    loads.update(one.executor for one in found.values() if one.executor in able)
     for fragment in fragments if able else ():
-        if fragment not in found or found[fragment].executor not in alive:
+        if fragment not in found or found[fragment].executor not in able:
             found[fragment] = _taken(found.get(fragment), loads, able, now_ms)
     return found | _moved(found, loads, able, now_ms)
 

@@ -38,7 +38,11 @@ def test_nobody_lives() -> None:
 def test_one_that_is_starting_is_only_taken_where_there_is_no_other() -> None:
     assert one(None, {"a": NEW, "b": UP}, 7) == Assignment("b", 7)
     assert one(None, {"a": NEW}, 7) == Assignment("a", 7)
-    assert one(Assignment("a", 5), {"a": NEW, "b": UP}, 7) == Assignment("a", 5)
+    assert one(Assignment("a", 5), {"a": NEW}, 7) == Assignment("a", 5)
+
+
+def test_one_that_starts_again_gives_way_to_one_that_is_ready() -> None:
+    assert one(Assignment("a", 5), {"a": NEW, "b": UP}, 7) == Assignment("b", 7)
 
 
 NAMES = st.sampled_from("abcd")
