@@ -5,16 +5,13 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 import redis
 from cluster import Cluster, await_crash, kill_9, running
-from kafka_log import advance, write
-from kafka_topics import create_topic
-from workload import END, PARTITIONS, Outcome, assert_begins, assert_same, await_all, outcome, register, workload
+from workload import Feed, Outcome, assert_begins, assert_same, await_all, feed_of, outcome
 
 from dsms.executor.fault_points import POINTS
 from dsms.local.broker import Broker
@@ -24,43 +21,16 @@ from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
-SEED = 7
 STEP = 40
 #: Pieces of the input: one for each disturbance of the longest test.
 PIECES = len(POINTS) + 1
-
-
-@dataclass
-class Feed:
-    """The input, piece by piece, so that every disturbance meets work in progress."""
-
-    kafka: str
-    topic: str
-    given: int = 0
-
-    def piece(self) -> int:
-        """Writes the next piece; gives an instant below which its results become final."""
-        write(self.kafka, self.topic, pieces()[self.given])
-        self.given += 1
-        advance(self.kafka, self.topic, self.given * STEP, PARTITIONS)
-        return self.given * STEP
-
-    def rest(self) -> None:
-        """Writes what is left, and the end."""
-        while self.given < PIECES:
-            self.piece()
-        advance(self.kafka, self.topic, END, PARTITIONS)
-
-
-def pieces() -> list[list]:
-    return [workload(SEED + number, STEP, number * STEP) for number in range(PIECES)]
 
 
 @pytest.fixture(scope="module")
 def undisturbed(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """What the whole input gives when nothing happens."""
     with running(kafka, redis_url, tmp_path_factory.mktemp("undisturbed")) as cluster:
-        feed = feed_of(cluster)
+        feed = feed_of(cluster, STEP, PIECES)
         cluster.start_executor()
         feed.rest()
         await_all(cluster, cluster.name)
@@ -83,12 +53,6 @@ def own_redis(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> I
     server.kill()
 
 
-def feed_of(cluster: Cluster) -> Feed:
-    topic = create_topic(cluster.kafka, f"{cluster.name}-in", partitions=PARTITIONS)
-    register(cluster, topic, cluster.name)
-    return Feed(cluster.kafka, topic)
-
-
 def finish(cluster: Cluster, feed: Feed, undisturbed: Outcome) -> None:
     feed.rest()
     await_all(cluster, cluster.name)
@@ -98,7 +62,7 @@ def finish(cluster: Cluster, feed: Feed, undisturbed: Outcome) -> None:
 def test_the_executor_at_every_fault_point(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
     """Every restart recovers from the crash before it, and then dies at the next point, at its second epoch."""
     with running(kafka, redis_url, tmp_path) as cluster:
-        feed = feed_of(cluster)
+        feed = feed_of(cluster, STEP, PIECES)
         for point in POINTS:
             executor = cluster.start_executor(fault=f"{point}:2", batch_records=20)
             feed.piece()
@@ -120,14 +84,32 @@ def kill_workers(executor: ManagedProcess) -> int:
     return killed
 
 
-def test_spark_workers_and_the_coordinator(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
+def kill_the_planner(executor: ManagedProcess) -> None:
+    """Kills the Python process in which Spark plans batches."""
+    (planner, *_) = [one for one in psutil.Process(executor.pid).children(recursive=True) if _plans_batches(one)]
+    os.kill(planner.pid, signal.SIGKILL)
+    assert wait_until(lambda: not planner.is_running(), 10)
+
+
+def _plans_batches(process: psutil.Process) -> bool:
+    try:
+        return "python_streaming_source_runner" in " ".join(process.cmdline())
+    except (psutil.ZombieProcess, psutil.NoSuchProcess):  # a short-lived child that ended since it was listed
+        return False
+
+
+def test_the_processes_of_spark_and_the_coordinator(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
+    """Workers are forked anew; the process that plans batches ends the stream with it, which starts again."""
     with running(kafka, redis_url, tmp_path) as cluster:
-        feed = feed_of(cluster)
+        feed = feed_of(cluster, STEP, PIECES)
         executor = cluster.start_executor(batch_records=20)
         first = feed.piece()
         await_all(cluster, cluster.name, first)
         feed.piece()
         assert wait_until(lambda: kill_workers(executor) > 0, 30)
+        await_all(cluster, cluster.name, feed.piece())
+        feed.piece()
+        kill_the_planner(executor)
         await_all(cluster, cluster.name, feed.piece())
         kill_9(cluster.coordinator)
         feed.piece()
@@ -145,8 +127,8 @@ def test_redis_in_every_way(own_broker: Broker, own_redis: RedisServer, tmp_path
     """Killed; killed with its last second lost; emptied while it runs; back with an empty directory."""
     kafka = own_broker.address
     with running(kafka, own_redis.url, tmp_path / "cluster") as cluster:
-        feed = feed_of(cluster)
-        executor = cluster.start_executor(batch_records=20)
+        feed = feed_of(cluster, STEP, PIECES)
+        executor = cluster.start_executor(batch_records=50)
         await_all(cluster, cluster.name, feed.piece())
         feed.piece()
         own_redis.kill()
@@ -162,7 +144,7 @@ def test_redis_in_every_way(own_broker: Broker, own_redis: RedisServer, tmp_path
         own_redis.kill()
         lose_the_last_second(own_redis, copy)
         own_redis.start()
-        executor = cluster.start_executor(batch_records=20)
+        executor = cluster.start_executor(batch_records=50)
         await_all(cluster, cluster.name, feed.piece())
 
         with redis.Redis.from_url(own_redis.url) as client:
@@ -177,32 +159,11 @@ def test_redis_in_every_way(own_broker: Broker, own_redis: RedisServer, tmp_path
 
 def test_the_broker(own_broker: Broker, own_redis: RedisServer, tmp_path: Path, undisturbed: Outcome):
     with running(own_broker.address, own_redis.url, tmp_path) as cluster:
-        feed = feed_of(cluster)
-        cluster.start_executor(batch_records=20)
+        feed = feed_of(cluster, STEP, PIECES)
+        cluster.start_executor(batch_records=50)
         await_all(cluster, cluster.name, feed.piece())
         feed.piece()
         own_broker.kill()
         own_broker.start()
         await_all(cluster, cluster.name, feed.piece())
         finish(cluster, feed, undisturbed)
-
-
-def test_the_reader_process(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
-    """Spark plans batches in a Python process of its own; its death ends the query, which starts again."""
-    with running(kafka, redis_url, tmp_path) as cluster:
-        feed = feed_of(cluster)
-        executor = cluster.start_executor(batch_records=20)
-        await_all(cluster, cluster.name, feed.piece())
-        runners = [one for one in psutil.Process(executor.pid).children(recursive=True) if _plans_batches(one)]
-        assert runners
-        feed.piece()
-        os.kill(runners[0].pid, signal.SIGKILL)
-        assert wait_until(lambda: not runners[0].is_running(), 10)
-        finish(cluster, feed, undisturbed)
-
-
-def _plans_batches(process: psutil.Process) -> bool:
-    try:
-        return "python_streaming_source_runner" in " ".join(process.cmdline())
-    except (psutil.ZombieProcess, psutil.NoSuchProcess):  # a short-lived child that ended since it was listed
-        return False

@@ -1,111 +1,117 @@
-"""The log law: what is written is a function of the input logs, however batches, targets and restarts fall."""
+"""The log law: what is written is a function of the input logs, however batches, targets, stages, fragments, machines,
+restarts and owners fall."""
 
+import os
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+import signal
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, kill_9, running
-from kafka_log import advance, write
-from kafka_topics import create_topic
-from workload import END, PARTITIONS, VIEWS, Outcome, assert_same, await_all, outcome, register, result_topic, workload
+from cluster import Cluster, kill_9, log_of, running
+from standalone import standalone
+from workload import END, PARTITIONS, VIEWS, Feed, Outcome, assert_same, await_all, feed_of, outcome, result_topic
 
 from dsms.local.waiting import wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
-SEED = 20260101
-COUNT = 600
-
-
-@dataclass(frozen=True)
-class Variant:
-    """How a run is cut: targets of the exchange, the most records of a batch, how often the executor is killed, and the
-    policy of its scheduler with the seconds that a batch may take."""
-
-    targets: int
-    batch_records: int
-    kills: int = 0
-    policy: str = "fifo"
-    batch_seconds: float = 20
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Where all runs take place, and what the first of them wrote."""
-
-    kafka: str
-    redis_url: str
-    topic: str
-    first: Outcome
+STEP, PIECES = 120, 4
 
 
 @pytest.fixture(scope="module")
-def setting(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
-    topic = create_topic(kafka, f"log-law-{tmp_path_factory.mktemp('x').parent.name}", partitions=PARTITIONS)
-    write(kafka, topic, workload(SEED, COUNT))
-    advance(kafka, topic, END, PARTITIONS)
-    place = Setting(kafka, redis_url, topic, Outcome({}, []))
-    first = run(place, tmp_path_factory.mktemp("first"), Variant(targets=1, batch_records=1_000_000))
-    yield Setting(kafka, redis_url, topic, first)
-
-
-def run(place: Setting, directory: Path, variant: Variant) -> Outcome:
-    """One run from the beginning of the logs, in a cluster of its own."""
-    with running(place.kafka, place.redis_url, directory) as cluster:
-        register(cluster, place.topic, cluster.name)
-        executor = start(cluster, variant)
-        for number in range(variant.kills):
-            await_random_moment(cluster, random.Random(SEED + number))
-            kill_9(executor)
-            executor = start(cluster, variant)
+def first(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """What one executor writes, of all input at once."""
+    with running(kafka, redis_url, tmp_path_factory.mktemp("first")) as cluster:
+        feed_of(cluster, STEP, PIECES).rest()
+        cluster.start_executor(partitions=1)
         await_all(cluster, cluster.name)
-        return outcome(place.kafka, cluster.name)
+        return outcome(kafka, cluster.name)
 
 
-def start(cluster: Cluster, variant: Variant):
-    return cluster.start_executor(
-        partitions=variant.targets, batch_records=variant.batch_records, policy=variant.policy,
-        batch_seconds=variant.batch_seconds,
-    )  # fmt: skip
+def finish(cluster: Cluster, feed: Feed, first: Outcome) -> None:
+    feed.rest()
+    await_all(cluster, cluster.name)
+    assert_same(outcome(cluster.kafka, cluster.name), first)
 
 
 def await_random_moment(cluster: Cluster, chance: random.Random) -> None:
     """Returns when a random view has come a random way."""
     topic = result_topic(cluster.name, chance.choice(VIEWS))
-    before = max(cluster.frontier(topic), 0)
-    goal = min(before + chance.randrange(1, COUNT // 3), END)
+    goal = min(max(cluster.frontier(topic), 0) + chance.randrange(1, STEP), END)
     assert wait_until(lambda: cluster.frontier(topic) >= goal, 150, pause_s=0.05), cluster.logs()
 
 
-def test_the_workload_meets_every_case(setting: Setting):
-    reasons = " ".join(value for one in setting.first.dead for name, value in one.headers if name == "dsms-error")
+def test_the_workload_meets_every_case(first: Outcome):
+    reasons = " ".join(value for one in first.dead for name, value in one.headers if name == "dsms-error")
     assert all(word in reasons for word in ("late", "division", "NOT NULL", "JSON", "needs a key"))
-    for view, found in setting.first.results.items():
+    for view, found in first.results.items():
         assert {one.op for one in found} == ({"+"} if view.startswith("flat") else {"+", "u", "-"}), view
         assert {one.partition for one in found} == set(range(PARTITIONS))
-    assert len(setting.first.dead) > 50
+    assert len(first.dead) > 50
 
 
-@pytest.mark.parametrize(
-    "variant",
-    [
-        Variant(targets=2, batch_records=1_000_000),
-        Variant(targets=3, batch_records=37),
-        Variant(targets=2, batch_records=60, kills=3, policy="round_robin", batch_seconds=0.001),
-    ],
-    ids=["two targets", "three targets and small batches", "stages that wait, and kills at random moments"],
-)
-def test_every_cut_gives_the_same_logs(setting: Setting, tmp_path: Path, variant: Variant):
-    assert_same(run(setting, tmp_path, variant), setting.first)
-
-
-def test_a_restart_with_another_number_of_targets(setting: Setting, tmp_path: Path):
-    with running(setting.kafka, setting.redis_url, tmp_path) as cluster:
-        register(cluster, setting.topic, cluster.name)
-        executor = start(cluster, Variant(targets=3, batch_records=40))
-        await_random_moment(cluster, random.Random(SEED))
+def test_small_batches_and_another_number_of_targets(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
+    with running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        feed.rest()
+        executor = cluster.start_executor(partitions=3, batch_records=37)
+        await_random_moment(cluster, random.Random(1))
         kill_9(executor)
-        start(cluster, Variant(targets=1, batch_records=300))
-        await_all(cluster, cluster.name)
-        assert_same(outcome(setting.kafka, cluster.name), setting.first)
+        cluster.start_executor(partitions=1, batch_records=300)
+        finish(cluster, feed, first)
+
+
+def test_stages_that_wait_and_kills_at_random_moments(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
+    """No batch has the time for all stages."""
+    with running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        feed.rest()
+        for chance in (random.Random(2), random.Random(3), None):
+            executor = cluster.start_executor(batch_records=80, policy="round_robin", batch_seconds=0.001)
+            if chance is not None:
+                await_random_moment(cluster, chance)
+                kill_9(executor)
+        finish(cluster, feed, first)
+
+
+def test_the_older_of_two_owners_is_fenced(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
+    """The older is frozen while the newer takes over: when it wakes up, Kafka refuses what it was about to write."""
+    with running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        older = cluster.start_executor(batch_records=60)
+        await_all(cluster, cluster.name, feed.piece())
+        assert older.pid is not None
+        os.kill(older.pid, signal.SIGSTOP)
+        newer = cluster.start_executor(batch_records=60)
+        assert wait_until(lambda: "fragment started" in log_of(newer), 150)
+        os.kill(older.pid, signal.SIGCONT)
+        finish(cluster, feed, first)
+        assert wait_until(lambda: "state=fenced" in log_of(older), 150), log_of(older)
+        assert log_of(older).count("fragment started") == 1, log_of(older)
+        assert "state=fenced" not in log_of(newer)
+
+
+def test_executors_share_fragments_and_take_over(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
+    """Two fragments on two executors: the load is shared, whoever comes and goes."""
+    with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        assert {query["fragment"] for query in cluster.get("queries")} == {"0", "1"}
+        one = cluster.start_executor("one")
+        cluster.await_fragments({"one": ["0", "1"]})
+        feed.piece()
+        cluster.start_executor("two")
+        cluster.await_fragments({"one": ["0"], "two": ["1"]})
+        await_all(cluster, cluster.name, feed.piece())
+        kill_9(one)
+        feed.piece()
+        cluster.await_fragments({"two": ["0", "1"]})
+        finish(cluster, feed, first)
+
+
+def test_the_partitions_of_a_fragment_spread_over_machines(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
+    """Two workers of a Spark standalone cluster have something to do."""
+    with standalone(tmp_path / "spark", workers=2, cores=1) as master, running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        cluster.start_executor(partitions=8, master=master)
+        finish(cluster, feed, first)
+        for worker in ("work-1", "work-2"):
+            assert list((tmp_path / "spark" / worker).glob("app-*/*/stderr")), worker

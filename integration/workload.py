@@ -3,13 +3,14 @@
 import json
 import random
 from dataclasses import dataclass
-from pathlib import Path
 
-from cluster import Cluster, running
-from kafka_log import Change, Input, Letter, changes, letters
+from cluster import Cluster
+from kafka_log import Change, Input, Letter, advance, changes, letters, write
+from kafka_topics import create_topic
 
 PARTITIONS = 2
 SLACK = 5
+SEED = 7
 #: An instant above all of the workload's.
 END = 1_000_000
 SOURCE = "src"
@@ -38,6 +39,38 @@ class Outcome:
 
     results: dict[str, list[Change]]
     dead: list[Letter]
+
+
+@dataclass
+class Feed:
+    """The same input for all that are made alike, piece by piece, so that what happens meets work in progress."""
+
+    kafka: str
+    topic: str
+    #: Records of a piece, and how many pieces there are.
+    step: int
+    pieces: int
+    given: int = 0
+
+    def piece(self) -> int:
+        """Writes the next piece; gives an instant below which its results become final."""
+        write(self.kafka, self.topic, workload(SEED + self.given, self.step, self.given * self.step))
+        self.given += 1
+        advance(self.kafka, self.topic, self.given * self.step, PARTITIONS)
+        return self.given * self.step
+
+    def rest(self) -> None:
+        """Writes what is left, and the end."""
+        while self.given < self.pieces:
+            self.piece()
+        advance(self.kafka, self.topic, END, PARTITIONS)
+
+
+def feed_of(cluster: Cluster, step: int, pieces: int) -> Feed:
+    """The workload's queries over a topic of the cluster's own, and what feeds it."""
+    topic = create_topic(cluster.kafka, f"{cluster.name}-in", partitions=PARTITIONS)
+    register(cluster, topic, cluster.name)
+    return Feed(cluster.kafka, topic, step, pieces)
 
 
 def workload(seed: int, count: int, first: int = 0) -> list[Input]:
@@ -80,16 +113,6 @@ def outcome(kafka: str, prefix: str) -> Outcome:
         for one in letters(kafka, f"{prefix}{SOURCE}")
     ]
     return Outcome({view: changes(kafka, result_topic(prefix, view)) for view in VIEWS}, sorted(dead, key=repr))
-
-
-def alone(kafka: str, redis_url: str, directory: Path, topic: str) -> Outcome:
-    """What one executor writes that nothing happens to, over a topic that holds the whole input, in a cluster of its
-    own."""
-    with running(kafka, redis_url, directory) as cluster:
-        register(cluster, topic, cluster.name)
-        cluster.start_executor()
-        await_all(cluster, cluster.name)
-        return outcome(kafka, cluster.name)
 
 
 def assert_same(found: Outcome, expected: Outcome) -> None:
