@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 from typing import Protocol
 
@@ -15,11 +15,11 @@ from operators.errors import UserError
 
 
 class Facts(Protocol):
-    """What registration must know of, and do in, the outside world. `fragments` is how many there are."""
+    """What registration must know of, and do in, the outside world."""
 
-    @property
-    def fragments(self) -> int:
-        """How many fragments queries are dealt out to."""
+    def busy(self) -> Mapping[str, float]:
+        """The fragments that queries are dealt out to, in the order of their names, and how busy each was measured to
+        be: seconds a second, 0 where nothing is known."""
         ...
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:

@@ -1,14 +1,22 @@
-"""Which fragment runs a query: what shares state goes together, anything else where there is least to do."""
+"""Which fragment runs a query: what shares state goes together, anything else where there is least to do.
+
+How much there is to do is told half by what was measured and half by the weights of queries, since what has just been
+registered is not measured yet.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import msgspec
 
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Query
 from dsms.plan import logical, properties
+
+#: Fragments whose work differs by less than a quarter of the mean have the same to do.
+_STEPS = 4
 
 
 def fragments_of(catalog: Catalog, count: int) -> list[str]:
@@ -17,22 +25,23 @@ def fragments_of(catalog: Catalog, count: int) -> list[str]:
     return sorted(given | {str(number) for number in range(count)}, key=lambda name: (len(name), name))
 
 
-def placed(draft: Query, node: logical.Node, catalog: Catalog, count: int) -> Query:
+def placed(draft: Query, node: logical.Node, catalog: Catalog, busy: Mapping[str, float]) -> Query:
     """The query with the sources that it reads, and with its fragment: that of a query with which it shares operators
-    with state, the oldest first; else of those with the least weight one that reads its sources anyway."""
+    with state, the oldest first; else of those with the least to do one that reads its sources anyway. `busy`: how busy
+    each fragment was measured to be."""
     reads = tuple(source.id for source in properties.sources(node))
-    kin = next((other for other in catalog.running() if _share(draft, other)), None)
-    fragment = kin.fragment if kin is not None else _least(catalog, reads, count)
+    kin = next((other for other in catalog.running() if _shares(draft, other)), None)
+    fragment = kin.fragment if kin is not None else _least(catalog, reads, busy)
     return msgspec.structs.replace(draft, reads=reads, fragment=fragment)
 
 
-def _share(draft: Query, other: Query) -> bool:
+def _shares(draft: Query, other: Query) -> bool:
     if not (draft.shared and other.shared):
         return False
     return (draft.family is not None and draft.family == other.family) or bool({*draft.marks} & {*other.marks})
 
 
-def _least(catalog: Catalog, reads: tuple[str, ...], count: int) -> str:
+def _least(catalog: Catalog, reads: tuple[str, ...], busy: Mapping[str, float]) -> str:
     weights: dict[str, float] = defaultdict(float)
     read: dict[str, set[str]] = defaultdict(set)
     for query in catalog.running():
@@ -40,7 +49,12 @@ def _least(catalog: Catalog, reads: tuple[str, ...], count: int) -> str:
         read[query.fragment] |= set(query.reads)
     homes = {source.home for source in catalog.sources() if source.id in reads}
 
-    def cost(fragment: str) -> tuple[float, int, bool]:
-        return weights[fragment], len(set(reads) - read[fragment]), fragment not in homes
+    def cost(fragment: str) -> tuple[int, int, bool]:
+        work = _share_of(busy[fragment], busy) + _share_of(weights[fragment], weights)
+        return round(_STEPS * len(busy) * work), len(set(reads) - read[fragment]), fragment not in homes
 
-    return min(map(str, range(count)), key=cost)
+    return min(busy, key=cost)
+
+
+def _share_of(one: float, all_of_them: Mapping[str, float]) -> float:
+    return one / total if (total := sum(all_of_them.values())) else 0.0

@@ -56,7 +56,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     _check_topic_free(catalog, draft)
     plan = Planned(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
-    draft = placed(draft, node, catalog, facts.fragments)
+    draft = placed(draft, node, catalog, facts.busy())
     compile_lane(draft.id, [planned(draft, catalog, plan)])  # refuses what cannot run
     query = facts.result_topic(draft, node)
     return catalog.with_object(query), StatementResult(

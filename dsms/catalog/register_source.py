@@ -38,7 +38,7 @@ def _registered(statement: st.RegisterSource, catalog: Catalog, facts: Facts, mo
             "type": "source", "name": statement.name.text, "id": catalog.next_id(), "sql": statement.sql,
             "columns": [msgspec.to_builtins(column) for column in columns], "topic": statement.topic.text,
             "partitions": len(start), "start": start, "number": number,
-            "home": str(number % facts.fragments), **settings, **more,
+            "home": str(number % len(facts.busy())), **settings, **more,
         },
         Source,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -62,7 +62,8 @@ def _with_topic(source: Source, keys: tuple[str, ...], facts: Facts) -> Source:
 class _NoTopics:
     """Facts for a check that makes nothing."""
 
-    fragments = 1
+    def busy(self) -> Mapping[str, float]:
+        return {"0": 0.0}
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         return {0: 0}

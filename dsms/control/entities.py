@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -103,6 +104,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Entity = Operator | Queue | Synopsis | Adherence
+
+
+def load_by_fragment(reports: Iterable[Report]) -> dict[str, float]:
+    """Busy seconds a second of all operators of each fragment."""
+    return {report.fragment: sum(one.load for one in report.operators) for report in reports}
 
 
 def entities(report: Report, kind: Kind) -> tuple[Entity, ...]:

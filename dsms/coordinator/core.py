@@ -24,6 +24,7 @@ from dsms.catalog.register import schema_and_keys
 from dsms.catalog.register_replace import gone_on, halted, replaced_by, retired
 from dsms.catalog.register_table import apply
 from dsms.catalog.result import StatementResult
+from dsms.control.entities import load_by_fragment
 from dsms.control.samples import OPERATORS, QUEUES
 from dsms.coordinator.catalog_log import CatalogLog
 from dsms.coordinator.control import ControlStatement, ControlTables
@@ -126,6 +127,16 @@ class Coordinator:
     def states(self) -> States:
         """How objects fare, by one look at the executors."""
         return States(self._alive, self._progress)
+
+    def busy(self) -> Mapping[str, float]:
+        """How busy the fragments that new queries are dealt out to were last measured to be, in seconds a second; 0
+        where that is not known, also while Redis is away."""
+        try:
+            found = load_by_fragment(self.control.reports())
+        except ExternalError as error:
+            log.warning("queries are placed by their weights alone", reason=str(error))
+            found = {}
+        return {name: found.get(name, 0.0) for name in map(str, range(self.fragments))}
 
     def drop(self, name: str) -> StatementResult:
         """Drops one object that nothing else needs."""

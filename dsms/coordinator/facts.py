@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -18,7 +18,10 @@ class Known(Protocol):
 
     topics: Topics
     tails: Tails
-    fragments: int
+
+    def busy(self) -> Mapping[str, float]:
+        """How busy its fragments were last measured to be."""
+        ...
 
     def states(self) -> States:
         """How objects fare, by one look."""
@@ -32,10 +35,9 @@ class ClusterFacts:
     def __init__(self, known: Known, *, settled: bool = False) -> None:
         self._known, self._settled = known, settled
 
-    @property
-    def fragments(self) -> int:
-        """How many fragments queries are dealt out to."""
-        return self._known.fragments
+    def busy(self) -> Mapping[str, float]:
+        """The fragments that queries are dealt out to, and how busy each was measured to be."""
+        return self._known.busy()
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         """The first offset of each partition; the topic is made when `partitions` is given."""

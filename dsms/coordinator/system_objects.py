@@ -5,7 +5,7 @@ Their ids and numbers are none of those that statements give out, so they change
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 
 import msgspec
@@ -101,7 +101,8 @@ def _(
 class _Nothing:
     """An outside world for declarations over topics of one partition."""
 
-    fragments = 1
+    def busy(self) -> Mapping[str, float]:
+        return {"0": 0.0}
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         return {0: 0}

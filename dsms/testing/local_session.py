@@ -262,10 +262,11 @@ class LocalSession:
 class _LocalFacts:
     """The outside world of a session: every topic exists, with one partition."""
 
-    fragments = 1
-
     def __init__(self, lanes: list[LocalLane]) -> None:
         self._lanes = lanes
+
+    def busy(self) -> Mapping[str, float]:
+        return {"0": 0.0}
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         return {0: 0}

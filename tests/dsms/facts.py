@@ -21,6 +21,9 @@ class Topics:
     known: dict[str, dict[int, int]] = field(default_factory=dict)
     fragments: int = 1
 
+    def busy(self) -> dict[str, float]:
+        return {str(number): 0.0 for number in range(self.fragments)}
+
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         if topic not in self.known and partitions is None:
             raise UserError(f'topic "{topic}" not found', hint="add PARTITIONS n to make it")
