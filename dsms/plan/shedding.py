@@ -8,7 +8,7 @@ aggregated apart and exactly, so where nothing was shed the result is the exact 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -228,7 +228,11 @@ def _grouped(node: logical.GroupBy, query: str, errors: bool) -> logical.Node:
     group = replace(node, input=prepared, aggregates=tuple(work.sums))
     keys = as_they_are(pa.schema([schema(node).field(key) for key in node.keys]))
     results = [(one.name, found) for one, (found, _) in zip(node.aggregates, estimates, strict=True)]
-    return logical.Project(group, (*keys, *results, *(_error_outputs(estimates) if errors else ())))
+    if not errors:
+        return logical.Project(group, (*keys, *results))
+    variances = [(f"__variance{at}", variance) for at, (_, variance) in enumerate(estimates)]
+    estimated = logical.Project(group, (*keys, *results, *variances))
+    return _with_errors(estimated, tuple(name for name, _ in results), tuple(name for name, _ in variances))
 
 
 def _value(one: Aggregate) -> Value:
@@ -284,18 +288,23 @@ def _if_shed(part: Expression, estimate: Expression, exact: Expression) -> Expre
     return call("case", call("is_null", part), exact, estimate)
 
 
-def _error_outputs(estimates: list[_Estimate]) -> Iterator[tuple[str, Expression]]:
-    """The largest relative error of a row's estimates (NULL where one is 0), and how sure it is."""
-    errors = [_error(*one) for one in estimates]
-    unknown = call("is_null", errors[0])
-    for one in errors[1:]:
-        unknown = call("or", unknown, call("is_null", one))
-    worst = errors[0] if len(errors) == 1 else call("case", unknown, Literal(None, _DOUBLE), call("greatest", *errors))
-    yield ERROR, worst
-    shed_ = call("is_not_null", estimates[0][1])
-    for _, variance in estimates[1:]:
-        shed_ = call("or", shed_, call("is_not_null", variance))
-    yield CONFIDENCE, call("case", shed_, _number(CONFIDENT), _number(1.0))
+def _with_errors(node: logical.Project, results: tuple[str, ...], variances: tuple[str, ...]) -> logical.Node:
+    """With the largest relative error of a row's estimates (NULL where one is 0), and how sure it is. Each projection
+    reads several times what the one below it has, so as one they would be many times as large."""
+    below = {one.name: column(one) for one in schema(node)}
+    shown = tuple((name, one) for name, one in below.items() if name not in variances)
+    errors = [_error(below[result], below[variance]) for result, variance in zip(results, variances, strict=True)]
+    sure = call("case", _any("is_not_null", [below[name] for name in variances]), _number(CONFIDENT), _number(1.0))
+    named = tuple((f"__error{at}", one) for at, one in enumerate(errors))
+    each = logical.Project(node, (*shown, *named, (CONFIDENCE, sure)))
+    found = [column(schema(each).field(name)) for name, _ in named]
+    worst = call("case", _any("is_null", found), Literal(None, _DOUBLE), call("greatest", *found))
+    return logical.Project(each, (*shown, (ERROR, worst), (CONFIDENCE, column(schema(each).field(CONFIDENCE)))))
+
+
+def _any(test: str, listed: Sequence[Expression]) -> Expression:
+    tests = [call(test, one) for one in listed]
+    return tests[0] if len(tests) == 1 else call("or", *tests)
 
 
 def _error(estimate: Expression, variance: Expression) -> Expression:
