@@ -1,4 +1,4 @@
-"""A process that offers bids at a steady rate, each stamped with the wall clock as it is made.
+"""A process that offers bids at a steady rate, stamped with the wall clock as they are made: evenly since a tick ago.
 
 `python -m benchmarks.feed KAFKA TOPIC SCHEMA_ID RATE SECONDS [RATE SECONDS …]` prints, at its end, what it has sent, as
 JSON. Several rates follow one another without a gap.
@@ -25,7 +25,8 @@ def main() -> None:
     producer = KafkaSettings(bootstrap).producer()
     encode = encoder(int(schema_id))
     pool = bids(0, max(_POOL, *sizes))
-    started, began_ms, kept, late_s, at = time.monotonic(), _now_ms(), 0, 0.0, 0
+    started, kept, late_s, at = time.monotonic(), 0, 0.0, 0
+    began_ms = now = _now_ms()
     for tick, size in enumerate(sizes):
         due = started + tick * TICK_S
         late_s = max(late_s, time.monotonic() - due)
@@ -35,13 +36,16 @@ def main() -> None:
         frame = pool.slice(at, size)
         at += size
         kept += int((frame["auction"] % 10 == 0).sum())
-        stamped = frame.with_columns(pl.lit(_now_ms()).alias("dateTime"))
+        before, now = now, max(_now_ms(), now)
+        made = before + pl.int_range(1, size + 1) * (now - before) // size
+        stamped = frame.with_columns(made.alias("dateTime"))
         send(producer, topic, encode.encode(stamped).to_list())
     spent = time.monotonic() - started
-    heartbeat(producer, topic, PARTITIONS, _now_ms() + 1)
+    ended_ms, sent = _now_ms() + 1, sum(sizes)
+    heartbeat(producer, topic, PARTITIONS, ended_ms)
     producer.flush()
-    sent = sum(sizes)
-    print(json.dumps({"sent": sent, "kept": kept, "rate": sent / spent, "late_s": late_s, "began_ms": began_ms}))
+    told = {"sent": sent, "kept": kept, "rate": sent / spent, "late_s": late_s}
+    print(json.dumps({**told, "began_ms": began_ms, "ended_ms": ended_ms}))
 
 
 def _sizes(phases: Sequence[float]) -> Iterator[int]:
