@@ -16,12 +16,13 @@ from dsms.scheduler.shedding import STEP, Decision, Demand, Load, decide
 from dsms.scheduler.spread import Observed
 from operators.shed import Shed
 
-#: The weight of what is older halves in so many seconds.
-_HALF_LIFE_S = 3.0
+#: The weight of older epochs halves in so many seconds; what comes is believed at once to be more, and to be less by
+#: half in so many.
+_HALF_LIFE_S, _CALMING_S = 3.0, 1.0
 #: A rate that would change by so little stays.
 _SLIGHT = 2 * STEP
 #: A batch is to take this part of the least deadline, but twice the time that it takes in any case.
-_PART, _TIMES = 0.25, 2.0
+_PART, _TIMES = 0.35, 2.0
 #: It may hold so many times what comes while it lasts, and this part of what waits.
 _MORE, _WAITING = 2.0, 0.5
 
@@ -63,21 +64,22 @@ class Shedding:
         observed = dict(self.observed)
         for query, partition, seen in epoch.seen:
             observed[query] = observed.get(query, Observed(at)).after(at, partition, seen)
-        arrivals = max(came, self.arrivals * fade + came * (1 - fade))
+        arrivals = max(came, came + (self.arrivals - came) * 0.5 ** (passed / _CALMING_S))
         return Shedding(planned, unread, arrivals, costs, observed, self.decision)
 
     def _decided(self, revision: Revision, lanes: Mapping[str, frozenset[str]], seconds: float) -> Shedding:
-        """With the rates and the size of the next batch. What came since the epoch was planned waits, too, and of the
-        time of each batch the fixed part is not there for records."""
+        """With the rates and the size of the next batch. What came since the epoch was planned waits, too; what comes
+        while a batch lasts is for the next one, and no backlog. The fixed part of a batch is not there for records."""
         demands = [self._demand(query, revision) for query in sorted(_queries(lanes))]
         lasts = max(_PART * min(one.deadline_s for one in demands), _TIMES * self.costs.fixed)
         usable = 1 - self.costs.fixed / lasts
-        load = Load(self.unread + self.arrivals * seconds, self.arrivals, self.costs.base / usable)
+        waiting = self.unread + self.arrivals * seconds
+        load = Load(max(waiting - self.arrivals * lasts, 0.0), self.arrivals, self.costs.base / usable)
         scaled = [replace(one, cost=one.cost / usable) for one in demands]
         before = self.decision.rates
         found = decide(scaled, load, shedding=any(rate < 1 for rate in before.values()))
         rates = {one.query: _steady(before.get(one.query, 1.0), found.rates[one.query], one.least) for one in demands}
-        batch = int(_WAITING * load.unread + _MORE * self.arrivals * lasts)
+        batch = int(_WAITING * waiting + _MORE * self.arrivals * lasts)
         return replace(self, decision=replace(found, rates=rates), batch_records=batch or None)
 
     def _demand(self, query: str, revision: Revision) -> Demand:
