@@ -13,6 +13,7 @@ from benchmarks.bids import WRITER
 from benchmarks.results import committed_messages
 from connectors.formats import AvroDecoder
 from connectors.kafka.config import KafkaSettings
+from connectors.kafka.names import internal_topic
 
 #: The keys of a result: the end of its window, and its group.
 Key = tuple[int, int]
@@ -21,10 +22,27 @@ _COLUMNS = ("auction", "bidder", "price", "dateTime")
 
 
 def logged(kafka: KafkaSettings, topic: str) -> pl.DataFrame:
-    """All bids of a topic."""
+    """All bids of a topic, and where each stands."""
     decoder = AvroDecoder(pa.schema([pa.field(name, pa.int64()) for name in _COLUMNS]), lambda _: WRITER)
-    pieces = ([value for one in messages if (value := one.value())] for messages in committed_messages(kafka, topic))
-    return pl.concat([decoder.decode(piece).frame for piece in pieces if piece])
+    pieces = []
+    for messages in committed_messages(kafka, topic):
+        bids = [one for one in messages if one.value()]
+        places = [(one.partition(), one.offset()) for one in bids]
+        frame = decoder.decode([one.value() for one in bids]).frame
+        pieces.append(frame.hstack(pl.DataFrame(places, schema=["partition", "offset"], orient="row")))
+    return pl.concat([one for one in pieces if one.height])
+
+
+def logged_rates(kafka: KafkaSettings, cluster: str) -> pl.DataFrame:
+    """From which offset of a partition on which part of a query's input stays, in the order of the log."""
+    rows = [
+        (query, int(partition), *json.loads(one.value()))
+        for messages in committed_messages(kafka, internal_topic(cluster, "shed"))
+        for one in messages
+        for query, _, partition in [one.key().decode().split("/")]
+    ]
+    types = {"query": pl.String, "partition": pl.Int64, "offset": pl.Int64, "rate": pl.Float64}
+    return pl.DataFrame(rows, schema=types, orient="row")
 
 
 def told(kafka: KafkaSettings, topic: str) -> Rows:
@@ -50,9 +68,12 @@ class Answers:
     groups: int
     _rows: dict[str, Rows] = field(default_factory=dict)
 
-    def between(self, first: float, end: float) -> int:
-        """How many bids have instants in a range."""
-        return self.bids.filter((pl.col("dateTime") >= first) & (pl.col("dateTime") < end)).height
+    def stayed(self, rates: pl.DataFrame, first: float, end: float) -> float:
+        """The part of the bids with instants in a range that stays by some rates."""
+        chosen = self.bids.filter((pl.col("dateTime") >= first) & (pl.col("dateTime") < end)).sort("offset")
+        last = rates.group_by("partition", "offset", maintain_order=True).last().sort("offset")
+        joined = chosen.join_asof(last, on="offset", by="partition", check_sortedness=False)
+        return float(joined.select(pl.col("rate").fill_null(1.0).mean()).item())
 
     def exact(self, aggregates: str) -> Rows:
         """What a query with these aggregates should say."""

@@ -10,25 +10,25 @@ import argparse
 import json
 import subprocess
 import sys
-import threading
 import time
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 import httpx
 import matplotlib as mpl
+import polars as pl
 from matplotlib.figure import Figure
 
 from benchmarks.bids import PARTITIONS, WRITER, heartbeat
 from benchmarks.cluster import Cluster, report, running_cluster
-from benchmarks.progress import Moved, ProgressReader
 from benchmarks.report import Result, write_report
-from benchmarks.shedding_answers import Answers, Rows, errors, logged, told
+from benchmarks.shedding_answers import Answers, Rows, errors, logged, logged_rates, told
+from benchmarks.shedding_queries import GROUPS, QUERIES, WINDOW_MS, Query
+from benchmarks.shedding_watch import Watch, lanes_of
 from benchmarks.throughput import register
 from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import KEPT, ensure_topic
@@ -36,7 +36,7 @@ from dsms.local.waiting import wait_until
 from operators.errors import ExternalError
 
 OUT = Path(__file__).parent / "out" / "shedding_live.json"
-WINDOW_MS, GROUPS, TIMES = 2_000, 4, 3.0
+TIMES = 3.0
 _SAMPLE_MS, _LIMIT_S, _SEEDS = 100, 120.0, 20
 #: A bound that allows nothing.
 _NOTHING = 1e-9
@@ -44,90 +44,6 @@ _NOTHING = 1e-9
 _MUCH = 40_000.0
 #: Two ways to add up floats differ by less.
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Query:
-    """A sum-up of bids by group and window, and what may be left out of it."""
-
-    name: str
-    aggregates: str
-    max_error: float
-    deadline_s: float
-    weight: float
-
-    def statement(self, stream: str, prefix: str = "", max_error: float | None = None) -> str:
-        """The query over a stream."""
-        bound = max_error or self.max_error
-        options = f"max_error = {bound:.9f}, deadline = '{self.deadline_s:g} s', weight = {self.weight:g}"
-        return (
-            f"CREATE QUERY {prefix}{self.name} WITH ({options}) AS SELECT STREAMED window_end, auction % {GROUPS} AS k,"
-            f" {self.aggregates} FROM TUMBLE(TABLE {stream}, DESCRIPTOR(TS), {WINDOW_MS})"
-            f" GROUP BY window_end, auction % {GROUPS} EMIT FINAL"
-        )
-
-
-_MANY = ", ".join(f"SUM({name}) AS s_{name}, AVG({name}) AS a_{name}" for name in ("price", "bidder", "auction"))
-_MORE = ", ".join(
-    f"SUM(price) FILTER (WHERE auction % 97 > {at}) AS s_{at}, AVG(price) FILTER (WHERE auction % 97 > {at}) AS a_{at}"
-    for at in range(8)
-)
-QUERIES = (
-    Query("volume", "COUNT(*) AS n", 0.05, 6.0, 8.0),
-    Query("revenue", "COUNT(*) AS n, SUM(price) AS s_price", 0.1, 8.0, 2.0),
-    Query("profile", f"COUNT(*) AS n, {_MANY}, {_MORE}", 0.2, 10.0, 1.0),
-)
-
-
-@dataclass
-class Watch:
-    """The moves of all results, and what is left out, seen until it is left."""
-
-    cluster: Cluster
-    moves: dict[str, list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
-    #: (milliseconds, part that stays, rows left out, late) by query.
-    sheds: dict[str, list[tuple[float, float, int, bool]]] = field(default_factory=lambda: defaultdict(list))
-    _leaving: threading.Event = field(default_factory=threading.Event)
-
-    def __enter__(self) -> "Watch":
-        self._progress = ProgressReader(self.cluster.kafka, self.cluster.state.cluster)
-        self._threads = [threading.Thread(target=one, daemon=True) for one in (self._follow, self._ask)]
-        for one in self._threads:
-            one.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._leaving.set()
-        for one in self._threads:
-            one.join()
-        self._progress.close()
-
-    def reached(self, name: str) -> int:
-        """The frontier of a result."""
-        moves = self.moves.get(f"dsms.{name}")
-        return moves[-1][1] if moves else -1
-
-    def _follow(self) -> None:
-        while not self._leaving.is_set():
-            for one in self._progress.read(0.1):
-                self.moves[one.topic].append((_wall_ms(one), one.frontier))
-
-    def _ask(self) -> None:
-        while not self._leaving.wait(0.5):
-            at = time.time() * 1_000
-            for query, lane in _lanes(self.cluster).items():
-                self.sheds[query].append((at, lane["stays"], lane["left_out"], lane["late"]))
-
-
-def _wall_ms(one: Moved) -> float:
-    return (time.time() - (time.monotonic() - one.seen_s)) * 1_000
-
-
-def _lanes(cluster: Cluster) -> dict[str, Any]:
-    """How the queries fare: those of the cluster are ours, made in their order."""
-    executors = cluster.api.status()["executors"].values()
-    lanes = {int(query[1:]): lane for one in executors for query, lane in one["lanes"].items()}
-    return {query.name: lanes[number] for query, number in zip(QUERIES, sorted(lanes), strict=False)}
 
 
 @dataclass(frozen=True)
@@ -159,14 +75,15 @@ def main() -> None:
         for query in QUERIES:
             cluster.api.execute(query.statement("live"))
         with Watch(cluster) as watch:
-            _await(cluster, lambda: len(_lanes(cluster)) == len(QUERIES), "the queries do not run")
+            _await(cluster, lambda: len(lanes_of(cluster)) == len(QUERIES), "the queries do not run")
             phases = _fed(cluster, schema_id, capacity.rate, given)
             _await_results(cluster, watch, phases.ended)
         answers = Answers(logged(cluster.kafka, "live"), WINDOW_MS, GROUPS)
+        rates = logged_rates(cluster.kafka, cluster.state.cluster)
         shed = {query.name: told(cluster.kafka, f"dsms.{query.name}") for query in QUERIES}
         repair_s = _repaired(cluster)
         repaired = {query.name: told(cluster.kafka, f"dsms.{query.name}") for query in QUERIES}
-    run = Measured(capacity, phases, watch, answers, shed, repaired, repair_s)
+    run = Measured(capacity, phases, watch, answers, shed, repaired, repair_s, rates)
     write_report(given.out, list(_results(run)))
     _plot(given.out.with_suffix(".svg"), run)
 
@@ -260,6 +177,7 @@ class Measured:
     shed: Mapping[str, Rows]
     repaired: Mapping[str, Rows]
     repair_s: float
+    rates: pl.DataFrame
 
     def in_burst(self, window_end: int) -> bool:
         """Whether all of a window is in the burst."""
@@ -281,8 +199,8 @@ class Measured:
 
     def stayed(self, query: Query) -> float:
         """The part of the records of the burst that stayed."""
-        left_out = self.watch.sheds[query.name][-1][2]
-        return 1 - left_out / self.answers.between(self.phases.burst, self.phases.ebb)
+        rates = self.rates.filter(pl.col("query") == self.watch.ids[query.name]).drop("query")
+        return self.answers.stayed(rates, self.phases.burst, self.phases.ebb)
 
     @property
     def even(self) -> float:
@@ -354,7 +272,7 @@ def _plot(path: Path, run: Measured) -> None:
                 [1 + at * _SAMPLE_MS / 1e3 for at in range(len(lags))], [lag / 1e3 for lag in lags], label=query.name
             )
             sheds = run.watch.sheds[query.name]
-            below.plot([(at - run.phases.begun) / 1e3 for at, *_ in sheds], [stays for _, stays, *_ in sheds])
+            below.plot([(at - run.phases.begun) / 1e3 for at, _ in sheds], [stays for _, stays in sheds])
         above.set(ylabel="lag, s")
         below.set(xlabel="seconds", ylabel="part that stays")
         above.legend()
