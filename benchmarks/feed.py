@@ -1,11 +1,13 @@
-"""A process that offers bids at a steady rate, each stamped with the wall clock as it is made.
+"""A process that offers bids at a steady rate, stamped with the wall clock as they are made: evenly since a tick ago.
 
-`python -m benchmarks.feed KAFKA TOPIC SCHEMA_ID RATE SECONDS` prints, at its end, what it has sent, as JSON.
+`python -m benchmarks.feed KAFKA TOPIC SCHEMA_ID RATE SECONDS [RATE SECONDS …]` prints, at its end, what it has sent, as
+JSON. Several rates follow one another without a gap.
 """
 
 import json
 import sys
 import time
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -18,25 +20,38 @@ _POOL = 400_000
 
 def main() -> None:
     """Sends, then promises that nothing more comes."""
-    bootstrap, topic, schema_id, rate, seconds = sys.argv[1:]
+    bootstrap, topic, schema_id, *phases = sys.argv[1:]
+    sizes = list(_sizes([float(one) for one in phases]))
     producer = KafkaSettings(bootstrap).producer()
     encode = encoder(int(schema_id))
-    ticks, size = int(float(seconds) / TICK_S), max(int(float(rate) * TICK_S), 1)
-    pool = bids(0, max(_POOL, size))
-    started, kept, late_s = time.monotonic(), 0, 0.0
-    for tick in range(ticks):
+    pool = bids(0, max(_POOL, *sizes))
+    started, kept, late_s, at = time.monotonic(), 0, 0.0, 0
+    began_ms = now = _now_ms()
+    for tick, size in enumerate(sizes):
         due = started + tick * TICK_S
         late_s = max(late_s, time.monotonic() - due)
         while (left := due - time.monotonic()) > 0:
             producer.poll(left)
-        frame = pool.slice((tick * size) % (pool.height - size + 1), size)
+        at = at if at + size <= pool.height else 0
+        frame = pool.slice(at, size)
+        at += size
         kept += int((frame["auction"] % 10 == 0).sum())
-        stamped = frame.with_columns(pl.lit(_now_ms()).alias("dateTime"))
+        before, now = now, max(_now_ms(), now)
+        made = before + pl.int_range(1, size + 1) * (now - before) // size
+        stamped = frame.with_columns(made.alias("dateTime"))
         send(producer, topic, encode.encode(stamped).to_list())
     spent = time.monotonic() - started
-    heartbeat(producer, topic, PARTITIONS, _now_ms() + 1)
+    ended_ms, sent = _now_ms() + 1, sum(sizes)
+    heartbeat(producer, topic, PARTITIONS, ended_ms)
     producer.flush()
-    print(json.dumps({"sent": ticks * size, "kept": kept, "rate": ticks * size / spent, "late_s": late_s}))
+    told = {"sent": sent, "kept": kept, "rate": sent / spent, "late_s": late_s}
+    print(json.dumps({**told, "began_ms": began_ms, "ended_ms": ended_ms}))
+
+
+def _sizes(phases: Sequence[float]) -> Iterator[int]:
+    """How many bids each tick sends."""
+    for rate, seconds in zip(phases[::2], phases[1::2], strict=True):
+        yield from [max(int(rate * TICK_S), 1)] * int(seconds / TICK_S)
 
 
 def _now_ms() -> int:

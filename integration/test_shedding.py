@@ -66,7 +66,18 @@ def last(kafka: str, topic: str) -> dict[int, dict[str, float]]:
     return found
 
 
-def test_what_was_left_out_is_left_out_again_after_a_crash(kafka: str, redis_url: str, tmp_path: Path, unique: str):
+def told(kafka: str, topic: str) -> dict[int, tuple[int, int]]:
+    return {k: (one["n"], one["s"]) for k, one in last(kafka, topic).items()}
+
+
+def first_shed(kafka: str, cluster: str) -> int:
+    """The least offset from which on something is left out; instants are offsets."""
+    return min((at for each in rates(kafka, cluster).values() for at, rate in each if rate < 1), default=COUNT)
+
+
+def test_what_was_left_out_is_left_out_again_after_a_crash_until_it_is_repaired(
+    kafka: str, redis_url: str, tmp_path: Path, unique: str
+):
     topic = create_topic(kafka, f"{unique}in", partitions=PARTITIONS)
     logs = [
         [Input(json.dumps(row(at)).encode(), at, partition) for at in range(COUNT)] for partition in range(PARTITIONS)
@@ -77,17 +88,21 @@ def test_what_was_left_out_is_left_out_again_after_a_crash(kafka: str, redis_url
         first = cluster.start_executor(batch_records=150)
         shed, exact = (f"dsms.{cluster.name}{name}" for name in ("Shed", "Exact"))
         cluster.await_frontier(shed, FIRST - 1)
+        cluster.start_executor("executor-2", batch_records=400)
         write(kafka, topic, [one for log in logs for one in log[FIRST:]])
         advance(kafka, topic, END, PARTITIONS)
-        assert wait_until(lambda: cluster.frontier(shed) > COUNT // 2, 150, pause_s=0.05), log_of(first)
+        left_out = lambda: cluster.frontier(shed) > first_shed(kafka, cluster.name) + 50  # noqa: E731
+        assert wait_until(left_out, 150, pause_s=0.05), log_of(first)
         kill_9(first)
-        cluster.start_executor(batch_records=400)
         for one in (shed, exact):
             cluster.await_frontier(one, END)
         known = rates(kafka, cluster.name)
-        assert min(rate for each in known.values() for _, rate in each) < 1, known
-        found = last(kafka, shed)
-        assert {k: (one["n"], one["s"]) for k, one in found.items()} == estimates(known)
-        assert all(one["_confidence"] == 0.95 and one["_error"] > 0 for one in found.values())
         whole = {partition: [(0, 1.0)] for partition in range(PARTITIONS)}
-        assert {k: (one["n"], one["s"]) for k, one in last(kafka, exact).items()} == estimates(whole)
+        assert told(kafka, shed) == estimates(known) != estimates(whole)
+        assert all(one["_confidence"] == 0.95 and one["_error"] > 0 for one in last(kafka, shed).values())
+        assert told(kafka, exact) == estimates(whole)
+        cluster.sql(f"REPAIR QUERY {cluster.name}Shed")
+        advance(kafka, topic, END + 1, PARTITIONS)
+        cluster.await_frontier(shed, END + 1)
+        assert told(kafka, shed) == estimates(whole)
+        assert all((one["_error"], one["_confidence"]) == (0.0, 1.0) for one in last(kafka, shed).values())

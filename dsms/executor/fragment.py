@@ -121,7 +121,8 @@ class Fragment:
     @property
     def batch_records(self) -> int:
         """The most records that the next batch may hold."""
-        return self._pace.batch_records
+        wanted = self._shedding.batch_records
+        return self._pace.batch_records if wanted is None else min(wanted, self._bounds.max_batch_records)
 
     def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures]:
         """The lanes of the next batch, where they stand, and what was measured of them."""
@@ -189,7 +190,7 @@ class Fragment:
         moment = Moment(time.monotonic(), self._bounds.target_batch_seconds)
         lanes = moving(revision, self.failures.keys())
         schedule = replace(self._schedule, policy=parse_policy(self._bounds.policy))
-        self._decision = schedule.decide(revision, lanes, moment, self._pace.batch_records)
+        self._decision = schedule.decide(revision, lanes, moment, self.batch_records)
         return replace(revision, takes=self._decision.takes)
 
     def _tell(self, revision: Revision) -> None:
@@ -229,6 +230,7 @@ class Fragment:
             "epoch computed", epoch=epoch.manifest.epoch, records=epoch.records, behind=dict(epoch.behind),
             takes={lane: dict(one) for lane, one in revision.takes.items()},
             stages_s=round(computed - started, 3), rest_s=round(ended - computed, 3),
+            rates=dict(self._shedding.decision.rates),
         )  # fmt: skip
         self._schedule = self._schedule.after(epoch, revision, ended)
         self._shedding = self._shedding.after(epoch, revision, ended, ended - started)

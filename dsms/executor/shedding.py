@@ -9,96 +9,85 @@ from dataclasses import dataclass, field, replace
 
 from dsms.executor.epoch import Epoch
 from dsms.executor.lanes import Revision
+from dsms.executor.shed_costs import Above, Costs
 from dsms.plan.lane import Lane
 from dsms.plan.shedding import window_length
 from dsms.scheduler.shedding import STEP, Decision, Demand, Load, decide
 from dsms.scheduler.spread import Observed
 from operators.shed import Shed
 
-#: The weight of what is older halves in so many seconds.
-_HALF_LIFE_S = 3.0
+#: The weight of older epochs halves in so many seconds; what comes is believed at once to be more, and to be less by
+#: half in so many.
+_HALF_LIFE_S, _CALMING_S = 3.0, 1.0
 #: A rate that would change by so little stays.
 _SLIGHT = 2 * STEP
-
-
-@dataclass(frozen=True)
-class Used:
-    """Seconds and records of the epochs that left records unread, and the busy time of all vertices and of those above
-    each query's Shed: what is older counts less."""
-
-    seconds: float = 0.0
-    records: float = 0.0
-    busy: float = 0.0
-    above: Mapping[str, float] = field(default_factory=dict)
-
-    def after(self, fade: float, seconds: float, records: int, busy: Mapping[str, float]) -> Used:
-        """With an epoch more; the key "" stands for all vertices."""
-        above = {query: self.above.get(query, 0.0) * fade + one for query, one in busy.items() if query}
-        return Used(self.seconds * fade + seconds, self.records * fade + records, self.busy * fade + busy[""], above)
-
-    def cost(self, query: str) -> float:
-        """The seconds of a record that are above a query's Shed."""
-        return self.record * self.above.get(query, 0.0) / self.busy if self.busy else 0.0
-
-    @property
-    def record(self) -> float:
-        """The seconds of a record."""
-        return self.seconds / self.records if self.records else 0.0
+#: A batch is to take this part of the least deadline, but twice the time that it takes in any case.
+_PART, _TIMES = 0.35, 2.0
+#: It may hold so many times what comes while it lasts, and this part of what waits.
+_MORE, _WAITING = 2.0, 0.5
 
 
 @dataclass(frozen=True)
 class Shedding:
-    """The state of a fragment's shedding after an epoch."""
+    """The state of a fragment's shedding after an epoch, which was planned at a time."""
 
-    at: float = 0.0
+    planned: float = 0.0
     unread: int = 0
     arrivals: float = 0.0
-    used: Used = field(default_factory=Used)
+    costs: Costs = field(default_factory=Costs)
     observed: Mapping[str, Observed] = field(default_factory=dict)
     decision: Decision = field(default_factory=lambda: Decision({}))
+    #: The most records of the next batch: a burst is not read as a whole before it is known. None where nothing is.
+    batch_records: int | None = None
 
     def after(self, epoch: Epoch, revision: Revision, at: float, seconds: float) -> Shedding:
         """After an epoch that ended at a time and took so many seconds."""
         lanes = {lane_id: lane.sheddable for lane_id, lane in revision.lanes.items() if lane.sheddable}
         if not lanes:
-            return Shedding(at)
+            return Shedding()
         unread, records = _read(epoch, revision, lanes)
         known = self._measured(epoch, revision, (at, seconds), (unread, records))
         observed = {query: known.observed[query] for query in _queries(lanes) if query in known.observed}
-        return replace(known, observed=observed, decision=known._decided(revision, lanes))
+        return replace(known, observed=observed)._decided(revision, lanes, seconds)
 
     def _measured(
         self, epoch: Epoch, revision: Revision, clock: tuple[float, float], counts: tuple[int, int]
     ) -> Shedding:  # fmt: skip
         (at, seconds), (unread, records) = clock, counts
-        passed = max(at - self.at, 1e-3) if self.at else seconds
+        planned = at - seconds
+        passed = max(planned - self.planned, 1e-3) if self.planned else seconds
         fade = 0.5 ** (passed / _HALF_LIFE_S)
-        came = max(unread - self.unread + records, 0) / passed
-        arrivals = came if not self.at else self.arrivals * fade + came * (1 - fade)
-        used = self.used
-        if unread and records:
-            used = used.after(fade, passed if self.unread else seconds, records, _busy(epoch, revision))
+        came = max(unread - self.unread + records, 0) / passed if self.planned else 0.0
+        costs = self.costs if self.costs.epochs else Costs(revision.plan.partitions)
+        if records:
+            costs = costs.after(fade, seconds, (records, _busy(epoch)), _above(epoch, revision))
         observed = dict(self.observed)
         for query, partition, seen in epoch.seen:
             observed[query] = observed.get(query, Observed(at)).after(at, partition, seen)
-        return Shedding(at, unread, arrivals, used, observed, self.decision)
+        arrivals = max(came, came + (self.arrivals - came) * 0.5 ** (passed / _CALMING_S))
+        return Shedding(planned, unread, arrivals, costs, observed, self.decision)
 
-    def _decided(self, revision: Revision, lanes: Mapping[str, frozenset[str]]) -> Decision:
+    def _decided(self, revision: Revision, lanes: Mapping[str, frozenset[str]], seconds: float) -> Shedding:
+        """With the rates and the size of the next batch. What came since the epoch was planned waits, too; what comes
+        while a batch lasts is for the next one, and no backlog. The fixed part of a batch is not there for records."""
         demands = [self._demand(query, revision) for query in sorted(_queries(lanes))]
-        spent = sum(self.used.cost(one.query) for one in demands)
-        load = Load(self.unread, self.arrivals, max(self.used.record - spent, 0.0))
+        lasts = max(_PART * min(one.deadline_s for one in demands), _TIMES * self.costs.fixed)
+        usable = 1 - self.costs.fixed / lasts
+        waiting = self.unread + self.arrivals * seconds
+        load = Load(max(waiting - self.arrivals * lasts, 0.0), self.arrivals, self.costs.base / usable)
+        scaled = [replace(one, cost=one.cost / usable) for one in demands]
         before = self.decision.rates
-        found = decide(demands, load, shedding=any(rate < 1 for rate in before.values()))
-        steady = {one.query: _steady(before.get(one.query, 1.0), found.rates[one.query], one.least) for one in demands}
-        return replace(found, rates=steady)
+        found = decide(scaled, load, shedding=any(rate < 1 for rate in before.values()))
+        rates = {one.query: _steady(before.get(one.query, 1.0), found.rates[one.query], one.least) for one in demands}
+        batch = int(_WAITING * waiting + _MORE * self.arrivals * lasts)
+        return replace(self, decision=replace(found, rates=rates), batch_records=batch or None)
 
     def _demand(self, query: str, revision: Revision) -> Demand:
         planned = revision.plan.queries[query]
         sink, seen = planned.sink, self.observed.get(query, Observed())
         assert sink is not None and sink.max_error is not None and sink.deadline is not None
-        cost = self.used.cost(query) / max(seen.rate, STEP)
         spread = seen.spread(window_length(planned.node))
-        return Demand(query, cost, spread, sink.max_error, sink.weight, sink.deadline / 1000)
+        return Demand(query, self.costs.query(query), spread, sink.max_error, sink.weight, sink.deadline / 1000)
 
 
 def _steady(before: float, rate: float, least: float) -> float:
@@ -124,18 +113,24 @@ def _read(epoch: Epoch, revision: Revision, lanes: Mapping[str, frozenset[str]])
     return epoch.behind.get(first, 0), read[first]
 
 
-def _busy(epoch: Epoch, revision: Revision) -> Counter[str]:
-    """The busy time above each query's Shed, and under "" that of all vertices."""
-    whose = {(lane_id, key): query for lane_id, lane in revision.lanes.items() for key, query in _above(lane)}
-    found = Counter[str]({"": 0})
+def _busy(epoch: Epoch) -> float:
+    return sum(work.busy_ns for _, _, _, work in epoch.work) / 1e9
+
+
+def _above(epoch: Epoch, revision: Revision) -> dict[str, Above]:
+    """What was done above each query's Shed, and what came to it and stayed."""
+    whose = {(lane_id, key): query for lane_id, lane in revision.lanes.items() for key, query in _vertices(lane)}
+    busy, rows, kept = Counter[str](), Counter[str](), Counter[str]()
     for lane_id, key, _, work in epoch.work:
-        found[""] += work.busy_ns
         if (query := whose.get((lane_id, key))) is not None:
-            found[query] += work.busy_ns
-    return found
+            busy[query] += work.busy_ns
+    for query, _, seen in epoch.seen:
+        rows[query] += seen.rows
+        kept[query] += seen.kept
+    return {query: Above(busy[query] / 1e9, rows[query], kept[query]) for query in set(whose.values())}
 
 
-def _above(lane: Lane) -> Iterator[tuple[str, str]]:
+def _vertices(lane: Lane) -> Iterator[tuple[str, str]]:
     """The vertices above a Shed by key, each with the query: nobody shares them."""
     flow = lane.flow
     sheds_ = {at: one.operator.query for at, one in enumerate(flow.vertices) if isinstance(one.operator, Shed)}

@@ -8,7 +8,6 @@ aggregated apart and exactly, so where nothing was shed the result is the exact 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -18,15 +17,13 @@ from dsms.plan.properties import append_only, walk
 from dsms.plan.rules.bound_group import came_from
 from dsms.plan.rules.identity import as_they_are
 from dsms.plan.schema import schema
+from dsms.plan.shed_errors import CONFIDENCE, ERROR, number, with_errors
 from operators.aggregate import Aggregate
 from operators.aggregates import ALIASES
 from operators.errors import UserError
 from operators.expressions import Column, Expression, Literal, call, cast, column, columns
 from operators.shed import SHARE, Value
 
-ERROR, CONFIDENCE = "_error", "_confidence"
-#: Of so many results the exact one is within the error, and the normal distribution's quantile for it.
-CONFIDENT, QUANTILE = 0.95, 1.96
 _DOUBLE = pa.float64()
 _SHARE = Column(SHARE, _DOUBLE, nullable=False)
 _SHEDDABLE = frozenset({"count", "sum", "avg"})
@@ -169,7 +166,7 @@ class _Rewriting:
 
     def whole(self, one: Aggregate, function: str, argument: str | None) -> Column:
         """An aggregate over the rows that count for `one` and that nothing else stands for."""
-        kept = call("equal", _SHARE, _number(1.0))
+        kept = call("equal", _SHARE, number(1.0))
         name = self._input(kept if one.filter is None else call("and", kept, self._column(one.filter)))
         arguments = one.arguments if argument is None else (argument,)
         type_ = pa.int64() if function == "count" else one.type if argument is None else _DOUBLE
@@ -177,7 +174,7 @@ class _Rewriting:
 
     def part(self, one: Aggregate, value: Expression) -> Column:
         """A sum over the rows that count for `one` and stand for others, too."""
-        tests: list[Expression] = [call("greater", _SHARE, _number(1.0))]
+        tests: list[Expression] = [call("greater", _SHARE, number(1.0))]
         tests += [] if one.filter is None else [self._column(one.filter)]
         tests += [call("is_not_null", self._column(name)) for name in one.arguments]
         condition = tests[0]
@@ -228,7 +225,11 @@ def _grouped(node: logical.GroupBy, query: str, errors: bool) -> logical.Node:
     group = replace(node, input=prepared, aggregates=tuple(work.sums))
     keys = as_they_are(pa.schema([schema(node).field(key) for key in node.keys]))
     results = [(one.name, found) for one, (found, _) in zip(node.aggregates, estimates, strict=True)]
-    return logical.Project(group, (*keys, *results, *(_error_outputs(estimates) if errors else ())))
+    if not errors:
+        return logical.Project(group, (*keys, *results))
+    variances = [(f"__variance{at}", variance) for at, (_, variance) in enumerate(estimates)]
+    estimated = logical.Project(group, (*keys, *results, *variances))
+    return with_errors(estimated, tuple(name for name, _ in results), tuple(name for name, _ in variances))
 
 
 def _value(one: Aggregate) -> Value:
@@ -259,16 +260,16 @@ def _sum(one: Aggregate, work: _Rewriting) -> _Estimate:
 def _average(one: Aggregate, work: _Rewriting) -> _Estimate:
     name = one.arguments[0]
     x, whole = work.double(name), work.whole(one, "avg", None)
-    total = call("coalesce", work.whole(one, "sum", work.doubled(name)), _number(0.0))
+    total = call("coalesce", work.whole(one, "sum", work.doubled(name)), number(0.0))
     count = cast(work.whole(one, "count", name), _DOUBLE)
     of_count, of_sum = work.part(one, _SHARE), work.part(one, call("multiply", x, _SHARE))
     rows = call("add", count, of_count)
     mean = call("divide", call("add", total, of_sum), rows)
     ones, xs = work.spread(one, _excess()), work.spread(one, call("multiply", x, _excess()))
     squares = work.spread(one, call("multiply", call("multiply", x, x), _excess()))
-    around = call("subtract", squares, call("multiply", mean, call("subtract", call("multiply", _number(2.0), xs),
+    around = call("subtract", squares, call("multiply", mean, call("subtract", call("multiply", number(2.0), xs),
                   call("multiply", mean, ones))))  # fmt: skip
-    variance = call("divide", call("greatest", around, _number(0.0)), call("multiply", rows, rows))
+    variance = call("divide", call("greatest", around, number(0.0)), call("multiply", rows, rows))
     return _if_shed(of_count, mean, whole), variance
 
 
@@ -277,32 +278,8 @@ _ESTIMATES = {"count": _count, "sum": _sum, "avg": _average}
 
 def _excess() -> Expression:
     """s (s - 1)."""
-    return call("multiply", _SHARE, call("subtract", _SHARE, _number(1.0)))
+    return call("multiply", _SHARE, call("subtract", _SHARE, number(1.0)))
 
 
 def _if_shed(part: Expression, estimate: Expression, exact: Expression) -> Expression:
     return call("case", call("is_null", part), exact, estimate)
-
-
-def _error_outputs(estimates: list[_Estimate]) -> Iterator[tuple[str, Expression]]:
-    """The largest relative error of a row's estimates (NULL where one is 0), and how sure it is."""
-    errors = [_error(*one) for one in estimates]
-    unknown = call("is_null", errors[0])
-    for one in errors[1:]:
-        unknown = call("or", unknown, call("is_null", one))
-    worst = errors[0] if len(errors) == 1 else call("case", unknown, Literal(None, _DOUBLE), call("greatest", *errors))
-    yield ERROR, worst
-    shed_ = call("is_not_null", estimates[0][1])
-    for _, variance in estimates[1:]:
-        shed_ = call("or", shed_, call("is_not_null", variance))
-    yield CONFIDENCE, call("case", shed_, _number(CONFIDENT), _number(1.0))
-
-
-def _error(estimate: Expression, variance: Expression) -> Expression:
-    half = call("multiply", _number(QUANTILE), call("sqrt", variance))
-    size = call("nullif", call("abs", cast(estimate, _DOUBLE)), _number(0.0))
-    return call("case", call("is_null", variance), _number(0.0), call("divide", half, size))
-
-
-def _number(value: float) -> Literal:
-    return Literal(value, _DOUBLE)

@@ -38,6 +38,7 @@ QUERIES = [
     "window_end, k % 3 AS x, AVG(d) AS a, COUNT(*) FILTER (WHERE f < 2) AS n FROM TUMBLE(TABLE S, DESCRIPTOR(TS), 10)"
     " GROUP BY window_end, k % 3 EMIT FINAL",
     "window_end, SUM(v) AS t FROM HOP(TABLE S, DESCRIPTOR(TS), 5, 10) GROUP BY window_end",
+    f"k, {', '.join(f'AVG(v) FILTER (WHERE v > {at}) AS a{at}, SUM(f) AS f{at}' for at in range(8))} FROM S GROUP BY k",
 ]
 
 

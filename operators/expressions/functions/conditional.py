@@ -68,12 +68,23 @@ def _nullif(_: Call, arguments: Sequence[Compiled]) -> Compiled:
     return masked(kept, first_fault([value.fault, other.fault]))
 
 
-def _extreme(build: Callable[..., pl.Expr]) -> Callable[[Call, Sequence[Compiled]], Compiled]:
-    def evaluate(_: Call, arguments: Sequence[Compiled]) -> Compiled:
-        value = arguments[0].value
-        for argument in arguments[1:]:
-            better = build(argument.value, value) | value.is_null()
-            value = pl.when(better.fill_null(value=False)).then(argument.value).otherwise(value)
+def _greatest(call: Call, values: Sequence[pl.Expr]) -> pl.Expr:
+    """NaN is greater than every other number; Polars passes it over."""
+    found = pl.max_horizontal(*values)
+    if not pa.types.is_floating(call.type):
+        return found
+    return pl.when(pl.any_horizontal(*[value.is_nan() for value in values])).then(float("nan")).otherwise(found)
+
+
+def _least(_: Call, values: Sequence[pl.Expr]) -> pl.Expr:
+    return pl.min_horizontal(*values)
+
+
+def _extreme(build: Callable[[Call, Sequence[pl.Expr]], pl.Expr]) -> Callable[[Call, Sequence[Compiled]], Compiled]:
+    """In one expression, whose size is that of the arguments together."""
+
+    def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
+        value = build(call, [argument.value for argument in arguments])
         return masked(value, first_fault([argument.fault for argument in arguments]))
 
     return evaluate
@@ -107,7 +118,7 @@ CONDITIONAL: dict[str, Function] = {
         "The largest value; NULLs are passed over.",
         "GREATEST(a, b)",
         _ALL_NULLABLE,
-        _extreme(COMPARE[">"]),
+        _extreme(_greatest),
     ),
     "least": Function(
         "conditional",
@@ -115,6 +126,6 @@ CONDITIONAL: dict[str, Function] = {
         "The smallest value; NULLs are passed over.",
         "LEAST(a, b)",
         _ALL_NULLABLE,
-        _extreme(COMPARE["<"]),
+        _extreme(_least),
     ),
 }

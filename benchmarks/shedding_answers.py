@@ -1,0 +1,112 @@
+"""What queries over bids should answer, by DuckDB over all that is in Kafka; and what is in their result topics."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from benchmarks.bids import WRITER
+from benchmarks.results import committed_messages
+from connectors.formats import AvroDecoder
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.names import internal_topic
+
+#: The keys of a result: the end of its window, and its group.
+Key = tuple[int, int]
+Rows = Mapping[Key, Mapping[str, float]]
+_COLUMNS = ("auction", "bidder", "price", "dateTime")
+
+
+def logged(kafka: KafkaSettings, topic: str) -> pl.DataFrame:
+    """All bids of a topic, and where each stands."""
+    decoder = AvroDecoder(pa.schema([pa.field(name, pa.int64()) for name in _COLUMNS]), lambda _: WRITER)
+    pieces = []
+    for messages in committed_messages(kafka, topic):
+        bids = [one for one in messages if one.value()]
+        places = [(one.partition(), one.offset()) for one in bids]
+        frame = decoder.decode([one.value() for one in bids]).frame
+        pieces.append(frame.hstack(pl.DataFrame(places, schema=["partition", "offset"], orient="row")))
+    return pl.concat([one for one in pieces if one.height])
+
+
+def logged_rates(kafka: KafkaSettings, cluster: str) -> pl.DataFrame:
+    """From which offset of a partition on which part of a query's input stays, in the order of the log."""
+    rows = [
+        (query, int(partition), *json.loads(one.value()))
+        for messages in committed_messages(kafka, internal_topic(cluster, "shed"))
+        for one in messages
+        for query, _, partition in [one.key().decode().split("/")]
+    ]
+    types = {"query": pl.String, "partition": pl.Int64, "offset": pl.Int64, "rate": pl.Float64}
+    return pl.DataFrame(rows, schema=types, orient="row")
+
+
+def told(kafka: KafkaSettings, topic: str) -> Rows:
+    """The relation that a result topic ends with."""
+    found: dict[Key, dict[str, float]] = {}
+    for messages in committed_messages(kafka, topic):
+        for one in messages:
+            key = json.loads(one.key())
+            place = key["window_end"], key["k"]
+            if (value := one.value()) is None:
+                found.pop(place, None)
+            else:
+                found[place] = {name: given for name, given in json.loads(value).items() if name not in key}
+    return found
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Bids, and what may be asked about them in windows and groups."""
+
+    bids: pl.DataFrame
+    window_ms: int
+    groups: int
+    _rows: dict[str, Rows] = field(default_factory=dict)
+
+    def stayed(self, rates: pl.DataFrame, first: float, end: float) -> float:
+        """The part of the bids with instants in a range that stays by some rates."""
+        chosen = self.bids.filter((pl.col("dateTime") >= first) & (pl.col("dateTime") < end)).sort("offset")
+        last = rates.group_by("partition", "offset", maintain_order=True).last().sort("offset")
+        joined = chosen.join_asof(last, on="offset", by="partition", check_sortedness=False)
+        return float(joined.select(pl.col("rate").fill_null(1.0).mean()).item())
+
+    def exact(self, aggregates: str) -> Rows:
+        """What a query with these aggregates should say."""
+        if aggregates not in self._rows:
+            self._rows[aggregates] = self._asked(self.bids, aggregates)
+        return self._rows[aggregates]
+
+    def sampled(self, aggregates: str, rate: float, seed: int) -> Rows:
+        """What it would say if each bid had stayed with one chance: averages as they are, others by its inverse."""
+        chances = np.random.default_rng(seed).random(self.bids.height)
+        found = self._asked(self.bids.filter(pl.Series(chances < rate)), aggregates)
+        return {
+            key: {name: value if name.startswith("a_") else value / rate for name, value in row.items()}
+            for key, row in found.items()
+        }
+
+    def _asked(self, bids: pl.DataFrame, aggregates: str) -> Rows:
+        with duckdb.connect() as database:
+            database.execute("PRAGMA disable_optimizer")
+            database.register("bids", bids.to_arrow())
+            asked = f"""SELECT ("dateTime" // {self.window_ms} + 1) * {self.window_ms} AS window_end,
+                auction % {self.groups} AS k, {aggregates} FROM bids GROUP BY ALL"""
+            rows = database.execute(asked).fetchall()
+            names = [one[0] for one in database.description or ()]
+        return {(row[0], row[1]): dict(zip(names[2:], map(float, row[2:]), strict=True)) for row in rows}
+
+
+def errors(exact: Rows, found: Rows, wanted: Callable[[int], bool]) -> list[float]:
+    """The largest relative error of each row of the windows that are wanted; a row that is missing is wrong by all."""
+    return [_error(row, found.get(key)) for key, row in sorted(exact.items()) if wanted(key[0])]
+
+
+def _error(exact: Mapping[str, float], found: Mapping[str, float] | None) -> float:
+    if found is None:
+        return 1.0
+    return max(abs(found[name] - value) / abs(value) for name, value in exact.items())

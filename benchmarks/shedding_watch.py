@@ -1,0 +1,64 @@
+"""What is seen of queries from outside while input comes: how far results are final, and what is left out."""
+
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.cluster import Cluster
+from benchmarks.progress import Moved, ProgressReader
+from benchmarks.shedding_queries import QUERIES
+
+
+@dataclass
+class Watch:
+    """The moves of all results, and what is left out, seen until it is left."""
+
+    cluster: Cluster
+    moves: dict[str, list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
+    #: (milliseconds, part that stays) by query, and the ids of these.
+    ids: dict[str, str] = field(default_factory=dict)
+    sheds: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    _leaving: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> "Watch":
+        self._progress = ProgressReader(self.cluster.kafka, self.cluster.state.cluster)
+        self._threads = [threading.Thread(target=one, daemon=True) for one in (self._follow, self._ask)]
+        for one in self._threads:
+            one.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leaving.set()
+        for one in self._threads:
+            one.join()
+        self._progress.close()
+
+    def reached(self, name: str) -> int:
+        """The frontier of a result."""
+        moves = self.moves.get(f"dsms.{name}")
+        return moves[-1][1] if moves else -1
+
+    def _follow(self) -> None:
+        while not self._leaving.is_set():
+            for one in self._progress.read(0.1):
+                self.moves[one.topic].append((_wall_ms(one), one.frontier))
+
+    def _ask(self) -> None:
+        while not self._leaving.wait(0.5):
+            at = time.time() * 1_000
+            for query, lane in lanes_of(self.cluster).items():
+                self.ids[query] = lane["id"]
+                self.sheds[query].append((at, lane["stays"]))
+
+
+def _wall_ms(one: Moved) -> float:
+    return (time.time() - (time.monotonic() - one.seen_s)) * 1_000
+
+
+def lanes_of(cluster: Cluster) -> dict[str, Any]:
+    """How the queries fare: those of the cluster are ours, made in their order."""
+    executors = cluster.api.status()["executors"].values()
+    lanes = {int(query[1:]): lane for one in executors for query, lane in one["lanes"].items()}
+    return {query.name: {**lanes[at], "id": f"o{at}"} for query, at in zip(QUERIES, sorted(lanes), strict=False)}
