@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster import Cluster, Refused, kill_9, running
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka_log import Input, advance, changes, write
 
 from dsms.local.waiting import wait_until
@@ -58,6 +58,15 @@ def test_a_later_query_reads_from_the_beginning(cluster: Cluster, unique: str):
     feed(cluster, unique, 4)
     assert_has(cluster, early, 1, 2, 3, 4)
     assert_has(cluster, late, 1, 2, 3, 4)
+
+
+def test_partitions_that_come_later_are_told(cluster: Cluster, unique: str):
+    streams(cluster, unique)
+    assert cluster.get(f"sources/{unique}T")["state"] == "registered"
+    admin = AdminClient({"bootstrap.servers": cluster.kafka})
+    admin.create_partitions([NewPartitions(f"{unique}.t", 3)])[f"{unique}.t"].result(20)
+    told = "registered, 2 of 3 partitions are not read: they came later, register it anew"
+    assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == told, 20), cluster.get("sources")
 
 
 def test_a_dropped_query_goes_and_its_name_is_free(cluster: Cluster, unique: str):

@@ -42,6 +42,13 @@ def partitions_of(admin: AdminClient, topic: str) -> list[int]:
     return sorted(found.partitions)
 
 
+def partition_counts(admin: AdminClient) -> dict[str, int]:
+    """How many partitions each topic has."""
+    with translated("looking for topics"):
+        found = admin.list_topics(timeout=TIMEOUT_S).topics
+    return {name: len(one.partitions) for name, one in found.items() if one.error is None}
+
+
 def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
     """Makes a topic unless it exists; it waits until the brokers know it."""
     future = admin.create_topics([NewTopic(topic, partitions, config=dict(config or {}))])[topic]

@@ -14,7 +14,7 @@ import structlog
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import internal_topic
-from connectors.kafka.topics import COMPACTED_SOON, KEPT, delete_topic, ensure_topic, latest
+from connectors.kafka.topics import COMPACTED_SOON, KEPT, delete_topic, ensure_topic, latest, partition_counts
 from connectors.redis.cluster_state import ClusterState
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.leases import RUNNING, Assignment, ExecutorStatus, assign
@@ -125,8 +125,8 @@ class Coordinator:
         return self._document(self._known(name), self.states())
 
     def states(self) -> States:
-        """How objects fare, by one look at the executors."""
-        return States(self._alive, self._progress)
+        """How objects fare, by one look at the executors and one at the topics."""
+        return States(self._alive, self._progress, lambda: partition_counts(self._admin))
 
     def busy(self) -> Mapping[str, float]:
         """How busy the fragments that new queries are dealt out to were last measured to be, in seconds a second; 0

@@ -1,8 +1,8 @@
-"""How objects fare, by one look at the executors."""
+"""How objects fare, by one look at the executors and one at the topics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +17,7 @@ Executors = Mapping[str, ExecutorStatus]
 
 @dataclass(frozen=True)
 class States:
-    """The states of a listing: `look` is called once, when an object is asked for that depends on it.
+    """The states of a listing: `look` and `topics` are called once, when an object is asked for that depends on them.
 
     >>> from dsms.catalog.leases import LaneStatus
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
@@ -29,6 +29,8 @@ class States:
     look: Callable[[], Executors]
     #: How far the queries are, by id.
     progress: Mapping[str, Progress]
+    #: How many partitions each topic has; nothing at all where that is not looked for.
+    topics: Callable[[], Mapping[str, int]] = dict
 
     def of(self, found: Object) -> str:
         """How an object fares: "registered" and its dead letters, "running", "waiting for an executor", "failed: …"."""
@@ -36,8 +38,7 @@ class States:
             return "system"
         try:
             if isinstance(found, Source):
-                count = sum(status.dead_letters.get(found.name, 0) for status in self._executors().values())
-                return f"registered, {count} dead letters" if count else "registered"
+                return ", ".join(["registered", *self._of_source(found)])
             return self._of_query(found) if isinstance(found, Query) else "registered"
         except ExternalError as error:
             return f"unknown: {error}"
@@ -48,6 +49,15 @@ class States:
         return next(
             (status.lanes[query.id].frontier for status in self._executors().values() if query.id in status.lanes), None
         )
+
+    def _of_source(self, source: Source) -> Iterator[str]:
+        if count := sum(status.dead_letters.get(source.name, 0) for status in self._executors().values()):
+            yield f"{count} dead letters"
+        there = self._partitions.get(source.topic, 0) if self._partitions else source.partitions
+        if there > source.partitions:
+            yield f"{there - source.partitions} of {there} partitions are not read: they came later, register it anew"
+        elif there < source.partitions:
+            yield f'topic "{source.topic}" has {there} partitions of {source.partitions}'
 
     def _of_query(self, query: Query) -> str:
         if query.still:
@@ -60,6 +70,10 @@ class States:
             return f"failed: {lane.error.splitlines()[0]}"
         going = self.progress.get(query.id, Progress(0, 0)).text if status.state == RUNNING else ""
         return ", ".join(one for one in (going or status.state, lane.shed) if one)
+
+    @cached_property
+    def _partitions(self) -> Mapping[str, int]:
+        return self.topics()
 
     def _executors(self) -> Executors:
         if isinstance(self._seen, ExternalError):

@@ -33,7 +33,6 @@ ALIVE = {
 class Cluster:
     """Counts how often executors are looked at; None stands for a Redis that is away."""
 
-    fragments = 1
     topics: Any = None
     tails: Any = None
 
@@ -48,6 +47,9 @@ class Cluster:
 
     def states(self) -> States:
         return States(self.look, {"o5": Progress(1, 3, behind=True)})
+
+    def busy(self) -> Mapping[str, float]:
+        return {"0": 0.0}
 
 
 def halted(catalog: Catalog, name: str) -> Object:
@@ -65,6 +67,21 @@ def test_what_is_said_of_each() -> None:
     assert states.of(halted(catalog, "A")) == "halted"
     assert [states.frontier(one) for one in catalog.queries()] == [7, 5, 3, None, None]
     assert cluster.looks == 1
+
+
+@pytest.mark.parametrize(
+    ("topics", "said"),
+    [
+        ({"t": 2, "u": 9}, "registered, 3 dead letters"),
+        ({"t": 3}, "registered, 3 dead letters, 1 of 3 partitions are not read: they came later, register it anew"),
+        ({"u": 9}, 'registered, 3 dead letters, topic "t" has 0 partitions of 2'),
+    ],
+)
+def test_a_topic_that_is_not_as_it_was(topics: dict[str, int], said: str) -> None:
+    looks = []
+    states = States(lambda: ALIVE, {}, lambda: looks.append(1) or topics)
+    assert [states.of(CATALOG.find("T")) for _ in range(2)] == [said, said]
+    assert states.of(CATALOG.find("S")) == "registered" and looks == [1]
 
 
 def test_what_is_not_known_is_asked_for_once() -> None:
