@@ -46,6 +46,8 @@ class Builder:
     def __init__(self) -> None:
         #: The sources that are read, by number.
         self.sources: dict[int, Source] = {}
+        #: The records of sources, by number, that keep what is promised of a clustered column.
+        self.clustered: dict[tuple[int, str], Port] = {}
         #: The sources of the plan that is being lowered.
         self.scope: frozenset[int] = frozenset()
         self._vertices: list[Vertex] = []
@@ -67,7 +69,7 @@ class Builder:
 
     def marks(self, source: Source) -> Port:
         """How far the ordered columns of a source have come."""
-        columns = pa.schema([pa.field(one.column, pa.int64()) for one in source.constraints])
+        columns = pa.schema([pa.field(one.column, pa.int64()) for one in source.ordered])
         number = source.number
         vertex = self._vertex(Vertex(None, (), 0, columns, frozenset({number}), leaf=marks_of(number)))
         return Port(vertex, columns, released=False)

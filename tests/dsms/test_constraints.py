@@ -64,7 +64,8 @@ def test_several_columns_and_one_that_is_watched() -> None:
         ("ORDERED BY ordered WITHIN 1", 2, 1), ("ORDERED BY b WITHIN 3", 8, 1), ("ORDERED BY w (watched)", 17, 0),
     ]  # fmt: skip
     (described,) = session.run("DESCRIBE T")
-    assert described.message == 'source "T": registered, ordered by ordered within 1, b within 3, w'
+    promises = "ORDERED BY ordered WITHIN 1, ORDERED BY b WITHIN 3, ORDERED BY w"
+    assert described.message == f'source "T": registered, {promises}'
 
 
 def test_a_watched_column_promises_nothing() -> None:
