@@ -92,10 +92,11 @@ FAMILY = {
 
 
 @pytest.mark.parametrize("shape", FAMILY)
-def test_members_of_a_family_forget_and_join_it_later(shape: str) -> None:
+@pytest.mark.parametrize("promise", ["ORDERED", "CLUSTERED"])
+def test_members_of_a_family_forget_and_join_it_later(shape: str, promise: str) -> None:
     rows = [{"c": at - at * 7 % 4, "v": at % 5, "ts": at} for at in range(60)]
     found = {}
-    for clause, sharing in (("CONSTRAINT ORDERED BY c WITHIN 4", True), ("", False)):
+    for clause, sharing in ((f"CONSTRAINT {promise} BY c WITHIN 4", True), ("", False)):
         session = LocalSession(partitions=2, batch_records=9, sharing=sharing)
         session.execute(f"REGISTER SOURCE T (c INT, v INT) FROM t {clause}; CREATE STREAM S OVER T KEY NULL")
         for number in range(4):

@@ -122,5 +122,7 @@ def test_records_are_those_of_what_keeps_the_promises(query: str, how: tuple) ->
         bound, dead = told(query, seed, True, how)
         everything, kept = all_rows(seed), admitted(all_rows(seed))
         assert bound == free
-        left_out = [len(everything[topic][part]) - len(kept[topic][part]) for topic in QUERIES[query] for part in (0, 1)]
+        left_out = [
+            len(everything[topic][part]) - len(kept[topic][part]) for topic in QUERIES[query] for part in (0, 1)
+        ]
         assert dead == sum(left_out) > 0
