@@ -98,12 +98,12 @@ class Sampler:
                 )  # fmt: skip
 
     def _keepers(self, lane: Lane) -> Iterator[Adherence]:
-        """Of the vertices that keep promises about all records of a source."""
+        """Of the vertices that keep promises about all records of a source, and have run."""
         name = self._namer(lane)
         for at, vertex in enumerate(lane.flow.vertices):
-            if not isinstance(keeper := vertex.operator, Clustered | Referenced):
-                continue
             shown = self.measures.of(lane.id, lane.flow.keys[at]).adherence.values()
+            if not shown or not isinstance(keeper := vertex.operator, Clustered | Referenced):
+                continue
             worst, violations = reduce(Kept.beside, shown, Kept())
             yield Adherence(
                 id=name(at), fragment=self.fragment, lane=lane.id, queries=_queries(lane, at),

@@ -16,6 +16,7 @@ import pyarrow as pa
 from dsms.catalog.objects import Source
 from dsms.plan.dataflow import Dataflow, Exchange, Feed, Keys, Routing, Vertex, marks_of
 from operators.expire import Expire
+from operators.relay import Relay
 from operators.reorder import Reorder
 
 Partitioning = frozenset[Keys]
@@ -125,8 +126,18 @@ class Builder:
         if port.via is None and made == stage:
             return Feed(port.vertex)
         by: Routing = port.via if port.via is not None else "stay" if made else "source"
-        exchange = Exchange(port.vertex, stage, by)
-        return Feed(port.vertex, self._exchanges.setdefault(exchange, len(self._exchanges)))
+        exchange = Exchange(self._relayed(port.vertex, stage) if made else port.vertex, stage, by)
+        return Feed(exchange.producer, self._exchanges.setdefault(exchange, len(self._exchanges)))
+
+    def _relayed(self, vertex: int, stage: int) -> int:
+        """The vertex, or what stands for it in the stage before: a stage may let wait what comes to it, and what went
+        past would be ahead of the frontier of what is behind it."""
+        below = self._vertices[vertex]
+        if below.stage + 1 == stage:
+            return vertex
+        feed = self._feed(Port(vertex, below.schema), below.stage + 1)
+        relay = Vertex(Relay(), (feed,), below.stage + 1, below.schema, below.leaves, single=below.single)
+        return self._relayed(self._vertex(relay), stage)
 
     def _vertex(self, vertex: Vertex) -> int:
         key = repr(vertex)
