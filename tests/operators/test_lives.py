@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.clustered import Clustered
 from operators.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.distinct import Distinct
 from operators.forget import Forget, Outlived
+from operators.hashes import Hashes
 from operators.living import VALUE, Living
 from operators.operator import Move
 from operators.referenced import Referenced
 
-END = 60
+END = 24
 Records = list[tuple[int | None, int]]
-WITHIN = st.integers(0, 6)
-RECORDS = st.lists(st.tuples(st.none() | st.integers(0, 5), st.integers(0, END - 1)), max_size=60).map(
-    lambda records: sorted(records, key=lambda one: one[1])
-)
+WITHIN = st.integers(0, 4)
+RECORD = st.tuples(st.sampled_from([0, 1, 2, 3, None]), st.integers(0, END - 1))
+RECORDS = st.lists(RECORD, min_size=8, max_size=40).map(lambda records: sorted(records, key=lambda one: one[1]))
 CUTS = st.lists(st.integers(0, END), max_size=8).map(lambda cuts: sorted({0, *cuts, END}))
 
 
@@ -45,6 +46,17 @@ def lives(records: Records, within: int) -> tuple[list[int], int]:
     return kept, worst
 
 
+@given(st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9), max_size=9), max_size=9))
+def test_hashes_are_a_set(parts: list[list[int]]) -> None:
+    held, seen = Hashes(), set[int]()
+    for part in parts:
+        held, seen = held.add(np.array(part, np.uint64)), seen | set(part)
+        asked = [*range(10), *seen, 2**63]
+        assert held.has(np.array(asked, np.uint64)).tolist() == [one in seen for one in asked]
+    assert sum(run.height for run in held.runs) <= sum(map(len, parts))
+
+
+@settings(max_examples=300)
 @given(RECORDS, WITHIN, CUTS)
 def test_a_value_lives_once(records: Records, within: int, cuts: list[int]) -> None:
     operator = Clustered("a", within)
@@ -60,6 +72,7 @@ def test_a_value_lives_once(records: Records, within: int, cuts: list[int]) -> N
     assert step.adherence == (worst, len(refused))
 
 
+@settings(max_examples=300)
 @given(RECORDS, RECORDS, WITHIN, CUTS)
 def test_a_partner_is_not_long_before(many: Records, one: Records, within: int, cuts: list[int]) -> None:
     operator = Referenced("a", "b", within, "other")
