@@ -1,6 +1,7 @@
 """What constraints save: `python -m benchmarks.constraints`.
 
-Each query runs over the same records with and without `CONSTRAINT ORDERED BY`, in process. The changes that it
+Each query runs over the same records with and without constraints, in process: `ORDERED BY` where ids ascend, and
+`CLUSTERED BY` with `REFERENCES` where they are in no order. The changes that it
 publishes are compared one by one; then the rows and bytes of its state are looked at, without the buffers of records
 whose instants are still open, which both have.
 """
@@ -8,6 +9,7 @@ whose instants are still open, which both have.
 import argparse
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +18,10 @@ import msgspec
 from dsms.testing import LocalSession
 
 OUT = Path(__file__).parent / "out" / "constraints.json"
-K, ITEMS, BATCH = 1_000, 4, 10_000
-#: Orders come with ascending numbers and up to `K` of disorder, some items each; payments name the order.
-SOURCES = """REGISTER SOURCE Orders (id BIGINT, item INT, price INT) FROM orders {constraint};
-REGISTER SOURCE Payments (id BIGINT, paid INT) FROM payments {constraint};
+K, DELAY, ITEMS, BATCH = 1_000, 4_000, 4, 10_000
+#: Orders have some items each; payments name the order.
+SOURCES = """REGISTER SOURCE Orders (id BIGINT, item INT, price INT) FROM orders {orders};
+REGISTER SOURCE Payments (id BIGINT, paid INT) FROM payments {payments};
 CREATE STREAM O OVER Orders KEY NULL; CREATE STREAM P OVER Payments KEY NULL;
 CREATE STREAM L OVER Orders KEY (id, item)"""
 QUERIES = {
@@ -46,8 +48,21 @@ class Ran:
     seconds: float
 
 
-def logs(records: int) -> dict[str, list[dict[str, int]]]:
-    """The records of both topics, in log order."""
+Logs = dict[str, list[dict[str, int]]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Records that keep promises, and how these are declared on both sources."""
+
+    name: str
+    logs: Callable[[int], Logs]
+    orders: str
+    payments: str
+
+
+def ascending(records: int) -> Logs:
+    """The records of both topics, in log order: numbers ascend with up to `K` of disorder."""
     draw = random.Random(7)
     orders = sorted(range(records), key=lambda at: at // ITEMS + draw.randrange(K))
     paid = sorted(range(records // ITEMS), key=lambda at: at + draw.randrange(K))
@@ -60,10 +75,36 @@ def logs(records: int) -> dict[str, list[dict[str, int]]]:
     }
 
 
-def run(query: str, found: dict[str, list[dict[str, int]]], constraint: str) -> Ran:
+def scattered(records: int) -> Logs:
+    """Numbers in no order: the items of an order come within `K` instants, its payment within `DELAY` of the last."""
+    draw, orders, payments = random.Random(7), list[dict[str, int]](), list[dict[str, int]]()
+    for number in range(records // ITEMS):
+        name, instants = draw.getrandbits(62), [number * ITEMS + draw.randrange(K) for _ in range(ITEMS)]
+        orders += [
+            {"id": name, "item": item, "price": draw.randrange(100), "ts": ts} for item, ts in enumerate(instants)
+        ]
+        ts = max(instants) + draw.randrange(DELAY)
+        payments.append({"id": name, "paid": draw.randrange(100), "ts": ts})
+    return {"Orders": sorted(orders, key=_instant), "Payments": sorted(payments, key=_instant)}
+
+
+def _instant(record: dict[str, int]) -> int:
+    return record["ts"]
+
+
+KINDS = (
+    Kind("ORDERED", ascending, f"CONSTRAINT ORDERED BY id WITHIN {K}", f"CONSTRAINT ORDERED BY id WITHIN {K}"),
+    Kind(
+        "CLUSTERED, REFERENCES", scattered, f"CONSTRAINT CLUSTERED BY id WITHIN {K}",
+        f"CONSTRAINT id REFERENCES Orders (id) WITHIN {DELAY}",
+    ),
+)  # fmt: skip
+
+
+def run(query: str, found: Logs, orders: str, payments: str) -> Ran:
     """The query over the records, all sources at one pace."""
     session, count = LocalSession(partitions=2), len(found["Orders"])
-    session.execute(SOURCES.format(constraint=constraint))
+    session.execute(SOURCES.format(orders=orders, payments=payments))
     session.execute(f"CREATE STREAMED VIEW V AS {query}")
     began = time.perf_counter()
     for start in range(0, count, BATCH):
@@ -80,15 +121,14 @@ def run(query: str, found: dict[str, list[dict[str, int]]], constraint: str) -> 
     return Ran(list(session.changes("V")), rows, size, seconds)
 
 
-def measure(name: str, records: int) -> dict[str, object]:
+def measure(kind: Kind, name: str, records: int) -> dict[str, object]:
     """The figures of one query."""
-    found = logs(records)
-    bound = run(QUERIES[name], found, f"CONSTRAINT ORDERED BY id WITHIN {K}")
-    free = run(QUERIES[name], found, "")
+    found = kind.logs(records)
+    bound, free = run(QUERIES[name], found, kind.orders, kind.payments), run(QUERIES[name], found, "", "")
     if bound.changes != free.changes or not free.changes:
         raise AssertionError(f"{name}: the results differ")
     return {
-        "query": name, "changes": len(free.changes),
+        "constraint": kind.name, "query": name, "changes": len(free.changes),
         "rows": {"constrained": bound.rows, "unconstrained": free.rows},
         "bytes": {"constrained": bound.size, "unconstrained": free.size},
         "seconds": {"constrained": round(bound.seconds, 2), "unconstrained": round(free.seconds, 2)},
@@ -101,10 +141,11 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000)
     asked = parser.parse_args()
     figures = []
-    for name in QUERIES:
-        figures.append(one := measure(name, asked.records))
-        print(msgspec.json.encode(one).decode(), flush=True)
-    report = {"records": asked.records, "k": K, "partitions": 2, "queries": figures}
+    for kind in KINDS:
+        for name in QUERIES:
+            figures.append(one := measure(kind, name, asked.records))
+            print(msgspec.json.encode(one).decode(), flush=True)
+    report = {"records": asked.records, "k": K, "delay": DELAY, "partitions": 2, "queries": figures}
     OUT.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
 
 

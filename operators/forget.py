@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import polars as pl
 
-from operators.delta import Delta
+from operators.delta import FROM, Delta
+from operators.living import VALUE
 from operators.lowest import LOW
 from operators.operator import Operator, State, Step
 from operators.trace import Run
+
+#: Which rows of a frame go.
+Gone = Callable[[pl.DataFrame], pl.Series]
 
 
 class Sweep(NamedTuple):
@@ -18,17 +23,36 @@ class Sweep(NamedTuple):
 
     trace: int
     column: str
-    low: int
+    told: int
+
+    def gone(self, told: Delta) -> Gone:
+        """Which rows of a frame go by what was told: the lowest value only rises."""
+        low = cast(int, told.frame[LOW].max())
+        return lambda frame: (frame[self.column].to_physical().cast(pl.Int64) < low).fill_null(False)
+
+
+class Outlived(NamedTuple):
+    """Of a trace, by number, the rows go whose column has a value that is not among those which an input, by number,
+    says may still come. All values of the column were seen where that is known."""
+
+    trace: int
+    column: str
+    told: int
+
+    def gone(self, told: Delta) -> Gone:
+        """Which rows of a frame go by what was told: what was told last is so."""
+        last = told.frame.filter(pl.col(FROM) == pl.col(FROM).max())[VALUE]
+        return lambda frame: (~frame[self.column].is_in(last.implode())).fill_null(False)
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """The operator, with the output that it has; its inputs are followed by one or more of `Lowest`.
+    """The operator, with the output that it has; its inputs are followed by one or more of `Lowest` and `Living`.
 
-    The promise is that a row of a trace with a value below the lowest one is not asked for by any element at or after
-    the frontier: values of columns that are compared by equality, or that are held apart by them. A NULL stays. Runs
-    are rewritten when a sample says that half of them is below, so that a step costs O(log |state|) more, and the state
-    is at most about twice what is still needed.
+    The promise is that a row of a trace with a value below the lowest one, or that does not live, is not asked for by
+    any element at or after the frontier: values of columns that are compared by equality, or that are held apart by
+    them. A NULL stays. Runs are rewritten when a sample says that half of them goes, so that a step costs
+    O(log |state|) more, and the state is at most a few times what is still needed.
 
     >>> from operators.distinct import Distinct
     >>> from operators.operator import Move
@@ -41,12 +65,12 @@ class Forget:
     """
 
     operator: Any
-    sweeps: tuple[Sweep, ...]
+    sweeps: tuple[Sweep | Outlived, ...]
 
     @property
     def own(self) -> int:
         """How many inputs are the operator's own."""
-        return min(sweep.low for sweep in self.sweeps)
+        return min(sweep.told for sweep in self.sweeps)
 
     def traces(self) -> tuple[State, ...]:
         """Those of the operator."""
@@ -57,20 +81,15 @@ class Forget:
         *inputs, traces, move = given
         step: Step = self.operator.step(*inputs[: self.own], traces, move)
         after = list(step.traces)
-        for trace, column, at in self.sweeps:
-            if (low := _lowest(inputs[at])) is not None:
-                after[trace] = swept(after[trace], column, low)
+        for sweep in self.sweeps:
+            if len(told := inputs[sweep.told]):
+                after[sweep.trace] = swept(after[sweep.trace], sweep.column, sweep.gone(told))
         return replace(step, traces=tuple(after))
 
 
-def _lowest(told: Delta) -> int | None:
-    """The last of what was told: it only rises."""
-    return cast(int | None, told.frame[LOW].max()) if len(told) else None
-
-
-def swept(state: State, column: str, low: int) -> State:
-    """The state without rows below, where they are the half of a run; the same object where nothing goes."""
-    runs = tuple(found for run in state.runs if (found := _kept(run, column, low)).height)
+def swept(state: State, column: str, gone: Gone) -> State:
+    """The state without rows that go, where they are the half of a run; the same object where nothing goes."""
+    runs = tuple(found for run in state.runs if (found := _kept(run, column, gone)).height)
     same = len(runs) == len(state.runs) and all(map(_is, runs, state.runs))
     return state if same else replace(state, runs=runs)  # type: ignore[type-var]
 
@@ -79,11 +98,7 @@ def _is(one: Run, other: Run) -> bool:
     return one is other
 
 
-def _kept(run: Run, column: str, low: int) -> Run:
-    if column not in run.frame.columns or 2 * int(_below(run.sample, column, low).sum()) < run.sample.height:
+def _kept(run: Run, column: str, gone: Gone) -> Run:
+    if column not in run.frame.columns or 2 * int(gone(run.sample).sum()) < run.sample.height:
         return run
-    return Run(run.frame.filter(~_below(run.frame, column, low)), run.arrangement)
-
-
-def _below(frame: pl.DataFrame, column: str, low: int) -> pl.Series:
-    return (frame[column].to_physical().cast(pl.Int64) < low).fill_null(False)
+    return Run(run.frame.filter(~gone(run.frame)), run.arrangement)

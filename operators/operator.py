@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from operators.adherence import Adherence
 from operators.delta import FROM, ORDER, WEIGHT, Delta
 from operators.trace import Arrangement, Run
 
@@ -63,6 +64,8 @@ class Step:
     delta: Delta
     traces: tuple[State, ...] = ()
     faults: pl.DataFrame | None = None
+    #: Of an operator that keeps a promise: how all that came so far kept it.
+    adherence: Adherence | None = None
 
 
 class Operator(Protocol):
@@ -85,17 +88,18 @@ def run(operators: Sequence[Operator], delta: Delta, traces: Sequence[tuple[Stat
     return steps
 
 
-def reject(delta: Delta, faults: pl.Series) -> tuple[Delta, pl.DataFrame | None]:
+def reject(delta: Delta, faults: pl.Series, *, raw: bool = False) -> tuple[Delta, pl.DataFrame | None]:
     """The elements without a fault, and the faults of those with one.
 
     A row in fault is left out with every weight, so its retraction is left out too; it is reported once, by its
-    insertion.
+    insertion. Of raw records, where an element of negative weight is a deletion, all are reported.
     """
     if faults.null_count() == len(faults):
         return delta, None
     bad = faults.is_not_null()
     shown = [name for name in delta.columns if name != MEMBER]
     rows = pl.struct(shown).struct.json_encode() if shown else pl.lit("{}")
-    reported = delta.frame.with_columns(faults.alias(FAULT), rows.alias(FAULT_ROW)).filter(bad & (pl.col(WEIGHT) > 0))
+    told = bad & ((pl.col(WEIGHT) > 0) | raw)
+    reported = delta.frame.with_columns(faults.alias(FAULT), rows.alias(FAULT_ROW)).filter(told)
     whose = [MEMBER] if MEMBER in delta.columns else []
     return Delta(delta.frame.filter(~bad)), reported.select(FROM, ORDER, FAULT, FAULT_ROW, *whose)

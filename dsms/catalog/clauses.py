@@ -137,27 +137,32 @@ def _registry(clause: Clause) -> dict[str, object]:
 
 
 def _constraint(clause: Clause) -> dict[str, object]:
-    """`ORDERED BY column [WITHIN k]`, several with commas between them."""
+    """`ORDERED BY column [WITHIN k]`, `CLUSTERED BY column WITHIN k` and `column REFERENCES source (column) WITHIN k`,
+    several with commas between them."""
     parts: list[list[str]] = [[]]
     for word in clause.words:
         if word == ",":
             parts.append([])
         else:
             parts[-1].append(word)
-    found = [_ordered(clause, part) for part in parts]
+    found = [_promise(clause, part) for part in parts]
     for one in found:
         if sum(str(one["column"]).lower() == str(other["column"]).lower() for other in found) > 1:
             raise _wrong(clause, f'CONSTRAINT names "{one["column"]}" twice')
     return {"constraints": found}
 
 
-def _ordered(clause: Clause, words: list[str]) -> dict[str, object]:
-    told = [word.upper() for word in words]
-    if len(words) == 3 and told[:2] == ["ORDERED", "BY"]:
-        return {"column": words[2], "k": None}
-    if len(words) < 5 or [told[at] for at in (0, 1, 3)] != ["ORDERED", "BY", "WITHIN"]:
-        raise _wrong(clause, "cannot read CONSTRAINT", "have: ORDERED BY column [WITHIN 10], … WITHIN 5 SECONDS")
-    return {"column": words[2], "k": _duration(clause, words[4:], bare=True)}
+def _promise(clause: Clause, words: list[str]) -> dict[str, object]:
+    match [word.upper() for word in words]:
+        case ["ORDERED", "BY", _]:
+            return {"column": words[2], "k": None}
+        case [("ORDERED" | "CLUSTERED") as kind, "BY", _, "WITHIN", _, *_]:
+            return {"kind": kind.lower(), "column": words[2], "k": _duration(clause, words[4:], bare=True)}
+        case [_, "REFERENCES", _, "(", _, ")", "WITHIN", _, *_]:
+            k = _duration(clause, words[7:], bare=True)
+            return {"kind": "references", "column": words[0], "other": words[2], "theirs": words[4], "k": k}
+    have = "have: ORDERED BY a [WITHIN 10], CLUSTERED BY a WITHIN 5 SECONDS, a REFERENCES source (b) WITHIN 1 HOUR"
+    raise _wrong(clause, "cannot read CONSTRAINT", have)
 
 
 def _topic(clause: Clause) -> dict[str, object]:

@@ -24,12 +24,27 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """A promise about the order in which the records of each partition come: a value of `column` is never more than `k`
-    below the greatest before it. `k` is in ms for times, else in the column's own unit; None promises nothing: by how
-    much values are below is watched."""
+    """A promise about the records of a source.
+
+    "ordered": in each partition a value of `column` is never more than `k` below the greatest before it. `k` is in ms
+    for times, else in the column's own unit; None promises nothing: by how much values are below is watched.
+    "clustered": the instants of records with one value are never more than `k` apart. "references": a record has a
+    partner, with its value in the column `theirs` of the source `other`, at most `k` before it.
+    """
 
     column: str
     k: int | None
+    kind: Literal["ordered", "clustered", "references"] = "ordered"
+    other: str | None = None
+    theirs: str | None = None
+
+    @property
+    def sql(self) -> str:
+        """As it is written."""
+        bound = "" if self.k is None else f" WITHIN {self.k}"
+        if self.kind == "references":
+            return f"{self.column} REFERENCES {self.other} ({self.theirs}){bound}"
+        return f"{self.kind.upper()} BY {self.column}{bound}"
 
 
 class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
@@ -71,6 +86,11 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     def schema(self) -> pa.Schema:
         """The declared columns as an Arrow schema."""
         return _schema(self.columns)
+
+    @property
+    def ordered(self) -> tuple[Constraint, ...]:
+        """What is promised of the order in each partition: a record alone shows whether it keeps that."""
+        return tuple(one for one in self.constraints if one.kind == "ordered")
 
     @property
     def record(self) -> pa.Schema:

@@ -79,11 +79,9 @@ def _(statement: st.Describe, catalog: Catalog, facts: Facts) -> Applied:
 
 
 def _promises(found: Object) -> str:
-    """What a source promises of the order of its records."""
+    """What a source promises of its records."""
     promises = found.constraints if isinstance(found, Source) else ()
-    bounds = ("" if one.k is None else f" within {one.k}" for one in promises)
-    listed = (f"{one.column}{bound}" for one, bound in zip(promises, bounds, strict=True))
-    return f", ordered by {', '.join(listed)}" if promises else ""
+    return "".join(f", {one.sql}" for one in promises)
 
 
 def schema_and_keys(found: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[str, ...]]:

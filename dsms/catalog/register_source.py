@@ -10,7 +10,8 @@ import pyarrow as pa
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.clauses import source_settings
 from dsms.catalog.facts import Applied, Facts, apply, check_free
-from dsms.catalog.objects import Column, Constraint, Source, Stream, kind_of
+from dsms.catalog.objects import Column, Source, Stream, kind_of
+from dsms.catalog.promises import promised
 from dsms.catalog.result import StatementResult
 from dsms.sql import statements as st
 from dsms.sql.types import parse_type, type_sql
@@ -43,7 +44,7 @@ def _registered(statement: st.RegisterSource, catalog: Catalog, facts: Facts, mo
         Source,
     )  # fmt: skip
     _check_timestamp(source)
-    source = msgspec.structs.replace(source, constraints=tuple(_constraint(one, source) for one in source.constraints))
+    source = msgspec.structs.replace(source, constraints=promised(source, catalog))
     result = StatementResult(
         "REGISTER SOURCE",
         f'source "{source.name}" registered over topic "{source.topic}"',
@@ -80,21 +81,6 @@ def _check_timestamp(source: Source) -> None:
         raise UserError(
             f'TIMESTAMP BY "{source.timestamp}" needs an integer, TIMESTAMP or DATE column, not {type_sql(kind)}'
         )
-
-
-def _constraint(constraint: Constraint, source: Source) -> Constraint:
-    """The constraint with the column's own spelling."""
-    found = next((one for one in source.schema if one.name.lower() == constraint.column.lower()), None)
-    if found is None:
-        have = "have: " + ", ".join(source.schema.names)
-        raise UserError(f'ORDERED BY: column "{constraint.column}" not found in source "{source.name}"', hint=have)
-    if not (pa.types.is_integer(found.type) or pa.types.is_temporal(found.type)):
-        raise UserError(
-            f'ORDERED BY "{found.name}" needs an integer, TIMESTAMP or DATE column, not {type_sql(found.type)}'
-        )
-    if constraint.k is not None and constraint.k >= 2**62:
-        raise UserError(f'ORDERED BY "{found.name}": WITHIN needs a number below 2^62')
-    return msgspec.structs.replace(constraint, column=found.name)
 
 
 @apply.register

@@ -74,18 +74,22 @@ class Synopsis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Adherence(msgspec.Struct, frozen=True, kw_only=True):
-    """How the records of a source partition that a lane has read keep what the source promises of a column."""
+    """How the records of a source that a lane has read keep what it promises of a column: of each partition, or of all
+    where the promise is about them together."""
 
     id: str
     fragment: str
     lane: str
     queries: tuple[str, ...]
     source: str
-    partition: int
+    partition: int | None
     column: str
+    #: The promise as it is written.
+    promise: str
     #: What is promised; None: nothing is, the column is watched.
     k: int | None = None
-    #: By how much a value was below the greatest before it at most, refused ones included.
+    #: The largest k seen: by how much a value was below the greatest before it, refused ones included; else how far
+    #: records were apart that were not refused.
     worst: int = 0
     #: How many records were refused for it.
     violations: int = 0

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 from dsms.control.entities import Adherence, Operator, Queue, Synopsis
 from dsms.plan.lane import Lane
 from dsms.stages.work import Measured, Measures
+from operators.adherence import Adherence as Kept
+from operators.clustered import Clustered
 from operators.expressions.arrow_types import polars_type
 from operators.ordering import Ordering, told
+from operators.referenced import Referenced
 
 SOURCE = "Source"
 #: The end of a partition by topic and partition, as far as it is known.
@@ -77,20 +81,35 @@ class Sampler:
     def constraints(self, lanes: Mapping[str, Lane], waiting: Mapping[str, Waiting]) -> tuple[Adherence, ...]:
         """How what the lanes have read keeps what is promised of it."""
         known = ((lane, waiting[lane_id]) for lane_id, lane in lanes.items() if lane_id in waiting)
-        return tuple(one for lane, held in known for one in self._kept(lane, held))
+        together = (one for lane in lanes.values() for one in self._keepers(lane))
+        return (*(one for lane, held in known for one in self._kept(lane, held)), *together)
 
     def _kept(self, lane: Lane, held: Waiting) -> Iterator[Adherence]:
         for (source_id, partition), orders in sorted(held.orders.items()):
             leaf = lane.leaf(source_id)
             source, names = lane.sources[leaf], tuple(one.name for one in lane.by_leaf[leaf])
-            for constraint, order in zip(source.constraints, orders, strict=False):
+            for constraint, order in zip(source.ordered, orders, strict=False):
                 dtype = polars_type(source.schema.field(constraint.column).type)
                 yield Adherence(
                     id=f"{self.fragment}-{lane.id}-{source_id}-{partition}-{constraint.column}",
                     fragment=self.fragment, lane=lane.id, queries=names, source=source.name, partition=partition,
-                    column=constraint.column, k=constraint.k, worst=told(dtype, order.worst),
+                    column=constraint.column, promise=constraint.sql, k=constraint.k, worst=told(dtype, order.worst),
                     violations=order.violations,
                 )  # fmt: skip
+
+    def _keepers(self, lane: Lane) -> Iterator[Adherence]:
+        """Of the vertices that keep promises about all records of a source, and have run."""
+        name = self._namer(lane)
+        for at, vertex in enumerate(lane.flow.vertices):
+            shown = self.measures.of(lane.id, lane.flow.keys[at]).adherence.values()
+            if not shown or not isinstance(keeper := vertex.operator, Clustered | Referenced):
+                continue
+            worst, violations = reduce(Kept.beside, shown, Kept())
+            yield Adherence(
+                id=name(at), fragment=self.fragment, lane=lane.id, queries=_queries(lane, at),
+                source=lane.sources[_records(lane, at)].name, partition=None, column=keeper.column,
+                promise=keeper.promise, k=keeper.within, worst=worst, violations=violations,
+            )  # fmt: skip
 
     def _unread(self, lane: Lane, held: Waiting, ends: Ends) -> Iterator[Queue]:
         names = {leaf: tuple(one.name for one in lane.by_leaf[leaf]) for leaf in lane.sources}
@@ -115,6 +134,12 @@ class Sampler:
 
     def _namer(self, lane: Lane) -> Callable[[int], str]:
         return lambda at: f"{self.fragment}-{lane.id}-{lane.flow.keys[at]}"
+
+
+def _records(lane: Lane, at: int) -> int:
+    """The source of the first input, by number."""
+    vertex = lane.flow.vertices[at]
+    return vertex.leaf if vertex.leaf is not None else _records(lane, vertex.inputs[0].vertex)
 
 
 def keys_of(lanes: Mapping[str, Lane]) -> dict[str, frozenset[str]]:

@@ -66,7 +66,7 @@ def _(entity: Synopsis) -> tuple[object, ...]:
 
 @row.register
 def _(entity: Adherence) -> tuple[object, ...]:
-    promise = f"ORDERED BY {entity.column}" + (" (watched)" if entity.k is None else f" WITHIN {entity.k}")
+    promise = entity.promise + (" (watched)" if entity.k is None else "")
     return entity.source, entity.partition, listed(entity.queries), promise, entity.worst, entity.violations
 
 

@@ -14,7 +14,7 @@ from operators.clock import PartitionClock
 from operators.delta import BEGINNING
 from operators.ordering import Ordering
 
-FORMAT = 4
+FORMAT = 5
 
 #: A source (by id) and a partition of its topic.
 SourcePartition = tuple[str, int]

@@ -16,6 +16,7 @@ import pyarrow as pa
 from dsms.catalog.objects import Source
 from dsms.plan.dataflow import Dataflow, Exchange, Feed, Keys, Routing, Vertex, marks_of
 from operators.expire import Expire
+from operators.relay import Relay
 from operators.reorder import Reorder
 
 Partitioning = frozenset[Keys]
@@ -46,6 +47,8 @@ class Builder:
     def __init__(self) -> None:
         #: The sources that are read, by number.
         self.sources: dict[int, Source] = {}
+        #: The records of sources, by number, that keep what is promised of a clustered column.
+        self.clustered: dict[tuple[int, str], Port] = {}
         #: The sources of the plan that is being lowered.
         self.scope: frozenset[int] = frozenset()
         self._vertices: list[Vertex] = []
@@ -67,7 +70,7 @@ class Builder:
 
     def marks(self, source: Source) -> Port:
         """How far the ordered columns of a source have come."""
-        columns = pa.schema([pa.field(one.column, pa.int64()) for one in source.constraints])
+        columns = pa.schema([pa.field(one.column, pa.int64()) for one in source.ordered])
         number = source.number
         vertex = self._vertex(Vertex(None, (), 0, columns, frozenset({number}), leaf=marks_of(number)))
         return Port(vertex, columns, released=False)
@@ -123,8 +126,18 @@ class Builder:
         if port.via is None and made == stage:
             return Feed(port.vertex)
         by: Routing = port.via if port.via is not None else "stay" if made else "source"
-        exchange = Exchange(port.vertex, stage, by)
-        return Feed(port.vertex, self._exchanges.setdefault(exchange, len(self._exchanges)))
+        exchange = Exchange(self._relayed(port.vertex, stage) if made else port.vertex, stage, by)
+        return Feed(exchange.producer, self._exchanges.setdefault(exchange, len(self._exchanges)))
+
+    def _relayed(self, vertex: int, stage: int) -> int:
+        """The vertex, or what stands for it in the stage before: a stage may let wait what comes to it, and what went
+        past would be ahead of the frontier of what is behind it."""
+        below = self._vertices[vertex]
+        if below.stage + 1 == stage:
+            return vertex
+        feed = self._feed(Port(vertex, below.schema), below.stage + 1)
+        relay = Vertex(Relay(), (feed,), below.stage + 1, below.schema, below.leaves, single=below.single)
+        return self._relayed(self._vertex(relay), stage)
 
     def _vertex(self, vertex: Vertex) -> int:
         key = repr(vertex)

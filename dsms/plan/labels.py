@@ -31,7 +31,8 @@ def label(node: logical.Node) -> str:
 @label.register
 def _(node: logical.Tag) -> str:
     since = "" if node.start is None else f" since {node.start}"
-    return f"ℜ({node.stream}) over source {node.source.name}{since}"
+    promises = "".join(f", {one.sql}" for one in node.source.constraints if node.promises and one.kind != "ordered")
+    return f"ℜ({node.stream}) over source {node.source.name}{promises}{since}"
 
 
 @label.register

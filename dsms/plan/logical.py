@@ -20,14 +20,33 @@ from operators.window_call import WindowCall
 
 
 @dataclass(frozen=True)
+class Cluster:
+    """The records with one value of a column come together: never more than `within` instants apart."""
+
+    column: str
+    within: int
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A record has a partner in another source, with its value in the column `theirs`, at most `within` before it."""
+
+    column: str
+    within: int
+    other: Tag
+    theirs: str
+
+
+@dataclass(frozen=True)
 class Tag:
     """The relational view ℜ(S) of a tagged stream over a source: its columns and TS. No keys means append-only. With
-    `start` records of earlier instants are not seen at all."""
+    `start` records of earlier instants are not seen at all. Records that do not keep the `promises` are none of its."""
 
     source: Source
     stream: str
     keys: tuple[str, ...]
     start: int | None = None
+    promises: tuple[Cluster | Reference, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""Which columns of a plan's relation come in order: what follows from what sources promise."""
+"""Which columns of a plan's relation come in order, or together: what follows from what sources promise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import singledispatch
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -21,76 +21,125 @@ class Low(NamedTuple):
     column: str
     offset: int = 0
 
+    def moved(self, offset: int) -> tuple[Low, ...]:
+        """What is known of something that is so much above."""
+        return (self._replace(offset=self.offset + offset),)
+
+
+class Life(NamedTuple):
+    """What a column of a source, by number, has shown not longer than `within` ago."""
+
+    source: int
+    column: str
+    within: int
+
+    def moved(self, _: int) -> tuple[Life, ...]:
+        """What is above a value was not shown."""
+        return ()
+
 
 #: By column: no change to come of the relation has a value below the least of these; NULL is no value.
 Lows = Mapping[str, frozenset[Low]]
-_NONE: Lows = {}
+#: By column: no change to come has a value that one of these has shown and does not show any more.
+Lives = Mapping[str, frozenset[Life]]
+T = TypeVar("T", Low, Life)
+#: What tags promise of columns, and what follows for those of a relation.
+_Known = Mapping[str, frozenset[T]]
+_Seed = Callable[[logical.Tag], _Known[T]]
 
 
-def lows(node: logical.Node) -> Lows:
-    """The columns of a node's relation that come in order, with what bounds them from below.
+class Bounds(NamedTuple):
+    """What is known of the columns of the changes to come."""
+
+    lows: Lows = {}
+    lives: Lives = {}
+
+
+def bounds(node: logical.Node) -> Bounds:
+    """The columns of a node's relation that come in order, with what bounds them from below; and those whose values
+    come from such as live, with where these are seen.
 
     The law: a change of the relation at or after an instant has, in each of these columns, NULL or a value that is not
-    below what the sources' columns have reached at that instant.
+    below what the sources' columns have reached at that instant; or one that was shown not longer ago, or never.
+    Every value in a column of the second kind was shown by the instant of its row.
     """
-    return _lows(node) if any(source.constraints for source in sources(node)) else _NONE
+    if not any(source.constraints for source in sources(node)):
+        return Bounds()
+    return Bounds(_known(node, _ordered), _known(node, _clustered))
+
+
+def _ordered(tag: logical.Tag) -> Lows:
+    return {
+        one.column: frozenset({Low(tag.source.number, one.column)}) for one in tag.source.ordered if one.k is not None
+    }
+
+
+def _clustered(tag: logical.Tag) -> Lives:
+    """What refers to a clustered column comes while that lives, or not long after what it refers to."""
+    return {one.column: frozenset({_life(one, tag)}) for one in tag.promises}
+
+
+def _life(promise: logical.Cluster | logical.Reference, tag: logical.Tag) -> Life:
+    if isinstance(promise, logical.Cluster):
+        return Life(tag.source.number, promise.column, promise.within)
+    cluster = next(one for one in promise.other.promises if one.column == promise.theirs)
+    return Life(promise.other.source.number, promise.theirs, max(promise.within, cluster.within))
 
 
 @singledispatch
-def _lows(node: logical.Node) -> Lows:
+def _known(node: logical.Node, seed: _Seed[T]) -> _Known[T]:
     """Nothing is known where rows leave later than they came, or are held back."""
-    return _NONE
+    return {}
 
 
-@_lows.register
-def _(node: logical.Tag) -> Lows:
+@_known.register
+def _(node: logical.Tag, seed: _Seed[T]) -> _Known[T]:
     """The row that a record replaces has its key, and no other column of it."""
-    ordered = (one.column for one in node.source.constraints if one.k is not None)
-    return {name: frozenset({Low(node.source.number, name)}) for name in ordered if not node.keys or name in node.keys}
+    return {name: one for name, one in seed(node).items() if not node.keys or name in node.keys}
 
 
-@_lows.register(logical.Filter)
-@_lows.register(logical.Distinct)
-@_lows.register(logical.Members)
-def _(node: logical.Filter) -> Lows:
-    return _lows(node.input)
+@_known.register(logical.Filter)
+@_known.register(logical.Distinct)
+@_known.register(logical.Members)
+def _(node: logical.Filter, seed: _Seed[T]) -> _Known[T]:
+    return _known(node.input, seed)
 
 
-@_lows.register
-def _(node: logical.Project) -> Lows:
-    below = _lows(node.input)
+@_known.register
+def _(node: logical.Project, seed: _Seed[T]) -> _Known[T]:
+    below = _known(node.input, seed)
     pairs = ((name, output.name) for name, output in node.outputs if isinstance(output, Column))
     return {name: below[own] for name, own in pairs if own in below}
 
 
-@_lows.register
-def _(node: logical.Unnest) -> Lows:
-    return {name: low for name, low in _lows(node.input).items() if name != node.output}
+@_known.register
+def _(node: logical.Unnest, seed: _Seed[T]) -> _Known[T]:
+    return {name: low for name, low in _known(node.input, seed).items() if name != node.output}
 
 
-@_lows.register
-def _(node: logical.TimeWindow) -> Lows:
-    return _lows(node.input) if node.length is None and node.slide == 1 else _NONE
+@_known.register
+def _(node: logical.TimeWindow, seed: _Seed[T]) -> _Known[T]:
+    return _known(node.input, seed) if node.length is None and node.slide == 1 else {}
 
 
-@_lows.register(logical.Restamp)
-@_lows.register(logical.ToStream)
-def _(node: logical.Restamp | logical.ToStream) -> Lows:
+@_known.register(logical.Restamp)
+@_known.register(logical.ToStream)
+def _(node: logical.Restamp | logical.ToStream, seed: _Seed[T]) -> _Known[T]:
     """Rows that only come, come as they do below."""
     stays = append_only(node.input) and (isinstance(node, logical.Restamp) or node.kind == "istream")
-    return _lows(node.input) if stays else _NONE
+    return _known(node.input, seed) if stays else {}
 
 
-@_lows.register
-def _(node: logical.Assign) -> Lows:
-    """A window that holds a value ends above it, and starts less than its size below."""
-    below = {name: low for name, low in _lows(node.input).items() if name not in WINDOW_COLUMNS}
+@_known.register
+def _(node: logical.Assign, seed: _Seed[T]) -> _Known[T]:
+    """A window that holds a value ends above it, and starts less than its size below: edges are as ordered as that."""
+    below = {name: one for name, one in _known(node.input, seed).items() if name not in WINDOW_COLUMNS}
     unit = _unit(schema(node.input).field(node.column).type)
     if node.column not in below or unit is None:
         return below
-    start, end = WINDOW_COLUMNS
-    held = below[node.column]
-    return {**below, start: _moved(held, 1 - node.size * unit), end: _moved(held, 1)}
+    edges = dict(zip(WINDOW_COLUMNS, (1 - node.size * unit, 1), strict=True))
+    moved = {name: frozenset(_moved(below[node.column], offset)) for name, offset in edges.items()}
+    return {**below, **{name: found for name, found in moved.items() if found}}
 
 
 def _unit(type_: pa.DataType) -> int | None:
@@ -100,64 +149,66 @@ def _unit(type_: pa.DataType) -> int | None:
     return 1 if pa.types.is_integer(type_) else None
 
 
-def _moved(held: Iterable[Low], offset: int) -> frozenset[Low]:
-    return frozenset(one._replace(offset=one.offset + offset) for one in held)
+def _moved(held: Iterable[T], offset: int) -> Iterator[T]:
+    return (found for one in held for found in one.moved(offset))
 
 
-@_lows.register
-def _(node: logical.GroupBy) -> Lows:
-    return _of(node.input, node.keys)
+@_known.register
+def _(node: logical.GroupBy, seed: _Seed[T]) -> _Known[T]:
+    return _of(node.input, node.keys, seed)
 
 
-@_lows.register
-def _(node: logical.TopK) -> Lows:
-    return _of(node.input, node.partition)
+@_known.register
+def _(node: logical.TopK, seed: _Seed[T]) -> _Known[T]:
+    return _of(node.input, node.partition, seed)
 
 
-@_lows.register
-def _(node: logical.WindowFunctions) -> Lows:
-    return _of(node.input, node.calls[0].partition)
+@_known.register
+def _(node: logical.WindowFunctions, seed: _Seed[T]) -> _Known[T]:
+    return _of(node.input, node.calls[0].partition, seed)
 
 
-def _of(node: logical.Node, names: Iterable[str]) -> Lows:
+def _of(node: logical.Node, names: Iterable[str], seed: _Seed[T]) -> _Known[T]:
     """Of a node whose groups change where its input does."""
-    below = _lows(node)
+    below = _known(node, seed)
     return {name: below[name] for name in names if name in below}
 
 
-@_lows.register
-def _(node: logical.Union) -> Lows:
-    return _together(node, node.inputs)
+@_known.register
+def _(node: logical.Union, seed: _Seed[T]) -> _Known[T]:
+    return _together(node, node.inputs, seed)
 
 
-@_lows.register
-def _(node: logical.SetOperation) -> Lows:
-    return _together(node, (node.left, node.right))
+@_known.register
+def _(node: logical.SetOperation, seed: _Seed[T]) -> _Known[T]:
+    return _together(node, (node.left, node.right), seed)
 
 
-def _together(node: logical.Node, inputs: Iterable[logical.Node]) -> Lows:
-    """Columns go by their places; each is as far as the input in which it is least far."""
-    sides = [[_lows(one).get(name) for name in schema(one).names] for one in inputs]
-    found = dict[str, frozenset[Low]]()
+def _together(node: logical.Node, inputs: Iterable[logical.Node], seed: _Seed[T]) -> _Known[T]:
+    """Columns go by their places; a change comes from any of the inputs."""
+    sides = [[_known(one, seed).get(name) for name in schema(one).names] for one in inputs]
+    found = dict[str, frozenset[T]]()
     for name, each in zip(schema(node).names, zip(*sides, strict=True), strict=True):
         known = [one for one in each if one is not None]
         if len(known) == len(each):
-            found[name] = frozenset[Low]().union(*known)
+            found[name] = frozenset[T]().union(*known)
     return found
 
 
-@_lows.register
-def _(node: logical.Join) -> Lows:
-    """A pair comes with either of its rows: of columns that are equal, both must come in order."""
-    both = _paired(node)
+@_known.register
+def _(node: logical.Join, seed: _Seed[T]) -> _Known[T]:
+    """A pair comes with either of its rows: of columns that are equal, something must be known of both."""
+    both = _paired(node, seed)
     return {name: low for names, low in both.items() for name in names}
 
 
-@_lows.register
-def _(node: logical.SemiJoin) -> Lows:
-    return {mine: low for (mine, _), low in _paired(node).items()}
+@_known.register
+def _(node: logical.SemiJoin, seed: _Seed[T]) -> _Known[T]:
+    return {mine: low for (mine, _), low in _paired(node, seed).items()}
 
 
-def _paired(node: logical.Join | logical.SemiJoin) -> dict[tuple[str, str], frozenset[Low]]:
-    left, right = _lows(node.left), _lows(node.right)
+def _paired(
+    node: logical.Join | logical.SemiJoin, seed: _Seed[T]
+) -> dict[tuple[str, str], frozenset[T]]:  # fmt: skip
+    left, right = _known(node.left, seed), _known(node.right, seed)
     return {(mine, theirs): left[mine] | right[theirs] for mine, theirs in node.on if mine in left and theirs in right}

@@ -35,8 +35,16 @@ def walk(node: logical.Node) -> Iterator[logical.Node]:
 
 def sources(node: logical.Node) -> tuple[Source, ...]:
     """The sources that a plan reads, each once, in the order in which the text names them."""
-    found = {one.source.id: one.source for one in walk(node) if isinstance(one, logical.Tag)}
-    return tuple(found.values())
+    tags = (one for below in walk(node) if isinstance(below, logical.Tag) for one in _referenced(below))
+    return tuple({one.source.id: one.source for one in tags}.values())
+
+
+def _referenced(tag: logical.Tag) -> Iterator[logical.Tag]:
+    """A tag, and those that its records refer to."""
+    yield tag
+    for promise in tag.promises:
+        if isinstance(promise, logical.Reference):
+            yield from _referenced(promise.other)
 
 
 @singledispatch

@@ -117,6 +117,9 @@ def _refused(construct: str, why: str) -> UserError:
 
 def _check_below(node: logical.Node, group: logical.GroupBy) -> None:
     match node:
+        case logical.Tag(promises=(_, *_)):
+            why = "which records of it are refused depends on the others"
+            raise _refused(f'a source with CLUSTERED BY or REFERENCES, "{node.source.name}"', why)
         case logical.Tag(keys=()):
             return
         case logical.Tag():

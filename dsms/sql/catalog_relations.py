@@ -8,7 +8,7 @@ import sqlglot
 from sqlglot import exp
 
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Query, Source, Stream, Table
+from dsms.catalog.objects import Constraint, Query, Source, Stream, Table
 from dsms.plan import logical
 from dsms.plan.properties import append_only, keys
 from dsms.plan.schema import schema, visible
@@ -31,13 +31,28 @@ def plan_of(name: str, catalog: Catalog) -> logical.Node:
     if isinstance(found, Stream):
         source = catalog.find(found.source)
         assert isinstance(source, Source)
-        return logical.Tag(source, found.name, found.keys)
+        return tag_of(source, found.name, found.keys, catalog)
     if isinstance(found, Table):
         return logical.Tag(found.source, found.name, found.keys)
     if isinstance(found, Source):
         raise SqlError(f'"{found.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {found.name} KEY …")
     node = started(result_of(sqlglot.parse_one(found.select, read=Dsms), catalog), found.start)
     return shed(node, found.id, error_columns=found.error_columns) if found.max_error is not None else node
+
+
+def tag_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.Tag:
+    """A stream over a source, whose records keep what the source promises."""
+    promises = (_promise(one, catalog) for one in source.constraints if one.kind != "ordered")
+    return logical.Tag(source, stream, keys, promises=tuple(promises))
+
+
+def _promise(constraint: Constraint, catalog: Catalog) -> logical.Cluster | logical.Reference:
+    within = constraint.k or 0
+    if constraint.other is None or constraint.theirs is None:
+        return logical.Cluster(constraint.column, within)
+    other = catalog.find(constraint.other)
+    assert isinstance(other, Source)
+    return logical.Reference(constraint.column, within, tag_of(other, other.name, (), catalog), constraint.theirs)
 
 
 def result_of(query: exp.Expr, catalog: Catalog) -> logical.Node:

@@ -6,7 +6,7 @@ import msgspec
 import sqlglot
 
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Former, Object, Query, Stream
+from dsms.catalog.objects import Former, Object, Query, Source, Stream
 from dsms.plan import logical
 from dsms.plan.shedding import shed
 from dsms.plan.start import started
@@ -50,6 +50,8 @@ def reads(found: Object) -> list[str]:
     """The names that an object itself reads."""
     if isinstance(found, Stream):
         return [found.source]
+    if isinstance(found, Source):
+        return [one.other for one in found.constraints if one.other is not None]
     return names_in(sqlglot.parse_one(found.select, read=Dsms)) if isinstance(found, Query) else []
 
 

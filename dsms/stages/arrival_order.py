@@ -32,8 +32,8 @@ def check(source: Source, frame: pl.DataFrame, orders: tuple[Ordering, ...]) -> 
     """The law: which rows are refused depends on the rows before each of them in the partition's log alone."""
     keeps, reasons = np.ones(frame.height, np.bool_), dict[int, str]()
     least, after = list[pl.Series](), list[Ordering]()
-    held = orders or tuple(Ordering() for _ in source.constraints)
-    for constraint, order in zip(source.constraints, held, strict=True):
+    held = orders or tuple(Ordering() for _ in source.ordered)
+    for constraint, order in zip(source.ordered, held, strict=True):
         values = frame[constraint.column]
         k = None if constraint.k is None else physical(values.dtype, constraint.k)
         broken, bound, known = order.admit(values, k)
@@ -46,7 +46,7 @@ def check(source: Source, frame: pl.DataFrame, orders: tuple[Ordering, ...]) -> 
 
 def _reasons(constraint: Constraint, rows: pl.DataFrame, least: pl.Series) -> Iterator[tuple[int, str]]:
     values = rows[constraint.column]
-    what = f"violates ORDERED BY {constraint.column} WITHIN {constraint.k}"
+    what = f"violates {constraint.sql}"
     bounds = least.cast(values.dtype)
     for offset, value, bound in zip(rows[ORDER], values, bounds, strict=True):
         yield offset, f"{what}: {value} came, {bound} is the least that may still come"

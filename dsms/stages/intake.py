@@ -77,7 +77,7 @@ class Intake:
         """The law: which records are accepted depends on the partition's log up to each of them alone."""
         dead: list[DeadLetter] = []
         frame = self._rows(arrivals, dead)
-        checked = check(self.source, frame, clock.orders) if self.source.constraints else None
+        checked = check(self.source, frame, clock.orders) if self.source.ordered else None
         if checked is not None:
             dead += [_letter(arrivals, offset, reason) for offset, reason in checked.reasons]
             frame = frame.filter(pl.Series(checked.keeps))

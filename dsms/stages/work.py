@@ -13,6 +13,7 @@ from itertools import zip_longest
 
 import msgspec
 
+from operators.adherence import Adherence
 from operators.delta import Delta
 from operators.operator import Step
 
@@ -35,6 +36,8 @@ class Work(msgspec.Struct, frozen=True, array_like=True):
     state_bytes: int = 0
     bytes_in: int = 0
     runs: int = 1
+    #: How all that came so far kept a promise, where the vertex keeps one.
+    adherence: Adherence | None = None
 
 
 #: The work of a lane's vertices on a target, by their places in the dataflow.
@@ -48,7 +51,8 @@ def work_of(given: Sequence[Delta], step: Step, busy_ns: int) -> Work:
         for run in trace.runs:
             rows += run.frame.height
             size += int(run.frame.estimated_size())
-    return Work(tuple([len(one) for one in given]), len(step.delta), busy_ns, rows, size)
+    taken = tuple([len(one) for one in given])
+    return Work(taken, len(step.delta), busy_ns, rows, size, adherence=step.adherence)
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -70,6 +74,8 @@ class Measured(msgspec.Struct, frozen=True):
     recent: _Sums = _NOTHING
     #: The rows and bytes of state on each target.
     state: dict[int, tuple[int, int]] = {}
+    #: How a promise was kept on each target.
+    adherence: dict[int, Adherence] = {}
 
     def after(self, at: float, target: int, work: Work) -> Measured:
         """With the work of a run on a target more. A time before the last one counts as that."""
@@ -78,11 +84,12 @@ class Measured(msgspec.Struct, frozen=True):
         state = self.state
         if state.get(target, (0, 0)) != (held := (work.state_rows, work.state_bytes)):
             state = {**state, target: held}
+        kept = self.adherence if work.adherence is None else {**self.adherence, target: work.adherence}
         return Measured(
             self.since, now, self.runs + work.runs, _added(self.rows_in, work.rows_in), self.rows_out + work.rows_out,
             self.busy_ns + work.busy_ns, self.bytes_in + work.bytes_in,
             (rows * fade + came, gave * fade + work.rows_out, busy * fade + work.busy_ns, size * fade + work.bytes_in),
-            state,
+            state, kept,
         )  # fmt: skip
 
     def with_past_of(self, other: Measured) -> Measured:

@@ -64,7 +64,8 @@ def test_several_columns_and_one_that_is_watched() -> None:
         ("ORDERED BY ordered WITHIN 1", 2, 1), ("ORDERED BY b WITHIN 3", 8, 1), ("ORDERED BY w (watched)", 17, 0),
     ]  # fmt: skip
     (described,) = session.run("DESCRIBE T")
-    assert described.message == 'source "T": registered, ordered by ordered within 1, b within 3, w'
+    promises = "ORDERED BY ordered WITHIN 1, ORDERED BY b WITHIN 3, ORDERED BY w"
+    assert described.message == f'source "T": registered, {promises}'
 
 
 def test_a_watched_column_promises_nothing() -> None:
@@ -91,10 +92,11 @@ FAMILY = {
 
 
 @pytest.mark.parametrize("shape", FAMILY)
-def test_members_of_a_family_forget_and_join_it_later(shape: str) -> None:
+@pytest.mark.parametrize("promise", ["ORDERED", "CLUSTERED"])
+def test_members_of_a_family_forget_and_join_it_later(shape: str, promise: str) -> None:
     rows = [{"c": at - at * 7 % 4, "v": at % 5, "ts": at} for at in range(60)]
     found = {}
-    for clause, sharing in (("CONSTRAINT ORDERED BY c WITHIN 4", True), ("", False)):
+    for clause, sharing in ((f"CONSTRAINT {promise} BY c WITHIN 4", True), ("", False)):
         session = LocalSession(partitions=2, batch_records=9, sharing=sharing)
         session.execute(f"REGISTER SOURCE T (c INT, v INT) FROM t {clause}; CREATE STREAM S OVER T KEY NULL")
         for number in range(4):

@@ -10,9 +10,9 @@ import pyarrow as pa
 from dsms.plan import logical
 from dsms.plan.builder import Builder, Port
 from dsms.plan.lower.forgetting import by_key, forgetting
-from dsms.plan.lows import Lows
+from dsms.plan.lows import Bounds
 
-_NONE: Lows = {}
+_NONE = Bounds()
 
 
 def lower(node: logical.Node, builder: Builder) -> Port:
@@ -36,10 +36,10 @@ def stateless(operator: object, below: Port, columns: pa.Schema, builder: Builde
 
 
 def stateful(
-    operator: object, below: Port, keys: tuple[str, ...], columns: pa.Schema, builder: Builder, lows: Lows = _NONE
+    operator: object, below: Port, keys: tuple[str, ...], columns: pa.Schema, builder: Builder, known: Bounds = _NONE
 ) -> Port:  # fmt: skip
     """A vertex that takes changes, with rows that are equal in `keys` on one target. Its state is looked up by these:
-    what is below `lows` is forgotten."""
+    it forgets by what is `known` of them."""
     (ready,) = builder.release([builder.route(below, keys)], changes=True)
-    forgetful, ports = forgetting(operator, [ready], by_key(operator, keys, lows), builder)
+    forgetful, ports = forgetting(operator, [ready], by_key(operator, keys, known), builder)
     return replace(builder.add(forgetful, ports, columns, single=not keys), partitioned=ready.partitioned)

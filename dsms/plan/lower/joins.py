@@ -10,9 +10,9 @@ from dsms.plan import logical
 from dsms.plan.bands import Distance, distance_of
 from dsms.plan.builder import Builder, Partitioning, Port
 from dsms.plan.lower.dispatch import lower, lowering, stateless
-from dsms.plan.lower.forgetting import Bound, forgetting
+from dsms.plan.lower.forgetting import Bound, What, asked, forgetting, one_life
 from dsms.plan.lower.sides import aligned, summed
-from dsms.plan.lows import Lows, lows
+from dsms.plan.lows import Bounds, bounds
 from dsms.plan.properties import keys
 from dsms.plan.rules.identity import as_they_are
 from dsms.plan.schema import schema
@@ -46,18 +46,28 @@ def _joined(node: logical.Join, band: Band | None, builder: Builder) -> Port:
     columns = schema(replace(node, residual=None))
     plain = Join(pairs[0], pairs[1], node.nulls_equal)
     operator = plain if band is None else BandJoin(pairs[0], pairs[1], node.nulls_equal, band=band)
-    bounds = _bounds(node.on, lows(node.left), lows(node.right))
-    forgetful, ports = forgetting(operator, [left, right], bounds, builder)
+    asks = _asks(node.on, bounds(node.left), bounds(node.right))
+    forgetful, ports = forgetting(operator, [left, right], asks, builder)
     found = builder.add(forgetful, ports, columns)
     partitioned: Partitioning = left.partitioned | right.partitioned
     joined = replace(found, partitioned=partitioned, ends=left.ends or right.ends)
     return joined if node.residual is None else stateless(Filter(node.residual), joined, columns, builder)
 
 
-def _bounds(on: tuple[tuple[str, str], ...], left: Lows, right: Lows) -> list[Bound]:
+def _asks(on: tuple[tuple[str, str], ...], left: Bounds, right: Bounds) -> list[Bound]:
     """A row of one side is asked for by rows of the other that are equal in the key columns."""
-    mine_forgets = [(0, mine, right[theirs]) for mine, theirs in on if theirs in right]
-    return [*mine_forgets, *((1, theirs, left[mine]) for mine, theirs in on if mine in left)]
+    mine_forgets = [(0, mine, what) for mine, theirs in on for what in _asked((mine, left), (theirs, right))]
+    return [
+        *mine_forgets,
+        *((1, theirs, what) for mine, theirs in on for what in _asked((theirs, right), (mine, left))),
+    ]
+
+
+def _asked(held: tuple[str, Bounds], by: tuple[str, Bounds]) -> list[What]:
+    """What is known of the side that asks: of lives only where the values of both are shown at one place."""
+    (mine, here), (theirs, there) = held, by
+    both = one_life([*here.lives.get(mine, ()), *there.lives.get(theirs, ())])
+    return asked(theirs, there if both is not None and mine in here.lives else there._replace(lives={}))
 
 
 def _in_band(node: logical.Join, distance: Distance, builder: Builder) -> Port:
@@ -128,8 +138,8 @@ def _(node: logical.SemiJoin, builder: Builder) -> Port:
     held = lower(partners, builder)
     pairs = _keys(on)
     sides = builder.release(aligned([left, held], pairs))
-    bounds = _bounds(on, lows(node.left), lows(partners))
-    join, ports = forgetting(Join(pairs[0], pairs[1], equal), sides, bounds, builder)
+    asks = _asks(on, bounds(node.left), bounds(partners))
+    join, ports = forgetting(Join(pairs[0], pairs[1], equal), sides, asks, builder)
     joined = builder.add(join, ports, pa.schema([*columns, *held.schema]))
     kept = replace(joined, partitioned=sides[0].partitioned, ends=left.ends)
     outputs = tuple((column.name, Column(column.name, column.type, column.nullable)) for column in columns)

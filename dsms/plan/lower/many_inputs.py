@@ -11,7 +11,7 @@ from dsms.plan.builder import Builder, Port
 from dsms.plan.lower.dispatch import lower, lowering, stateless
 from dsms.plan.lower.forgetting import by_key, forgetting
 from dsms.plan.lower.sides import aligned, summed
-from dsms.plan.lows import lows
+from dsms.plan.lows import bounds
 from dsms.plan.schema import schema
 from operators.expressions import Column
 from operators.project import Project
@@ -56,5 +56,5 @@ def _(node: logical.SetOperation, builder: Builder) -> Port:
     sides = [_as(lower(one, builder), columns, builder) for one in (node.left, node.right)]
     ready = builder.release(aligned(sides, [names, names]), changes=True)
     operator = SetOperation(node.kind)
-    forgetful, ports = forgetting(operator, ready, by_key(operator, names, lows(node)), builder)
+    forgetful, ports = forgetting(operator, ready, by_key(operator, names, bounds(node)), builder)
     return replace(builder.add(forgetful, ports, columns), partitioned=ready[0].partitioned)

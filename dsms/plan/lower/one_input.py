@@ -8,8 +8,9 @@ from dsms.plan import logical, properties
 from dsms.plan.builder import Builder, Port
 from dsms.plan.lower.dispatch import lower, lowering, stateful, stateless
 from dsms.plan.lower.forgetting import by_key, forgetting
+from dsms.plan.lower.promises import kept
 from dsms.plan.lower.session_groups import session_groups
-from dsms.plan.lows import lows
+from dsms.plan.lows import bounds
 from dsms.plan.schema import schema
 from operators.assign import Assign
 from operators.distinct import Distinct
@@ -38,13 +39,13 @@ from operators.values import Values
 
 @lowering.register
 def _(node: logical.Tag, builder: Builder) -> Port:
-    leaf = builder.leaf(node.source)
+    leaf = kept(node, builder)
     if node.start is not None:
         leaf = stateless(Since(node.start), leaf, leaf.schema, builder)
     if not node.keys:
-        return replace(builder.add(Stamp(), [leaf], schema(node)), released=False)
+        return stateless(Stamp(), leaf, schema(node), builder)
     routed, tagger = builder.route(leaf, node.keys), Tagger(node.keys)
-    operator, ports = forgetting(tagger, [routed], by_key(tagger, node.keys, lows(node)), builder)
+    operator, ports = forgetting(tagger, [routed], by_key(tagger, node.keys, bounds(node)), builder)
     return replace(builder.add(operator, ports, schema(node)), partitioned=routed.partitioned)
 
 
@@ -125,7 +126,7 @@ def _(node: logical.Restamp, builder: Builder) -> Port:
 @lowering.register
 def _(node: logical.Distinct, builder: Builder) -> Port:
     columns = schema(node)
-    return stateful(Distinct(), lower(node.input, builder), tuple(columns.names), columns, builder, lows(node.input))
+    return stateful(Distinct(), lower(node.input, builder), tuple(columns.names), columns, builder, bounds(node.input))
 
 
 @lowering.register
@@ -137,7 +138,7 @@ def _(node: logical.GroupBy, builder: Builder) -> Port:
     operator = GroupBy(
         node.keys, node.aggregates, schema(node.input), node.bound, append_only=properties.append_only(node.input)
     )  # fmt: skip
-    found = stateful(operator, lower(node.input, builder), node.keys, schema(node), builder, lows(node.input))
+    found = stateful(operator, lower(node.input, builder), node.keys, schema(node), builder, bounds(node.input))
     return replace(found, partitioned=frozenset(one for one in found.partitioned if set(one) <= set(node.keys)))
 
 
@@ -147,13 +148,13 @@ def _(node: logical.TopK, builder: Builder) -> Port:
         node.partition, node.order, node.limit, node.offset, node.method, node.rank, schema(node.input),
         append_only=properties.append_only(node.input),
     )  # fmt: skip
-    return stateful(operator, lower(node.input, builder), node.partition, schema(node), builder, lows(node.input))
+    return stateful(operator, lower(node.input, builder), node.partition, schema(node), builder, bounds(node.input))
 
 
 @lowering.register
 def _(node: logical.WindowFunctions, builder: Builder) -> Port:
     operator, keys = Over(node.calls), node.calls[0].partition
-    return stateful(operator, lower(node.input, builder), keys, schema(node), builder, lows(node.input))
+    return stateful(operator, lower(node.input, builder), keys, schema(node), builder, bounds(node.input))
 
 
 @lowering.register
