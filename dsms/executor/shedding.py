@@ -3,6 +3,7 @@ follow: measured here, decided in `dsms.scheduler.shedding`."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,8 @@ _HALF_LIFE_S, _CALMING_S = 3.0, 1.0
 _SLIGHT = 2 * STEP
 #: A batch is to take this part of the least deadline, but twice the time that it takes in any case.
 _PART, _TIMES = 0.35, 2.0
+#: From a batch with fewer records nothing follows for larger ones, unless it took as long as one may.
+_TELLING = 2_000
 #: It may hold so many times what comes while it lasts, and this part of what waits.
 _MORE, _WAITING = 2.0, 0.5
 
@@ -39,6 +42,8 @@ class Shedding:
     decision: Decision = field(default_factory=lambda: Decision({}))
     #: The most records of the next batch: a burst is not read as a whole before it is known. None where nothing is.
     batch_records: int | None = None
+    #: The seconds that a batch may take.
+    lasts: float = math.inf
 
     def after(self, epoch: Epoch, revision: Revision, at: float, seconds: float) -> Shedding:
         """After an epoch that ended at a time and took so many seconds."""
@@ -59,13 +64,13 @@ class Shedding:
         fade = 0.5 ** (passed / _HALF_LIFE_S)
         came = max(unread - self.unread + records, 0) / passed if self.planned else 0.0
         costs = self.costs if self.costs.epochs else Costs(revision.plan.partitions)
-        if records:
+        if records >= _TELLING or (records and seconds >= self.lasts):
             costs = costs.after(fade, seconds, (records, _busy(epoch)), _above(epoch, revision))
         observed = dict(self.observed)
         for query, partition, seen in epoch.seen:
             observed[query] = observed.get(query, Observed(at)).after(at, partition, seen)
         arrivals = max(came, came + (self.arrivals - came) * 0.5 ** (passed / _CALMING_S))
-        return Shedding(planned, unread, arrivals, costs, observed, self.decision)
+        return replace(self, planned=planned, unread=unread, arrivals=arrivals, costs=costs, observed=observed)
 
     def _decided(self, revision: Revision, lanes: Mapping[str, frozenset[str]], seconds: float) -> Shedding:
         """With the rates and the size of the next batch. What came since the epoch was planned waits, too; what comes
@@ -80,7 +85,7 @@ class Shedding:
         found = decide(scaled, load, shedding=any(rate < 1 for rate in before.values()))
         rates = {one.query: _steady(before.get(one.query, 1.0), found.rates[one.query], one.least) for one in demands}
         batch = int(_WAITING * waiting + _MORE * self.arrivals * lasts)
-        return replace(self, decision=replace(found, rates=rates), batch_records=batch or None)
+        return replace(self, decision=replace(found, rates=rates), batch_records=batch or None, lasts=lasts)
 
     def _demand(self, query: str, revision: Revision) -> Demand:
         planned = revision.plan.queries[query]

@@ -11,6 +11,7 @@ from dsms.executor.epoch import Epoch
 from dsms.executor.lanes import Revision, revised
 from dsms.executor.manifest import Manifest
 from dsms.executor.shedding import Shedding
+from dsms.plan.dataflow import Dataflow
 from dsms.plan.lane import plan_fragment
 from dsms.stages.work import Work
 from operators.shed import Seen, Shed, Spread
@@ -34,6 +35,8 @@ def revision() -> Revision:
 class Simulated:
     """Batches one after the other; `lags` are those of the published frontier just before each is published."""
 
+    #: Busy seconds of each vertex for whatever comes.
+    each_s: float = 0.0
     at: Revision = field(default_factory=revision)
     shedding: Shedding = field(default_factory=Shedding)
     now: float = 100.0
@@ -53,6 +56,7 @@ class Simulated:
         batch = min(waiting, self.shedding.batch_records or 400_000)
         rates = {name: self.shedding.decision.rates.get(self._id(name), 1.0) for name in COSTS}
         took = FIXED_S + batch * (BASE_S + sum(COSTS[name] * rates[name] for name in COSTS))
+        took += self.each_s * len(self._flow.vertices)
         oldest = next((at for at, upto in self.arrived if upto >= self.read), self.now)
         self.arrived.append((self.now + took, self.came + rate * took))
         self.now, self.came, self.read = self.now + took, self.came + rate * took, self.read + batch
@@ -60,6 +64,10 @@ class Simulated:
         self.rates.append(rates)
         epoch = self._told(batch, waiting - batch, rates)
         self.shedding = self.shedding.after(epoch, self.at, self.now, took)
+
+    @property
+    def _flow(self) -> Dataflow:
+        return next(iter(self.at.lanes.values())).flow
 
     def _id(self, name: str) -> str:
         return next(query for query, one in self.at.plan.queries.items() if one.name == name)
@@ -73,6 +81,7 @@ class Simulated:
             for query, name in names.items():
                 output = next(one for one in lane.outputs if one.id == query)
                 busy += COSTS[name] * rates[name] * batch if output.vertex == at else 0.0
+            busy += self.each_s
             work.append((lane_id, flow.keys[at], 0, Work((batch,), batch, int(busy * TARGETS * 1e9))))
         assert sum(isinstance(one.operator, Shed) for one in flow.vertices) == len(COSTS)
         span = int(self.now * 1000)
@@ -86,6 +95,13 @@ class Simulated:
 
 def test_nothing_is_shed_where_short_batches_are_mostly_fixed_time() -> None:
     calm = Simulated()
+    calm.run(CAPACITY / 3, 30)
+    assert all(rate == 1.0 for rates in calm.rates for rate in rates.values())
+
+
+def test_nothing_is_shed_where_vertices_are_slow_for_the_few_records_of_the_first_batches() -> None:
+    calm = Simulated(each_s=0.01)
+    calm.run(300, 2)
     calm.run(CAPACITY / 3, 30)
     assert all(rate == 1.0 for rates in calm.rates for rate in rates.values())
 
