@@ -66,7 +66,7 @@ def test_stages_that_wait_and_kills_at_random_moments(kafka: str, redis_url: str
         feed = feed_of(cluster, STEP, PIECES)
         feed.rest()
         for chance in (random.Random(2), random.Random(3), None):
-            executor = cluster.start_executor(batch_records=80, policy="round_robin", batch_seconds=0.001)
+            executor = cluster.start_executor(batch_records=80, policy="round_robin", batch_seconds=0.05)
             if chance is not None:
                 await_random_moment(cluster, chance)
                 kill_9(executor)

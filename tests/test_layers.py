@@ -44,7 +44,10 @@ HOMES = {
     ),
     "pydantic": (("dsms/coordinator/",), "documents of the REST API"),
     "typer": (
-        ("dsms/cli/", "dsms/coordinator/__main__.py", "dsms/executor/__main__.py", "dsms/demo/__main__.py"),
+        (
+            "dsms/cli/", "dsms/command.py", "dsms/coordinator/__main__.py", "dsms/executor/__main__.py",
+            "dsms/demo/__main__.py",
+        ),
         "command lines",
     ),
     "click": (("dsms/cli/",), "the command line"),

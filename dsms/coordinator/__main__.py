@@ -14,6 +14,7 @@ import typer
 
 from connectors.kafka.properties import kafka_settings
 from connectors.kubernetes import KubernetesLease
+from dsms.command import serve
 from dsms.coordinator.access import read_tokens
 from dsms.coordinator.core import Coordinator
 from dsms.coordinator.election import Candidate, Timing
@@ -101,6 +102,4 @@ def stopped_by_signals() -> threading.Event:
 
 
 if __name__ == "__main__":
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(main)
-    app()
+    serve(main)

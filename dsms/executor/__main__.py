@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 
 from connectors.kafka.properties import kafka_settings
+from dsms.command import serve
+from dsms.control.tuning import Tuning
 from dsms.executor.health import serve_health
 from dsms.executor.process import ExecutorProcess
 from dsms.executor.settings import ExecutorSettings
@@ -71,6 +73,7 @@ def main(  # noqa: PLR0913 one parameter an option
         min_batch_records=min(batch_records, ExecutorSettings.min_batch_records), max_batch_records=batch_records,
         target_batch_s=batch_seconds, policy=str(parse_policy(policy)), faults=os.environ.get("DSMS_FAULT", ""),
     )  # fmt: skip
+    Tuning().over(settings.bounds)  # refuses those that cannot hold
     scratch = data_dir.absolute() / "scratch" / f"{id}-spark"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
@@ -85,6 +88,4 @@ def main(  # noqa: PLR0913 one parameter an option
 
 
 if __name__ == "__main__":
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(main)
-    app()
+    serve(main)

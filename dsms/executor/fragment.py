@@ -126,7 +126,8 @@ class Fragment:
 
     def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures]:
         """The lanes of the next batch, where they stand, and what was measured of them."""
-        return self._revisions[-1].lanes, self._computed, self._measures
+        revision = self._revisions[-1]
+        return revision.lanes, revision.manifest, self._measures
 
     def tune(self, bounds: Bounds) -> None:
         """The bounds of batches from the next one on."""

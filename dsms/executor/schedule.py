@@ -61,8 +61,9 @@ class Schedule:
             lane: (records, self.behind[lane][1] if self.behind.get(lane, (0, at))[0] else at)
             for lane, records in epoch.behind.items()
         }
-        past = self._past(epoch, revision)
-        return replace(self, past=past, costs=self._costs(epoch, revision, at), behind=behind, came=came)
+        did = _did(epoch, revision)
+        costs = self._costs(did, revision, at)
+        return replace(self, past=self._past(did, revision), costs=costs, behind=behind, came=came)
 
     def decide(self, revision: Revision, lanes: Collection[str], moment: Moment, records: int) -> Decision:
         """What the running lanes of a revision do next; `records` is how many a batch may read."""
@@ -99,17 +100,12 @@ class Schedule:
     def _records(self, one: Grant) -> int:
         return int(one.size / self._record_bytes(_place(one.ready)[0]))
 
-    def _past(self, epoch: Epoch, revision: Revision) -> Past:
-        """With the service that stages received, in the order in which round robin comes to them."""
-        busy: dict[Place, float] = defaultdict(float)
-        for lane, told in epoch.served.items():
-            for one in told:
-                if one.taken_bytes:
-                    busy[(lane, one.stage)] += one.busy_ns / 1e9
+    def _past(self, did: Mapping[Place, Work], revision: Revision) -> Past:
+        """With the service that stages received, reading too, in the order in which round robin comes to them."""
         past, last = self.past, self.past.last or ()
-        for lane, stage in sorted(busy, key=lambda place: (place <= last, place)):
-            weight = _weight(lane, revision)
-            past = past.after(Ready((lane, stage), _ANY, 0, 1.0, 0.0, lane, weight), busy[(lane, stage)])
+        for lane, stage in sorted(did, key=lambda place: (place <= last, place)):
+            served = Ready((lane, stage), _ANY, 0, 1.0, 0.0, lane, _weight(lane, revision))
+            past = past.after(served, did[lane, stage].busy_ns / 1e9)
         return past
 
     def _ready(self, revision: Revision, paths: Mapping[str, Path], now: float) -> Iterator[Ready]:
@@ -144,19 +140,9 @@ class Schedule:
             found[stage] = 0 if grant is None else max(1, bisect_right(list(accumulate(sizes)), grant.size))
         return found
 
-    def _costs(self, epoch: Epoch, revision: Revision, at: float) -> dict[Place, Measured]:
+    def _costs(self, did: Mapping[Place, Work], revision: Revision, at: float) -> dict[Place, Measured]:
         found = {place: one for place, one in self.costs.items() if place[0] in revision.lanes}
-        told: dict[str, list[Told]] = defaultdict(list)
-        for one in epoch.work:
-            told[one[0]].append(one)
-        for lane_id in told.keys() | epoch.served.keys():
-            flow = revision.lanes[lane_id].flow
-            first = {flow.keys[vertex] for vertex in flow.by_stage.get(0, ())}
-            reading = [work for _, key, _, work in told[lane_id] if key in first]
-            for stage, work in _works(reading, epoch.served.get(lane_id, [])).items():
-                begun = found.get((lane_id, stage)) or Measured(at, at)
-                found[(lane_id, stage)] = begun.after(at, 0, work)
-        return found
+        return found | {place: found.get(place, Measured(at, at)).after(at, 0, work) for place, work in did.items()}
 
 
 def _one_each(revision: Revision, lane: str) -> dict[int, int]:
@@ -164,8 +150,23 @@ def _one_each(revision: Revision, lane: str) -> dict[int, int]:
     return dict.fromkeys(revision.manifest.lanes[lane].queues, 1)
 
 
+def _did(epoch: Epoch, revision: Revision) -> dict[Place, Work]:
+    """What the stages did in an epoch, where they did anything; the rows are bytes."""
+    told: dict[str, list[Told]] = defaultdict(list)
+    for one in epoch.work:
+        told[one[0]].append(one)
+    found: dict[Place, Work] = {}
+    for lane in told.keys() | epoch.served.keys():
+        flow = revision.lanes[lane].flow
+        first = {flow.keys[vertex] for vertex in flow.by_stage.get(0, ())}
+        reading = [work for _, key, _, work in told[lane] if key in first]
+        works = _works(reading, epoch.served.get(lane, []))
+        found |= {(lane, stage): work for stage, work in works.items()}
+    return found
+
+
 def _works(reading: list[Work], told: list[Served]) -> dict[int, Work]:
-    """What the stages of a lane did in an epoch; the rows are bytes."""
+    """The same of one lane, of what its vertices that read and its other stages tell."""
     came, taken, busy = Counter[int](), Counter[int](), Counter[int]()
     for one in told:
         came[one.stage] += one.bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -124,6 +125,23 @@ def test_round_robin_turns() -> None:
     turned = replace(one, past=replace(one.past, last=(LANE, 0)))
     assert decided(one, revision((10**6,))).takes == {LANE: {1: 0}}
     assert decided(turned, revision((10**6,))).takes == {LANE: {1: 1}}
+
+
+def test_round_robin_reads_no_more_than_every_other_time_while_something_waits() -> None:
+    """No batch has the time for more than one of both."""
+    world, catalog = world_of([[("a", number % 3, number, None) for number in range(40)]])
+    one, at_once = Schedule(parse_policy("round_robin")), 4
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        world.attach(monkeypatch)
+        held, turns, left = start(catalog, 1), [], True
+        while left:
+            found = one.decide(held, moving(held, ()), Moment(float(len(turns)), 1e-6), at_once)
+            done = epoch(world, replace(held, takes=found.takes), found.records, 2, found.reads)
+            left = any(done.behind.values())
+            turns.append((bool(found.reads), any(lane.queues for lane in done.manifest.lanes.values())))
+            one = one.after(done, replace(held, takes=found.takes), len(turns) + 0.5)
+            held = revised(held.plan, done.manifest, (), held)
+    assert all(not (reads and waits and again) for (reads, waits), (again, _) in pairwise(turns[3:])), turns
 
 
 def test_what_has_not_been_measured_goes_through_piece_by_piece() -> None:

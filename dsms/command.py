@@ -1,0 +1,20 @@
+"""The command line of a service."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import typer
+
+from operators.errors import UserError
+
+
+def serve(main: Callable[..., None]) -> None:
+    """Runs the service with the options of the process. What cannot be done with them is told in a line, with code 1."""
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(main)
+    try:
+        app()
+    except UserError as error:
+        sys.exit(f"error: {error}")
