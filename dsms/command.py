@@ -11,7 +11,7 @@ from operators.errors import UserError
 
 
 def serve(main: Callable[..., None]) -> None:
-    """Runs the service with the options of the process. What cannot be done with them is told in a line, with code 1."""
+    """Runs the service with the options of the process. What they cannot mean is told in a line, with code 1."""
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(main)
     try:
