@@ -44,11 +44,9 @@ class PodRunner:
         return self.pod["metadata"]["name"]
 
     @property
-    def pid(self) -> int:
-        """The process of the container."""
-        assert self._process is not None
-        assert self._process.pid is not None
-        return self._process.pid
+    def pid(self) -> int | None:
+        """The process of the container; None where none is running now."""
+        return None if self._process is None else self._process.pid
 
     def log(self) -> str:
         """What the container has printed."""
