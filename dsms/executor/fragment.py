@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from connectors.redis.client import connect
 from connectors.redis.manifest import ManifestStore
-from connectors.redis.run_store import RunStore
+from connectors.redis.run_store import Lying, RunStore
 from dsms.control.sampling import keys_of
 from dsms.control.tuning import Bounds
 from dsms.executor.commit import Committer
@@ -57,7 +57,7 @@ class Fragment:
         self._token = time.time_ns() // 1_000_000
         self._scratch = settings.data_dir / "scratch" / f"{settings.executor_id}-{name}-{self._token}"
         self._scratch.mkdir(parents=True)
-        self._cache = settings.data_dir / "cache" / name
+        self._cache = settings.data_dir / "cache" / settings.cluster / name
         self._pace = Pace(
             settings.first_batch_records,
             settings.min_batch_records,
@@ -117,6 +117,11 @@ class Fragment:
         whether its bound does not allow for the load."""
         known, decision = self._shedding.observed.get(query), self._shedding.decision
         return decision.rates.get(query, 1.0), known.dropped if known else 0, query in decision.late
+
+    @property
+    def lying(self) -> Lying:
+        """Where the runs of the last committed epoch lie."""
+        return self._committer.lying
 
     @property
     def batch_records(self) -> int:
@@ -250,7 +255,9 @@ class Fragment:
         started = time.monotonic()
         try:
             published = following(self._published, revision.plan)
-            self._published = self._committer.commit(epoch, _topics(revision), published)
+            self._published = self._committer.commit(
+                epoch, _topics(revision), published, self._bounds.state_memory
+            )  # fmt: skip
         except DsmsError as error:
             self._failed = error
             raise
@@ -274,7 +281,7 @@ class Fragment:
         return StageContext(
             {number: one.lanes for number, one in revisions.items()}, lanes,
             f"{self._token}/{self._computed.epoch + 1}", settings.redis_url, settings.cluster, self._name, self._cache,
-            self._plan.partitions, poisoned(settings.faults),
+            self._plan.partitions, poisoned(settings.faults), self._bounds.state_memory,
         )  # fmt: skip
 
 
