@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from cluster import DEADLINE_S, Cluster, kill_9, log_of, running
+from cluster import Cluster, kill_9, log_of, running
 from kafka_log import Input, advance, changes, write
 
 from dsms.local.installed import local_redis
@@ -53,7 +53,9 @@ class Texts:
         """More rows, at a later instant."""
         found = [(self._chance.randrange(keys), f"{self._chance.getrandbits(1600):0400x}") for _ in range(rows)]
         self._at += 1
-        write(self.cluster.kafka, self.topic, (Input(json.dumps({"k": k, "t": t}).encode(), self._at) for k, t in found))
+        write(
+            self.cluster.kafka, self.topic, (Input(json.dumps({"k": k, "t": t}).encode(), self._at) for k, t in found)
+        )
         for k, t in found:
             self.greatest[k] = max(t, self.greatest.get(k, ""))
         advance(self.cluster.kafka, self.topic, self._at + 1)
@@ -82,7 +84,7 @@ def reason(cluster: Cluster) -> str:
 
 
 def await_full(cluster: Cluster) -> None:
-    assert wait_until(lambda: "redis is full" in reason(cluster), DEADLINE_S, pause_s=0.3), cluster.logs()
+    assert wait_until(lambda: "redis is full" in reason(cluster), 60, pause_s=0.3), cluster.logs()
     assert "raise its maxmemory" in reason(cluster) and "state_memory" in reason(cluster)
 
 

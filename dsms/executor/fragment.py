@@ -33,12 +33,13 @@ from dsms.executor.settings import ExecutorSettings
 from dsms.executor.shedding import Shedding
 from dsms.executor.source import CONTROL_OPTION, FORMAT
 from dsms.executor.source_task import ROUTED, fault_owner
+from dsms.executor.spark_errors import reason_of
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
 from dsms.plan.lane import FragmentPlan, Lane
 from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
 from dsms.stages.work import Measures
-from operators.errors import DsmsError, ExternalError, Fenced
+from operators.errors import DsmsError
 
 log = structlog.get_logger()
 OnEpoch = Callable[[Epoch, Iterable[Standing]], None]
@@ -158,7 +159,7 @@ class Fragment:
             self._pending.result()
         assert self._query is not None
         if not self._query.isActive:
-            raise _reason(self._query.exception())
+            raise reason_of(self._query.exception())
 
     def replaced(self) -> bool:
         """Whether a newer incarnation has taken the fragment over."""
@@ -287,12 +288,3 @@ class Fragment:
 
 def _topics(revision: Revision) -> dict[str, str]:
     return {source.name: source.topic for lane in revision.lanes.values() for source in lane.sources.values()}
-
-
-def _reason(error: BaseException | None) -> DsmsError:
-    """Why Spark ended the query: errors of the reader process and of workers come as text."""
-    text = str(error) if error is not None else "the query ended"
-    if "Fenced" in text:
-        return Fenced("fenced: a newer executor runs the fragment")
-    last = [line for line in text.splitlines() if line.strip()]
-    return ExternalError("the fragment's query failed: " + (" | ".join(last[:3])), retryable=True)
