@@ -13,8 +13,8 @@ _OURS = re.compile(r"^operators\.errors\.\w+: (.+)$", re.MULTILINE)
 def reason_of(error: BaseException | None) -> DsmsError:
     """Why Spark ended the query: errors of the reader process and of workers come as text, in which ours are named.
 
-    >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\n  File …\\noperators.errors.ExternalError: redis is full; do\\n at …")))
-    'redis is full; do'
+    >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\noperators.errors.ExternalError: redis is full\\n at …")))
+    'redis is full'
     """
     text = str(error) if error is not None else "the query ended"
     if "Fenced" in text:
