@@ -56,6 +56,7 @@ class Cluster:
         batch_seconds: float = 20,
         policy: str = "fifo",
         master: str = "local[2,2]",
+        state_memory: str = "none",
     ) -> ManagedProcess:
         """A new executor process; several may have one id, as after a split of the network."""
         label = f"{executor_id}-{len(self.executors)}"
@@ -63,6 +64,7 @@ class Cluster:
             *(sys.executable, "-m", "dsms.executor", "--kafka", self.kafka, "--redis", self.redis_url),
             *("--coordinator", self.url, "--cluster", self.name, "--id", executor_id),
             *("--data-dir", str(self.directory / label), "--partitions", str(partitions), "--master", master),
+            *("--state-memory", state_memory),
             *(("--batch-records", str(batch_records)) if batch_records else ()),
             *(("--batch-seconds", str(batch_seconds), "--policy", policy) if batch_records else ()),
         ]

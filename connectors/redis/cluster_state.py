@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from typing import cast
 
 import redis
@@ -19,6 +20,8 @@ class ClusterState:
     def __init__(self, url: str, cluster: str) -> None:
         self._client: redis.Redis = connect(url)
         self._prefix = "dsms:{" + cluster + "}:"
+        replace = resources.files("connectors.redis").joinpath("lua/set_document.lua").read_text()
+        self._replace = self._client.register_script(replace)
 
     def catalog(self) -> bytes | None:
         """The copy of the catalog."""
@@ -27,7 +30,7 @@ class ClusterState:
     def set_catalog(self, body: bytes) -> None:
         """Replaces the copy of the catalog."""
         with translated("writing the catalog copy"):
-            self._client.set(self._prefix + "catalog", body)
+            self._set("catalog", body)
 
     def assignments(self) -> bytes | None:
         """Who runs which fragment."""
@@ -36,12 +39,12 @@ class ClusterState:
     def set_assignments(self, body: bytes) -> None:
         """Assigns the fragments."""
         with translated("writing the assignments"):
-            self._client.set(self._prefix + "assignments", body)
+            self._set("assignments", body)
 
     def beat(self, executor: str, body: bytes) -> None:
         """A sign of life of an executor, which lasts for the lease."""
         with translated("writing a sign of life"):
-            self._client.set(self._prefix + f"executor:{executor}", body, px=LEASE_MS)
+            self._set(f"executor:{executor}", body, LEASE_MS)
 
     def leave(self, executor: str) -> None:
         """Ends an executor's lease at once."""
@@ -55,7 +58,7 @@ class ClusterState:
     def tell(self, fragment: str, body: bytes) -> None:
         """A report of a fragment, which is forgotten when it is not followed by others."""
         with translated("writing a report"):
-            self._client.set(self._prefix + f"report:{fragment}", body, px=LEASE_MS)
+            self._set(f"report:{fragment}", body, LEASE_MS)
 
     def reports(self) -> dict[str, bytes]:
         """The last reports by fragment."""
@@ -68,7 +71,7 @@ class ClusterState:
     def set_tuning(self, executor: str, body: bytes) -> None:
         """Sets it; it stays until Redis loses it."""
         with translated("writing the settings of an executor"):
-            self._client.set(self._prefix + f"tuning:{executor}", body)
+            self._set(f"tuning:{executor}", body)
 
     def _all(self, kind: str, doing: str) -> dict[str, bytes]:
         prefix = self._prefix + kind
@@ -83,6 +86,10 @@ class ClusterState:
         """Raises ExternalError unless Redis answers."""
         with translated("asking whether it is there"):
             self._client.ping()
+
+    def _set(self, name: str, body: bytes, lasts_ms: int = 0) -> None:
+        """Also when Redis is full of state: these documents are small, and some of them make room."""
+        self._replace(keys=[self._prefix + name], args=[body, lasts_ms])
 
     def _get(self, name: str) -> bytes | None:
         with translated(f"reading the {name}"):

@@ -59,6 +59,9 @@ class FragmentStatus(msgspec.Struct, frozen=True):
     batch_records: int = 0
     lanes: dict[str, LaneStatus] = {}
     dead_letters: dict[str, int] = {}
+    #: The bytes of its state in Redis, and on disk alone.
+    redis_bytes: int = 0
+    disk_bytes: int = 0
 
 
 class ExecutorStatus(msgspec.Struct, frozen=True):
@@ -72,8 +75,11 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     reason: str = ""
     dead_letters: dict[str, int] = {}
     fragments: dict[str, str] = {}
-    #: Those of its batches.
+    #: Those of its batches and of its state.
     bounds: Bounds | None = None
+    #: The bytes of its state in Redis, and on disk alone.
+    redis_bytes: int = 0
+    disk_bytes: int = 0
 
 
 def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
@@ -97,6 +103,8 @@ def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
         "; ".join(part.reason for part in each if part.reason),
         dict(refused),
         {name: part.state for name, part in parts.items()},
+        redis_bytes=sum(part.redis_bytes for part in each),
+        disk_bytes=sum(part.disk_bytes for part in each),
     )
 
 

@@ -1,22 +1,47 @@
-"""What of an executor can be changed while it runs: the size of its batches, and what is served first."""
+"""What of an executor can be changed while it runs: the size of its batches, what is served first, and how much of its
+state lies in Redis."""
 
 from __future__ import annotations
+
+import re
+from typing import Any
 
 import msgspec
 
 from dsms.scheduler.registry import parse_policy
 from operators.errors import UserError
 
+_UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3}
 _MOST_RECORDS, _LEAST_S, _MOST_S = 100_000_000, 0.01, 600.0
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The least and the most records of a batch, the seconds that one should take, and the policy of the scheduler."""
+    """The least and the most records of a batch, the seconds that one should take, the policy of the scheduler, and the
+    most bytes of state in Redis (None: no limit), which needs workers on one host."""
 
     min_batch_records: int
     max_batch_records: int
     target_batch_seconds: float
     policy: str = "fifo"
+    state_memory: int | None = None
+    one_host: bool = True
+
+    def among(self, fragments: int) -> Bounds:
+        """The bounds of each of the fragments of an executor: they share the memory.
+
+        >>> Bounds(10, 100, 1.0, state_memory=900).among(2).state_memory
+        450
+        """
+        share = None if self.state_memory is None else self.state_memory // max(fragments, 1)
+        return msgspec.structs.replace(self, state_memory=share)
+
+    def check_hosts(self) -> None:
+        """UserError where state would lie on a disk that not all workers read."""
+        if self.state_memory is not None and not self.one_host:
+            raise UserError(
+                "state_memory needs workers on one host: others cannot read what lies on its disk alone",
+                hint="start the executor with --master local[…]",
+            )
 
 
 class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,18 +51,24 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_batch_records: int | None = None
     target_batch_seconds: float | None = None
     policy: str | None = None
+    #: Bytes, or a text such as '500 MB' or 'none'.
+    state_memory: int | str | None = None
 
     def over(self, bounds: Bounds) -> Bounds:
         """The bounds that hold; UserError where they cannot.
 
         >>> Tuning(max_batch_records=50).over(Bounds(10, 100, 1.0))
-        Bounds(min_batch_records=10, max_batch_records=50, target_batch_seconds=1.0, policy='fifo')
+        Bounds(min_batch_records=10, max_batch_records=50, target_batch_seconds=1.0, ...)
+        >>> Tuning(state_memory="1.5 MB").over(Bounds(10, 100, 1.0)).state_memory
+        1500000
         >>> Tuning(max_batch_records=5).over(Bounds(10, 100, 1.0))
         Traceback (most recent call last):
         ...
         operators.errors.UserError: min_batch_records 10 is above max_batch_records 5
         """
-        given = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        given: dict[str, Any] = {name: one for name, one in msgspec.structs.asdict(self).items() if one is not None}
+        if self.state_memory is not None:
+            given["state_memory"] = read_bytes(str(self.state_memory))
         found = msgspec.structs.replace(bounds, **given)
         if found.min_batch_records > found.max_batch_records:
             raise UserError(
@@ -47,8 +78,23 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise UserError(f"batches have 1 to {_MOST_RECORDS} records")
         if not _LEAST_S <= found.target_batch_seconds <= _MOST_S:
             raise UserError(f"target_batch_seconds is between {_LEAST_S:g} and {_MOST_S:g}")
+        found.check_hosts()
         parse_policy(found.policy)
         return found
+
+
+def read_bytes(text: str) -> int | None:
+    """A number of bytes; None for `none`. UserError where it is neither.
+
+    >>> read_bytes("500 MB"), read_bytes("2GiB"), read_bytes("0"), read_bytes("none")
+    (500000000, 2147483648, 0, None)
+    """
+    if text.strip().lower() == "none":
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    if found is None or found[2].upper() not in _UNITS:
+        raise UserError(f'state_memory needs a size, not "{text}"', hint="have: 500 MB, 2 GiB, a number of bytes, none")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
 #: The options that are numbers, in the order of `Bounds`.

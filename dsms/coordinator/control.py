@@ -93,7 +93,7 @@ class ControlTables:
         return self.one("queries", name)
 
     def set_executor(self, id: str, changes: dict[str, Any]) -> Document:
-        """Changes the bounds of an executor's batches; None stands for what it was started with."""
+        """Changes the bounds of an executor's batches and state; None stands for what it was started with."""
         found = self._living(id)
         wanted = msgspec.convert(changes, Tuning)
         if found.bounds is not None:
@@ -133,12 +133,15 @@ class ControlTables:
         ]
 
 
-_SHOWN = ("id", "state", "fragments", "batch records", "policy", "min", "max", "target s")
+_SHOWN = (
+    "id", "state", "fragments", "batch records", "policy", "min", "max", "target s", "state memory", "in redis",
+    "on disk alone",
+)  # fmt: skip
 
 
 def _row(found: Document) -> tuple[object, ...]:
     """An executor in the columns of SHOW EXECUTORS."""
-    bounds = [found.get(name) for name in ("policy", *BATCHES)]
+    bounds = [found.get(name) for name in ("policy", *BATCHES, "state_memory", "redis_bytes", "disk_bytes")]
     return (found["id"], found["state"], ", ".join(found["fragments"]), found["batch_records"], *bounds)
 
 
@@ -163,5 +166,6 @@ def _executor(name: str, status: ExecutorStatus) -> Document:
     bounds = {} if status.bounds is None else msgspec.to_builtins(status.bounds)
     return {
         "id": name, "state": status.state, "fragments": sorted(status.fragments), "epoch": status.epoch,
-        "plan_version": status.plan_version, "batch_records": status.batch_records, **bounds,
+        "plan_version": status.plan_version, "batch_records": status.batch_records,
+        "redis_bytes": status.redis_bytes, "disk_bytes": status.disk_bytes, **bounds,
     }  # fmt: skip

@@ -125,6 +125,9 @@ class ExecutorChange(BaseModel):
     max_batch_records: int | None = Field(default=None, ge=1, le=100_000_000)
     target_batch_seconds: float | None = Field(default=None, ge=0.01, le=600, allow_inf_nan=False)
     policy: str | None = Field(default=None, description="what is served first", examples=["chain"])
+    state_memory: int | str | None = Field(
+        default=None, description="the most bytes of state in redis", examples=["500 MB", "none"]
+    )
 
 
 class PlaceModel(BaseModel):

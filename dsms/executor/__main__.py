@@ -13,7 +13,7 @@ import typer
 
 from connectors.kafka.properties import kafka_settings
 from dsms.command import serve
-from dsms.control.tuning import Tuning
+from dsms.control.tuning import Tuning, read_bytes
 from dsms.executor.health import serve_health
 from dsms.executor.process import ExecutorProcess
 from dsms.executor.settings import ExecutorSettings
@@ -50,6 +50,12 @@ def main(  # noqa: PLR0913 one parameter an option
         str,
         typer.Option(envvar="DSMS_POLICY", help="what is served first where not all can be: " + ", ".join(choices())),
     ] = ExecutorSettings.policy,
+    state_memory: Annotated[
+        str,
+        typer.Option(
+            envvar="DSMS_STATE_MEMORY", help="the most state in Redis, such as 500 MB; the rest is on disk alone"
+        ),
+    ] = "none",
     kafka_properties: Annotated[
         Path | None,
         typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
@@ -71,7 +77,8 @@ def main(  # noqa: PLR0913 one parameter an option
         cluster, id, master, partitions, partitions,
         first_batch_records=min(batch_records, ExecutorSettings.first_batch_records),
         min_batch_records=min(batch_records, ExecutorSettings.min_batch_records), max_batch_records=batch_records,
-        target_batch_s=batch_seconds, policy=str(parse_policy(policy)), faults=os.environ.get("DSMS_FAULT", ""),
+        target_batch_s=batch_seconds, policy=str(parse_policy(policy)),
+        state_memory=read_bytes(state_memory), faults=os.environ.get("DSMS_FAULT", ""),
     )  # fmt: skip
     Tuning().over(settings.bounds)  # refuses those that cannot hold
     scratch = data_dir.absolute() / "scratch" / f"{id}-spark"

@@ -7,7 +7,7 @@ The order, with every gap a fault point of the crash tests:
     half_written      some records are in it; no reader sees them
     written           results, dead letters and progress are in it
     committed         a read-committed reader sees all of them
-    manifest_written  the manifest names the epoch's runs; old runs may go
+    manifest_written  the manifest names the epoch's runs; old runs may go, and large ones from Redis to disk alone
 
 Recovery fences older owners by starting the transactional producer, reads the published frontiers from Kafka and the
 manifest from Redis, removes runs that no manifest names, and goes on from the manifest (or from the beginning of the
@@ -24,7 +24,7 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.names import internal_topic, transactional_id
 from connectors.redis.manifest import ManifestStore
-from connectors.redis.run_store import RunStore
+from connectors.redis.run_store import Lying, RunStore
 from dsms.executor.epoch import Epoch, Published
 from dsms.executor.fault_points import FaultPoints
 from dsms.executor.manifest import Manifest, read_manifest
@@ -56,6 +56,8 @@ class Committer:
         self._writer = EpochWriter(kafka, transactional_id(cluster, fragment))
         self.token = 0
         self._named: set[str] = set()
+        #: Where the runs of the last epoch lie.
+        self.lying = Lying({}, {})
 
     def recover(self, targets: int, token: int) -> Recovered:
         """The last complete epoch. `token` grows with every recovery; it is at least one above the last writer's."""
@@ -67,6 +69,7 @@ class Committer:
             manifest = Manifest(epoch=manifest.epoch, targets=targets)
         self._named = manifest.names()
         self._runs.sweep(self._named)
+        self.lying = self._runs.spill(self._named, None)
         return Recovered(manifest, read_published(progress))
 
     def close(self) -> None:
@@ -77,8 +80,11 @@ class Committer:
         """Whether a newer incarnation has recovered the fragment. Kafka fences also who was silent for too long."""
         return self._manifests.read()[0] > self.token
 
-    def commit(self, epoch: Epoch, topics: Mapping[str, str], published: Published) -> Published:
-        """Commits an epoch, and gives what is published after it; `topics` are those of the sources, by name."""
+    def commit(
+        self, epoch: Epoch, topics: Mapping[str, str], published: Published, limit: int | None = None
+    ) -> Published:  # fmt: skip
+        """Commits an epoch, and gives what is published after it; `topics` are those of the sources, by name. `limit`
+        is the most bytes that the runs may take in Redis."""
         self._faults.hit("computed")
         self._publish(epoch, topics, published)
         self._faults.hit("committed")
@@ -88,6 +94,7 @@ class Committer:
         if gone := self._named - named:
             self._runs.delete(gone)
         self._named = named
+        self.lying = self._runs.spill(named, limit)
         moved = {query: max(one.frontier, published.upto(query)) for query, one in epoch.results.items()}
         return Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
 

@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from connectors.redis.client import connect
 from connectors.redis.manifest import ManifestStore
-from connectors.redis.run_store import RunStore
+from connectors.redis.run_store import Lying, RunStore
 from dsms.control.sampling import keys_of
 from dsms.control.tuning import Bounds
 from dsms.executor.commit import Committer
@@ -33,12 +33,13 @@ from dsms.executor.settings import ExecutorSettings
 from dsms.executor.shedding import Shedding
 from dsms.executor.source import CONTROL_OPTION, FORMAT
 from dsms.executor.source_task import ROUTED, fault_owner
+from dsms.executor.spark_errors import reason_of
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
 from dsms.plan.lane import FragmentPlan, Lane
 from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
 from dsms.stages.work import Measures
-from operators.errors import DsmsError, ExternalError, Fenced
+from operators.errors import DsmsError
 
 log = structlog.get_logger()
 OnEpoch = Callable[[Epoch, Iterable[Standing]], None]
@@ -57,7 +58,7 @@ class Fragment:
         self._token = time.time_ns() // 1_000_000
         self._scratch = settings.data_dir / "scratch" / f"{settings.executor_id}-{name}-{self._token}"
         self._scratch.mkdir(parents=True)
-        self._cache = settings.data_dir / "cache" / name
+        self._cache = settings.data_dir / "cache" / settings.cluster / name
         self._pace = Pace(
             settings.first_batch_records,
             settings.min_batch_records,
@@ -119,6 +120,11 @@ class Fragment:
         return decision.rates.get(query, 1.0), known.dropped if known else 0, query in decision.late
 
     @property
+    def lying(self) -> Lying:
+        """Where the runs of the last committed epoch lie."""
+        return self._committer.lying
+
+    @property
     def batch_records(self) -> int:
         """The most records that the next batch may hold."""
         wanted = self._shedding.batch_records
@@ -154,7 +160,7 @@ class Fragment:
             self._pending.result()
         assert self._query is not None
         if not self._query.isActive:
-            raise _reason(self._query.exception())
+            raise reason_of(self._query.exception())
 
     def replaced(self) -> bool:
         """Whether a newer incarnation has taken the fragment over."""
@@ -251,7 +257,9 @@ class Fragment:
         started = time.monotonic()
         try:
             published = following(self._published, revision.plan)
-            self._published = self._committer.commit(epoch, _topics(revision), published)
+            self._published = self._committer.commit(
+                epoch, _topics(revision), published, self._bounds.state_memory
+            )  # fmt: skip
         except DsmsError as error:
             self._failed = error
             raise
@@ -275,18 +283,9 @@ class Fragment:
         return StageContext(
             {number: one.lanes for number, one in revisions.items()}, lanes,
             f"{self._token}/{self._computed.epoch + 1}", settings.redis_url, settings.cluster, self._name, self._cache,
-            self._plan.partitions, poisoned(settings.faults),
+            self._plan.partitions, poisoned(settings.faults), self._bounds.state_memory,
         )  # fmt: skip
 
 
 def _topics(revision: Revision) -> dict[str, str]:
     return {source.name: source.topic for lane in revision.lanes.values() for source in lane.sources.values()}
-
-
-def _reason(error: BaseException | None) -> DsmsError:
-    """Why Spark ended the query: errors of the reader process and of workers come as text."""
-    text = str(error) if error is not None else "the query ended"
-    if "Fenced" in text:
-        return Fenced("fenced: a newer executor runs the fragment")
-    last = [line for line in text.splitlines() if line.strip()]
-    return ExternalError("the fragment's query failed: " + (" | ".join(last[:3])), retryable=True)

@@ -84,8 +84,10 @@ class ExecutorProcess:
         for name in [name for name in runners if name not in leases]:
             runners.pop(name).halt()
         for name, lease in leases.items():
+            bounds = self._reporter.bounds.among(len(leases))
             if name not in runners:
-                self._runners = runners = {**runners, name: Runner(name, self._settings, spark)}
+                self._runners = runners = {**runners, name: Runner(name, self._settings, spark, bounds)}
+            runners[name].tune(bounds)
             runners[name].turn(lease, catalog)
 
     def _leases(self) -> dict[str, int]:

@@ -38,7 +38,7 @@ class Reporter:
         self._admin = settings.kafka.admin()
         self._samples = SampleLog(settings.kafka)
         self._last: dict[str, Report] = {}
-        #: The bounds of batches that hold now.
+        #: The bounds of batches and of state that hold now.
         self.bounds = settings.bounds
 
     def run(self, stopping: threading.Event) -> None:
@@ -56,9 +56,7 @@ class Reporter:
         try:
             self.bounds = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.bounds)
         except DsmsError as error:
-            log.debug("bounds of batches are as they were", reason=str(error))
-        for runner in self._runners().values():
-            runner.tune(self.bounds)
+            log.debug("bounds are as they were", reason=str(error))
 
     def _tell(self) -> None:
         seen = {name: found for name, runner in self._runners().items() if (found := runner.running()) is not None}

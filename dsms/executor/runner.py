@@ -30,11 +30,11 @@ class Runner:
     """Keeps a fragment running under its leases, never again under one under which a newer executor fenced it. What
     fails is tried again a little later; other fragments are not disturbed."""
 
-    def __init__(self, name: str, settings: ExecutorSettings, spark: SparkSession) -> None:
+    def __init__(self, name: str, settings: ExecutorSettings, spark: SparkSession, bounds: Bounds) -> None:
         self.name, self._settings, self._spark = name, settings, spark
         self.status = FragmentStatus()
         self._fragment: Fragment | None = None
-        self._bounds = settings.bounds
+        self._bounds = bounds
         self._fenced_lease: int | None = None
         self._failures, self._not_before = 0, 0.0
 
@@ -46,7 +46,7 @@ class Runner:
             self._try(lease, catalog)
 
     def tune(self, bounds: Bounds) -> None:
-        """The bounds of batches."""
+        """The bounds of batches and of state."""
         self._bounds = bounds
         if (fragment := self._fragment) is not None:
             fragment.tune(bounds)
@@ -85,12 +85,12 @@ class Runner:
             self._fragment.set_plan(plan_fragment(catalog, partitions, before, self.name))
 
     def _start(self, catalog: Catalog) -> None:
-        self.status = FragmentStatus()
+        self.status = FragmentStatus(reason=self.status.reason)
         plan = plan_fragment(catalog, self._settings.partitions, fragment=self.name)
         self._fragment = Fragment(self.name, self._settings, self._spark, plan, self._on_epoch)
         self._fragment.tune(self._bounds)
         self._fragment.start()
-        self.status = FragmentStatus(RUNNING)
+        self.status = FragmentStatus(RUNNING, self.status.reason)
 
     def _fenced(self, error: Fenced, lease: int) -> None:
         """Stops under this lease if a newer owner is there; a transaction that only took too long is repeated."""
@@ -111,9 +111,10 @@ class Runner:
         if (fragment := self._fragment) is None:
             return
         lanes = {output.id: _status(output, lane, at, fragment) for output, lane, at in standing}
+        lying = fragment.lying
         self.status = FragmentStatus(
             RUNNING, "", epoch.manifest.plan_version, epoch.manifest.epoch, fragment.batch_records, lanes,
-            fragment.dead_letters(),
+            fragment.dead_letters(), sum(lying.resident.values()), sum(lying.disk.values()),
         )  # fmt: skip
 
 

@@ -33,10 +33,15 @@ class ExecutorSettings:
     behind_batches: float = 3.0
     #: What is served first where a batch cannot hold all.
     policy: str = "fifo"
+    #: The most bytes that the runs of all fragments may take in Redis; None: no limit.
+    state_memory: int | None = None
     #: Fault points for crash tests, such as `after_begin:3`; empty in production.
     faults: str = ""
 
     @property
     def bounds(self) -> Bounds:
-        """The bounds of batches, as long as no others are set."""
-        return Bounds(self.min_batch_records, self.max_batch_records, self.target_batch_s, self.policy)
+        """The bounds of batches and of state, as long as no others are set."""
+        return Bounds(
+            self.min_batch_records, self.max_batch_records, self.target_batch_s, self.policy, self.state_memory,
+            one_host=self.master.startswith("local"),
+        )  # fmt: skip

@@ -70,6 +70,8 @@ class StageContext:
     targets: int
     #: A query that fails by configuration, for tests.
     poisoned: str | None = None
+    #: The most bytes that the runs of the fragment may take in Redis.
+    state_memory: int | None = None
 
 
 @dataclass
@@ -199,10 +201,10 @@ def _writer() -> ThreadPoolExecutor:
 
 
 @lru_cache(maxsize=4)
-def _store_of(url: str, cluster: str, fragment: str, cache: Path) -> RunStore:
-    return RunStore(connect(url), cluster, fragment, cache)
+def _store_of(url: str, place: tuple[str, str], cache: Path, limit: int | None) -> RunStore:
+    return RunStore(connect(url), *place, cache, limit)
 
 
 def _store(context: StageContext) -> RunStore:
     """One client a worker process."""
-    return _store_of(context.redis_url, context.cluster, context.fragment, context.cache)
+    return _store_of(context.redis_url, (context.cluster, context.fragment), context.cache, context.state_memory)

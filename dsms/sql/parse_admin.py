@@ -22,7 +22,7 @@ _PLURALS: dict[str, st.Kind] = {
     "VIEWS": "view",
     "QUERIES": "query",
 }
-_EXECUTOR_CLAUSES = ("POLICY", "MIN_BATCH_RECORDS", "MAX_BATCH_RECORDS", "TARGET_BATCH_SECONDS")
+_EXECUTOR_CLAUSES = ("POLICY", "MIN_BATCH_RECORDS", "MAX_BATCH_RECORDS", "TARGET_BATCH_SECONDS", "STATE_MEMORY")
 _ENTITIES: dict[str, Literal["operators", "queues", "synopses", "constraints"]] = {
     "OPERATORS": "operators",
     "QUEUES": "queues",

@@ -177,6 +177,9 @@ def test_bounds_of_an_executor_are_written(client: TestClient) -> None:
             {"policy": "greedy", "max_batch_records": 50},
         ),
         ("ALTER EXECUTOR e1 SET TARGET_BATCH_SECONDS = 0.5", {"target_batch_seconds": 0.5}),
+        ("ALTER EXECUTOR e1 SET (state_memory = '1.5 GB')", {"state_memory": 1_500_000_000}),
+        ("ALTER EXECUTOR e1 SET (state_memory = 4096)", {"state_memory": 4096}),
+        ("ALTER EXECUTOR e1 SET STATE_MEMORY none", {"state_memory": None}),
     ],
 )
 def test_executors_are_altered_and_shown(tables: ControlTables, statement: str, set_to: dict[str, object]) -> None:
@@ -194,6 +197,7 @@ def test_executors_are_altered_and_shown(tables: ControlTables, statement: str, 
         ("ALTER EXECUTOR e1 SET POLICY lifo", 'policy "lifo" not found'),
         ("ALTER EXECUTOR e1 SET (max_batch_records = many)", 'max_batch_records needs a number, not "many"'),
         ("ALTER EXECUTOR e2 SET POLICY fifo", '"e2"'),
+        ("ALTER EXECUTOR e1 SET (state_memory = 'much')", 'needs a size, not "much"; have: 500 MB'),
         ("ALTER EXECUTOR e1 SET SPEED 3", "POLICY"),
     ],
 )
@@ -279,3 +283,10 @@ def test_bounds_that_cannot_hold_are_refused() -> None:
     for wrong in (Tuning(max_batch_records=9), Tuning(min_batch_records=0), Tuning(target_batch_seconds=0.0)):
         with pytest.raises(UserError):
             wrong.over(start)
+
+
+def test_a_limit_of_state_needs_one_disk() -> None:
+    elsewhere = Bounds(10, 1000, 1.0, one_host=False)
+    assert Tuning(state_memory="none").over(elsewhere).state_memory is None
+    with pytest.raises(UserError, match=r"needs workers on one host.*local\["):
+        Tuning(state_memory=0).over(elsewhere)

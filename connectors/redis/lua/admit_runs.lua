@@ -1,0 +1,26 @@
+-- Says which runs of a fragment Redis takes in: the smallest first, while all together stay within a limit. Returns how
+-- many. What was said of a run before is forgotten first, so a task may be tried again; and a script that begins by
+-- removing something is not refused when Redis is full.
+-- KEYS[1]  hash    dsms:{cluster/fragment}:resident   field: a run's name, value: its bytes; field "": the sum of all
+-- ARGV[1]  integer the limit in bytes; -1 for none
+-- ARGV[2…] string, integer  the name and the bytes of each run, by bytes
+local held = {}
+for at = 2, #ARGV, 2 do
+  held[at] = tonumber(redis.call('HGET', KEYS[1], ARGV[at]) or '0')
+  redis.call('HDEL', KEYS[1], ARGV[at])
+end
+local sum = tonumber(redis.call('HGET', KEYS[1], '') or '0')
+for _, bytes in pairs(held) do
+  sum = sum - bytes
+end
+local limit, admitted = tonumber(ARGV[1]), 0
+for at = 2, #ARGV, 2 do
+  local bytes = tonumber(ARGV[at + 1])
+  if limit >= 0 and sum + bytes > limit then
+    break
+  end
+  sum, admitted = sum + bytes, admitted + 1
+  redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1])
+end
+redis.call('HSET', KEYS[1], '', string.format('%d', sum))
+return admitted
