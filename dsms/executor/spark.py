@@ -15,14 +15,6 @@ _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _FILE_MANAGER = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
 #: Little goes through the JVM: a heap that begins at a share of the machine's memory would be filled all the same.
 _HEAP = "-Xms64m"
-#: The memory that a batch frees in a worker is kept for the next one: to have it back costs a fault for each page. What
-#: is not used for 10 s is given back. The allocators are those of Polars, Arrow, and NumPy with librdkafka.
-_WORKERS = {
-    "_RJEM_MALLOC_CONF": "dirty_decay_ms:10000,muzzy_decay_ms:-1",
-    "MIMALLOC_PURGE_DELAY": "10000",
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 28),
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
-}
 
 
 def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
@@ -55,7 +47,6 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.rdd.compress": "false",
         "spark.shuffle.compress": "false",
-        **{f"spark.executorEnv.{name}": value for name, value in _WORKERS.items()},
     }
     builder = SparkSession.builder.master(master).appName("dsms")
     for name, value in settings.items():
