@@ -48,6 +48,16 @@ def partition_of() -> pl.Expr:
     return (pl.col(ORDER) // (1 << ORDER_SHIFT)) % MAX_PARTITIONS
 
 
+def in_time(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame sorted by (from, order). Where the orders ascend, as those of records just read, instants are enough:
+    that is seven times cheaper.
+
+    >>> in_time(pl.DataFrame({FROM: [5, 3, 5], ORDER: [0, 1, 2]})).rows()
+    [(3, 1), (5, 0), (5, 2)]
+    """
+    return frame.sort(FROM, maintain_order=True) if frame[ORDER].is_sorted() else frame.sort(FROM, ORDER)
+
+
 def polars_schema(schema: pa.Schema) -> dict[str, pl.DataType]:
     """The Polars dtypes of an Arrow schema, by column.
 

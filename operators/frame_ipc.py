@@ -7,11 +7,12 @@ moving the bytes that it saves, even on one machine.
 from __future__ import annotations
 
 import io
+from typing import Literal
 
 import polars as pl
 import pyarrow as pa
 
-_WRITING = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+Compression = Literal["lz4"]
 
 
 def frame_to_ipc(frame: pl.DataFrame) -> bytes:
@@ -25,7 +26,7 @@ def frame_to_ipc(frame: pl.DataFrame) -> bytes:
     return out.getvalue().to_pybytes()
 
 
-def write_frame(frame: pl.DataFrame, out: pa.NativeFile) -> None:
+def write_frame(frame: pl.DataFrame, out: pa.NativeFile, compression: Compression | None = "lz4") -> None:
     """Appends a frame's stream to what `out` holds.
 
     >>> out = pa.BufferOutputStream()
@@ -36,9 +37,10 @@ def write_frame(frame: pl.DataFrame, out: pa.NativeFile) -> None:
     try:
         table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
     except pa.ArrowInvalid:  # Arrow has no integers of 128 bits
-        out.write(_written_by_polars(frame))
+        out.write(_written_by_polars(frame, compression))
         return
-    with pa.ipc.new_stream(out, table.schema, options=_WRITING) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
+    with pa.ipc.new_stream(out, table.schema, options=options) as writer:
         writer.write_table(table)
 
 
@@ -47,7 +49,7 @@ def frame_from_ipc(blob: bytes) -> pl.DataFrame:
     return pl.read_ipc_stream(io.BytesIO(blob))
 
 
-def _written_by_polars(frame: pl.DataFrame) -> bytes:
+def _written_by_polars(frame: pl.DataFrame, compression: Compression | None) -> bytes:
     out = io.BytesIO()
-    frame.write_ipc_stream(out, compression="lz4", compat_level=pl.CompatLevel.newest())
+    frame.write_ipc_stream(out, compression=compression or "uncompressed", compat_level=pl.CompatLevel.newest())
     return out.getvalue()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from operators.delta import FOREVER, FROM, ORDER, Delta, union_all
+from operators.delta import FOREVER, Delta, in_time, union_all
 from operators.operator import Move, Step
 from operators.trace import Trace
 
@@ -28,4 +28,4 @@ class Reorder:
             return Step(delta, (pending.forget(move.end),))
         ready = union_all([*early, delta.between(move.start, move.end)])
         kept = pending.forget(move.end).append(delta.between(move.end, FOREVER), move.end)
-        return Step(Delta(ready.frame.sort(FROM, ORDER)), (kept,))
+        return Step(Delta(in_time(ready.frame)), (kept,))

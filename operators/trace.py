@@ -17,7 +17,7 @@ import polars as pl
 
 from operators.bound import over
 from operators.consolidation import added_up, apart, repeats
-from operators.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta, in_time
 from operators.hash_directory import WORTHWHILE, HashDirectory
 from operators.merging import distinct_sorted, merge_order, merge_stack, repeated
 from operators.opposites import merged_places, settled
@@ -183,7 +183,7 @@ class Trace:
 
     def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
         if self.arrangement == "time":
-            ordered = frame.sort(FROM, ORDER)
+            ordered = in_time(frame)
             return Run(retractions_summed(ordered) if self.sums_retractions else ordered, "time")
         alive = self._alive(frame, frontier)
         hashed = alive if HASH in alive.columns else arranged(alive, self.keys)

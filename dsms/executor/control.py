@@ -40,6 +40,8 @@ class Control:
     fragment: str
     #: The part of the records that is to stay, of queries whose input is shed.
     rates: Mapping[str, float] = field(default_factory=dict)
+    #: Where large frames go, if all workers are on one machine.
+    frames: Path | None = None
 
     def write(self, path: Path) -> None:
         """Replaces the file at once."""

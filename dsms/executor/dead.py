@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from dsms.executor.frame_files import unpacked
 from dsms.executor.source_task import Letters, fault_owner
 from dsms.plan.lane import Lane, Output
 from dsms.stages.lane_run import of_member
 from operators.delta import FROM, ORDER, origin
-from operators.frame_ipc import frame_from_ipc
 from operators.operator import FAULT, FAULT_ROW
 
 
@@ -69,7 +69,7 @@ Faults = Sequence[tuple[int, pl.DataFrame]]
 
 def faults_of(rows: Sequence[Mapping[str, Any]]) -> Faults:
     """What the target stages reported."""
-    return [(row["edge"], frame_from_ipc(row["blob"])) for row in rows]
+    return [(row["edge"], unpacked(row["blob"])) for row in rows]
 
 
 def fault_records(output: Output, lane: Lane, found: Faults, published: int) -> list[tuple[str, DeadRecord]]:

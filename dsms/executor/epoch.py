@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from dsms.executor.dead import DeadMarks, DeadRecord, counted, dead_letters, fault_records, faults_of
 from dsms.executor.encoding import KEY, VALUE
+from dsms.executor.frame_files import unpacked
 from dsms.executor.lanes import Revision, without_failed
 from dsms.executor.manifest import LaneManifest, Manifest, Position
 from dsms.executor.queues import Served, Takes, queues_after
@@ -24,7 +25,6 @@ from dsms.stages.lane_run import frontier
 from dsms.stages.state_names import Names
 from dsms.stages.work import Told, Works
 from operators.delta import FROM, ORDER
-from operators.frame_ipc import frame_from_ipc
 from operators.operator import MEMBER
 from operators.shed import Seen
 from operators.stream_output import DELETE, OP
@@ -234,7 +234,7 @@ def _written(lane: Lane, kinds: Found, published: Published, failed: Collection[
         listed = (lane.outputs[one] for one in lane.endings[number].numbers)
         outputs = {output.member: output for output in listed if output.id not in failed}
         if outputs:
-            yield _unpublished(pl.concat([frame_from_ipc(row["blob"]) for row in rows]), outputs, published)
+            yield _unpublished(pl.concat([unpacked(row["blob"]) for row in rows]), outputs, published)
 
 
 def _unpublished(changes: pl.DataFrame, outputs: Mapping[int | None, Output], published: Published) -> Written:

@@ -25,6 +25,7 @@ from dsms.executor.commit import Committer
 from dsms.executor.control import Control
 from dsms.executor.epoch import Epoch, Published, assemble, following
 from dsms.executor.fault_points import FaultPoints, poisoned
+from dsms.executor.frame_files import clear
 from dsms.executor.lanes import Revision, Standing, moving, revised, standing, woken
 from dsms.executor.manifest import Manifest
 from dsms.executor.pace import Pace
@@ -57,7 +58,8 @@ class Fragment:
         self._settings, self._spark, self._on_epoch = settings, spark, on_epoch
         self._token = time.time_ns() // 1_000_000
         self._scratch = settings.data_dir / "scratch" / f"{settings.executor_id}-{name}-{self._token}"
-        self._scratch.mkdir(parents=True)
+        self._frames = self._scratch / "frames" if settings.one_machine else None
+        (self._frames or self._scratch).mkdir(parents=True)
         self._cache = settings.data_dir / "cache" / settings.cluster / name
         self._pace = Pace(
             settings.first_batch_records,
@@ -207,7 +209,7 @@ class Fragment:
         Control(
             revision.number, revision.plan.version, revision.plan.partitions, revision.lanes, positions,
             decision.reads, decision.records, woken(revision, positions), settings.source_tasks, settings.kafka,
-            settings.registry_url, settings.cluster, self._name, self._shedding.decision.rates,
+            settings.registry_url, settings.cluster, self._name, self._shedding.decision.rates, self._frames,
         ).write(self._control)  # fmt: skip
 
     def _epoch(self, routed: DataFrame, batch: int) -> None:
@@ -226,6 +228,7 @@ class Fragment:
         self._settle()
         revision = revisions[max(rows.column("revision").to_pylist(), default=max(revisions))]
         epoch = assemble(rows, revision, self._published)
+        clear(self._frames)
         for query, why in epoch.failures.items():
             log.error("query failed, the others go on", query=revision.plan.queries[query].name, reason=why)
         self.failures |= epoch.failures
@@ -283,7 +286,7 @@ class Fragment:
         return StageContext(
             {number: one.lanes for number, one in revisions.items()}, lanes,
             f"{self._token}/{self._computed.epoch + 1}", settings.redis_url, settings.cluster, self._name, self._cache,
-            self._plan.partitions, poisoned(settings.faults), self._bounds.state_memory,
+            self._plan.partitions, self._frames, poisoned(settings.faults), self._bounds.state_memory,
         )  # fmt: skip
 
 

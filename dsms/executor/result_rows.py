@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import polars as pl
 from polars.exceptions import PanicException
@@ -11,43 +11,48 @@ from dsms.executor.encoding import encode_changes
 from dsms.plan.lane import Ending, Lane, Output
 from dsms.stages.lane_run import of_member
 from operators.errors import ExternalError
-from operators.frame_ipc import frame_to_ipc
 
 CHANGES, LOST = "changes", "lost"
 #: A kind of row, the number of what it is about, and its content.
 ResultRow = tuple[str, int, bytes]
+Pack = Callable[[pl.DataFrame], bytes]
 
 
-def result_rows(lane: Lane, changes: Mapping[int, pl.DataFrame], poisoned: str | None) -> Iterator[ResultRow]:
-    """The changes by ending, and by output why there are none; `poisoned` is a query that fails by configuration."""
+def result_rows(
+    lane: Lane, changes: Mapping[int, pl.DataFrame], poisoned: str | None, pack: Pack
+) -> Iterator[ResultRow]:
+    """The changes by ending, and by output why there are none; `poisoned` is a query that fails by configuration,
+    and `pack` makes frames bytes."""
     for number, ending in enumerate(lane.endings):
         frame = changes.get(ending.vertex)
         if frame is not None:
-            yield from _ending_rows(lane, number, ending, frame, poisoned)
+            yield from _ending_rows(lane, (number, ending), frame, poisoned, pack)
 
 
 def _ending_rows(
-    lane: Lane, number: int, ending: Ending, changes: pl.DataFrame, poisoned: str | None
+    lane: Lane, numbered: tuple[int, Ending], changes: pl.DataFrame, poisoned: str | None, pack: Pack
 ) -> Iterator[ResultRow]:
     """What cannot be encoded is the failure of its query alone: then each member of a family is encoded for itself."""
+    number, ending = numbered
     outputs = {one: lane.outputs[one] for one in ending.numbers}
     if all(output.name != poisoned for output in outputs.values()):
-        together = _encoded(outputs[ending.numbers[0]], changes)
+        together = _encoded(outputs[ending.numbers[0]], changes, pack)
         if isinstance(together, bytes):
             yield from [(CHANGES, number, together)] if together else []
             return
     for one, output in outputs.items():
-        mine = "poisoned by configuration" if output.name == poisoned else _encoded(output, of_member(changes, output))
+        held = of_member(changes, output)
+        mine = "poisoned by configuration" if output.name == poisoned else _encoded(output, held, pack)
         if isinstance(mine, str):
             yield LOST, one, mine.encode()
         elif mine:
             yield CHANGES, number, mine
 
 
-def _encoded(output: Output, changes: pl.DataFrame) -> bytes | str:
+def _encoded(output: Output, changes: pl.DataFrame, pack: Pack) -> bytes | str:
     """The records of changes, empty where there are none; a text says why they cannot be encoded."""
     try:
-        return frame_to_ipc(encode_changes(output, changes)) if changes.height else b""
+        return pack(encode_changes(output, changes)) if changes.height else b""
     except (ExternalError, OSError, MemoryError):
         raise
     except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose result it is

@@ -39,9 +39,14 @@ class ExecutorSettings:
     faults: str = ""
 
     @property
+    def one_machine(self) -> bool:
+        """Whether all workers of the Spark master are on this machine."""
+        return self.master.startswith("local")
+
+    @property
     def bounds(self) -> Bounds:
         """The bounds of batches and of state, as long as no others are set."""
         return Bounds(
             self.min_batch_records, self.max_batch_records, self.target_batch_s, self.policy, self.state_memory,
-            one_host=self.master.startswith("local"),
+            one_host=self.one_machine,
         )  # fmt: skip

@@ -170,7 +170,8 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
 
 def _task(control: Control, held: tuple[Slice, ...]) -> SourceTask:
     lanes = {lane: control.lanes[lane] for one in held for lane in one.lanes}
-    return SourceTask(held, lanes, control.revision, control.targets, control.kafka, control.registry_url)
+    services = control.kafka, control.registry_url
+    return SourceTask(held, lanes, control.revision, control.targets, *services, frames=control.frames)
 
 
 def _others(source_id: str, positions: Positions, tables: AbstractSet[str] = frozenset()) -> int:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from connectors.formats.arrow_buffers import arrow_buffer
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.range_reader import OffsetRange, RangeReader
 from connectors.kafka.registry import schema_lookup
+from dsms.executor.frame_files import packed
 from dsms.executor.garbage import calm_worker
 from dsms.executor.offsets import Slice
 from dsms.executor.pandas_hidden import without_pandas
@@ -30,7 +32,6 @@ from dsms.stages.lane_run import of_member, read_stage, route
 from dsms.stages.work import Work
 from operators.delta import ORDER, Delta, origin
 from operators.errors import DsmsError
-from operators.frame_ipc import write_frame
 from operators.operator import FAULT
 from operators.ordering import Ordering
 from operators.shed import rates_of
@@ -89,6 +90,8 @@ class SourceTask(InputPartition):  # type: ignore[misc]
     registry_url: str
     wakes: tuple[str, ...] = ()
     behind: Mapping[str, int] = field(default_factory=dict)
+    #: Where large frames go, if all workers are on one machine.
+    frames: Path | None = None
     value: object = field(default=None)
 
 
@@ -105,7 +108,7 @@ def run_source_task(task: SourceTask) -> Iterator[pa.RecordBatch]:
 
 
 def _told(task: SourceTask) -> pa.RecordBatch:
-    rows = RoutedRows(task.revision, -1)
+    rows = RoutedRows(task.revision, -1, task.frames)
     for lane_id, records in task.behind.items():
         rows.add(0, lane_id, BEHIND, msgspec.msgpack.encode(records))
     for lane_id in task.wakes:
@@ -138,7 +141,7 @@ def _reader(kafka: KafkaSettings) -> RangeReader:
 
 
 def _routed(task: SourceTask, one: Slice, messages: list[Message] | DsmsError) -> pa.RecordBatch:
-    rows = RoutedRows(task.revision, one.partition)
+    rows = RoutedRows(task.revision, one.partition, task.frames)
     if isinstance(messages, DsmsError):
         for lane_id in one.lanes:
             sender = Sender(leaf=task.lanes[lane_id].leaf(one.source_id))
@@ -223,27 +226,23 @@ class Sender(NamedTuple):
 class RoutedRows:
     """Routed rows of one slice or stage, collected column by column; their blobs lie end to end from the start."""
 
-    def __init__(self, revision: int, partition: int) -> None:
-        self._fixed = (partition, revision)
+    def __init__(self, revision: int, partition: int, frames: Path | None = None) -> None:
+        self._fixed, self._frames = (partition, revision), frames
         self._rows: list[tuple[int, str, str, int, int, int, int, int]] = []
         self._blobs, self._ends = pa.BufferOutputStream(), [0]
 
     def add(self, target: int, lane: str, kind: str, blob: bytes, sender: Sender | None = None) -> None:
         """One more row."""
         self._blobs.write(blob)
-        self._end(target, lane, kind, sender or Sender())
+        self._ends.append(self._blobs.tell())
+        edge, leaf, frontier = sender or Sender()
+        self._rows.append((target, lane, kind, edge, leaf, *self._fixed, frontier))
 
     def send(self, lane: str, sender: Sender, parts: Sequence[Delta]) -> None:
         """Elements for each target that gets any."""
         for target, part in enumerate(parts):
             if part.frame.height:
-                write_frame(part.frame, self._blobs)
-                self._end(target, lane, DELTA, sender)
-
-    def _end(self, target: int, lane: str, kind: str, sender: Sender) -> None:
-        self._ends.append(self._blobs.tell())
-        edge, leaf, frontier = sender
-        self._rows.append((target, lane, kind, edge, leaf, *self._fixed, frontier))
+                self.add(target, lane, DELTA, packed(part.frame, self._frames), sender)
 
     def batch(self) -> pa.RecordBatch:
         """All rows as one Arrow batch; nothing can be added after it."""

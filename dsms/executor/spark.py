@@ -13,6 +13,8 @@ from dsms.executor.source import StreamSource
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _FILE_MANAGER = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
+#: Little goes through the JVM: a heap that begins at a share of the machine's memory would be filled all the same.
+_HEAP = "-Xms64m"
 
 
 def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
@@ -38,7 +40,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-        "spark.driver.extraJavaOptions": f"{JVM} {os.environ.get('DSMS_CLASS_ARCHIVE') or options(os.environ)}",
+        "spark.driver.extraJavaOptions": f"{_HEAP} {JVM} {os.environ.get('DSMS_CLASS_ARCHIVE') or options(os.environ)}",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.python.worker.reuse": "true",
         # over TCP, delayed acknowledgements cost every task 40 to 80 ms

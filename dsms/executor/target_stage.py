@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
+from dsms.executor.frame_files import packed, unpacked
 from dsms.executor.garbage import calm_worker
 from dsms.executor.manifest import LaneManifest
 from dsms.executor.pandas_hidden import without_pandas
@@ -28,7 +29,6 @@ from dsms.plan.lane import Lane
 from dsms.stages.lane_run import Frontiers, StageStep, route, target_stage
 from dsms.stages.state_names import Names, name_runs, restore
 from operators.delta import Delta, union_all
-from operators.frame_ipc import frame_to_ipc
 
 FAULTS, RUNS, SERVED = "faults", "runs", "served"
 Row = dict[str, Any]
@@ -68,6 +68,8 @@ class StageContext:
     fragment: str
     cache: Path
     targets: int
+    #: Where large frames go, if all workers are on one machine.
+    frames: Path | None = None
     #: A query that fails by configuration, for tests.
     poisoned: str | None = None
     #: The most bytes that the runs of the fragment may take in Redis.
@@ -103,7 +105,7 @@ class TargetStage:
                 _note(row, arrived[(row["target"], row["revision"], row["lane"])])
         writes: list[Future[None]] = []
         for (target, revision, lane_id), came in sorted(arrived.items(), key=lambda item: item[0]):
-            out = RoutedRows(revision, -1)
+            out = RoutedRows(revision, -1, self.context.frames)
             if self.context.revisions[revision][lane_id].flow.stages >= self.stage:
                 writes.append(self._step(target, revision, lane_id, came, out))
             yield out.batch()
@@ -137,7 +139,7 @@ class TargetStage:
             out.send(lane.id, Sender(edge), route(lane.flow.exchanges[edge], delta, self.context.targets, target))
         out.add(target, lane.id, MOVED, msgspec.msgpack.encode(moves[1]))
         out.add(target, lane.id, RUNS, msgspec.json.encode({**names, **mine.names}))
-        _report(lane, target, step, out, self.context.poisoned)
+        _report(lane, target, step, out, self.context)
         told = served(self.stage, arrived, mine, time.perf_counter_ns() - began)
         out.add(target, lane.id, SERVED, msgspec.msgpack.encode(told))
         return write
@@ -164,7 +166,7 @@ def _inputs(rows: list[Row]) -> dict[int, Delta]:
     by_edge: dict[int, list[Row]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row["leaf"], row["source_partition"])):
         by_edge[row["edge"]].append(row)
-    return {edge: union_all([Delta.from_ipc(row["blob"]) for row in each]) for edge, each in by_edge.items()}
+    return {edge: union_all([Delta(unpacked(row["blob"])) for row in each]) for edge, each in by_edge.items()}
 
 
 def reached(
@@ -182,15 +184,16 @@ def _least(frontiers: Mapping[tuple[int, int], int]) -> dict[int, int]:
     return found
 
 
-def _report(lane: Lane, target: int, step: StageStep, out: RoutedRows, poisoned: str | None) -> None:
+def _report(lane: Lane, target: int, step: StageStep, out: RoutedRows, context: StageContext) -> None:
+    pack = partial(packed, directory=context.frames)
     if step.work:
         out.add(target, lane.id, WORK, msgspec.msgpack.encode(step.work))
     for vertex, why in step.failures.items():
         out.add(target, lane.id, FAILURE, why.encode(), Sender(vertex))
     for vertex, frame in step.faults.items():
         if frame.height:
-            out.add(target, lane.id, FAULTS, frame_to_ipc(frame), Sender(vertex))
-    for kind, number, blob in result_rows(lane, step.changes, poisoned):
+            out.add(target, lane.id, FAULTS, pack(frame), Sender(vertex))
+    for kind, number, blob in result_rows(lane, step.changes, context.poisoned, pack):
         out.add(target, lane.id, kind, blob, Sender(number))
 
 

@@ -17,6 +17,7 @@ from connectors.kafka.config import KafkaSettings
 from dsms.catalog.catalog import Catalog
 from dsms.executor import source_task, target_stage
 from dsms.executor.epoch import Epoch, Published, assemble, following
+from dsms.executor.frame_files import clear
 from dsms.executor.lanes import Revision, moving, revised, woken
 from dsms.executor.manifest import Manifest
 from dsms.executor.offsets import next_offsets, offsets_at, shedding, slices, spread, unread
@@ -38,6 +39,8 @@ class World:
     dead: list[tuple] = field(default_factory=list)
     published: Published = field(default_factory=lambda: Published({}, {}))
     epochs: int = 0
+    #: Where large frames go.
+    frames: Path | None = None
     #: The shed log, and the ends of the logs when its owner began.
     sheds: dict[str, dict[tuple[str, int], list[tuple[int, float]]]] = field(default_factory=dict)
     floor: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -81,7 +84,9 @@ def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: froze
     routed = []
     kafka, told = KafkaSettings("none", {}), (woken(revision, positions), unread(positions, ends, upto))
     for part in [*spread(found, tasks), ()]:
-        task = SourceTask(tuple(part), dict(lanes), revision.number, targets, kafka, "http://none", *told)
+        task = SourceTask(
+            tuple(part), dict(lanes), revision.number, targets, kafka, "http://none", *told, frames=world.frames
+        )
         told = ((), {})
         routed += [row for batch in run_source_task(task) for row in batch.to_pylist()]
     world.epochs += 1
@@ -90,10 +95,14 @@ def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: froze
         for lane_id, one in manifest.lanes.items()
     }
     number = revision.number
-    context = StageContext({number: lanes}, {number: contexts}, f"e{world.epochs}", "", "", "", Path(), targets)
+    context = StageContext(
+        {number: lanes}, {number: contexts}, f"e{world.epochs}", "", "", "", Path(), targets, world.frames
+    )
     for stage in range(1, max(lane.flow.stages for lane in lanes.values()) + 1):
         routed = exchanged(TargetStage(context, stage), routed, targets)
-    return assemble(pa.Table.from_pylist(routed, schema=source_task.ROUTED_ARROW), revision, world.published)
+    done = assemble(pa.Table.from_pylist(routed, schema=source_task.ROUTED_ARROW), revision, world.published)
+    clear(world.frames)
+    return done
 
 
 def exchanged(stage: TargetStage, routed: list[dict], targets: int) -> list[dict]:
