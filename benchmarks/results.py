@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.bids import all_bids
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import translate
-from connectors.kafka.topics import earliest, latest, partitions_of
+from connectors.kafka.pieces import settled
 from operators.errors import InternalError
 
 _CONSUME = 50_000
@@ -49,13 +49,12 @@ def committed(kafka: KafkaSettings, topic: str, columns: Sequence[str], prefix: 
 
 
 def committed_messages(kafka: KafkaSettings, topic: str) -> Iterator[list[Any]]:
-    """All committed records of a topic up to its present end, those of each partition in their order."""
-    admin = kafka.admin()
-    places = [(topic, partition) for partition in partitions_of(admin, topic)]
-    first, last = earliest(admin, places), latest(admin, places)
-    waiting = {place: last[place] for place in places if last[place] > first[place]}
+    """All committed records of a topic, whose open transactions are waited for; those of each partition in their
+    order."""
+    ranges = settled(kafka.admin(), topic)
+    waiting = {one.partition for one in ranges}
     consumer = kafka.consumer()
-    consumer.assign([TopicPartition(*place, first[place]) for place in waiting])
+    consumer.assign([TopicPartition(topic, one.partition, one.start) for one in ranges])
     try:
         while waiting:
             records = []
@@ -64,7 +63,7 @@ def committed_messages(kafka: KafkaSettings, topic: str) -> Iterator[list[Any]]:
                 if error is None:
                     records.append(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    waiting.pop((topic, int(message.partition())), None)
+                    waiting.discard(int(message.partition()))
                 else:
                     raise translate(error, f'reading topic "{topic}"')
             if records:

@@ -20,7 +20,7 @@ SCHEMA = {"k": pl.String, "f 1.x": pl.Float64}
 ORDERS = st.one_of(st.just(()), st.lists(st.integers(0, 9), min_size=1, max_size=5))
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(ROWS, CUTS, ORDERS)
 def test_every_present_row_is_there_once(elements, cuts, orders) -> None:
     check_laws(Distinct(), [delta_of(elements, SCHEMA, orders)], cuts, lambda at: Counter(set(relation(elements, at))))

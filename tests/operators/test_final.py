@@ -17,7 +17,7 @@ SCHEMA = {"end": pl.Int64, "n": pl.Int64}
 ROWS = changes(st.tuples(st.one_of(st.none(), st.integers(0, END + 3)), st.integers(0, 1)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(ROWS, CUTS, st.integers(0, 1))
 def test_rows_from_their_bound_on(rows, cuts, after) -> None:
     def expected(at: int) -> Counter:

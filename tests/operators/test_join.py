@@ -56,7 +56,7 @@ CANCELLING = (
 
 @example(*CANCELLING[0], [4, 6], (), False)
 @example(*CANCELLING[1], [1], (8, 9, 7, 8, 9), False)
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(LEFT, RIGHT, CUTS, ORDERS, st.booleans())
 def test_pairs_at_every_instant(left, right, cuts, orders, nulls_equal) -> None:
     inputs = delta_of(left, LEFT_SCHEMA, orders), delta_of(right, RIGHT_SCHEMA, orders)
@@ -64,7 +64,7 @@ def test_pairs_at_every_instant(left, right, cuts, orders, nulls_equal) -> None:
     check_laws(Join(("k",), ("k2",), nulls_equal), inputs, cuts, expected)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(LEFT, RIGHT, CUTS, st.booleans())
 def test_keys_of_several_columns(left, right, cuts, nulls_equal) -> None:
     def same(row, other) -> bool:
