@@ -7,7 +7,8 @@ moving the bytes that it saves, even on one machine.
 from __future__ import annotations
 
 import io
-from typing import Literal
+from pathlib import Path
+from typing import Literal, cast
 
 import polars as pl
 import pyarrow as pa
@@ -47,6 +48,16 @@ def write_frame(frame: pl.DataFrame, out: pa.NativeFile, compression: Compressio
 def frame_from_ipc(blob: bytes) -> pl.DataFrame:
     """What `frame_to_ipc` wrote."""
     return pl.read_ipc_stream(io.BytesIO(blob))
+
+
+def map_frame(path: Path, *, stream: bool) -> pl.DataFrame:
+    """A frame in a file that is not compressed, as a stream or as an Arrow file: mapped, not copied."""
+    with pa.memory_map(str(path)) as mapped:
+        try:
+            reader = pa.ipc.open_stream(mapped) if stream else pa.ipc.open_file(mapped)
+            return cast(pl.DataFrame, pl.from_arrow(reader.read_all()))
+        except pa.ArrowNotImplementedError:  # it has no integers of 128 bits; Polars copies the file
+            return pl.read_ipc_stream(path) if stream else pl.read_ipc(path)
 
 
 def _written_by_polars(frame: pl.DataFrame, compression: Compression | None) -> bytes:

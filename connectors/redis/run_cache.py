@@ -6,12 +6,12 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import cast
 
 import polars as pl
 import pyarrow as pa
 
 from operators.errors import ExternalError
+from operators.frame_ipc import map_frame
 
 
 class RunCache:
@@ -48,7 +48,7 @@ class RunCache:
         """A run; None where it is not here. A file that is no run, as a lost disk leaves it, is removed."""
         path = self._path(name)
         try:
-            return _mapped(path)
+            return map_frame(path, stream=False)
         except FileNotFoundError:
             return None
         except pa.ArrowInvalid:
@@ -81,14 +81,6 @@ class RunCache:
 
     def _path(self, name: str) -> Path:
         return self._directory / (name.replace("/", "_") + ".arrow")
-
-
-def _mapped(path: Path) -> pl.DataFrame:
-    with pa.memory_map(str(path)) as mapped:
-        try:
-            return cast(pl.DataFrame, pl.from_arrow(pa.ipc.open_file(mapped).read_all()))
-        except pa.ArrowNotImplementedError:  # it has no integers of 128 bits; Polars copies the file
-            return pl.read_ipc(path)
 
 
 def _flush(path: Path) -> None:

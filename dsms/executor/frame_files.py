@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import cast
 
 import polars as pl
 import pyarrow as pa
 
-from operators.frame_ipc import frame_from_ipc, frame_to_ipc, write_frame
+from operators.frame_ipc import frame_from_ipc, frame_to_ipc, map_frame, write_frame
 
 #: Frames of fewer bytes go along: a file has its price too.
 WORTHWHILE = 1 << 16
@@ -40,12 +39,7 @@ def unpacked(blob: bytes) -> pl.DataFrame:
     """What `packed` was given; a file is mapped, not copied."""
     if not blob.startswith(_FILE):
         return frame_from_ipc(blob)
-    path = os.fsdecode(blob[len(_FILE) :])
-    with pa.memory_map(path) as mapped:
-        try:
-            return cast(pl.DataFrame, pl.from_arrow(pa.ipc.open_stream(mapped).read_all()))
-        except pa.ArrowNotImplementedError:  # it has no integers of 128 bits; Polars copies the file
-            return pl.read_ipc_stream(path)
+    return map_frame(Path(os.fsdecode(blob[len(_FILE) :])), stream=True)
 
 
 def clear(directory: Path | None) -> None:
