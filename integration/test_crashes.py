@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 import redis
-from cluster import Cluster, await_crash, kill_9, running
-from workload import Feed, Outcome, assert_begins, assert_same, await_all, feed_of, outcome
+from cluster import await_crash, kill_9, running
+from workload import Outcome, assert_begins, await_all, feed_of, finish, outcome
 
 from dsms.executor.fault_points import POINTS
 from dsms.local.broker import Broker
@@ -51,12 +51,6 @@ def own_redis(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> I
     server.start()
     yield server
     server.kill()
-
-
-def finish(cluster: Cluster, feed: Feed, undisturbed: Outcome) -> None:
-    feed.rest()
-    await_all(cluster, cluster.name)
-    assert_same(outcome(cluster.kafka, cluster.name), undisturbed)
 
 
 def test_the_executor_at_every_fault_point(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):

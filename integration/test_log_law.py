@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cluster import Cluster, kill_9, log_of, running
 from standalone import standalone
-from workload import END, PARTITIONS, VIEWS, Feed, Outcome, assert_same, await_all, feed_of, outcome, result_topic
+from workload import END, PARTITIONS, VIEWS, Outcome, await_all, feed_of, finish, outcome, result_topic
 
 from dsms.local.waiting import wait_until
 
@@ -25,12 +25,6 @@ def first(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) 
         cluster.start_executor(partitions=1)
         await_all(cluster, cluster.name)
         return outcome(kafka, cluster.name)
-
-
-def finish(cluster: Cluster, feed: Feed, first: Outcome) -> None:
-    feed.rest()
-    await_all(cluster, cluster.name)
-    assert_same(outcome(cluster.kafka, cluster.name), first)
 
 
 def await_random_moment(cluster: Cluster, chance: random.Random) -> None:

@@ -122,6 +122,13 @@ def assert_same(found: Outcome, expected: Outcome) -> None:
     assert found.dead == expected.dead
 
 
+def finish(cluster: Cluster, feed: Feed, expected: Outcome) -> None:
+    """Writes what is left, and asserts that in the end all is as expected."""
+    feed.rest()
+    await_all(cluster, cluster.name)
+    assert_same(outcome(cluster.kafka, cluster.name), expected)
+
+
 def assert_begins(found: Outcome, expected: Outcome) -> None:
     """Nothing is published that the undisturbed run does not have at the same place."""
     for view in VIEWS:
