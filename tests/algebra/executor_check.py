@@ -54,7 +54,7 @@ def _records(case: Case, partitions: int, how: tuple[int, list[int], int | None]
     targets, limits, crash_at = how
     with pytest.MonkeyPatch.context() as patch:
         world = run(World(logs).attach(patch), catalog, targets, limits, crash_at)
-    return {lane: rows for lane, rows in world.results.items() if rows}
+    return world.written
 
 
 def _patient(case: Case) -> Case:

@@ -47,7 +47,7 @@ def test_fragments_together_give_what_one_gives(logs, queries, fragments, limit,
 
 
 def _results(found: list[World]) -> dict[str, list]:
-    return {log: rows for world in found for log, rows in world.results.items() if rows}
+    return {log: rows for world in found for log, rows in world.written.items()}
 
 
 def _dead(found: list[World]) -> Counter[str]:

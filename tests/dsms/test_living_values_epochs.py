@@ -3,16 +3,13 @@ what is admitted, for any targets, epochs, crashes and turns, though a value com
 
 from __future__ import annotations
 
-import json
 import random
 from functools import cache
 
 import pytest
-from confluent_kafka import Message
-from facts import Topics, apply_all
-from pure_executor import World, run
+from constrained import HOWS, SLACK, Rows, records
 
-SLACK, K, KR = 6, 5, 7
+K, KR = 5, 7
 #: The second one, which nothing breaks, puts stages between what keeps the first and what forgets by it.
 PROMISES = {
     "a": f"CONSTRAINT CLUSTERED BY c WITHIN {K}, CLUSTERED BY v WITHIN 1000",
@@ -25,10 +22,6 @@ QUERIES = {
     "SELECT v, count(*) AS n FROM (SELECT DISTINCT c, v FROM L) x GROUP BY v": "ab",
     "SELECT DISTINCT c FROM S WHERE NOT EXISTS (SELECT 1 FROM L WHERE L.c = S.c)": "ab",
 }
-#: Turns by which stages wait for long, and then take many epochs at once.
-TURNS = tuple(random.Random(5).choices((0, 0, 1, 2), k=60))
-#: Instant, c, v.
-Rows = list[tuple[int, int, int]]
 
 
 def rows(seed: int, lag: int) -> list[Rows]:
@@ -86,19 +79,6 @@ def admitted(logs: dict[str, list[Rows]]) -> dict[str, list[Rows]]:
     }
 
 
-def messages(topic: str, parts: list[Rows]) -> dict[int, list[Message]]:
-    return {
-        part: [
-            Message(
-                topic=topic, partition=part, offset=at, key=None, value=json.dumps({"c": c, "v": v}).encode(),
-                headers=[], timestamp=(1, instant),
-            )
-            for at, (instant, c, v) in enumerate(found)
-        ]
-        for part, found in enumerate(parts)
-    }  # fmt: skip
-
-
 def all_rows(seed: int) -> dict[str, list[Rows]]:
     return {"a": rows(seed, 0), "b": rows(seed + 50, 4)}
 
@@ -107,21 +87,11 @@ def all_rows(seed: int) -> dict[str, list[Rows]]:
 def told(query: str, seed: int, bound: bool, how: tuple) -> tuple[dict, int]:
     """The records of a view, and how many dead letters there are."""
     logs = all_rows(seed) if bound else admitted(all_rows(seed))
-    read = {topic: messages(topic, parts) for topic, parts in logs.items()}
-    topics = Topics({topic: dict.fromkeys(parts, 0) for topic, parts in read.items()})
-    a, b = (PROMISES[topic] if bound else "" for topic in "ab")
-    sources = f"""REGISTER SOURCE A (c BIGINT, v INT) FROM a SLACK {SLACK} {a};
-    REGISTER SOURCE B (c BIGINT, v INT) FROM b SLACK {SLACK} {b};
-    CREATE STREAM S OVER A KEY NULL; CREATE STREAM L OVER B KEY NULL;"""
-    catalog, _ = apply_all(f"{sources} CREATE STREAMED VIEW V AS {query}", topics=topics)
-    targets, limits, crash_at, turns = how
-    with pytest.MonkeyPatch.context() as patch:
-        world = run(World(read).attach(patch), catalog, targets, list(limits), crash_at, schedule=list(turns))
-    return {lane: found for lane, found in world.results.items() if found}, len(world.dead)
+    return records(query, logs, PROMISES if bound else {}, how)
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize("how", [(2, (3,), None, ()), (3, (7, 1), 4, ()), (2, (5,), None, TURNS)])
+@pytest.mark.parametrize("how", HOWS)
 def test_records_are_those_of_what_keeps_the_promises(query: str, how: tuple) -> None:
     for seed in (1, 2):
         free, _ = told(query, seed, False, (1, (10_000,), None, ()))

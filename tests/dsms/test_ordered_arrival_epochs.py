@@ -3,16 +3,13 @@ for any targets, epochs, crashes and turns; a partition that lags keeps what it 
 
 from __future__ import annotations
 
-import json
 import random
 from functools import cache
 
 import pytest
-from confluent_kafka import Message
-from facts import Topics, apply_all
-from pure_executor import World, run
+from constrained import HOWS, SLACK, Rows, records
 
-SLACK, K = 6, 3
+K = 3
 QUERIES = [
     "SELECT c, count(*) AS n, sum(v) AS s FROM S GROUP BY c",
     "SELECT a.c, a.v, b.v AS w FROM S a JOIN L b ON a.c = b.c",
@@ -21,9 +18,6 @@ QUERIES = [
     "SELECT c, count(*) AS n FROM (SELECT c, n, count(*) AS m FROM (SELECT c, v, count(*) AS n FROM S GROUP BY c, v) x "
     "GROUP BY c, n) y GROUP BY c",
 ]
-#: Turns by which stages wait for long, and then take many epochs at once.
-TURNS = tuple(random.Random(5).choices((0, 0, 1, 2), k=60))
-Rows = list[tuple[int, int, int]]
 
 
 def rows(seed: int, lags: tuple[int, int]) -> list[Rows]:
@@ -56,39 +50,17 @@ def admitted(part: Rows) -> Rows:
     return kept
 
 
-def messages(topic: str, parts: list[Rows]) -> dict[int, list[Message]]:
-    return {
-        part: [
-            Message(
-                topic=topic, partition=part, offset=at, key=None, value=json.dumps({"c": c, "v": v}).encode(),
-                headers=[], timestamp=(1, instant),
-            )
-            for at, (instant, c, v) in enumerate(found)
-        ]
-        for part, found in enumerate(parts)
-    }  # fmt: skip
-
-
 @cache
 def told(query: str, seed: int, constraint: str, how: tuple) -> tuple[dict, int]:
     """The records of a view, and how many dead letters there are."""
     logs = {"a": rows(seed, (0, 8)), "b": rows(seed + 50, (4, 0))}
     if not constraint:
         logs = {topic: [admitted(part) for part in parts] for topic, parts in logs.items()}
-    read = {topic: messages(topic, parts) for topic, parts in logs.items()}
-    topics = Topics({topic: dict.fromkeys(parts, 0) for topic, parts in read.items()})
-    sources = f"""REGISTER SOURCE A (c BIGINT, v INT) FROM a SLACK {SLACK} {constraint};
-    REGISTER SOURCE B (c BIGINT, v INT) FROM b SLACK {SLACK} {constraint};
-    CREATE STREAM S OVER A KEY NULL; CREATE STREAM L OVER B KEY NULL;"""
-    catalog, _ = apply_all(f"{sources} CREATE STREAMED VIEW V AS {query}", topics=topics)
-    targets, limits, crash_at, turns = how
-    with pytest.MonkeyPatch.context() as patch:
-        world = run(World(read).attach(patch), catalog, targets, list(limits), crash_at, schedule=list(turns))
-    return {lane: found for lane, found in world.results.items() if found}, len(world.dead)
+    return records(query, logs, {"a": constraint, "b": constraint}, how)
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize("how", [(2, (3,), None, ()), (3, (7, 1), 4, ()), (2, (5,), None, TURNS)])
+@pytest.mark.parametrize("how", HOWS)
 def test_records_are_those_of_what_keeps_the_promise(query: str, how: tuple) -> None:
     for seed in (1, 2):
         free, _ = told(query, seed, "", (1, (10_000,), None, ()))
