@@ -35,15 +35,13 @@ def measure(queries: int, directory: Path) -> list[Standstill]:
             topics = register(cluster, topic, queries)
             report(f"{queries} queries are registered")
             standstills = disturbed(cluster, topic, topics)
-            for one in topics:
-                cluster.await_frontier(one, END)
+            cluster.await_frontier(topics, END)
             found = results(broker.address, topics)
         report(f"{sum(map(len, found)):,} results are published; now undisturbed")
         with running(broker.address, redis.url, directory / "alone") as alone:
             topics = register(alone, topic, queries)
             alone.start_executor()
-            for one in topics:
-                alone.await_frontier(one, END)
+            alone.await_frontier(topics, END)
             assert found == results(broker.address, topics), "the results are others"
     report("all results are those of the undisturbed run")
     return standstills

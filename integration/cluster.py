@@ -1,10 +1,11 @@
 """A coordinator and executors as processes of their own, for tests that crash them and read what they wrote."""
 
+import json
 import os
 import signal
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -85,16 +86,22 @@ class Cluster:
         """The result topic of a query."""
         return self.get(f"queries/{name}")["topic"]
 
-    def frontier(self, topic: str) -> int:
-        """The published frontier of a result topic, as its progress record says."""
-        body = last_values(self.kafka, f"_dsms.{self.name}.progress").get(f"{topic}/0".encode())
-        return -(2**63) if body is None else httpx.Response(200, content=body).json()["frontier"]
+    def frontiers(self, topics: Collection[str]) -> dict[str, int]:
+        """The published frontiers of result topics, as their progress records say."""
+        told = last_values(self.kafka, f"_dsms.{self.name}.progress")
+        bodies = {topic: told.get(f"{topic}/0".encode()) for topic in topics}
+        return {topic: -(2**63) if body is None else json.loads(body)["frontier"] for topic, body in bodies.items()}
 
-    def await_frontier(self, topic: str, instant: int, deadline_s: float = DEADLINE_S) -> None:
+    def frontier(self, topic: str) -> int:
+        """The same of one."""
+        return self.frontiers([topic])[topic]
+
+    def await_frontier(self, topics: str | Collection[str], instant: int, deadline_s: float = DEADLINE_S) -> None:
         """Returns when every result below the instant is published, and to be seen on every partition."""
-        done = wait_until(lambda: self.frontier(topic) >= instant, deadline_s, pause_s=0.3)
-        assert done, f"{topic} stands at {self.frontier(topic)}, not {instant}; {self.logs()}"
-        assert wait_until(lambda: settled(self.kafka, topic), deadline_s), f"a transaction on {topic} does not end"
+        topics = [topics] if isinstance(topics, str) else topics
+        done = wait_until(lambda: min(self.frontiers(topics).values()) >= instant, deadline_s, pause_s=0.3)
+        assert done, f"frontiers {self.frontiers(topics)}, not {instant}; {self.logs()}"
+        assert wait_until(lambda: settled(self.kafka, topics), deadline_s), f"a transaction on {topics} does not end"
 
     def await_state(self, state: str, executor_id: str = "executor-1", deadline_s: float = DEADLINE_S) -> None:
         """Returns when an executor says that it is in the state."""

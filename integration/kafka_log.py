@@ -1,7 +1,7 @@
 """Kafka as a stock client sees it: what tests write to source topics, and what stands in result topics."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Producer, TopicPartition
@@ -55,7 +55,15 @@ def advance(kafka: str, topic: str, instant: int, partitions: int = 1) -> None:
 
 def changes(kafka: str, topic: str) -> list[Change]:
     """Everything committed in a result topic, partition by partition, in log order."""
-    return [_change(message) for message in read_committed(kafka, topic)]
+    return changes_of(kafka, [topic])[topic]
+
+
+def changes_of(kafka: str, topics: Collection[str]) -> dict[str, list[Change]]:
+    """The same of several, by topic."""
+    found: dict[str, list[Change]] = {topic: [] for topic in topics}
+    for message in read_committed(kafka, *topics):
+        found[message.topic()].append(_change(message))
+    return found
 
 
 def _change(message: Message) -> Change:
@@ -78,10 +86,11 @@ def last_values(kafka: str, topic: str) -> dict[bytes, bytes]:
     return {message.key(): message.value() for message in read_committed(kafka, topic)}
 
 
-def settled(kafka: str, topic: str) -> bool:
-    """Whether no transaction is open on a topic: the marks of one reach its partitions one after the other."""
+def settled(kafka: str, topics: Collection[str]) -> bool:
+    """Whether no transaction is open on topics: the marks of one reach their partitions one after the other."""
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 2})
-    places = [TopicPartition(topic, partition) for partition in admin.list_topics(topic).topics[topic].partitions]
+    known = admin.list_topics().topics
+    places = [TopicPartition(topic, partition) for topic in topics for partition in known[topic].partitions]
     ends = [
         {place: found.result().offset for place, found in admin.list_offsets(
             {place: OffsetSpec.latest() for place in places}, isolation_level=isolation
@@ -91,23 +100,25 @@ def settled(kafka: str, topic: str) -> bool:
     return ends[0] == ends[1]
 
 
-def read_committed(kafka: str, topic: str) -> list[Message]:
-    """All committed records of a topic up to its end, sorted by partition and offset; [] when it does not exist."""
+def read_committed(kafka: str, *topics: str) -> list[Message]:
+    """All committed records of topics up to their ends, sorted by topic, partition and offset; a topic that does not
+    exist has none."""
     consumer = Consumer({
         "bootstrap.servers": kafka, "group.id": "reading", "enable.auto.commit": False, "enable.partition.eof": True,
         "isolation.level": "read_committed", "fetch.queue.backoff.ms": 5, "fetch.wait.max.ms": 10, "log_level": 2,
     })  # fmt: skip
     try:
-        known = consumer.list_topics(topic, timeout=20).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in known])
-        found, open_partitions, deadline = [], set(known), time.monotonic() + 30
+        known = consumer.list_topics(timeout=20).topics
+        places = [(topic, number) for topic in topics if topic in known for number in known[topic].partitions]
+        consumer.assign([TopicPartition(topic, number, 0) for topic, number in places])
+        found, open_partitions, deadline = [], set(places), time.monotonic() + 30
         while open_partitions:
-            assert time.monotonic() < deadline, f"{topic} cannot be read to its end"
+            assert time.monotonic() < deadline, f"{topics} cannot be read to their ends"
             for message in consumer.consume(10_000, 0.02):
                 if message.error() is None:
                     found.append(message)
                 elif message.error().code() == KafkaError._PARTITION_EOF:
-                    open_partitions.discard(message.partition())
+                    open_partitions.discard((message.topic(), message.partition()))
     finally:
         consumer.close()
-    return sorted(found, key=lambda message: (message.partition(), message.offset()))
+    return sorted(found, key=lambda message: (message.topic(), message.partition(), message.offset()))

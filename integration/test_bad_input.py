@@ -36,8 +36,7 @@ def test_refused_records_are_dead_letters(cluster: Cluster, unique: str):
     write(cluster.kafka, f"{unique}.t", [*good, *(Input(value, 12) for value in bad), late])
     write(cluster.kafka, f"{unique}.t", [Input(b'{"k":"c","v":3}', 12, partition=1)])
     advance(cluster.kafka, f"{unique}.t", 20, 2)
-    for view in ("Div", "All"):
-        cluster.await_frontier(f"dsms.{unique}{view}", 20)
+    cluster.await_frontier([f"dsms.{unique}{view}" for view in ("Div", "All")], 20)
     assert values(cluster.kafka, f"dsms.{unique}Div") == [({"k": "a", "q": 3}, 10), ({"k": "c", "q": 4}, 12)]
     assert values(cluster.kafka, f"dsms.{unique}All") == [
         ({"k": "a", "v": 4}, 10), ({"k": "b", "v": 0}, 11), ({"k": "c", "v": 3}, 12),

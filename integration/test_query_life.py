@@ -74,16 +74,14 @@ def test_the_life_of_queries_under_load(cluster: Cluster, unique: str) -> None:
     cluster.start_executor()
     feed.finish()
     await_all(cluster, p)
-    for name in ("life", "base", "over", "late"):
-        cluster.await_frontier(f"dsms.{p}{name}", END)
+    cluster.await_frontier([f"dsms.{p}{name}" for name in ("life", "base", "over", "late")], END)
     assert cluster.get(f"queries/{p}late")["weight"] == 2.5
 
     register(cluster, topic, q)
     make(cluster, q, life=SECOND, first=FIRST, base=OTHER_BASE, over=OVER, early=COUNTS)
     cluster.sql(f"CREATE QUERY {q}late WITH (start = {start}) AS {COUNTS.format(p=q)}")
     await_all(cluster, q)
-    for name in ("life", "first", "base", "over", "late", "early"):
-        cluster.await_frontier(f"dsms.{q}{name}", END)
+    cluster.await_frontier([f"dsms.{q}{name}" for name in ("life", "first", "base", "over", "late", "early")], END)
     assert_same(of_others(outcome(cluster.kafka, p)), of_others(outcome(cluster.kafka, q)))
     logs = {name: changes(cluster.kafka, f"dsms.{name}") for name in (f"{p}late", f"{q}late", f"{q}early")}
     assert logs[f"{p}late"] == logs[f"{q}late"] != logs[f"{q}early"]

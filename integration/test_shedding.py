@@ -94,8 +94,7 @@ def test_what_was_left_out_is_left_out_again_after_a_crash_until_it_is_repaired(
         left_out = lambda: cluster.frontier(shed) > first_shed(kafka, cluster.name) + 50  # noqa: E731
         assert wait_until(left_out, 150, pause_s=0.05), log_of(first)
         kill_9(first)
-        for one in (shed, exact):
-            cluster.await_frontier(one, END)
+        cluster.await_frontier([shed, exact], END)
         known = rates(kafka, cluster.name)
         whole = {partition: [(0, 1.0)] for partition in range(PARTITIONS)}
         assert told(kafka, shed) == estimates(known) != estimates(whole)

@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass
 
 from cluster import Cluster
-from kafka_log import Change, Input, Letter, advance, changes, letters, write
+from kafka_log import Change, Input, Letter, advance, changes_of, letters, write
 from kafka_topics import create_topic
 
 PARTITIONS = 2
@@ -102,8 +102,7 @@ def result_topic(prefix: str, view: str) -> str:
 
 def await_all(cluster: Cluster, prefix: str, instant: int = END) -> None:
     """Returns when all views are final below the instant."""
-    for view in VIEWS:
-        cluster.await_frontier(result_topic(prefix, view), instant)
+    cluster.await_frontier([result_topic(prefix, view) for view in VIEWS], instant)
 
 
 def outcome(kafka: str, prefix: str) -> Outcome:
@@ -112,7 +111,8 @@ def outcome(kafka: str, prefix: str) -> Outcome:
         Letter(one.value, tuple((name, value.replace(prefix, "")) for name, value in one.headers))
         for one in letters(kafka, f"{prefix}{SOURCE}")
     ]
-    return Outcome({view: changes(kafka, result_topic(prefix, view)) for view in VIEWS}, sorted(dead, key=repr))
+    found = changes_of(kafka, [result_topic(prefix, view) for view in VIEWS])
+    return Outcome({view: found[result_topic(prefix, view)] for view in VIEWS}, sorted(dead, key=repr))
 
 
 def assert_same(found: Outcome, expected: Outcome) -> None:
