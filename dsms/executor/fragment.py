@@ -29,11 +29,12 @@ from dsms.executor.frame_files import clear
 from dsms.executor.lanes import Revision, Standing, moving, revised, standing, woken
 from dsms.executor.manifest import Manifest
 from dsms.executor.pace import Pace
+from dsms.executor.routed import ROUTED
 from dsms.executor.schedule import Schedule
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.shedding import Shedding
 from dsms.executor.source import CONTROL_OPTION, FORMAT
-from dsms.executor.source_task import ROUTED, fault_owner
+from dsms.executor.source_task import fault_owner
 from dsms.executor.spark_errors import reason_of
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
 from dsms.plan.lane import FragmentPlan, Lane

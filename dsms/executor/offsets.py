@@ -9,8 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from pyspark.sql.datasource import InputPartition
+
+from connectors.kafka.config import KafkaSettings
 from dsms.executor.manifest import Position, SourcePartition
 from dsms.plan.lane import Lane
 from operators.clock import Heartbeat, PartitionClock
@@ -41,6 +45,24 @@ class Slice:
     lanes: tuple[str, ...]
     #: For the queries whose input is shed, the part of the records that stays from an offset on.
     rates: Mapping[str, tuple[Rate, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SourceTask(InputPartition):  # type: ignore[misc]
+    """The slices one task reads, and the lanes that want them. `wakes` are lanes that work on what waits in them;
+    `behind` says how many records lanes have not read yet after this batch."""
+
+    slices: tuple[Slice, ...]
+    lanes: dict[str, Lane]
+    revision: int
+    targets: int
+    kafka: KafkaSettings
+    registry_url: str
+    wakes: tuple[str, ...] = ()
+    behind: Mapping[str, int] = field(default_factory=dict)
+    #: Where large frames go, if all workers are on one machine.
+    frames: Path | None = None
+    value: object = field(default=None)
 
 
 def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:

@@ -4,8 +4,7 @@ exchange."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 from confluent_kafka import Message
-from pyspark.sql.datasource import InputPartition
 
 from connectors.formats.arrow_buffers import arrow_buffer
 from connectors.kafka.config import KafkaSettings
@@ -23,9 +21,10 @@ from connectors.kafka.range_reader import OffsetRange, RangeReader
 from connectors.kafka.registry import schema_lookup
 from dsms.executor.frame_files import packed
 from dsms.executor.garbage import calm_worker
-from dsms.executor.offsets import Slice
+from dsms.executor.offsets import Slice, SourceTask
 from dsms.executor.pandas_hidden import without_pandas
 from dsms.executor.reading import arrivals_of, intake_of
+from dsms.executor.routed import ROUTED_ARROW
 from dsms.plan.lane import Lane, Output
 from dsms.stages.intake import Admitted, DeadLetter
 from dsms.stages.lane_run import of_member, read_stage, route
@@ -36,17 +35,6 @@ from operators.operator import FAULT
 from operators.ordering import Ordering
 from operators.shed import rates_of
 
-#: What goes through the exchanges: elements for an edge (an exchange of the lane's dataflow) on a target, how far the
-#: sources have come, and what is passed on to the driver. `leaf` is the number of the source, -1 where a later stage
-#: made the row; `edge` stands for a vertex where a failure or fault is told, for an output where it is changes.
-ROUTED = (
-    "target int, lane string, kind string, edge int, leaf int, source_partition int, revision long, frontier long, "
-    "blob binary"
-)
-ROUTED_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
-    ("target", pa.int32()), ("lane", pa.string()), ("kind", pa.string()), ("edge", pa.int32()), ("leaf", pa.int32()),
-    ("source_partition", pa.int32()), ("revision", pa.int64()), ("frontier", pa.int64()), ("blob", pa.binary()),
-])  # fmt: skip
 DELTA, MOVED, WAKE, CLOCK, DEAD, FAILURE = "delta", "moved", "wake", "clock", "dead", "failure"
 #: What vertices did, and what a lane has not read yet: passed on to the driver.
 WORK, BEHIND = "work", "behind"
@@ -75,24 +63,6 @@ class Letters(msgspec.Struct, frozen=True, array_like=True):
     end: int
     #: (offset, reason, value, query)
     letters: list[tuple[int, str, bytes, str | None]]
-
-
-@dataclass(frozen=True)
-class SourceTask(InputPartition):  # type: ignore[misc]
-    """The slices one task reads, and the lanes that want them. `wakes` are lanes that work on what waits in them;
-    `behind` says how many records lanes have not read yet after this batch."""
-
-    slices: tuple[Slice, ...]
-    lanes: dict[str, Lane]
-    revision: int
-    targets: int
-    kafka: KafkaSettings
-    registry_url: str
-    wakes: tuple[str, ...] = ()
-    behind: Mapping[str, int] = field(default_factory=dict)
-    #: Where large frames go, if all workers are on one machine.
-    frames: Path | None = None
-    value: object = field(default=None)
 
 
 def run_source_task(task: SourceTask) -> Iterator[pa.RecordBatch]:

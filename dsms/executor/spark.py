@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from dsms.executor.class_archive import JVM, options
 from dsms.executor.source import StreamSource
+from dsms.executor.spark_home import linked_home
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _FILE_MANAGER = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
@@ -21,6 +22,8 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
     """A session tuned for small batches of few, large rows."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if "SPARK_HOME" not in os.environ and master.startswith("local"):
+        os.environ["SPARK_HOME"] = str(linked_home(scratch / "home"))
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -43,6 +46,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.driver.extraJavaOptions": f"{_HEAP} {JVM} {os.environ.get('DSMS_CLASS_ARCHIVE') or options(os.environ)}",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": "dsms.executor.worker_daemon",
         # over TCP, delayed acknowledgements cost every task 40 to 80 ms
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.rdd.compress": "false",

@@ -20,10 +20,11 @@ from dsms.executor.epoch import Epoch, Published, assemble, following
 from dsms.executor.frame_files import clear
 from dsms.executor.lanes import Revision, moving, revised, woken
 from dsms.executor.manifest import Manifest
-from dsms.executor.offsets import next_offsets, offsets_at, shedding, slices, spread, unread
+from dsms.executor.offsets import SourceTask, next_offsets, offsets_at, shedding, slices, spread, unread
 from dsms.executor.publish import result_records
+from dsms.executor.routed import ROUTED_ARROW
 from dsms.executor.shed_rates import decided, sheddable
-from dsms.executor.source_task import SourceTask, run_source_task
+from dsms.executor.source_task import run_source_task
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
 from dsms.plan.lane import FragmentPlan, plan_fragment
 
@@ -100,7 +101,7 @@ def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: froze
     )
     for stage in range(1, max(lane.flow.stages for lane in lanes.values()) + 1):
         routed = exchanged(TargetStage(context, stage), routed, targets)
-    done = assemble(pa.Table.from_pylist(routed, schema=source_task.ROUTED_ARROW), revision, world.published)
+    done = assemble(pa.Table.from_pylist(routed, schema=ROUTED_ARROW), revision, world.published)
     clear(world.frames)
     return done
 
@@ -111,7 +112,7 @@ def exchanged(stage: TargetStage, routed: list[dict], targets: int) -> list[dict
     for target in reversed(range(targets)):
         mine = [row for row in routed if row["target"] == target]
         if mine:
-            batches = stage([pa.RecordBatch.from_pylist(mine, schema=source_task.ROUTED_ARROW)])
+            batches = stage([pa.RecordBatch.from_pylist(mine, schema=ROUTED_ARROW)])
             made += [row for batch in batches for row in batch.to_pylist()]
     return made
 

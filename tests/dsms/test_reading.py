@@ -10,7 +10,8 @@ from facts import apply_all
 
 from connectors.kafka.names import HEARTBEAT_HEADER
 from dsms.executor.reading import arrivals_of, intake_of
-from dsms.executor.source_task import DELTA, ROUTED_ARROW, RoutedRows, Sender
+from dsms.executor.routed import ROUTED_ARROW
+from dsms.executor.source_task import DELTA, RoutedRows, Sender
 from operators.clock import Heartbeat, PartitionClock
 from operators.delta import Delta
 

@@ -1,0 +1,41 @@
+"""What the Python processes of Spark start with: bytecode, not a zip of sources, and no module that they can spare."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+
+from dsms.executor import worker_daemon
+from dsms.executor.spark_home import linked_home
+
+
+def run(code: str, *path: Path) -> str:
+    """What a new Python says, with directories before its path."""
+    text = f"import sys; sys.path[:0] = {[str(one) for one in path]}; {code}"
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_the_home_gives_the_installed_package(tmp_path: Path) -> None:
+    home = linked_home(tmp_path / "home")
+    said = run("import pyspark.daemon as one; print(one.__cached__)", home / "python" / "lib" / "pyspark.zip")
+    assert Path(said.strip()).resolve().is_relative_to(Path(pyspark.__file__).parent.resolve())
+    assert (home / "bin" / "spark-submit").is_file() and list((home / "jars").glob("spark-core_*.jar"))
+
+
+def test_the_data_source_alone_is_light() -> None:
+    heavy = "{'polars', 'sqlglot', 'confluent_kafka', 'redis', 'duckdb', 'pandas'}"
+    assert run(f"import dsms.executor.source; print(sorted({heavy} & set(sys.modules)))").strip() == "[]"
+
+
+def test_workers_are_forked_before_anything_computes() -> None:
+    """A pool of threads that had been started would be missing in the workers."""
+    imports = "; ".join(f"import {name}" for name in (*worker_daemon.MODULES, "pyspark.worker"))
+    names = "[(one / 'comm').read_text().strip() for one in Path('/proc/self/task').iterdir()]"
+    if sys.platform != "linux":
+        names = "[]"
+    said = run(f"from pathlib import Path; {imports}; print({names})")
+    pools = [name for name in eval(said) if name.startswith(("polars-", "tokio")) and name != "polars-ooc-clea"]
+    assert pools == []
