@@ -38,31 +38,35 @@ def rates_of(partition: int, rates: Iterable[Rate]) -> Rates:
 
 
 class Spread(msgspec.Struct, frozen=True, array_like=True):
-    """What was seen of the rows of a group: how many, and the sums of each value and of its square."""
+    """What was seen of the rows of a group: how many; the sum of each value, and that of its squares over the rows that
+    may be left out; which part of the rows these are."""
 
     rows: float
     sums: tuple[tuple[float, float], ...] = ()
+    part: float = 1.0
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):
-    """What came to a Shed: rows, those that stayed, the first and the last instant, and how the groups are spread over
-    the rows, by a hash of their keys."""
+    """What came to a Shed: rows, those that stayed, the first and the last instant, how the groups are spread over the
+    rows, by a hash of their keys, and which part of the rows may be left out."""
 
     rows: int
     kept: int
     first: int
     last: int
     groups: dict[int, Spread] = {}
+    part: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
     """What a row adds to an aggregate: its column, or 1 (`counts`) where that is there; without a column 1. Nothing
-    where the column `filter` is not TRUE."""
+    where the column `filter` is not TRUE. Of a `mean` its distance from that counts, too."""
 
     column: str | None = None
     filter: str | None = None
     counts: bool = False
+    mean: bool = False
 
     def of(self, frame: pl.DataFrame) -> pl.Series:
         """What each row adds."""
@@ -86,7 +90,7 @@ class Shed:
 
     Which elements stay is a function of the log and of the rates. The rates are no part of what the operator is: they
     are those of `query`, decided while it runs. `keys` are the groups and `values` what is added up in them: to know
-    the error they are looked at.
+    the error they are looked at. Rows of which the column `where` is not TRUE stay at every rate.
 
     >>> rows = Delta.of([("+", {"a": a}, a) for a in range(1000)])
     >>> shed = Shed("o7").under(rates_of(0, [(500, 0.25)])).step(rows, (), Move(0, 9)).delta
@@ -97,6 +101,7 @@ class Shed:
     query: str
     keys: tuple[str, ...] = ()
     values: tuple[Value, ...] = ()
+    where: str | None = None
     rates: Rates = field(default=(), repr=False, compare=False)
 
     def traces(self) -> tuple[Trace, ...]:
@@ -110,7 +115,7 @@ class Shed:
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements that stay."""
         orders = delta.frame[ORDER].to_numpy()
-        rates = self._at(orders & _PLACE)
+        rates = np.where(self._open(delta.frame).to_numpy(), self._at(orders & _PLACE), 1.0)
         if (rates >= 1.0).all():
             return Step(_with_shares(delta.frame, np.ones(len(orders))))
         kept = chances(orders, _SALT) < rates
@@ -121,7 +126,13 @@ class Shed:
         if not len(delta):
             return None
         first, last = delta.frame.select(pl.col(FROM).min(), pl.col(FROM).max().alias("last")).row(0)
-        return Seen(len(delta), kept, first, last, self._groups(delta.frame))
+        part = int(self._open(delta.frame).sum()) / len(delta)
+        return Seen(len(delta), kept, first, last, self._groups(delta.frame), part)
+
+    def _open(self, frame: pl.DataFrame) -> pl.Series:
+        """Which rows may be left out."""
+        always = pl.repeat(True, frame.height, eager=True)
+        return always if self.where is None else frame[self.where].fill_null(False)
 
     def _at(self, places: np.ndarray) -> np.ndarray:
         if not self.rates:
@@ -136,16 +147,24 @@ class Shed:
         some = frame.gather_every(1 + frame.height // _LOOKED_AT)
         times = frame.height / some.height
         hashes = some.select(self.keys).hash_rows() if self.keys else pl.Series(np.zeros(some.height, np.uint64))
-        values = [value.of(some) for value in self.values]
-        powers = [power for value in values for power in (value, value * value)]
-        columns = [hashes.alias("key"), *(one.alias(str(at)) for at, one in enumerate(powers))]
-        summed = pl.DataFrame(columns).group_by("key").agg(pl.len().alias("rows"), pl.exclude("key").sum())
-        return {key: _spread(times, rows, sums) for key, rows, *sums in summed.iter_rows()}
+        values = {str(at): value.of(some) for at, value in enumerate(self.values)}
+        columns = pl.DataFrame({"key": hashes, "open": self._open(some), **values})
+        sums = [power for at, value in enumerate(self.values) for power in _powers(str(at), value, self.where)]
+        summed = columns.group_by("key").agg(pl.len().alias("rows"), pl.col("open").mean(), *sums)
+        return {key: _spread(times, rows, part, found) for key, rows, part, *found in summed.iter_rows()}
 
 
-def _spread(times: float, rows: int, sums: list[float]) -> Spread:
+def _powers(name: str, value: Value, where: str | None) -> tuple[pl.Expr, pl.Expr]:
+    """The sum of a value and that of its squares where rows may be left out. A row that is left out also moves a mean
+    by what it is away from it; where all rows may go that is no more than the squares."""
+    one = pl.col(name)
+    size = pl.max_horizontal(one.abs(), (one - one.mean()).abs()) if value.mean and where is not None else one
+    return one.sum(), (size * size).filter(pl.col("open")).sum().alias(f"{name} squares")
+
+
+def _spread(times: float, rows: int, part: float, sums: list[float]) -> Spread:
     scaled = [one * times for one in sums]
-    return Spread(rows * times, tuple(zip(scaled[::2], scaled[1::2], strict=True)))
+    return Spread(rows * times, tuple(zip(scaled[::2], scaled[1::2], strict=True)), part)
 
 
 def _with_shares(frame: pl.DataFrame, shares: np.ndarray) -> Delta:

@@ -77,6 +77,10 @@ def _deadline(clause: Clause) -> dict[str, object]:
     return {"deadline": _duration(clause, [*words[:1], unit], bare=False)}
 
 
+def _shed_where(clause: Clause) -> dict[str, object]:
+    return {"shed_where": _word(clause)}
+
+
 def _error_columns(clause: Clause) -> dict[str, object]:
     return {"error_columns": _truth(clause)}
 
@@ -218,6 +222,7 @@ _SOURCE = {
 _RESULT = {
     "format": _format, "partitions": _partitions, "shared": _shared, "start": _start, "topic": _topic,
     "weight": _weight, "max_error": _max_error, "deadline": _deadline, "error_columns": _error_columns,
+    "shed_where": _shed_where,
 }  # fmt: skip
 _SOURCE_DEFAULTS = {
     "format": "FORMAT JSON",

@@ -185,6 +185,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     deadline: int | None = None
     #: Whether its results have the columns `_error` and `_confidence`.
     error_columns: bool = False
+    #: The condition without which no record may be left out.
+    shed_where: str | None = None
     #: What it was before, as long as that is needed; `lasting` where that is as long as the query.
     former: Former | None = None
     lasting: bool = False
@@ -212,6 +214,7 @@ class Former(msgspec.Struct, frozen=True):
     #: Whether its input could be shed, and its results had the columns of errors.
     sheddable: bool = False
     error_columns: bool = False
+    shed_where: str | None = None
 
 
 Object = Source | Stream | Table | Query

@@ -17,7 +17,6 @@ from dsms.catalog.result import StatementResult
 from dsms.catalog.view_matching import over_views
 from dsms.plan import logical, properties
 from dsms.plan.lane import Planned, compile_lane, planned
-from dsms.plan.shedding import shed
 from dsms.plan.start import started
 from dsms.sql import statements as st
 from dsms.sql.bind import bind
@@ -26,11 +25,13 @@ from dsms.sql.dialect import Dsms
 from dsms.sql.expansion import default_windows, written_out
 from dsms.sql.nodes import WholeQuery
 from dsms.sql.position import error_at
+from dsms.sql.shed_where import with_shed
 from operators.errors import UserError
 
 RESULT_PREFIX = "dsms."
 #: So many queries that differ in constants alone run each for itself.
 ALONE: Final = 2
+_QUALITY = ("max_error", "deadline", "error_columns", "shed_where")
 
 
 @apply.register
@@ -52,7 +53,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     check_quality(statement, settings)
     draft = draft_of(statement, name, {"output": output, "partitions": _partitions(node), **settings}, catalog)
     if draft.max_error is not None:
-        node = shed(node, draft.id, error_columns=draft.error_columns)
+        node = with_shed(node, draft.id, draft.shed_where, error_columns=draft.error_columns)
     _check_topic_free(catalog, draft)
     plan = Planned(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
@@ -76,7 +77,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
 
 def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
     """Refuses options of quality that mean nothing."""
-    given = [clause for clause in statement.clauses if clause.name in ("max_error", "deadline", "error_columns")]
+    given = [clause for clause in statement.clauses if clause.name in _QUALITY]
     if given and statement.kind == "view":
         why = "a view is read by others, who did not allow for errors"
         raise given[0].place.error(f"{given[0].name.upper()} is for queries: {why}", "make it a query: CREATE QUERY …")

@@ -104,7 +104,7 @@ def _new(statement: st.ContinuousQuery, found: Query, catalog: Catalog, facts: F
 
 def _same(new: Query, found: Query) -> bool:
     """Whether nothing would be another."""
-    said = ("select", "output", "start", "weight", "shared", "max_error", "deadline", "error_columns")
+    said = ("select", "output", "start", "weight", "shared", "max_error", "deadline", "error_columns", "shed_where")
     return all(getattr(new, name) == getattr(found, name) for name in said)
 
 

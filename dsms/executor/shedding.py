@@ -79,7 +79,9 @@ class Shedding:
         lasts = max(_PART * min(one.deadline_s for one in demands), _TIMES * self.costs.fixed)
         usable = 1 - self.costs.fixed / lasts
         waiting = self.unread + self.arrivals * seconds
-        load = Load(max(waiting - self.arrivals * lasts, 0.0), self.arrivals, self.costs.base / usable)
+        stays = sum(self.costs.query(one.query) - one.cost for one in demands)
+        base = (self.costs.base + stays) / usable
+        load = Load(max(waiting - self.arrivals * lasts, 0.0), self.arrivals, base)
         scaled = [replace(one, cost=one.cost / usable) for one in demands]
         before = self.decision.rates
         found = decide(scaled, load, shedding=any(rate < 1 for rate in before.values()))
@@ -91,8 +93,8 @@ class Shedding:
         planned = revision.plan.queries[query]
         sink, seen = planned.sink, self.observed.get(query, Observed())
         assert sink is not None and sink.max_error is not None and sink.deadline is not None
-        spread = seen.spread(window_length(planned.node))
-        return Demand(query, self.costs.query(query), spread, sink.max_error, sink.weight, sink.deadline / 1000)
+        spread, cost = seen.spread(window_length(planned.node)), self.costs.query(query) * seen.part
+        return Demand(query, cost, spread, sink.max_error, sink.weight, sink.deadline / 1000)
 
 
 def _steady(before: float, rate: float, least: float) -> float:

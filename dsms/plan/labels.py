@@ -166,7 +166,7 @@ def _(node: logical.Sample) -> str:
 
 @label.register
 def _(node: logical.Shed) -> str:
-    return "Shed"
+    return "Shed" if node.where is None else f"Shed where {node.where}"
 
 
 @label.register

@@ -195,12 +195,13 @@ class Sample:
 @dataclass(frozen=True)
 class Shed:
     """The rows that stay while the input of `query` is shed, each with its `__share`; `keys` and `values` are what is
-    looked at to know the error."""
+    looked at to know the error. Only rows of which the column `where` is TRUE may go."""
 
     input: Node
     query: str
     keys: tuple[str, ...]
     values: tuple[Value, ...]
+    where: str | None = None
 
 
 @dataclass(frozen=True)

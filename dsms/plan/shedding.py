@@ -8,6 +8,7 @@ aggregated apart and exactly, so where nothing was shed the result is the exact 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -20,12 +21,14 @@ from dsms.plan.schema import schema
 from dsms.plan.shed_errors import CONFIDENCE, ERROR, number, with_errors
 from operators.aggregate import Aggregate
 from operators.aggregates import ALIASES
-from operators.errors import UserError
+from operators.errors import InternalError, UserError
 from operators.expressions import Column, Expression, Literal, call, cast, column, columns
 from operators.shed import SHARE, Value
 
 _DOUBLE = pa.float64()
 _SHARE = Column(SHARE, _DOUBLE, nullable=False)
+#: The column that says whether a row may be left out.
+_ONLY = "__only"
 _SHEDDABLE = frozenset({"count", "sum", "avg"})
 #: What stands above the group-by, and why it cannot.
 _ABOVE = {
@@ -44,10 +47,14 @@ _CHANGES_ROWS = {
 }
 
 
-def shed(node: logical.Node, query: str, *, error_columns: bool) -> logical.Node:
+#: A condition over the columns of a stream: what it is not TRUE of is never left out.
+Only = Callable[[logical.Tag], Expression]
+
+
+def shed(node: logical.Node, query: str, *, error_columns: bool, only: Only | None = None) -> logical.Node:
     """The bound plan of a query with a Shed below its group-by; with `error_columns` each row has its error and the
     confidence. Raises UserError, with construct and reason, where a bound on the error could not be kept."""
-    return _above(node, query, error_columns)[0]
+    return _above(node, _Asked(query, error_columns, only))[0]
 
 
 def sheds(node: logical.Node) -> logical.Shed | None:
@@ -67,26 +74,35 @@ def window_length(node: logical.Node) -> int | None:
     return None
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """The query, whether its rows have their errors, and what may be left out."""
+
+    query: str
+    errors: bool
+    only: Only | None
+
+
 #: A plan, and which of its columns are estimates.
 _Estimated = tuple[logical.Node, frozenset[str]]
 
 
-def _above(node: logical.Node, query: str, errors: bool) -> _Estimated:
+def _above(node: logical.Node, asked: _Asked) -> _Estimated:
     """What stands above the group-by."""
     match node:
         case logical.GroupBy():
-            return _grouped(node, query, errors), frozenset(one.name for one in node.aggregates)
+            return _grouped(node, asked), frozenset(one.name for one in node.aggregates)
         case logical.Final():
-            below, estimates = _above(node.input, query, errors)
+            below, estimates = _above(node.input, asked)
             return replace(node, input=below), estimates
         case logical.Filter():
-            below, estimates = _above(node.input, query, errors)
+            below, estimates = _above(node.input, asked)
             if columns(node.predicate) & estimates:
                 raise _refused("HAVING", "it may hold of the estimate and not of the exact value")
             return replace(node, input=below), estimates
         case logical.Project():
-            below, estimates = _above(node.input, query, errors)
-            more = as_they_are(pa.schema([schema(below).field(name) for name in (ERROR, CONFIDENCE) if errors]))
+            below, estimates = _above(node.input, asked)
+            more = as_they_are(pa.schema([schema(below).field(name) for name in (ERROR, CONFIDENCE) if asked.errors]))
             return replace(node, input=below, outputs=(*node.outputs, *more)), _projected(node, estimates)
     if isinstance(node, logical.SemiJoin):
         raise _refused("the right side of a negation" if node.anti else "IN or EXISTS", _no_group())
@@ -216,27 +232,46 @@ class _Rewriting:
 _Estimate = tuple[Expression, Expression]
 
 
-def _grouped(node: logical.GroupBy, query: str, errors: bool) -> logical.Node:
+def _grouped(node: logical.GroupBy, asked: _Asked) -> logical.Node:
     _check_below(node.input, node)
     for one in node.aggregates:
         _check_aggregate(one)
-    work = _Rewriting(schema(node.input), errors)
+    work = _Rewriting(schema(node.input), asked.errors)
     estimates = [_ESTIMATES[ALIASES.get(one.function, one.function)](one, work) for one in node.aggregates]
     looked = [key for key in node.keys if _of_window(node.input, key) is None]
-    below = logical.Shed(node.input, query, tuple(looked), tuple(dict.fromkeys(map(_value, node.aggregates))))
+    values, where = tuple(dict.fromkeys(map(_value, node.aggregates))), None if asked.only is None else _ONLY
+    source = node.input if asked.only is None else _carrying(node.input, asked.only)
+    below = logical.Shed(source, asked.query, tuple(looked), values, where)
     prepared = logical.Project(below, (*as_they_are(schema(node.input)), *work.inputs))
     group = replace(node, input=prepared, aggregates=tuple(work.sums))
     keys = as_they_are(pa.schema([schema(node).field(key) for key in node.keys]))
     results = [(one.name, found) for one, (found, _) in zip(node.aggregates, estimates, strict=True)]
-    if not errors:
+    if not asked.errors:
         return logical.Project(group, (*keys, *results))
     variances = [(f"__variance{at}", variance) for at, (_, variance) in enumerate(estimates)]
     estimated = logical.Project(group, (*keys, *results, *variances))
     return with_errors(estimated, tuple(name for name, _ in results), tuple(name for name, _ in variances))
 
 
+def _carrying(node: logical.Node, only: Only) -> logical.Node:
+    """What lies below a group-by with the condition as a column of each row."""
+    match node:
+        case logical.Tag():
+            return logical.Project(node, (*as_they_are(schema(node)), (_ONLY, only(node))))
+        case logical.Project():
+            carried = (_ONLY, Column(_ONLY, pa.bool_()))
+            return replace(node, input=_carrying(node.input, only), outputs=(*node.outputs, carried))
+        case (
+            logical.Filter() | logical.Sample() | logical.TimeWindow() | logical.NowFilter() | logical.Assign()
+            | logical.Restamp()
+        ):  # fmt: skip
+            return replace(node, input=_carrying(node.input, only))
+    raise InternalError(f"{type(node).__name__} cannot be shed")
+
+
 def _value(one: Aggregate) -> Value:
-    return Value(one.arguments[0] if one.arguments else None, one.filter, one.function == "count")
+    mean = ALIASES.get(one.function, one.function) == "avg"
+    return Value(one.arguments[0] if one.arguments else None, one.filter, one.function == "count", mean)
 
 
 def _check_aggregate(one: Aggregate) -> None:

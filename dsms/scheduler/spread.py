@@ -31,6 +31,8 @@ class Observed:
     kept: int = 0
     recent: float = 0.0
     stayed: float = 0.0
+    #: Of the recent rows those that may be left out.
+    open: float = 0.0
     #: Rows and instants by source partition.
     spans: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     groups: Mapping[int, Spread] = field(default_factory=dict)
@@ -45,6 +47,11 @@ class Observed:
         """The part of the rows that stayed of late."""
         return self.stayed / self.recent if self.recent else 1.0
 
+    @property
+    def part(self) -> float:
+        """The part of the rows that may be left out, of late."""
+        return self.open / self.recent if self.recent else 1.0
+
     def after(self, at: float, partition: int, seen: Seen) -> Observed:
         """With what came at a time."""
         fade = 0.5 ** (max(at - self.at, 0.0) / HALF_LIFE_S)
@@ -54,7 +61,7 @@ class Observed:
             faded[key] = _added(faded[key], one) if key in faded else one
         return Observed(
             max(at, self.at), self.total + seen.rows, self.kept + seen.kept, self.recent * fade + seen.rows,
-            self.stayed * fade + seen.kept,
+            self.stayed * fade + seen.kept, self.open * fade + seen.part * seen.rows,
             {**self.spans, partition: (rows * fade + seen.rows, span * fade + seen.last - seen.first + 1)},
             {key: one for key, one in faded.items() if one.rows > _LEAST},
         )  # fmt: skip
@@ -76,15 +83,21 @@ class Observed:
 
 
 def _relative(one: Spread) -> float:
-    """n Σx² / (Σx)² of the value for which it is largest; 1 for counts."""
+    """n Σx² / (Σx)² of the value for which it is largest, the squares over what may be left out. Where that is all, at
+    least 1, as for counts: else nothing may be left of the group."""
+    if not one.part:
+        return 0.0
     found = [one.rows * squares / (plain * plain) if plain else math.inf for plain, squares in one.sums]
-    return max([1.0, *(ratio if math.isfinite(ratio) else math.inf for ratio in found)])
+    least = 1.0 if one.part > 1 - 1e-9 else 0.0
+    return max([least, *(ratio if math.isfinite(ratio) else math.inf for ratio in found)])
 
 
 def _faded(one: Spread, fade: float) -> Spread:
-    return Spread(one.rows * fade, tuple((plain * fade, squares * fade) for plain, squares in one.sums))
+    return Spread(one.rows * fade, tuple((plain * fade, squares * fade) for plain, squares in one.sums), one.part)
 
 
 def _added(one: Spread, other: Spread) -> Spread:
     pairs = zip(one.sums, other.sums, strict=True)
-    return Spread(one.rows + other.rows, tuple((a + c, b + d) for (a, b), (c, d) in pairs))
+    rows = one.rows + other.rows
+    part = (one.rows * one.part + other.rows * other.part) / rows if rows else one.part
+    return Spread(rows, tuple((a + c, b + d) for (a, b), (c, d) in pairs), part)

@@ -12,12 +12,12 @@ from dsms.catalog.objects import Constraint, Query, Source, Stream, Table
 from dsms.plan import logical
 from dsms.plan.properties import append_only, keys
 from dsms.plan.schema import schema, visible
-from dsms.plan.shedding import shed
 from dsms.plan.start import started
 from dsms.sql.dialect import Dsms
 from dsms.sql.position import error_at, position_of
 from dsms.sql.relation import Context, Relation, bind_query
 from dsms.sql.scope import Entry, Scope
+from dsms.sql.shed_where import with_shed
 from dsms.sql.statements import Place
 from dsms.sql.table_names import name_and_place
 from operators.errors import SqlError
@@ -37,7 +37,9 @@ def plan_of(name: str, catalog: Catalog) -> logical.Node:
     if isinstance(found, Source):
         raise SqlError(f'"{found.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {found.name} KEY …")
     node = started(result_of(sqlglot.parse_one(found.select, read=Dsms), catalog), found.start)
-    return shed(node, found.id, error_columns=found.error_columns) if found.max_error is not None else node
+    if found.max_error is None:
+        return node
+    return with_shed(node, found.id, found.shed_where, error_columns=found.error_columns)
 
 
 def tag_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.Tag:

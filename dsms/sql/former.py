@@ -8,10 +8,10 @@ import sqlglot
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Former, Object, Query, Source, Stream
 from dsms.plan import logical
-from dsms.plan.shedding import shed
 from dsms.plan.start import started
 from dsms.sql.bind import bind, names_in
 from dsms.sql.dialect import Dsms
+from dsms.sql.shed_where import with_shed
 
 
 def former_plan(found: Query) -> logical.Node | None:
@@ -23,7 +23,9 @@ def plan_as_it_was(former: Former) -> logical.Node:
     """The plan of a query over the objects of its time."""
     known = Catalog(objects={one.name.lower(): one for one in former.objects})
     node = started(bind(sqlglot.parse_one(former.select, read=Dsms), known), former.start)
-    return shed(node, former.id, error_columns=former.error_columns) if former.sheddable else node
+    if not former.sheddable:
+        return node
+    return with_shed(node, former.id, former.shed_where, error_columns=former.error_columns)
 
 
 def former_of(query: Query, catalog: Catalog) -> Former:
@@ -32,6 +34,7 @@ def former_of(query: Query, catalog: Catalog) -> Former:
     return Former(
         id=query.id, select=query.select, start=query.start, objects=objects, over=query.over,
         sheddable=query.max_error is not None, error_columns=query.error_columns,
+        shed_where=query.shed_where,
     )  # fmt: skip
 
 

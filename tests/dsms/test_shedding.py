@@ -20,12 +20,13 @@ from test_sample import chance
 
 from dsms.catalog.register import apply
 from dsms.catalog.register_replace import halted, replaced_by
+from dsms.scheduler.spread import Observed
 from dsms.sql.parse import parse
 from dsms.testing import LocalSession
 from operators.delta import Delta
 from operators.errors import UserError
 from operators.operator import Move
-from operators.shed import SHARE, Shed, rates_of
+from operators.shed import SHARE, Shed, Value, rates_of
 
 SOURCES = """
 REGISTER SOURCE T (k INT, v BIGINT, f DOUBLE, d DECIMAL(9, 2)) FROM t;
@@ -99,6 +100,13 @@ def test_what_has_no_bound_is_refused_by_name(query: str, message: str) -> None:
         ("CREATE QUERY q WITH (deadline = '2 s') AS", "DEADLINE needs MAX_ERROR"),
         ("CREATE QUERY q WITH (max_error = 0.1, deadline = 'soon') AS", "cannot read the duration of DEADLINE"),
         ("CREATE STREAMED VIEW q WITH (max_error = 0.1) AS", "MAX_ERROR is for queries"),
+        ("CREATE QUERY q WITH (shed_where = 'v < 3') AS", "SHED_WHERE needs MAX_ERROR"),
+        (
+            "CREATE QUERY q WITH (max_error = 0.1, shed_where = 'w < 3') AS",
+            '"w < 3": .*column "w" not found',
+        ),
+        ("CREATE QUERY q WITH (max_error = 0.1, shed_where = 'v + 1') AS", 'SHED_WHERE "v . 1" is no condition'),
+        ("CREATE QUERY q WITH (max_error = 0.1, shed_where = 'v <') AS", 'SHED_WHERE "v <": it is no expression'),
     ],
 )
 def test_options_that_mean_nothing_are_refused(text: str, message: str) -> None:
@@ -114,6 +122,8 @@ SQL = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t; CREATE STREAM A OVER T KEY
 CREATE QUERY Counts WITH (max_error = 0.5, error_columns = true) AS
     SELECT STREAMED k, COUNT(*) AS n, SUM(v) AS s, AVG(v) AS a FROM A GROUP BY k;
 CREATE QUERY Windows WITH (max_error = 0.5) AS SELECT STREAMED COUNT(*) AS n FROM A [Range 3];
+CREATE QUERY Low WITH (max_error = 0.5, error_columns = true, shed_where = 'v < 2') AS
+    SELECT STREAMED k, SUM(v) AS s, COUNT(*) AS n FROM A GROUP BY k;
 CREATE QUERY Exact AS SELECT STREAMED k, COUNT(*) AS n FROM A GROUP BY k"""
 RATES = st.sampled_from([1.0, 0.75, 0.5, 0.25])
 RECORD = st.tuples(st.sampled_from("abc"), st.integers(1, 3), st.integers(0, 12), st.sampled_from([None, None, "bad"]))
@@ -124,7 +134,9 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
     catalog, _ = apply_all(SQL, topics=Topics({"t": dict.fromkeys(messages, 0)}))
     world = World({"t": messages}, sheds=copy.deepcopy(sheds) if sheds else {})
     ids = {one.name: one.id for one in catalog.queries()}
-    wanted = None if rates is None else [{ids["Counts"]: one, ids["Windows"]: 1.25 - one} for one in rates]
+    wanted = None
+    if rates is not None:
+        wanted = [{ids["Counts"]: one, ids["Windows"]: 1.25 - one, ids["Low"]: one} for one in rates]
     with pytest.MonkeyPatch.context() as monkeypatch:
         return run(world.attach(monkeypatch), catalog, targets, limits, crash_at, rates=wanted), ids
 
@@ -177,6 +189,39 @@ def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> No
         assert last[k]["a"] == pytest.approx(total / count)
         assert last[k]["_error"] >= 1.96 * variance**0.5 / round(count) * (1 - 1e-9)
         assert last[k]["_confidence"] == 0.95
+
+
+def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
+    """A quarter of those with v < 2 stays: the others are added up exactly, and the error is that of these alone."""
+    log = [("ab"[at % 2], at % 5 if at % 7 else None, at // 10, None) for at in range(300)]
+    _, ids = shed_run([log], 1, [1000])
+    world, _ = shed_run([log], 2, [70], sheds={ids["Low"]: {("o1", 0): [(0, 0.25)]}})
+    found: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
+    for offset, (k, v, ts, _) in enumerate(log):
+        low = v is not None and v < 2
+        if ts < 29 and (not low or chance(offset, 1 << 20) < 0.25):
+            share = 4.0 if low else 1.0
+            for at, value in enumerate((v or 0, 1, (v or 0) ** 2 * (share - 1), share - 1)):
+                found[k][at] += value * share
+    last = {json.loads(key)["k"]: json.loads(value) for key, value, _ in world.results[ids["Low"]]}
+    assert {k: (row["s"], row["n"]) for k, row in last.items()} == {k: (s, n) for k, (s, n, _, _) in found.items()}
+    for k, (total, count, squares, ones) in found.items():
+        assert last[k]["_error"] == pytest.approx(1.96 * max(squares**0.5 / total, ones**0.5 / count))
+
+
+def test_what_may_be_left_out_decides_the_error() -> None:
+    """Ten rows of 100 and 90 of 1, of which only these may go."""
+    frame = pl.DataFrame({"v": [100] * 10 + [1] * 90, "low": [None] * 10 + [True] * 90})
+    placed = frame.with_columns(__from=pl.int_range(100), __to=9, __weight=1, __order=pl.int_range(100))
+    seen = Shed("q", (), (Value("v"), Value("v", mean=True)), "low").seen(Delta(placed), 55)
+    assert seen is not None and (seen.rows, seen.kept, seen.part) == (100, 55, 0.9)
+    (spread,) = seen.groups.values()
+    mean = (10 * 100 + 90) / 100
+    assert (spread.rows, spread.part) == (100.0, 0.9)
+    assert spread.sums == ((1090.0, 90.0), (1090.0, pytest.approx(90 * (mean - 1) ** 2)))
+    observed = Observed().after(0.0, 0, seen)
+    assert observed.part == 0.9
+    assert observed.spread(window=None) == pytest.approx(2.33**2 * 90 * (mean - 1) ** 2 / 1090**2)
 
 
 def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None:

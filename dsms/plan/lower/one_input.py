@@ -97,7 +97,9 @@ def _(node: logical.Sample, builder: Builder) -> Port:
 
 @lowering.register
 def _(node: logical.Shed, builder: Builder) -> Port:
-    return stateless(Shed(node.query, node.keys, node.values), lower(node.input, builder), schema(node), builder)
+    return stateless(
+        Shed(node.query, node.keys, node.values, node.where), lower(node.input, builder), schema(node), builder
+    )
 
 
 @lowering.register

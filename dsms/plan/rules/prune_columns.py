@@ -77,7 +77,7 @@ def _(node: logical.Sample, names: Names, keyed: bool) -> logical.Node:
 
 @_prune.register
 def _(node: logical.Shed, names: Names, keyed: bool) -> logical.Node:
-    read = {*node.keys, *(name for one in node.values for name in one.columns)}
+    read = {*node.keys, *(name for one in node.values for name in one.columns), *filter(None, (node.where,))}
     return with_inputs(node, (_pruned(node.input, names - {SHARE} | read, keyed=keyed),))
 
 
