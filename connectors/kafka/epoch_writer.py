@@ -48,18 +48,18 @@ class EpochWriter:
         self._producer = settings.producer(
             transactional_id=transactional_id, transaction_timeout_ms=60_000, delivery_report_only_error=True
         )
-        with translated("starting the transactional producer"):
+        with translated("starting the transactional producer", transactional=True):
             self._producer.init_transactions(_INIT_TIMEOUT_S)
 
     def begin(self) -> None:
         """Starts the epoch's transaction."""
-        with translated("beginning a transaction"):
+        with translated("beginning a transaction", transactional=True):
             self._producer.begin_transaction()
 
     def write(self, records: Records) -> None:
         """Adds records to the transaction, in order; nobody can read them before `commit`."""
         written = 0
-        with translated(f'writing to topic "{records.topic}"'):
+        with translated(f'writing to topic "{records.topic}"', transactional=True):
             while written < len(records.values):
                 upto = min(written + _POLL_EVERY, len(records.values))
                 written += self._produce(records, written, upto)
@@ -88,10 +88,10 @@ class EpochWriter:
         except KafkaException as error:
             cause = error.args[0]
             if cause.retriable():
-                with translated("committing a transaction"):
+                with translated("committing a transaction", transactional=True):
                     self._producer.commit_transaction(_COMMIT_TIMEOUT_S)
                 return
-            raise translate(cause, "committing a transaction") from error
+            raise translate(cause, "committing a transaction", transactional=True) from error
 
     def close(self) -> None:
         """Ends the producer in the background: while the broker is away that takes long, and the next owner's start

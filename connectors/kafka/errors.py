@@ -14,14 +14,17 @@ _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaEr
 _GONE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 
 
-def translate(error: KafkaError, doing: str) -> DsmsError:
-    """Our error for one of Kafka's.
+def translate(error: KafkaError, doing: str, *, transactional: bool = False) -> DsmsError:
+    """Our error for one of Kafka's. A transactional producer that was fenced says so once, and from then on only that
+    it has failed for good.
 
     >>> str(translate(KafkaError(KafkaError._ALL_BROKERS_DOWN), "reading"))
     'kafka failed while reading: Local: All broker connections are down'
+    >>> type(translate(KafkaError(KafkaError._FATAL), "writing", transactional=True)).__name__
+    'Fenced'
     """
     code = error.code()
-    if code in _FENCED:
+    if code in _FENCED or (transactional and code == KafkaError._FATAL):
         return Fenced(f"fenced while {doing}: a newer owner of the transactional id has started")
     if code in _UNKNOWN:
         return UserError(f"unknown topic or partition while {doing}", hint=error.str())
@@ -34,9 +37,9 @@ def translate(error: KafkaError, doing: str) -> DsmsError:
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
+def translated(doing: str, *, transactional: bool = False) -> Iterator[None]:
     """Raises our errors in place of KafkaException."""
     try:
         yield
     except KafkaException as error:
-        raise translate(error.args[0], doing) from error
+        raise translate(error.args[0], doing, transactional=transactional) from error

@@ -9,9 +9,10 @@ The order, with every gap a fault point of the crash tests:
     committed         a read-committed reader sees all of them
     manifest_written  the manifest names the epoch's runs; old runs may go, and large ones from Redis to disk alone
 
-Recovery fences older owners by starting the transactional producer, reads the published frontiers from Kafka and the
-manifest from Redis, removes runs that no manifest names, and goes on from the manifest (or from the beginning of the
-logs when Redis lost it). What it computes again is equal by the log law, and what is published already is left out.
+Recovery claims the manifest in Redis, so that whoever Kafka fences finds there that it was replaced; fences older
+owners by starting the transactional producer; reads the published frontiers from Kafka and the manifest from Redis;
+removes runs that no manifest names; and goes on from the manifest (or from the beginning of the logs when Redis lost
+it). What it computes again is equal by the log law, and what is published already is left out.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Recovered:
 
 
 class Committer:
-    """Commits the epochs of one fragment, in order. Making one recovers: older owners are fenced first."""
+    """Commits the epochs of one fragment, in order. Making one fences older owners. `token` grows with every one made;
+    it is at least one above the last writer's."""
 
     def __init__(
         self,
@@ -49,21 +51,21 @@ class Committer:
         fragment: str,
         stores: tuple[ManifestStore, RunStore],
         faults: FaultPoints,
+        token: int,
     ) -> None:
         self._kafka, self._cluster, self._fragment = kafka, cluster, fragment
         self._manifests, self._runs = stores
         self._faults = faults
+        self.token = max(token, self._manifests.read()[0] + 1)
+        self._manifests.claim(self.token)
         self._writer = EpochWriter(kafka, transactional_id(cluster, fragment))
-        self.token = 0
         self._named: set[str] = set()
         #: Where the runs of the last epoch lie.
         self.lying = Lying({}, {})
 
-    def recover(self, targets: int, token: int) -> Recovered:
-        """The last complete epoch. `token` grows with every recovery; it is at least one above the last writer's."""
+    def recover(self, targets: int) -> Recovered:
+        """The last complete epoch."""
         progress = read_compacted(self._kafka, self._kafka.admin(), internal_topic(self._cluster, "progress"))
-        self.token = max(token, self._manifests.read()[0] + 1)
-        self._manifests.claim(self.token)
         manifest = read_manifest(self._manifests.read()[1])
         if not (manifest.fits(targets) and self._runs.present(manifest.names())):
             manifest = Manifest(epoch=manifest.epoch, targets=targets)

@@ -74,8 +74,9 @@ class Fragment:
             ManifestStore(client, settings.cluster, name),
             RunStore(client, settings.cluster, name, self._cache),
         )
-        self._committer = Committer(settings.kafka, settings.cluster, name, stores, FaultPoints(settings.faults))
-        recovered = self._committer.recover(plan.partitions, self._token)
+        faults = FaultPoints(settings.faults)
+        self._committer = Committer(settings.kafka, settings.cluster, name, stores, faults, self._token)
+        recovered = self._committer.recover(plan.partitions)
         #: What is published of the last committed epoch, and the last computed one.
         self._published: Published = recovered.published
         self._computed: Manifest = recovered.manifest
