@@ -17,7 +17,7 @@ import redis
 from connectors.redis.client import key
 from connectors.redis.errors import translated
 from connectors.redis.run_cache import RunCache
-from connectors.redis.state_memory import StateMemory, overflow
+from connectors.redis.state_memory import Part, StateMemory, leaving
 from operators.errors import ExternalError
 from operators.frame_ipc import frame_from_ipc, frame_to_ipc
 
@@ -95,15 +95,15 @@ class RunStore:
             there or self._cache.read(name) is not None for name, there in zip(listed, found, strict=True)
         )  # fmt: skip
 
-    def spill(self, names: set[str], limit: int | None) -> Lying:
+    def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> Lying:
         """Removes from Redis what of some runs, all that are named, is to live on disk alone. Gives where they lie."""
         resident = {name: size for name, size in self._memory.resident().items() if name in names}
-        gone = overflow(resident, limit)
+        gone = leaving(resident, limit, parts)
         for name in gone:
             self.read(name)
             self._cache.settle(name)
         self._memory.release(gone)
-        resident = {name: size for name, size in resident.items() if name not in set(gone)}
+        resident = {name: size for name, size in resident.items() if name not in gone}
         return Lying(resident, {name: self._cache.size(name) or 0 for name in names - resident.keys()})
 
     def delete(self, names: Iterable[str]) -> None:

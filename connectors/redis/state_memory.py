@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib import resources
 from typing import cast
 
@@ -33,6 +34,26 @@ def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
         gone.append(name)
         left -= resident[name]
     return gone
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the runs of a fragment, and the most bytes that they may take."""
+
+    names: frozenset[str]
+    limit: int
+
+
+def leaving(resident: Mapping[str, int], limit: int | None, parts: Iterable[Part]) -> set[str]:
+    """The runs that are to live on disk alone: those of each part that are beyond its limit, and of what is left those
+    beyond the limit of all.
+
+    >>> sorted(leaving({"a": 70, "b": 20, "c": 40}, 100, [Part(frozenset("bc"), 50)]))
+    ['a', 'c']
+    """
+    own = [overflow({name: resident[name] for name in part.names & resident.keys()}, part.limit) for part in parts]
+    gone = {name for listed in own for name in listed}
+    return gone.union(overflow({name: size for name, size in resident.items() if name not in gone}, limit))
 
 
 class StateMemory:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from dsms.catalog.objects import DEFAULT_IDLE_MS
+from dsms.sql.sizes import read_bytes
 from dsms.sql.statements import Clause
-from operators.errors import SqlError
+from operators.errors import SqlError, UserError
 
 #: Where START is to be found by a look at the sources.
 LATEST = "latest"
@@ -62,6 +63,13 @@ def _weight(clause: Clause) -> dict[str, object]:
     if not 0.0 < weight < float("inf"):
         raise _wrong(clause, f'WEIGHT needs a positive number, not "{_word(clause)}"')
     return {"weight": weight}
+
+
+def _state_memory(clause: Clause) -> dict[str, object]:
+    try:
+        return {"state_memory": read_bytes(_word(clause))}
+    except UserError as error:
+        raise _wrong(clause, error.message, error.hint) from error
 
 
 def _max_error(clause: Clause) -> dict[str, object]:
@@ -222,7 +230,7 @@ _SOURCE = {
 _RESULT = {
     "format": _format, "partitions": _partitions, "shared": _shared, "start": _start, "topic": _topic,
     "weight": _weight, "max_error": _max_error, "deadline": _deadline, "error_columns": _error_columns,
-    "shed_where": _shed_where,
+    "shed_where": _shed_where, "state_memory": _state_memory,
 }  # fmt: skip
 _SOURCE_DEFAULTS = {
     "format": "FORMAT JSON",

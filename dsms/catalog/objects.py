@@ -172,6 +172,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     over: tuple[Former, ...] = ()
     #: Its share where not all can run at once.
     weight: float = 1.0
+    #: How many bytes of the state that it shares with nobody may lie in Redis; None for all.
+    state_memory: int | None = None
     #: Whether it publishes nothing until it is resumed, or until what replaces it is there.
     paused: bool = False
     halted: bool = False

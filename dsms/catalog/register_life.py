@@ -1,4 +1,4 @@
-"""What becomes of a query after it was made: it is paused, resumed, and given another weight."""
+"""What becomes of a query after it was made: it is paused, resumed, and given another weight or limit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def _(statement: st.SetPaused, catalog: Catalog, facts: Facts) -> Applied:
 def _(statement: st.AlterQuery, catalog: Catalog, facts: Facts) -> Applied:
     found = query_of(catalog, statement.name)
     changed = msgspec.structs.replace(found, **result_settings(statement.clauses))
-    message = f'{found.kind} "{found.name}" has the weight {changed.weight:g}'
+    memory = "" if changed.state_memory is None else f", at most {changed.state_memory} bytes of its own state in Redis"
+    message = f'{found.kind} "{found.name}" has the weight {changed.weight:g}{memory}'
     if changed == found:
         return catalog, StatementResult("ALTER", message, name=found.name)
     return catalog.with_changed(changed), StatementResult("ALTER", message, name=found.name)

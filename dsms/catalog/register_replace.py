@@ -31,6 +31,10 @@ from dsms.sql.nodes import WholeQuery
 from operators.errors import UserError
 
 _KEPT = ("topic", "format", "partitions")
+_SAID = (
+    "select", "output", "start", "weight", "state_memory", "shared", "max_error", "deadline", "error_columns",
+    "shed_where",
+)  # fmt: skip
 
 
 @apply.register
@@ -95,7 +99,7 @@ def _new(statement: st.ContinuousQuery, found: Query, catalog: Catalog, facts: F
     check_quality(statement, settings)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
     output = statement.output or default_output(statement, node)
-    kept = {name: getattr(found, name) for name in (*_KEPT, "weight", "shared", "paused", "fragment")}
+    kept = {name: getattr(found, name) for name in (*_KEPT, "weight", "state_memory", "shared", "paused", "fragment")}
     draft = draft_of(statement, st.Name(found.name), {"output": output, **kept, **settings}, catalog)
     return msgspec.structs.replace(
         draft, key_schema_id=found.key_schema_id, value_schema_id=found.value_schema_id, id=found.id
@@ -104,8 +108,7 @@ def _new(statement: st.ContinuousQuery, found: Query, catalog: Catalog, facts: F
 
 def _same(new: Query, found: Query) -> bool:
     """Whether nothing would be another."""
-    said = ("select", "output", "start", "weight", "shared", "max_error", "deadline", "error_columns", "shed_where")
-    return all(getattr(new, name) == getattr(found, name) for name in said)
+    return all(getattr(new, name) == getattr(found, name) for name in _SAID)
 
 
 def _replaced(catalog: Catalog, queries: list[Query], facts: Facts) -> Catalog:

@@ -3,15 +3,14 @@ state lies in Redis."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
 
 from dsms.scheduler.registry import parse_policy
+from dsms.sql.sizes import read_bytes
 from operators.errors import UserError
 
-_UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3}
 _MOST_RECORDS, _LEAST_S, _MOST_S = 100_000_000, 0.01, 600.0
 
 
@@ -81,20 +80,6 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         found.check_hosts()
         parse_policy(found.policy)
         return found
-
-
-def read_bytes(text: str) -> int | None:
-    """A number of bytes; None for `none`. UserError where it is neither.
-
-    >>> read_bytes("500 MB"), read_bytes("2GiB"), read_bytes("0"), read_bytes("none")
-    (500000000, 2147483648, 0, None)
-    """
-    if text.strip().lower() == "none":
-        return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
-    if found is None or found[2].upper() not in _UNITS:
-        raise UserError(f'state_memory needs a size, not "{text}"', hint="have: 500 MB, 2 GiB, a number of bytes, none")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
 #: The options that are numbers, in the order of `Bounds`.

@@ -13,12 +13,13 @@ import typer
 
 from connectors.kafka.properties import kafka_settings
 from dsms.command import serve
-from dsms.control.tuning import Tuning, read_bytes
+from dsms.control.tuning import Tuning
 from dsms.executor.health import serve_health
 from dsms.executor.process import ExecutorProcess
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.spark import spark_session
 from dsms.scheduler.registry import choices, parse_policy
+from dsms.sql.sizes import read_bytes
 
 
 def main(  # noqa: PLR0913 one parameter an option

@@ -17,7 +17,7 @@ it). What it computes again is equal by the log law, and what is published alrea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from connectors.kafka.compacted import read_compacted
@@ -26,6 +26,7 @@ from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.names import internal_topic, transactional_id
 from connectors.redis.manifest import ManifestStore
 from connectors.redis.run_store import Lying, RunStore
+from connectors.redis.state_memory import Part
 from dsms.executor.epoch import Epoch, Published
 from dsms.executor.fault_points import FaultPoints
 from dsms.executor.manifest import Manifest, read_manifest
@@ -83,10 +84,11 @@ class Committer:
         return self._manifests.read()[0] > self.token
 
     def commit(
-        self, epoch: Epoch, topics: Mapping[str, str], published: Published, limit: int | None = None
+        self, epoch: Epoch, topics: Mapping[str, str], published: Published, limit: int | None = None,
+        parts: Iterable[Part] = (),
     ) -> Published:  # fmt: skip
         """Commits an epoch, and gives what is published after it; `topics` are those of the sources, by name. `limit`
-        is the most bytes that the runs may take in Redis."""
+        is the most bytes that the runs may take in Redis, and `parts` have limits of their own."""
         self._faults.hit("computed")
         self._publish(epoch, topics, published)
         self._faults.hit("committed")
@@ -96,7 +98,7 @@ class Committer:
         if gone := self._named - named:
             self._runs.delete(gone)
         self._named = named
-        self.lying = self._runs.spill(named, limit)
+        self.lying = self._runs.spill(named, limit, parts)
         moved = {query: max(one.frontier, published.upto(query)) for query, one in epoch.results.items()}
         return Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
 

@@ -28,6 +28,7 @@ from dsms.executor.fault_points import FaultPoints, poisoned
 from dsms.executor.frame_files import clear
 from dsms.executor.lanes import Revision, Standing, moving, revised, standing, woken
 from dsms.executor.manifest import Manifest
+from dsms.executor.own_state import limited
 from dsms.executor.pace import Pace
 from dsms.executor.routed import ROUTED
 from dsms.executor.schedule import Schedule
@@ -262,8 +263,9 @@ class Fragment:
         started = time.monotonic()
         try:
             published = following(self._published, revision.plan)
+            parts = limited(revision, epoch.manifest) if self._settings.one_machine else ()
             self._published = self._committer.commit(
-                epoch, _topics(revision), published, self._bounds.state_memory
+                epoch, _topics(revision), published, self._bounds.state_memory, parts
             )  # fmt: skip
         except DsmsError as error:
             self._failed = error

@@ -67,12 +67,12 @@ def _query_name(cursor: Cursor) -> st.Name:
 
 
 def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery | st.AlterExecutor:
-    """`ALTER QUERY | VIEW name SET (weight = 2.5)`, `ALTER EXECUTOR name SET (policy = chain)`."""
+    """`ALTER QUERY | VIEW name SET (weight = 2.5, …)`, `ALTER EXECUTOR name SET (policy = chain)`."""
     if cursor.one_of(("QUERY", "VIEW", "EXECUTOR"), "kind") == "EXECUTOR":
         return _alter_executor(cursor)
     name = cursor.name("query name")
     cursor.expect("SET")
-    clauses = parse_queries.options(cursor, ("WEIGHT",))
+    clauses = parse_queries.options(cursor, ("WEIGHT", "STATE_MEMORY"))
     cursor.end()
     return st.AlterQuery(name, clauses, cursor.sql)
 

@@ -17,7 +17,7 @@ from operators.errors import SqlError
 
 _RESULT_CLAUSES = (
     "FORMAT", "PARTITIONS", "SHARED", "START", "TOPIC", "WEIGHT", "MAX_ERROR", "DEADLINE", "ERROR_COLUMNS",
-    "SHED_WHERE",
+    "SHED_WHERE", "STATE_MEMORY",
 )  # fmt: skip
 _OUTPUT_WORDS: dict[str, st.Output] = {"STREAMED": "streamed", "COMPLETE": "complete"}
 ViewOrQuery = Literal["view", "query"]

@@ -320,6 +320,18 @@ def test_weights_are_kept_and_shown() -> None:
         session.execute("ALTER QUERY P SET (weight = 0)")
 
 
+def test_limits_of_state_are_kept_and_shown() -> None:
+    session = begin(LocalSession())
+    session.execute("CREATE QUERY Q WITH (state_memory = '1.5 MB') AS SELECT k, COUNT(*) AS n FROM S GROUP BY k")
+    assert session.run("DESCRIBE Q")[0].message.endswith("at most 1500000 bytes of its own state in Redis")
+    session.execute("CREATE OR REPLACE QUERY Q AS SELECT k, SUM(v) AS n FROM S GROUP BY k")
+    assert session.catalog.find("Q").state_memory == 1_500_000
+    session.execute("ALTER QUERY Q SET (state_memory = 'none')")
+    assert "Redis" not in session.run("DESCRIBE Q")[0].message
+    with pytest.raises(UserError, match='line 1, column 20: state_memory needs a size, not "much"'):
+        session.execute("ALTER QUERY Q SET (state_memory = 'much')")
+
+
 def test_a_source_is_kept_for_what_a_query_was() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q AS SELECT k, v FROM S")

@@ -24,9 +24,11 @@ from pure_executor import World, epoch, publish, start
 from connectors.redis import run_cache
 from connectors.redis.client import connect, key
 from connectors.redis.run_store import RunStore
+from dsms.catalog.catalog import Catalog
 from dsms.executor import target_stage
 from dsms.executor.lanes import revised
 from dsms.executor.manifest import Manifest
+from dsms.executor.own_state import limited
 from dsms.local.installed import local_redis
 from operators.errors import ExternalError
 
@@ -35,6 +37,8 @@ SQL = """REGISTER SOURCE S (k BIGINT, v BIGINT) FROM t TAGGED NONE; CREATE STREA
 CREATE QUERY Q AS SELECT k, COUNT(*) AS n, MAX(v) AS m FROM T GROUP BY k;
 CREATE QUERY J AS SELECT A.k, A.v, B.v AS w FROM T A JOIN T B ON A.k = B.k WHERE A.v < B.v"""
 CATALOG, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+#: The state of J's join is its own, and so are the groups of Q.
+LIMITED, _ = apply_all("ALTER QUERY J SET (state_memory = '4 KB'); ALTER QUERY Q SET (state_memory = 0)", CATALOG)
 FRAGMENT = "0"
 _numbers = count()
 ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 99)), min_size=1, max_size=30)
@@ -87,7 +91,9 @@ class Fragment:
             return True
         before, self.manifest = self.manifest.names(), done.manifest
         store.delete(before - self.manifest.names())
-        lying = store.spill(self.manifest.names(), limit)
+        parts = list(limited(self.revision, self.manifest))
+        lying = store.spill(self.manifest.names(), limit, parts)
+        assert all(sum(lying.resident.get(name, 0) for name in one.names) <= one.limit for one in parts)
         assert lying.resident.keys() | lying.disk.keys() == self.manifest.names()
         self.holds(limit)
         if event == "lost disk":
@@ -134,17 +140,23 @@ def finished(fragment: Fragment, events: list[tuple[int | None, str]], records: 
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ROWS, st.lists(st.tuples(LIMIT, EVENT), max_size=6), st.integers(1, 2), st.integers(5, 12))
+@given(
+    ROWS,
+    st.lists(st.tuples(LIMIT, EVENT), max_size=6),
+    st.tuples(st.integers(1, 2), st.integers(5, 12)),
+    st.sampled_from([CATALOG, LIMITED]),
+)
 def test_results_are_the_same_under_every_limit(
-    redis_url: str, tmp_path: Path, rows: list[tuple[int, int]], events: list[tuple[int | None, str]], targets: int,
-    records: int,
+    redis_url: str, tmp_path: Path, rows: list[tuple[int, int]], events: list[tuple[int | None, str]],
+    sizes: tuple[int, int], catalog: Catalog,
 ) -> None:  # fmt: skip
+    targets, records = sizes
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
     world = World({"t": {0: [message(at, *row) for at, row in enumerate(rows)]}})
     with pytest.MonkeyPatch.context() as patch:
         world.attach(patch)
         patch.setattr(run_cache, "_flush", lambda _: None)  # no power is lost here
-        fragment = Fragment(world, connect(redis_url), tmp_path / "cache", CATALOG, targets)
+        fragment = Fragment(world, connect(redis_url), tmp_path / "cache", catalog, targets)
         finished(fragment, events, records)
     names = {one.id: one.name for one in fragment.catalog.running()}  # type: ignore[attr-defined]
     final = rows[:-1]  # the instant of the last record is still open
@@ -162,6 +174,21 @@ def test_results_are_the_same_under_every_limit(
                 joined[(row["k"], row["v"], row["w"])] += 1
     assert found == expected
     assert joined == Counter((k, v, w) for k, v in final for other, w in final if k == other and v < w)
+
+
+def test_a_query_limits_what_it_shares_with_nobody(redis_url: str, tmp_path: Path) -> None:
+    """J's join and Q's groups are their own, what both read is not; of two equal queries neither has anything."""
+    twin = "CREATE QUERY R AS SELECT k, COUNT(*) AS n, MAX(v) AS m FROM T GROUP BY k"
+    shared, _ = apply_all(f"{twin}; ALTER QUERY R SET (state_memory = 0)", LIMITED)
+    for catalog, expected in ((LIMITED, {"J", "Q"}), (shared, {"J"})):
+        world = World({"t": {0: [message(at, at % 3, at) for at in range(40)]}})
+        with pytest.MonkeyPatch.context() as patch:
+            fragment = Fragment(world.attach(patch), connect(redis_url), tmp_path / "cache", catalog, 1)
+            finished(fragment, [], 15)
+        parts = list(limited(fragment.revision, fragment.manifest))
+        owned = [one.names for one in parts if one.names]
+        assert len(owned) == len(expected) and len(frozenset.union(*owned)) == sum(map(len, owned))
+        assert frozenset.union(*owned) < fragment.manifest.names()
 
 
 def test_a_run_that_is_nowhere_is_an_error_and_makes_recovery_rebuild(redis_url: str, tmp_path: Path) -> None:
