@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from cluster import Cluster, running
 from kafka_topics import TopicFactory, create_topic
 
 from dsms.local.broker import Broker
@@ -15,6 +16,8 @@ from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 
 SERVERS = ("java", "redis-server")
+#: Brokers live for minutes here: what the optimizing compiler would gain is less than it takes.
+os.environ.setdefault("KAFKA_JVM_PERFORMANCE_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,6 +50,14 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> I
     server.start()
     yield server.url
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def shared(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with one executor, for tests that harm nothing and choose names of their own."""
+    with running(kafka, redis_url, tmp_path_factory.mktemp("shared")) as cluster:
+        cluster.start_executor()
+        yield cluster
 
 
 @pytest.fixture

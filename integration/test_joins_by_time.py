@@ -1,13 +1,12 @@
 """Joins by time, final results and hidden instants over the real broker, Redis and Spark, in Avro: DuckDB's answers."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import duckdb
 import polars as pl
 import pytest
-from cluster import Cluster, Refused, running
+from cluster import Cluster, Refused
 from kafka_log import changes
 
 from benchmarks.nexmark.answers import decoded, final_values
@@ -79,16 +78,14 @@ QUERIES = {
 
 
 @pytest.fixture(scope="module")
-def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(kafka, redis_url, tmp_path_factory.mktemp("bytime")) as cluster:
-        load_tagged(KafkaSettings(kafka), cluster.url, EVENTS, PREFIX)
-        for stream in STREAMS.values():
-            cluster.sql(stream.declaration(PREFIX + stream.topic, "", OPTIONS))
-        cluster.sql(UNSTAMPED)
-        for name, asked in QUERIES.items():
-            cluster.sql(f"CREATE QUERY {name} WITH (format = avro) AS {asked.ours}")
-        cluster.start_executor()
-        yield cluster
+def cluster(shared: Cluster) -> Cluster:
+    load_tagged(KafkaSettings(shared.kafka), shared.url, EVENTS, PREFIX)
+    for stream in STREAMS.values():
+        shared.sql(stream.declaration(PREFIX + stream.topic, "", OPTIONS))
+    shared.sql(UNSTAMPED)
+    for name, asked in QUERIES.items():
+        shared.sql(f"CREATE QUERY {name} WITH (format = avro) AS {asked.ours}")
+    return shared
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from workload import END, PARTITIONS, VIEWS, Outcome, await_all, feed_of, finish
 from dsms.local.waiting import wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
-STEP, PIECES = 120, 4
+STEP, PIECES = 100, 4
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,12 @@
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import fastavro
 import httpx
 import pytest
-from cluster import Cluster, running
+from cluster import Cluster
 from kafka_log import Input, advance, changes, write
 
 pytestmark = pytest.mark.services
@@ -60,11 +60,9 @@ AVRO_ROW = {
 }
 
 
-@pytest.fixture(scope="module")
-def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(kafka, redis_url, tmp_path_factory.mktemp("cluster")) as cluster:
-        cluster.start_executor()
-        yield cluster
+@pytest.fixture
+def cluster(shared: Cluster) -> Cluster:
+    return shared
 
 
 def tuples(lines: list[str]) -> list[tuple[str, int, int]]:

@@ -171,4 +171,5 @@ def test_what_cannot_be_replaced_goes_on_as_it_was(cluster: Cluster, unique: str
     advance(cluster.kafka, topic, END, PARTITIONS)
     await_all(cluster, unique)
     assert cluster.get(f"queries/{unique}hot")["state"].startswith("running")
-    assert cluster.get("status")["progress"][f"{unique}hot"]["percent"] == 100
+    percent = lambda: cluster.get("status")["progress"][f"{unique}hot"]["percent"]  # noqa: E731
+    assert wait_until(lambda: percent() == 100, 60, pause_s=0.3), percent()

@@ -3,10 +3,9 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 
 import pytest
-from cluster import Cluster, running
+from cluster import Cluster
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -17,23 +16,20 @@ ROWS = [("a", 78, 1), ("a", 105, 2), ("b", 70, 3), ("c", 95, 4), ("a", 76, 5), (
 
 
 @pytest.fixture(scope="module")
-def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Hot rooms in Avro and in JSON, complete."""
-    with running(kafka, redis_url, tmp_path_factory.mktemp("cluster")) as cluster:
-        name = cluster.name
-        cluster.sql(f"""
-            REGISTER SOURCE {name}T (room VARCHAR NOT NULL, heat INT) FROM "{name}.t" PARTITIONS 1 IDLE NEVER;
-            CREATE STREAM {name}S OVER {name}T KEY room;
-            CREATE STREAMED VIEW {name}Avro WITH (format = avro) AS SELECT room, heat FROM R({name}S) WHERE heat > 80;
-            CREATE STREAMED VIEW {name}Json AS SELECT room, heat FROM R({name}S) WHERE heat > 80
-        """)
-        cluster.start_executor()
-        rows = [Input(json.dumps({"room": room, "heat": heat}).encode(), ts) for room, heat, ts in ROWS]
-        write(kafka, f"{name}.t", rows)
-        advance(kafka, f"{name}.t", 9)
-        for view in ("Avro", "Json"):
-            cluster.await_frontier(f"dsms.{name}{view}", 9)
-        yield cluster
+def cluster(shared: Cluster) -> Cluster:
+    """Hot rooms in Avro and in JSON, complete; names begin with the cluster's."""
+    name = shared.name
+    shared.sql(f"""
+        REGISTER SOURCE {name}T (room VARCHAR NOT NULL, heat INT) FROM "{name}.t" PARTITIONS 1 IDLE NEVER;
+        CREATE STREAM {name}S OVER {name}T KEY room;
+        CREATE STREAMED VIEW {name}Avro WITH (format = avro) AS SELECT room, heat FROM R({name}S) WHERE heat > 80;
+        CREATE STREAMED VIEW {name}Json AS SELECT room, heat FROM R({name}S) WHERE heat > 80
+    """)
+    rows = [Input(json.dumps({"room": room, "heat": heat}).encode(), ts) for room, heat, ts in ROWS]
+    write(shared.kafka, f"{name}.t", rows)
+    advance(shared.kafka, f"{name}.t", 9)
+    shared.await_frontier([f"dsms.{name}{view}" for view in ("Avro", "Json")], 9)
+    return shared
 
 
 def test_the_avro_deserializer_with_our_registry(cluster: Cluster):

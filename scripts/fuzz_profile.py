@@ -2,7 +2,7 @@
 
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = 400
+EXAMPLES = 300
 
 
 def pytest_configure() -> None:

@@ -13,7 +13,7 @@ from oracle import Advance, Bad, Event, Record, Row
 
 def examples(count: int) -> int:
     """So many examples by the default profile, and in proportion by another."""
-    return max(1, count * settings().max_examples // 40)
+    return max(1, count * settings().max_examples // 30)
 
 
 #: After every instant that a history uses.

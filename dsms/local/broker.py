@@ -71,6 +71,7 @@ class BrokerConfig:
     port: int = 0
     heap_mb: int = 768
     properties: str = ""
+    jvm_options: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -141,6 +142,7 @@ class Broker:
             "-Xshare:auto",
             "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={config.data_dir / 'log4j2.xml'}",
+            *config.jvm_options,
         )
         return (str(config.java), *options, "-cp", f"{config.jars}/*", main, *arguments)
 

@@ -18,10 +18,13 @@ def local_broker(
     heap_mb: int = 768,
     report: Report = silent,
 ) -> Broker:
-    """A broker that keeps its data under `data_dir`; not started yet."""
+    """A broker that keeps its data under `data_dir`; not started yet. As with Kafka's own scripts its JVM takes options
+    from KAFKA_JVM_PERFORMANCE_OPTS."""
     java = find_java(environ)
     jars = Resolver(java, cache_dir(environ), environ).broker_jars(report)
-    return Broker(BrokerConfig(data_dir.absolute(), java, jars, host=host, port=port, heap_mb=heap_mb))
+    options = tuple(environ.get("KAFKA_JVM_PERFORMANCE_OPTS", "").split())
+    config = BrokerConfig(data_dir.absolute(), java, jars, host=host, port=port, heap_mb=heap_mb, jvm_options=options)
+    return Broker(config)
 
 
 def local_redis(data_dir: Path, environ: Mapping[str, str], *, host: str = "127.0.0.1", port: int = 0) -> RedisServer:

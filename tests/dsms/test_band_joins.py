@@ -82,7 +82,7 @@ def check(query: str, left: list[dict], right: list[dict], cut: tuple[int, int |
         assert found == answer(query, left, right, at), f"at {at}"
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(st.sampled_from(QUERIES), LEFT, RIGHT, st.sampled_from([(1, None), (1, 1), (3, 2)]))
 def test_as_duckdb_at_every_instant(query, left, right, cut) -> None:
     check(query, left, right, cut)

@@ -84,7 +84,7 @@ def fresh(steps, queries: dict[str, str]) -> LocalSession:
     return session
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(20))
 @given(st.lists(LIVES.filter(lambda one: is_fed(one) or one[0] in ("PAUSE", "RESUME")), max_size=24),
        st.integers(1, 2), st.sampled_from([None, 1, 3]), st.booleans())  # fmt: skip
 @example([Push("T", "a", 2, 1), ("PAUSE", "keyed"), Push("T", "a", 1, 2), 4, ("RESUME", "keyed")], 1, None, True)
@@ -119,7 +119,7 @@ class Replaced:
     select: str
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(25))
 @given(st.lists(LIVES, max_size=24), st.integers(1, 2), st.sampled_from([None, 1, 3]), st.booleans())
 @example([Push("T", "a", 2, 1), 3, ("keyed", 1), Push("T", "a", 0, 4), ("W", 1), 7, ("keyed", 8), ("W", 2)], 1, 1, True)
 @example([Push("T", "a", 2, 1), 3, ("PAUSE", "keyed"), ("keyed", 8), 5, ("W", 1), Push("T", "b", 2, 7)], 1, None, True)
@@ -239,7 +239,7 @@ def test_what_consumers_could_not_read_is_refused(select: str, reason: str) -> N
     assert session.catalog == before
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(20))
 @given(st.lists(PUSHES | ADVANCES, max_size=20), st.integers(0, 24), st.integers(0, 9),
        st.sampled_from([*ALIKE["keyed"][:-1], *ALIKE["bags"][:-1]]), st.sampled_from([None, 1, 3]))  # fmt: skip
 def test_a_start_is_a_cut_in_the_logs(steps, created, start, select, batch) -> None:

@@ -142,7 +142,7 @@ CONDITION = some.recursive(
 )
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(CONDITION.filter(lambda text: "Now" in text))
 def test_any_condition(condition: str) -> None:
     assert holds(condition) == by_duckdb(condition)

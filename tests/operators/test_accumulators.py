@@ -33,7 +33,7 @@ def fill(state: Accumulators, batches) -> tuple[Accumulators, dict]:
     return state, {name: (*key, n) for name, (key, n) in held.items() if n is not None}
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(BATCHES, st.lists(KEY, max_size=6))
 def test_lookup_finds_the_last_row_of_each_key_that_is_present(batches, keys) -> None:
     state, held = fill(Accumulators(("k", "f")), batches)
@@ -44,7 +44,7 @@ def test_lookup_finds_the_last_row_of_each_key_that_is_present(batches, keys) ->
     assert sorted(map(repr, found.rows())) == sorted(repr(row) for row in expected.values())
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(BATCHES)
 def test_runs_are_sorted_shrink_and_hold_a_key_once(batches) -> None:
     state, held = fill(Accumulators(("k", "f")), batches)

@@ -47,7 +47,7 @@ def in_band(band: Band, x: int | None, y: int | None) -> bool:
     return above and (high is None or x - y < high or (x - y == high and not band.high_open))
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(LEFT, RIGHT, CUTS, BANDS, st.booleans())
 def test_pairs_in_the_band_at_every_instant(left, right, cuts, band, nulls_equal) -> None:
     def same(row, other) -> bool:
@@ -57,7 +57,7 @@ def test_pairs_in_the_band_at_every_instant(left, right, cuts, band, nulls_equal
     check_laws(BandJoin(("k",), ("k2",), nulls_equal, band=band), inputs, cuts, joined(left, right, same))
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(LEFT, RIGHT, CUTS, BANDS)
 def test_without_keys(left, right, cuts, band) -> None:
     inputs = delta_of(left, LEFT_SCHEMA), delta_of(right, RIGHT_SCHEMA)
@@ -86,7 +86,7 @@ FLOAT = st.one_of(st.sampled_from(SPECIAL), st.floats(), st.floats(-3, 3))
 CONSTANT = st.one_of(st.sampled_from([0.0, 0.1, -0.2, 1e308, 5e-324]), st.floats(allow_nan=False, allow_infinity=False))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.lists(FLOAT, min_size=1, max_size=8), st.lists(FLOAT, min_size=1, max_size=8), CONSTANT, CONSTANT)
 @pytest.mark.parametrize("dtype", [pl.Float64, pl.Float32], ids=str)
 def test_rounded_sums_lose_no_pair(dtype, xs, ys, down, up) -> None:

@@ -31,7 +31,7 @@ def released(elements, cuts, early=()):
     return steps
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(ROWS, CUTS.map(lambda cuts: sorted(set(cuts))), st.lists(st.integers(0, 6), max_size=4))
 def test_the_relation_stays_and_ends_become_changes(elements, cuts, early) -> None:
     steps = released(elements, cuts, early)

@@ -221,7 +221,7 @@ def same(ours, theirs):
     return ours == theirs and type(ours) is type(theirs)
 
 
-@settings(max_examples=75, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(TREES, ROWS)
 def test_value_and_fault_are_those_of_duckdb(node, rows):
     frame = pl.DataFrame(pa.Table.from_pylist(rows, schema=SCHEMA))

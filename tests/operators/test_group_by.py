@@ -117,7 +117,7 @@ def test_percentiles_are_what_duckdb_says_at_every_instant(events, cuts, seed, k
     check(events, cuts, seed, keys, calls)
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(events=EVENTS, cuts=CUTS, seed=SEEDS, keys=KEYS, calls=some([*LINEAR, *MOMENTS, *BEST, *HOLISTIC]))
 def test_aggregates_of_all_kinds_in_one_operator(events, cuts, seed, keys, calls) -> None:
     check(events, cuts, seed, keys, calls)

@@ -46,7 +46,7 @@ def holds(row, ranges, at: int) -> bool:
     return False
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(LIVES, RANGES, CUTS, SEEDS)
 def test_a_row_counts_while_a_range_holds_now(rows, ranges, cuts, seed) -> None:
     delta = intervals(rows)

@@ -43,7 +43,7 @@ CALLS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(LIVES.map(lambda rows: rows[:9]), CALLS, st.sampled_from([(), ("k",)]), CUTS, SEEDS)
 @example(
     [("a", 1, 0, 5, 1), ("a", None, 2, None, 2), ("b", 3, 1, 2, 1)],

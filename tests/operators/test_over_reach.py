@@ -31,7 +31,7 @@ NEAR = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(LIVES, NEAR, st.sampled_from([(), ("k",)]), CUTS, SEEDS)
 def test_the_values_at_every_instant_are_duckdbs(rows, listed, partition, cuts, seed) -> None:
     calls = window_calls(listed, partition)

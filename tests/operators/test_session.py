@@ -38,7 +38,7 @@ def moment(day: int, hour: int = 0) -> dt.datetime:
     return midnight + dt.timedelta(days=day - 1, hours=hour)
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(LIVES.flatmap(lambda rows: st.tuples(*(st.tuples(st.just(row), VALUES) for row in rows))), SESSIONS, CUTS, SEEDS)
 @example([(("a", 1, 0, None, 1), 1), (("a", 1, 1, 5, 2), 7), (("a", 1, 2, 2, 1), 4)], Session("v", 3), [3], 0)
 @example([(("a", 1, 0, None, 1), 4), (("a", 1, 0, None, 1), 6), (("a", 1, 1, None, 1), 5)], Session("v", 1), [1], 0)

@@ -70,7 +70,7 @@ def faults(found: list[list[Step]]) -> list[tuple]:
     return sorted(row for frame in frames for row in frame.select(FROM, ORDER, "fault").rows())
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(ROWS, st.tuples(GAPS, PARTITIONS, BOUNDS), st.booleans(), CUTS, SEEDS)
 @example(
     [("a", 0, 1, 0, None, 1), ("a", 4, 2, 0, None, 1), ("a", 2, 6, 3, 2, 1)], (3, ("k",), (WINDOW_END,)), False, [4], 0

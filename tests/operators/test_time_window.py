@@ -24,7 +24,7 @@ def expected_at(rows, window: TimeWindow, at: int) -> Counter:
     return +counted
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(STREAM, st.sampled_from([None, 0, 1, 4]), st.sampled_from([1, 2, 3, 7]), CUTS, SEEDS)
 def test_the_window_holds_the_last_instants(rows, length, slide, cuts, seed) -> None:
     window = TimeWindow(length, slide)

@@ -79,7 +79,7 @@ def expected_at(top: TopK, frame: pl.DataFrame, at: int) -> Counter:
     return Counter(row for _, part in parts for row in ranked(top, list(part)))
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(LIVES, TOPS, CUTS, SEEDS)
 @example(
     [("a", 1, 0, 5, 1), ("a", 1, 2, None, 2), ("a", 2, 1, 2, 1)],
@@ -93,7 +93,7 @@ def test_the_best_at_every_instant(rows, top, cuts, seed) -> None:
         assert relation(found, at) == expected_at(top, delta.frame, at)
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(STREAM, TOPS, CUTS, SEEDS)
 def test_a_stream_needs_no_more_than_the_best(rows, top, cuts, seed) -> None:
     frugal = TopK(top.partition, top.order, top.limit, top.offset, top.method, top.rank, SCHEMA, append_only=True)
@@ -231,7 +231,7 @@ BOUNDED = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(ENDING, BOUNDED, CUTS, SEEDS)
 def test_partitions_behind_their_bound_are_as_they_were(rows, top, cuts, seed) -> None:
     named = changes([(None, *row[1:]) for row in rows]).frame

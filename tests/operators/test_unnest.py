@@ -18,7 +18,7 @@ ROWS = intervals(st.tuples(st.sampled_from([None, "a"]), ARRAYS))
 SCHEMA = {"k": pl.String, "v": pl.List(pl.Int64)}
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(ROWS, CUTS, st.booleans())
 def test_each_element_beside_its_row(elements, cuts, outer) -> None:
     def expected(at: int) -> Counter:
