@@ -16,6 +16,7 @@ from operators.delta import RESERVED, Delta
 from operators.expressions import MIRRORED, Call, Column, Expression, columns, evaluate
 from operators.expressions.arrow_types import polars_type
 from operators.operator import MEMBER, Move, Step
+from operators.snapshot import Snapshot
 from operators.trace import Trace
 
 MEMBER_TYPE: Final = pa.int32()
@@ -33,7 +34,7 @@ class Roster:
 
 
 @dataclass(frozen=True)
-class Members:
+class Members(Snapshot):
     """σ for many members m at once: each row with every m for which the predicate with m's constants is TRUE, in
     `__member`. Rows that are a member's already (`known`) are asked for that one alone.
 

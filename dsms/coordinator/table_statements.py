@@ -12,15 +12,13 @@ import structlog
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.topics import Partition, latest
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Source, Table
+from dsms.catalog.objects import Table
 from dsms.catalog.result import StatementResult
 from dsms.coordinator.loading import LoadPolicy
 from dsms.coordinator.relations import Relations
 from dsms.coordinator.tables import ClusterTables
 from dsms.one_time import answer, names_of
-from dsms.plan import properties
 from dsms.sql import statements as st
-from dsms.sql.bind import plan_of
 from dsms.sql.statements import Load, LoadDatabase, LoadFile
 from dsms.tables.effect import Content, Effect, Key, counted, inserted
 from dsms.tables.loading import batches_of, rows_of_file
@@ -105,10 +103,11 @@ def _loaded(table: Table, batches: Iterator[pa.Table], content: Content) -> Iter
 
 def _beside_tables(catalog: Catalog) -> Iterator[Partition]:
     """The topic partitions that some query reads together with a table."""
-    for query in catalog.running():
-        read = properties.sources(plan_of(query.name, catalog))
-        others: list[Source] = [source for source in read if not source.table]
-        if len(others) < len(read):
+    tables = {table.source.id for table in catalog.tables()}
+    streams = {source.id: source for source in catalog.sources()}
+    for query in catalog.running() if tables else ():
+        others = [streams[read] for read in query.reads if read in streams]
+        if tables & set(query.reads):
             yield from ((source.topic, partition) for source in others for partition in range(source.partitions))
 
 

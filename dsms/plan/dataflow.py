@@ -16,6 +16,7 @@ import pyarrow as pa
 from operators.delta import Delta, polars_schema
 from operators.forget import Forget
 from operators.operator import MEMBER, RIGHT_MEMBER
+from operators.snapshot import Snapshot
 from operators.switch import Switch
 
 
@@ -52,7 +53,7 @@ class Feed:
 
 
 @dataclass(frozen=True)
-class Vertex:
+class Vertex(Snapshot):
     """An operator in its place. A leaf has none: its output are the elements of the source `leaf`.
 
     Its frontier is the least of those of `leaves`, the sources that it waits for: those below it, and for a buffer
@@ -83,7 +84,7 @@ class Vertex:
 
 
 @dataclass(frozen=True)
-class Dataflow:
+class Dataflow(Snapshot):
     """The vertices, inputs before consumers, and the exchanges between them."""
 
     vertices: tuple[Vertex, ...]

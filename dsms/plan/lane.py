@@ -28,6 +28,7 @@ from dsms.sql.former import former_plan, plan_as_it_was
 from operators.expressions import Literal
 from operators.operator import MEMBER
 from operators.shed import Shed
+from operators.snapshot import Snapshot
 from operators.stream_output import StreamOutput
 from operators.switch import Switch
 
@@ -111,7 +112,7 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class Lane:
+class Lane(Snapshot):
     """How queries run together. `sources` are its leaves, by number."""
 
     id: str
