@@ -26,6 +26,7 @@ from dsms.executor.control import Control
 from dsms.executor.epoch import Epoch, Published, assemble, following
 from dsms.executor.fault_points import FaultPoints, poisoned
 from dsms.executor.frame_files import clear
+from dsms.executor.lane_files import LaneFiles
 from dsms.executor.lanes import Revision, Standing, moving, revised, standing, woken
 from dsms.executor.manifest import Manifest
 from dsms.executor.own_state import limited
@@ -62,6 +63,7 @@ class Fragment:
         self._scratch = settings.data_dir / "scratch" / f"{settings.executor_id}-{name}-{self._token}"
         self._frames = self._scratch / "frames" if settings.one_machine else None
         (self._frames or self._scratch).mkdir(parents=True)
+        self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)
         self._cache = settings.data_dir / "cache" / settings.cluster / name
         self._pace = Pace(
             settings.first_batch_records,
@@ -196,6 +198,8 @@ class Fragment:
             fresh = [] if computed is not None else self._revisions[1 - _REVISIONS :]
             self._revisions = [*fresh, revision]
             self._tell(revision)
+            if computed is not None:  # no stage is at work, and what comes next reads what was just told
+                self._lane_files.keep(lane for one in self._revisions for lane in one.lanes.values())
 
     def _decided(self, revision: Revision) -> Revision:
         """With what its stages do next."""
@@ -210,10 +214,14 @@ class Fragment:
         settings, decision = self._settings, self._decision
         positions = {lane: one.places for lane, one in moving(revision, self.failures.keys()).items()}
         Control(
-            revision.number, revision.plan.version, revision.plan.partitions, revision.lanes, positions,
+            revision.number, revision.plan.version, revision.plan.partitions, self._filed(revision), positions,
             decision.reads, decision.records, woken(revision, positions), settings.source_tasks, settings.kafka,
             settings.registry_url, settings.cluster, self._name, self._shedding.decision.rates, self._frames,
         ).write(self._control)  # fmt: skip
+
+    def _filed(self, revision: Revision) -> dict[str, Lane]:
+        """The lanes of a revision as they go to other processes."""
+        return {lane_id: self._lane_files.filed(lane) for lane_id, lane in revision.lanes.items()}
 
     def _epoch(self, routed: DataFrame, batch: int) -> None:
         """One epoch: compute it while the last one is being committed, then hand it over to be committed in turn."""
@@ -288,7 +296,7 @@ class Fragment:
             for number, one in revisions.items()
         }
         return StageContext(
-            {number: one.lanes for number, one in revisions.items()}, lanes,
+            {number: self._filed(one) for number, one in revisions.items()}, lanes,
             f"{self._token}/{self._computed.epoch + 1}", settings.redis_url, settings.cluster, self._name, self._cache,
             self._plan.partitions, self._frames, poisoned(settings.faults), self._bounds.state_memory,
         )  # fmt: skip

@@ -50,16 +50,17 @@ class BatchPlanner:
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
         self._looked = 0.0
         self._planned: Control | None = None
+        self._told: tuple[tuple[int, int], Control] | None = None
         self._known: Ends = {}
 
     def initial(self) -> Offsets:
         """Where the manifest says that lanes stand."""
-        control = Control.read(self._path)
+        control = self._control()
         return offsets_at(control.plan_version, control.positions, self._heartbeats(control).known)
 
     def latest(self, start: Offsets) -> Offsets:
         """Up to where the next batch goes. Idle partitions are promised in the heartbeat log first."""
-        control = self._planned = Control.read(self._path)
+        control = self._planned = self._control()
         positions = control.positions
         ends = self._known = self._ends(control, positions)
         log = self._heartbeats(control)
@@ -72,7 +73,7 @@ class BatchPlanner:
 
     def tasks(self, start: Offsets, end: Offsets) -> list[SourceTask]:
         """One task for each core, each with about as many records."""
-        control = self._planned or Control.read(self._path)
+        control = self._planned or self._control()
         found = slices(control.lanes, control.positions, start, end, self._heartbeats(control).known)
         if (sheds := self._shed_log(control)) is not None:
             found = shedding(found, control.lanes, sheds.known)
@@ -81,6 +82,13 @@ class BatchPlanner:
         first, *others = tasks or [_task(control, ())]
         behind = unread(control.positions, self._known, end)
         return [replace(first, wakes=wakes, behind=behind), *others]
+
+    def _control(self) -> Control:
+        """What was last told; each time in a new file."""
+        found = self._path.stat()
+        if self._told is None or self._told[0] != (found.st_ino, found.st_mtime_ns):
+            self._told = (found.st_ino, found.st_mtime_ns), Control.read(self._path)
+        return self._told[1]
 
     def _heartbeats(self, control: Control) -> HeartbeatLog:
         if self._log is None:
