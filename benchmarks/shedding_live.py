@@ -41,7 +41,7 @@ _SAMPLE_MS, _LIMIT_S, _SEEDS = 100, 120.0, 20
 #: A bound that allows nothing.
 _NOTHING = 1e-9
 #: More bids a second than can be done.
-_MUCH = 40_000.0
+_MUCH = 80_000.0
 #: Two ways to add up floats differ by less.
 _ROUNDING = 1e-9
 
@@ -282,7 +282,7 @@ def _plot(path: Path, run: Measured) -> None:
 def _options(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.shedding_live", description=__doc__)
     parser.add_argument(
-        "--backlog", type=float, default=12.0, help="seconds of input by which the capacity is measured"
+        "--backlog", type=float, default=6.0, help="seconds of input by which the capacity is measured"
     )
     parser.add_argument("--calm", type=float, default=8.0, help="seconds of a third of the capacity, at first")
     parser.add_argument("--burst", type=float, default=20.0, help="seconds of three times the capacity")
