@@ -281,9 +281,7 @@ def _plot(path: Path, run: Measured) -> None:
 
 def _options(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.shedding_live", description=__doc__)
-    parser.add_argument(
-        "--backlog", type=float, default=6.0, help="seconds of input by which the capacity is measured"
-    )
+    parser.add_argument("--backlog", type=float, default=6.0, help="seconds of input by which the capacity is measured")
     parser.add_argument("--calm", type=float, default=8.0, help="seconds of a third of the capacity, at first")
     parser.add_argument("--burst", type=float, default=20.0, help="seconds of three times the capacity")
     parser.add_argument("--after", type=float, default=16.0, help="seconds of a third of the capacity, at the end")
