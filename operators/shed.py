@@ -115,7 +115,9 @@ class Shed:
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements that stay."""
         orders = delta.frame[ORDER].to_numpy()
-        rates = np.where(self._open(delta.frame).to_numpy(), self._at(orders & _PLACE), 1.0)
+        rates = self._at(orders & _PLACE)
+        if self.where is not None:
+            rates = np.where(self._open(delta.frame).to_numpy(), rates, 1.0)
         if (rates >= 1.0).all():
             return Step(_with_shares(delta.frame, np.ones(len(orders))))
         kept = chances(orders, _SALT) < rates
@@ -126,7 +128,7 @@ class Shed:
         if not len(delta):
             return None
         first, last = delta.frame.select(pl.col(FROM).min(), pl.col(FROM).max().alias("last")).row(0)
-        part = int(self._open(delta.frame).sum()) / len(delta)
+        part = 1.0 if self.where is None else int(self._open(delta.frame).sum()) / len(delta)
         return Seen(len(delta), kept, first, last, self._groups(delta.frame), part)
 
     def _open(self, frame: pl.DataFrame) -> pl.Series:

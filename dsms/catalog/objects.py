@@ -194,6 +194,11 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     lasting: bool = False
 
     @property
+    def sheddable(self) -> bool:
+        """Whether some of its input may be left out."""
+        return self.max_error is not None
+
+    @property
     def streams(self) -> bool:
         """Whether the result is one of CQL's streams: nothing is taken back of it."""
         return self.output not in ("streamed", "complete")

@@ -60,11 +60,6 @@ def _(statement: st.Show, catalog: Catalog, facts: Facts) -> Applied:
     return catalog, StatementResult("SHOW", f"{len(rows)} found", columns, rows)
 
 
-def _memory(found: Object) -> str:
-    most = found.state_memory if isinstance(found, Query) else None
-    return "" if most is None else f", at most {most} bytes of its own state in Redis"
-
-
 def _weight(found: Object) -> tuple[float, ...]:
     return (found.weight,) if isinstance(found, Query) else ()
 
@@ -78,8 +73,8 @@ def _(statement: st.Describe, catalog: Catalog, facts: Facts) -> Applied:
     found = catalog.find(statement.name.text, statement.name.place)
     schema, keys = schema_and_keys(found, catalog)
     rows = tuple((field.name, type_sql(field.type), field.nullable, field.name in keys) for field in schema)
-    weight = "".join(f", weight {weight:g}" for weight in _weight(found))
-    message = f'{kind_of(found)} "{found.name}": {facts.state_of(found)}{weight}{_memory(found)}{_promises(found)}'
+    weight = f", weight {found.weight:g}{register_life.limit_of(found)}" if isinstance(found, Query) else ""
+    message = f'{kind_of(found)} "{found.name}": {facts.state_of(found)}{weight}{_promises(found)}'
     return catalog, StatementResult("DESCRIBE", message, ("column", "type", "nullable", "key"), rows, name=found.name)
 
 

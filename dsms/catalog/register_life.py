@@ -28,11 +28,16 @@ def _(statement: st.SetPaused, catalog: Catalog, facts: Facts) -> Applied:
 def _(statement: st.AlterQuery, catalog: Catalog, facts: Facts) -> Applied:
     found = query_of(catalog, statement.name)
     changed = msgspec.structs.replace(found, **result_settings(statement.clauses))
-    memory = "" if changed.state_memory is None else f", at most {changed.state_memory} bytes of its own state in Redis"
-    message = f'{found.kind} "{found.name}" has the weight {changed.weight:g}{memory}'
+    message = f'{found.kind} "{found.name}" has the weight {changed.weight:g}{limit_of(changed)}'
     if changed == found:
         return catalog, StatementResult("ALTER", message, name=found.name)
     return catalog.with_changed(changed), StatementResult("ALTER", message, name=found.name)
+
+
+def limit_of(query: Query) -> str:
+    """The limit of its state as messages tell it."""
+    most = query.state_memory
+    return "" if most is None else f", at most {most} bytes of its own state in Redis"
 
 
 def query_of(catalog: Catalog, name: st.Name) -> Query:

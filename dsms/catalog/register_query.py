@@ -52,8 +52,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     check_free(catalog, name)
     check_quality(statement, settings)
     draft = draft_of(statement, name, {"output": output, "partitions": _partitions(node), **settings}, catalog)
-    if draft.max_error is not None:
-        node = with_shed(node, draft.id, draft.shed_where, error_columns=draft.error_columns)
+    node = with_shed(node, draft)
     _check_topic_free(catalog, draft)
     plan = Planned(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)

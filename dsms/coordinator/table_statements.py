@@ -105,9 +105,9 @@ def _beside_tables(catalog: Catalog) -> Iterator[Partition]:
     """The topic partitions that some query reads together with a table."""
     tables = {table.source.id for table in catalog.tables()}
     streams = {source.id: source for source in catalog.sources()}
-    for query in catalog.running() if tables else ():
+    for query in catalog.running():
         others = [streams[read] for read in query.reads if read in streams]
-        if tables & set(query.reads):
+        if tables.intersection(query.reads):
             yield from ((source.topic, partition) for source in others for partition in range(source.partitions))
 
 

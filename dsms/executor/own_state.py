@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from connectors.redis.state_memory import Part
 from dsms.executor.lanes import Revision, standing
 from dsms.executor.manifest import Manifest
 from dsms.plan.lane import Lane, Output
+from dsms.stages.state_names import all_names
 
 
 def limited(revision: Revision, manifest: Manifest) -> Iterator[Part]:
@@ -16,13 +16,11 @@ def limited(revision: Revision, manifest: Manifest) -> Iterator[Part]:
     for output, lane, at in standing(revision, manifest):
         if output.sink is not None and output.sink.state_memory is not None:
             keys = _own(lane, output)
-            runs = (traces for names in at.runs for key, traces in names.items() if key in keys)
-            names = frozenset(name for traces in runs for listed in traces for name in listed)
-            yield Part(names, output.sink.state_memory)
+            own = ({key: names[key] for key in keys & names.keys()} for names in at.runs)
+            yield Part(frozenset(name for names in own for name in all_names(names)), output.sink.state_memory)
 
 
 def _own(lane: Lane, output: Output) -> frozenset[str]:
     """The keys of the vertices that only this output needs."""
-    flow = lane.flow
-    needed = Counter(at for one in lane.outputs for at in flow.below[one.vertex])
-    return frozenset(flow.keys[at] for at in flow.below[output.vertex] if needed[at] == 1)
+    below = lane.flow.below[output.vertex]
+    return frozenset(lane.flow.keys[at] for at in below if len(lane.by_vertex[at]) == 1)

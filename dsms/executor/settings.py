@@ -9,6 +9,15 @@ from connectors.kafka.config import KafkaSettings
 from dsms.control.tuning import Bounds
 
 
+def on_one_machine(master: str) -> bool:
+    """Whether all workers of a Spark master are on this machine.
+
+    >>> on_one_machine("local[2]"), on_one_machine("spark://10.0.0.1:7077")
+    (True, False)
+    """
+    return master.startswith("local")
+
+
 @dataclass(frozen=True)
 class ExecutorSettings:
     """Where the services are, and how a fragment runs.
@@ -41,7 +50,7 @@ class ExecutorSettings:
     @property
     def one_machine(self) -> bool:
         """Whether all workers of the Spark master are on this machine."""
-        return self.master.startswith("local")
+        return on_one_machine(self.master)
 
     @property
     def bounds(self) -> Bounds:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from dsms.executor.class_archive import JVM, options
+from dsms.executor.settings import on_one_machine
 from dsms.executor.source import StreamSource
 from dsms.executor.spark_home import linked_home
 
@@ -22,7 +23,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
     """A session tuned for small batches of few, large rows."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if "SPARK_HOME" not in os.environ and master.startswith("local"):
+    if "SPARK_HOME" not in os.environ and on_one_machine(master):
         os.environ["SPARK_HOME"] = str(linked_home(scratch / "home"))
     settings = {
         "spark.ui.enabled": "false",

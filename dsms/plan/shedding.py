@@ -14,14 +14,15 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from dsms.plan import logical
-from dsms.plan.properties import append_only, walk
+from dsms.plan.properties import append_only, inputs, walk
+from dsms.plan.rebuild import with_inputs
 from dsms.plan.rules.bound_group import came_from
 from dsms.plan.rules.identity import as_they_are
 from dsms.plan.schema import schema
 from dsms.plan.shed_errors import CONFIDENCE, ERROR, number, with_errors
 from operators.aggregate import Aggregate
 from operators.aggregates import ALIASES
-from operators.errors import InternalError, UserError
+from operators.errors import UserError
 from operators.expressions import Column, Expression, Literal, call, cast, column, columns
 from operators.shed import SHARE, Value
 
@@ -261,12 +262,8 @@ def _carrying(node: logical.Node, only: Only) -> logical.Node:
         case logical.Project():
             carried = (_ONLY, Column(_ONLY, pa.bool_()))
             return replace(node, input=_carrying(node.input, only), outputs=(*node.outputs, carried))
-        case (
-            logical.Filter() | logical.Sample() | logical.TimeWindow() | logical.NowFilter() | logical.Assign()
-            | logical.Restamp()
-        ):  # fmt: skip
-            return replace(node, input=_carrying(node.input, only))
-    raise InternalError(f"{type(node).__name__} cannot be shed")
+    (below,) = inputs(node)
+    return with_inputs(node, (_carrying(below, only),))
 
 
 def _value(one: Aggregate) -> Value:

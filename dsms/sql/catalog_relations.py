@@ -37,9 +37,7 @@ def plan_of(name: str, catalog: Catalog) -> logical.Node:
     if isinstance(found, Source):
         raise SqlError(f'"{found.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {found.name} KEY …")
     node = started(result_of(sqlglot.parse_one(found.select, read=Dsms), catalog), found.start)
-    if found.max_error is None:
-        return node
-    return with_shed(node, found.id, found.shed_where, error_columns=found.error_columns)
+    return with_shed(node, found)
 
 
 def tag_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.Tag:

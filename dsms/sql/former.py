@@ -23,9 +23,7 @@ def plan_as_it_was(former: Former) -> logical.Node:
     """The plan of a query over the objects of its time."""
     known = Catalog(objects={one.name.lower(): one for one in former.objects})
     node = started(bind(sqlglot.parse_one(former.select, read=Dsms), known), former.start)
-    if not former.sheddable:
-        return node
-    return with_shed(node, former.id, former.shed_where, error_columns=former.error_columns)
+    return with_shed(node, former)
 
 
 def former_of(query: Query, catalog: Catalog) -> Former:
@@ -33,7 +31,7 @@ def former_of(query: Query, catalog: Catalog) -> Former:
     objects = _objects(query, catalog)
     return Former(
         id=query.id, select=query.select, start=query.start, objects=objects, over=query.over,
-        sheddable=query.max_error is not None, error_columns=query.error_columns,
+        sheddable=query.sheddable, error_columns=query.error_columns,
         shed_where=query.shed_where,
     )  # fmt: skip
 

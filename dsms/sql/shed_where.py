@@ -8,6 +8,7 @@ import pyarrow as pa
 import sqlglot
 from sqlglot.errors import ParseError
 
+from dsms.catalog.objects import Former, Query
 from dsms.plan import logical
 from dsms.plan.schema import schema
 from dsms.plan.shedding import shed
@@ -18,10 +19,12 @@ from operators.errors import UserError
 from operators.expressions import Expression, column
 
 
-def with_shed(node: logical.Node, query: str, where: str | None, *, error_columns: bool) -> logical.Node:
-    """The bound plan of a query whose input may be shed, as `dsms.plan.shedding.shed`."""
-    only = None if where is None else partial(_bound, where)
-    return shed(node, query, error_columns=error_columns, only=only)
+def with_shed(node: logical.Node, query: Query | Former) -> logical.Node:
+    """The bound plan of a query as it is where its input may be shed (`dsms.plan.shedding.shed`)."""
+    if not query.sheddable:
+        return node
+    only = None if query.shed_where is None else partial(_bound, query.shed_where)
+    return shed(node, query.id, error_columns=query.error_columns, only=only)
 
 
 def _bound(text: str, stream: logical.Tag) -> Expression:
