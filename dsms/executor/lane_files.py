@@ -1,7 +1,7 @@
 """Lanes on their way from the driver to the reader process and the workers: on one machine, by the name of a file.
 
 A lane of a thousand queries is a megabyte, and it goes along with every batch, several times. It changes only when
-queries come or go: each process reads it once, and what it remembers of a lane lasts.
+queries come or go: each process reads it once, and what it remembers of a lane lasts as long as the file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import tempfile
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,17 @@ class FiledLane(Lane):
         return _read, (self.path,)
 
 
-@lru_cache(maxsize=32)
+#: What this process has read, by file.
+_here: dict[str, FiledLane] = {}
+
+
 def _read(path: str) -> FiledLane:
-    return FiledLane(**pickle.loads(Path(path).read_bytes()), path=path)
+    """The lane of a file. With each new one those are forgotten whose files are gone: their lanes run no more."""
+    if path not in _here:
+        for gone in [one for one in _here if not Path(one).exists()]:
+            del _here[gone]
+        _here[path] = FiledLane(**pickle.loads(Path(path).read_bytes()), path=path)
+    return _here[path]
 
 
 class LaneFiles:

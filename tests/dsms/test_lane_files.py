@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from pathlib import Path
 
 from facts import Topics, apply_all
@@ -43,6 +45,17 @@ def test_only_what_is_wanted_stays(tmp_path: Path) -> None:
     (left,) = (tmp_path / "lanes").iterdir()
     assert again(files.filed(other)).id == other.id
     assert files.filed(one).id == one.id and len(list(left.parent.iterdir())) == 2
+
+
+def test_what_runs_no_more_is_forgotten_with_the_next(tmp_path: Path) -> None:
+    files, (one, other) = LaneFiles(tmp_path / "lanes"), lanes()
+    name, filed = pickle.dumps(files.filed(one)), weakref.ref(again(files.filed(one)))
+    files.filed(other)
+    files.keep([other])
+    assert filed() is pickle.loads(name)  # a task that is late has it still
+    again(files.filed(other))
+    gc.collect()
+    assert filed() is None
 
 
 def test_without_a_directory_lanes_go_along() -> None:
