@@ -90,6 +90,7 @@ class Coordinator:
             Surroundings(kafka, self._cluster, lambda: self._catalog, self.registry, registry_url, answers)
         )
         self.control = ControlTables(self._cluster, lambda: self._catalog, self.execute, self.states)
+        self._copy: tuple[Catalog, bytes] | None = None
         self._trouble: dict[str, str] = {}
         self._pace, self._progress, self._looking = Pace(), dict[str, Progress](), threading.Lock()
 
@@ -294,10 +295,8 @@ class Coordinator:
     def _restore_copies(self) -> Mapping[str, ExecutorStatus]:
         """Catalog and assignments as they should be; gives the executors that live."""
         with self._copying:
-            body = msgspec.json.encode(self._catalog)
-            held = self._cluster.catalog()
-            known = msgspec.json.decode(held, type=Catalog).version if held else -1
-            if held != body and known <= self._catalog.version:
+            held, body = self._cluster.catalog(), self._encoded_catalog()
+            if held != body and (not held or msgspec.json.decode(held, type=Catalog).version <= self._catalog.version):
                 self._cluster.set_catalog(body)
         alive, held = self._alive(), self._cluster.assignments()
         current = msgspec.json.decode(held, type=dict[str, Assignment]) if held else {}
@@ -307,6 +306,12 @@ class Coordinator:
             self._cluster.set_assignments(msgspec.json.encode(wanted))
             log.info("fragments assigned", **{name: one.executor for name, one in wanted.items()})
         return alive
+
+    def _encoded_catalog(self) -> bytes:
+        """The catalog as its copy, encoded once for each version."""
+        if self._copy is None or self._copy[0] is not self._catalog:
+            self._copy = self._catalog, msgspec.json.encode(self._catalog)
+        return self._copy[1]
 
     def _alive(self) -> dict[str, ExecutorStatus]:
         return living(self._cluster)
