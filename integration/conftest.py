@@ -16,8 +16,6 @@ from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 
 SERVERS = ("java", "redis-server")
-#: Brokers live for minutes here: what the optimizing compiler would gain is less than it takes.
-os.environ.setdefault("KAFKA_JVM_PERFORMANCE_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 @pytest.fixture(scope="session", autouse=True)

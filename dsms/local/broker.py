@@ -34,6 +34,7 @@ offsets.topic.num.partitions=4
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=4
+transaction.partition.verification.enable=false
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
@@ -138,6 +139,7 @@ class Broker:
             "-Xms256m",
             f"-Xmx{config.heap_mb}m",
             "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
             "-XX:+ExitOnOutOfMemoryError",
             "-Xshare:auto",
             "-Djava.awt.headless=true",
