@@ -58,9 +58,8 @@ class Members(Snapshot):
         frame = delta.frame
         parts = [self._kept(frame, rows, members) for rows, members in self._pairs(frame)]
         rows, members = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
-        kept = frame.select(pl.exclude(MEMBER, *RESERVED))[rows]
-        reserved = frame.select(RESERVED)[rows]
-        return Step(Delta(pl.DataFrame([*kept.get_columns(), self._numbers.gather(members), *reserved.get_columns()])))
+        kept = frame.select(pl.exclude(MEMBER))[rows].with_columns(self._numbers.gather(members))
+        return Step(Delta(kept.select(pl.exclude(RESERVED), *RESERVED)))
 
     def _pairs(self, frame: pl.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows, and the places of members in the roster that may want them, piece by piece."""
