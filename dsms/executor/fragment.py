@@ -217,7 +217,14 @@ class Fragment:
             revision.number, revision.plan.version, revision.plan.partitions, self._filed(revision), positions,
             decision.reads, decision.records, woken(revision, positions), settings.source_tasks, settings.kafka,
             settings.registry_url, settings.cluster, self._name, self._shedding.decision.rates, self._frames,
+            self._behind_records(len(positions)),
         ).write(self._control)  # fmt: skip
+
+    def _behind_records(self, lanes: int) -> int | None:
+        """The size of a batch that cannot hold all there is: a larger one, where only one lane runs, so that nobody
+        waits for another, and neither a deadline nor a policy says how much is read."""
+        paced = self._shedding.batch_records is None and self._decision.records == self._pace.batch_records
+        return self._pace.behind_records if paced and lanes == 1 else None
 
     def _filed(self, revision: Revision) -> dict[str, Lane]:
         """The lanes of a revision as they go to other processes."""
@@ -245,8 +252,7 @@ class Fragment:
         self.failures |= epoch.failures
         self._pending = self._thread.submit(self._commit, epoch, revision)
         ended = time.monotonic()
-        alone = len(moving(revision, self.failures.keys())) == 1
-        self._pace = self._pace.within(self._bounds).after(records=epoch.records, seconds=ended - started, behind=alone)
+        self._pace = self._pace.within(self._bounds).after(records=epoch.records, seconds=ended - started)
         log.debug(
             "epoch computed", epoch=epoch.manifest.epoch, records=epoch.records, behind=dict(epoch.behind),
             takes={lane: dict(one) for lane, one in revision.takes.items()},

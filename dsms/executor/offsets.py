@@ -82,19 +82,23 @@ def next_offsets(
     Lanes at one position of one partition share a range, so they stay together. `reads` are the lanes that read; None
     stands for all.
     """
-    readers = positions.keys() if reads is None else reads
-    ranges = {
-        (place, position.offset, max(ends.get(place, 0), position.offset))
-        for lane, place, position in _places(positions)
-        if lane in readers
-    }
-    waiting = sum(end - start for _, start, end in ranges)
+    readers, waits = positions.keys() if reads is None else reads, waiting(positions, ends, reads)
     at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
     for lane, place, position in _places(positions):
         available = max(ends.get(place, position.offset) - position.offset, 0) if lane in readers else 0
-        share = available if waiting <= limit else max(available * limit // waiting, min(available, 1))
+        share = available if waits <= limit else max(available * limit // waits, min(available, 1))
         at[lane][_text(place)] = _mark(place, position.offset + share, beats)
     return {"plan": version, "at": at}
+
+
+def waiting(positions: Positions, ends: Ends, reads: Collection[str] | None = None) -> int:
+    """How many records there are that lanes have not read; what several read from one position on counts once."""
+    ranges = {
+        (place, position.offset, max(ends.get(place, 0), position.offset))
+        for lane, place, position in _places(positions)
+        if reads is None or lane in reads
+    }
+    return sum(end - start for _, start, end in ranges)
 
 
 def unread(positions: Positions, ends: Ends, upto: Offsets) -> dict[str, int]:

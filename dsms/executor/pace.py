@@ -8,23 +8,22 @@ from dataclasses import dataclass, replace
 from dsms.control.tuning import Bounds
 
 _GROWTH = 2.0
-#: A batch is full from this part of what it may hold: each partition has a share of whole records.
-_FULL = 0.9
 
 
 @dataclass(frozen=True)
 class Pace:
     """How many records the next batch may hold, so that it takes about `target_s`.
 
-    Where all that runs is behind, a full batch may take `behind_s`: its results are late in any case, and larger
-    batches cost less a record.
+    Where all that runs is behind, a batch may take `behind_s`: its results are late in any case, and larger batches
+    cost less a record. Nothing is that large before a batch was measured.
 
     >>> Pace(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=0.25).batch_records
     200
     >>> Pace(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=4.0).batch_records
     50
-    >>> Pace(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=2.0, behind=True).batch_records
-    150
+    >>> pace = Pace(100, 10, 1000, 1.0, 3.0)
+    >>> pace.behind_records, pace.after(records=100, seconds=1.0).behind_records
+    (100, 300)
     """
 
     batch_records: int
@@ -33,21 +32,29 @@ class Pace:
     most: int
     target_s: float
     behind_s: float
+    measured: bool = False
+
+    @property
+    def behind_records(self) -> int:
+        """How many records a batch may hold that cannot hold all there is."""
+        larger = int(self.batch_records * self.behind_s / self.target_s)
+        return min(larger, self.most) if self.measured else self.batch_records
 
     def within(self, bounds: Bounds) -> Pace:
         """The pace with other bounds.
 
         >>> Pace(500, 10, 1000, 1.0, 3.0).within(Bounds(10, 100, 0.5))
-        Pace(batch_records=100, least=10, most=100, target_s=0.5, behind_s=1.5)
+        Pace(batch_records=100, least=10, most=100, target_s=0.5, behind_s=1.5, measured=False)
         """
         least, most, target_s = bounds.min_batch_records, bounds.max_batch_records, bounds.target_batch_seconds
-        size = max(least, min(self.batch_records, most))
-        return Pace(size, least, most, target_s, target_s * self.behind_s / self.target_s)
+        size, behind_s = max(least, min(self.batch_records, most)), target_s * self.behind_s / self.target_s
+        return replace(self, batch_records=size, least=least, most=most, target_s=target_s, behind_s=behind_s)
 
-    def after(self, *, records: int, seconds: float, behind: bool = False) -> Pace:
+    def after(self, *, records: int, seconds: float) -> Pace:
         """The pace after a batch. A batch that was not full tells nothing about larger ones."""
-        target_s = self.behind_s if behind and records >= _FULL * self.batch_records else self.target_s
-        if records < self.batch_records // 2 and seconds < target_s:
+        if records < self.batch_records // 2 and seconds < self.target_s:
             return self
-        factor = min(max(target_s / max(seconds, 1e-3), 1 / _GROWTH), _GROWTH)
-        return replace(self, batch_records=max(self.least, min(int(self.batch_records * factor), self.most)))
+        fitting = max(records, self.batch_records) * self.target_s / max(seconds, 1e-3)
+        size = int(min(max(fitting, self.batch_records / _GROWTH), self.batch_records * _GROWTH))
+        measured = self.measured or records >= self.batch_records // 2
+        return replace(self, batch_records=max(self.least, min(size, self.most)), measured=measured)

@@ -28,6 +28,7 @@ from dsms.executor.offsets import (
     slices,
     spread,
     unread,
+    waiting,
 )
 from dsms.executor.shed_rates import decided, sheddable
 from operators.delta import BEGINNING
@@ -68,7 +69,8 @@ class BatchPlanner:
             if beats := promises(source, seen):
                 log.promise(source.id, beats)
         self._shed(control, positions)
-        upto = next_offsets(control.plan_version, positions, ends, log.known, control.batch_records, control.reads)
+        limit = control.limit(waiting(positions, ends, control.reads))
+        upto = next_offsets(control.plan_version, positions, ends, log.known, limit, control.reads)
         return {**upto, TURN: control.revision if control.wakes else start.get(TURN, 0)}
 
     def tasks(self, start: Offsets, end: Offsets) -> list[SourceTask]:

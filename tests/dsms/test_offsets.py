@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsms.executor.manifest import Position
-from dsms.executor.offsets import next_offsets, offsets_at, slices, spread
+from dsms.executor.offsets import next_offsets, offsets_at, slices, spread, waiting
 from dsms.plan.lane import compile_lane, plan_fragment
 from operators.clock import Heartbeat
 
@@ -76,3 +76,13 @@ def test_lanes_at_one_position_share_a_slice_and_take_logged_heartbeats() -> Non
         (p, 5, 8, tuple(LANES)) for p in range(3)
     ]
     assert found[0].heartbeats == (Heartbeat(5, 20),)
+
+
+@given(ENDS, st.integers(0, 40))
+def test_what_several_lanes_read_waits_once(ends, ahead) -> None:
+    there = {(SOURCE, p): end for p, end in enumerate(ends)}
+    first = {place: Position(0) for place in there}
+    later = {place: Position(min(ahead, end)) for place, end in there.items()}
+    together, apart = {LANES[0]: first, LANES[1]: first}, {LANES[0]: first, LANES[1]: later}
+    assert waiting(together, there) == sum(ends) == waiting(apart, there, {LANES[0]})
+    assert waiting({LANES[0]: later}, there) == sum(max(end - ahead, 0) for end in ends)

@@ -33,11 +33,17 @@ def test_a_batch_that_was_not_full_says_nothing() -> None:
     assert pace.after(records=10, seconds=0.1) == pace
 
 
-def test_what_lags_alone_takes_longer_batches_and_what_keeps_up_does_not():
+def test_what_lags_takes_longer_batches_and_learns_from_them() -> None:
+    """At 1 000 records a second and half a second for each batch, those of three seconds hold 2 500."""
     pace = Pace(1_000, 1, 10**6, 1.0, 3.0)
-    assert pace.after(records=1_000, seconds=1.5, behind=True).batch_records == 2_000
-    assert pace.after(records=1_000, seconds=6.0, behind=True).batch_records == 500
-    assert (
-        pace.after(records=800, seconds=1.5, behind=True).batch_records
-        == pace.after(records=800, seconds=1.5).batch_records
-    )
+    assert pace.behind_records == 1_000
+    for _ in range(20):
+        records = pace.behind_records
+        pace = pace.after(records=records, seconds=0.5 + records / 1_000)
+    assert 2_200 <= pace.behind_records <= 2_800
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_no_batch_is_larger_than_the_largest(size: int, most: int) -> None:
+    pace = Pace(min(size, most), 1, most, 1.0, 3.0, measured=True)
+    assert pace.batch_records <= pace.behind_records <= most
