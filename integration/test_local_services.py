@@ -95,14 +95,10 @@ def test_redis_keeps_its_data(restartable_redis: RedisServer):
 
 
 def test_redis_is_set_up_to_forget_nothing(redis_url: str):
-    with redis.Redis.from_url(redis_url) as client:
-        stated = client.config_get("appendonly", "appendfsync", "maxmemory-policy", "bind")
-    assert stated == {
-        "appendonly": "yes",
-        "appendfsync": "everysec",
-        "maxmemory-policy": "noeviction",
-        "bind": "127.0.0.1",
-    }
+    wanted = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "bind": "127.0.0.1"}
+    with redis.Redis.from_url(redis_url) as client:  # before version 7 it tells one setting a call
+        stated = {name: client.config_get(name)[name] for name in wanted}
+    assert stated == wanted
 
 
 @pytest.fixture
