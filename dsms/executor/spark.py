@@ -15,12 +15,6 @@ from dsms.executor.spark_home import linked_home
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _FILE_MANAGER = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
-#: What Spark remembers of jobs that are done, by default of a thousand, though nobody asks it.
-_HISTORY = (
-    "spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.ui.retainedTasks", "spark.ui.retainedDeadExecutors",
-    "spark.sql.ui.retainedExecutions", "spark.sql.streaming.numRecentProgressUpdates",
-    "spark.sql.streaming.ui.retainedProgressUpdates", "spark.sql.streaming.ui.retainedQueries",
-)  # fmt: skip
 #: Little goes through the JVM: a heap that begins at a share of the machine's memory would be filled all the same.
 _HEAP = "-Xms64m"
 
@@ -45,7 +39,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.sql.shuffle.partitions": str(targets),
         "spark.sql.streaming.pollingDelay": "20ms",
         "spark.sql.streaming.minBatchesToRetain": "2",
-        **dict.fromkeys(_HISTORY, "2"),
+        "spark.sql.streaming.numRecentProgressUpdates": "2",
         # the checkpoint is scratch, recovery reads the manifest: no checksum files, and no fork of chmod for each file
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
