@@ -60,7 +60,7 @@ def _(statement: st.RepairQuery, catalog: Catalog, facts: Facts) -> Applied:
     """The query takes its own place: the new one has read all of the log, and at the instant of the change what is
     published becomes what it is."""
     found = catalog.find(statement.name.text, statement.name.place)
-    if not isinstance(found, Query) or found.max_error is None:
+    if not isinstance(found, Query) or not found.sheddable:
         raise statement.name.place.error(f'nothing is ever left out of "{found.name}"', "it has no MAX_ERROR")
     after = _replaced(catalog, [found], facts)
     notices = (_told(after.find(found.name)),)

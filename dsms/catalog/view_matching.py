@@ -24,7 +24,7 @@ def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, l
     The decision is made once, so it does not depend on what becomes of the others. It is a hint: the plan is derived
     from it each time, and is the query's own where it does not fit.
     """
-    if draft.grouped or not draft.shared or draft.max_error is not None:
+    if draft.grouped or not draft.shared or draft.sheddable:
         return draft, []
     mine = marks(query.optimized)
     alike = (other for other in catalog.running() if not mine.isdisjoint(other.marks))

@@ -309,8 +309,9 @@ class Coordinator:
 
     def _encoded_catalog(self) -> bytes:
         """The catalog as its copy, encoded once for each version."""
-        if self._copy is None or self._copy[0] is not self._catalog:
-            self._copy = self._catalog, msgspec.json.encode(self._catalog)
+        catalog = self._catalog
+        if self._copy is None or self._copy[0] is not catalog:
+            self._copy = catalog, msgspec.json.encode(catalog)
         return self._copy[1]
 
     def _alive(self) -> dict[str, ExecutorStatus]:

@@ -32,6 +32,8 @@ class Control:
     positions: dict[str, dict[SourcePartition, Position]]
     reads: frozenset[str]
     batch_records: int
+    #: How large it may be where it cannot hold all there is.
+    behind_records: int
     wakes: tuple[str, ...]
     source_tasks: int
     kafka: KafkaSettings
@@ -42,12 +44,10 @@ class Control:
     rates: Mapping[str, float] = field(default_factory=dict)
     #: Where large frames go, if all workers are on one machine.
     frames: Path | None = None
-    #: How large a batch may be that cannot hold all there is, if that is another size.
-    behind_records: int | None = None
 
     def limit(self, waiting: int) -> int:
         """How many of the records that wait the next batch may hold."""
-        return self.behind_records or self.batch_records if waiting > self.batch_records else self.batch_records
+        return self.batch_records if waiting <= self.batch_records else self.behind_records
 
     def write(self, path: Path) -> None:
         """Replaces the file at once."""

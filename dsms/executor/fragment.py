@@ -215,16 +215,16 @@ class Fragment:
         positions = {lane: one.places for lane, one in moving(revision, self.failures.keys()).items()}
         Control(
             revision.number, revision.plan.version, revision.plan.partitions, self._filed(revision), positions,
-            decision.reads, decision.records, woken(revision, positions), settings.source_tasks, settings.kafka,
-            settings.registry_url, settings.cluster, self._name, self._shedding.decision.rates, self._frames,
-            self._behind_records(len(positions)),
+            decision.reads, decision.records, self._behind_records(len(positions)),
+            woken(revision, positions), settings.source_tasks, settings.kafka, settings.registry_url,
+            settings.cluster, self._name, self._shedding.decision.rates, self._frames,
         ).write(self._control)  # fmt: skip
 
-    def _behind_records(self, lanes: int) -> int | None:
+    def _behind_records(self, lanes: int) -> int:
         """The size of a batch that cannot hold all there is: a larger one, where only one lane runs, so that nobody
         waits for another, and neither a deadline nor a policy says how much is read."""
         paced = self._shedding.batch_records is None and self._decision.records == self._pace.batch_records
-        return self._pace.behind_records if paced and lanes == 1 else None
+        return self._pace.behind_records if paced and lanes == 1 else self._decision.records
 
     def _filed(self, revision: Revision) -> dict[str, Lane]:
         """The lanes of a revision as they go to other processes."""

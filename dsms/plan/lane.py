@@ -60,7 +60,7 @@ class Planned:
     @cached_property
     def template(self) -> Template | None:
         """What queries have in common that differ in their constants alone; None where this one has no such plan."""
-        if self.sink is None or self.sink.max_error is not None:
+        if self.sink is None or self.sink.sheddable:
             return None
         keys, append_only = properties.keys(self.node), properties.append_only(self.node)
         return template(self.optimized, visible(self.node), keys, append_only, self.sink.format)
@@ -158,7 +158,7 @@ class Lane(Snapshot):
     @cached_property
     def sheddable(self) -> frozenset[str]:
         """The queries that allow that some of their input is left out."""
-        return frozenset(one.id for one in self.outputs if one.sink is not None and one.sink.max_error is not None)
+        return frozenset(one.id for one in self.outputs if one.sink is not None and one.sink.sheddable)
 
     def published_by_leaf(self, leaf: int) -> tuple[Output, ...]:
         """The results above a source that have a topic."""
