@@ -1,6 +1,7 @@
 """Real services for the integration tests: one broker and one Redis a session, and private ones that may be killed."""
 
 import os
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +21,11 @@ SERVERS = ("java", "redis-server")
 
 @pytest.fixture(scope="session", autouse=True)
 def no_leftovers() -> Iterator[None]:
-    """No server started by the session outlives it."""
-    before = {process.pid for process in _children()}
+    """No server started by the session outlives it, and none leaves a file behind, though most of them are killed."""
+    before, files = {process.pid for process in _children()}, _temporary()
     yield
     assert wait_until(lambda: not _servers(before), 20), f"left behind: {_servers(before)}"
+    assert not _temporary() - files
 
 
 @pytest.fixture(scope="session")
@@ -90,6 +92,12 @@ def topic(kafka: str, unique: str) -> TopicFactory:
         return create_topic(kafka, f"{unique}.{name}", partitions=partitions, config=config)
 
     return create
+
+
+def _temporary() -> set[Path]:
+    """What Spark, the broker and executors make outside of their directories when they are not told where."""
+    made = ("spark-*", "artifacts-*", "liblz4-java-*", ".*.sock", "dsms-*")
+    return {found for pattern in made for found in Path(tempfile.gettempdir()).glob(pattern)}
 
 
 def _children() -> list[psutil.Process]:

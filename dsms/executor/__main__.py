@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import threading
 from pathlib import Path
@@ -16,6 +15,7 @@ from dsms.command import serve
 from dsms.control.tuning import Tuning
 from dsms.executor.health import serve_health
 from dsms.executor.process import ExecutorProcess
+from dsms.executor.scratch import emptied
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.spark import spark_session
 from dsms.scheduler.registry import choices, parse_policy
@@ -82,17 +82,14 @@ def main(  # noqa: PLR0913 one parameter an option
         state_memory=read_bytes(state_memory), faults=os.environ.get("DSMS_FAULT", ""),
     )  # fmt: skip
     Tuning().over(settings.bounds)  # refuses those that cannot hold
-    scratch = data_dir.absolute() / "scratch" / f"{id}-spark"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    process = ExecutorProcess(settings, lambda: spark_session(master, scratch, partitions), stopping)
+    process = ExecutorProcess(settings, lambda: spark_session(master, settings.scratch, partitions), stopping)
     if health_port is not None:
         serve_health(health_host, health_port, process.health)
-    process.run()
-    shutil.rmtree(scratch, ignore_errors=True)
+    with emptied(settings.scratch):
+        process.run()
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def make(environ: Mapping[str, str]) -> bool:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         made = Path(scratch) / "classes.jsa"
-        command = [sys.executable, "-m", "dsms.executor.class_archive", "session", scratch]
+        command = [sys.executable, "-m", "dsms.executor.class_archive", "session", f"{scratch}/session"]
         env = {**environ, "JAVA_TOOL_OPTIONS": "", "DSMS_CLASS_ARCHIVE": f"-XX:ArchiveClassesAtExit={made} {_QUIET}"}
         done = subprocess.run(command, env=env, capture_output=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode or not made.is_file():
@@ -79,21 +79,23 @@ def _session(scratch: Path) -> None:
     """What an executor does first. Its JVM writes the archive when it ends."""
     from pyspark import SparkContext
 
+    from dsms.executor.scratch import emptied
     from dsms.executor.spark import spark_session
     from dsms.executor.warm_up import warm_up
 
-    spark = spark_session("local[2]", scratch, 2)
-    warm_up(spark, 2)
-    stream = spark.readStream.format("rate").load().repartition(2).writeStream
-    query = stream.foreachBatch(_collected).option("checkpointLocation", str(scratch / "checkpoint")).start()
-    query.processAllAvailable()
-    query.stop()
-    spark.stop()
-    gateway = SparkContext._gateway
-    assert gateway is not None
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(_TIMEOUT_S)
+    with emptied(scratch):
+        spark = spark_session("local[2]", scratch, 2)
+        warm_up(spark, 2)
+        stream = spark.readStream.format("rate").load().repartition(2).writeStream
+        query = stream.foreachBatch(_collected).option("checkpointLocation", str(scratch / "checkpoint")).start()
+        query.processAllAvailable()
+        query.stop()
+        spark.stop()
+        gateway = SparkContext._gateway
+        assert gateway is not None
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(_TIMEOUT_S)
 
 
 def _collected(rows: object, _: int) -> None:

@@ -60,7 +60,7 @@ class Fragment:
         self._name = name
         self._settings, self._spark, self._on_epoch = settings, spark, on_epoch
         self._token = time.time_ns() // 1_000_000
-        self._scratch = settings.data_dir / "scratch" / f"{settings.executor_id}-{name}-{self._token}"
+        self._scratch = settings.scratch / f"{name}-{self._token}"
         self._frames = self._scratch / "frames" if settings.one_machine else None
         (self._frames or self._scratch).mkdir(parents=True)
         self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)

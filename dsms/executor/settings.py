@@ -53,6 +53,11 @@ class ExecutorSettings:
         return on_one_machine(self.master)
 
     @property
+    def scratch(self) -> Path:
+        """The directory of what ends with this run."""
+        return self.data_dir / "scratch" / self.executor_id
+
+    @property
     def bounds(self) -> Bounds:
         """The bounds of batches and of state, as long as no others are set."""
         return Bounds(

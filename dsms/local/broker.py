@@ -125,6 +125,10 @@ class Broker:
     def _log_dir(self) -> Path:
         return self.config.data_dir / "log"
 
+    @property
+    def _scratch(self) -> Path:
+        return self.config.data_dir / "scratch"
+
     def _spec(self) -> ProcessSpec:
         return ProcessSpec(
             name="kafka",
@@ -143,6 +147,7 @@ class Broker:
             "-XX:+ExitOnOutOfMemoryError",
             "-Xshare:auto",
             "-Djava.awt.headless=true",
+            f"-Djava.io.tmpdir={self._scratch}",
             f"-Dlog4j2.configurationFile={config.data_dir / 'log4j2.xml'}",
             *config.jvm_options,
         )
@@ -150,7 +155,8 @@ class Broker:
 
     def _write_configuration(self) -> None:
         directory = self.config.data_dir
-        directory.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self._scratch, ignore_errors=True)  # what a broker that was killed left in it
+        self._scratch.mkdir(parents=True)
         (directory / "server.properties").write_text(self._properties(self._log_dir), "utf-8")
         (directory / "log4j2.xml").write_text(LOGGING.format(log_file=directory / "kafka.log"), "utf-8")
 
