@@ -16,6 +16,7 @@ from dsms.testing import LocalSession
 SHAPES = {
     "where": "SELECT k, n FROM A WHERE n = {c}",
     "keyed": "SELECT k, v FROM S WHERE v > {c}",
+    "computed": "SELECT k, n FROM A WHERE n > 2 * {c} - 1",
     "between": "SELECT k, n FROM A WHERE n BETWEEN {c} AND 2 AND k > 'a'",
     "sums": "SELECT k, COUNT(*) AS n, SUM(n) AS s FROM A WHERE n >= {c} GROUP BY k",
     "having": "SELECT k, COUNT(*) AS n FROM A GROUP BY k HAVING COUNT(*) > {c}",

@@ -26,6 +26,7 @@ from dsms.plan.rules.filter_through_set_operation import filter_through_set_oper
 from dsms.plan.rules.filter_through_time_window import filter_through_time_window
 from dsms.plan.rules.filter_through_union import filter_through_union
 from dsms.plan.rules.filter_through_unnest import filter_through_unnest
+from dsms.plan.rules.fold_constants import fold_constants
 from dsms.plan.rules.join_order import join_order
 from dsms.plan.rules.merge_filters import merge_filters
 from dsms.plan.rules.merge_projects import merge_projects
@@ -84,6 +85,7 @@ RULES: tuple[Rule, ...] = (
     sync_above,
     sync_below,
     bound_group,
+    fold_constants,
     order_conjuncts,
 )
 #: Applied to the whole plan between rounds of RULES.

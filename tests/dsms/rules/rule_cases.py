@@ -146,6 +146,15 @@ CASES: dict[str, list[logical.Node]] = {
     ],
     "filter_through_union": [where(UNION, over(UNION, "a"), over(UNION, "id", "less", 2))],
     "filter_through_unnest": [where(TAGS, over(TAGS, "a"), call("is_not_null", col(TAGS, "tag")))],
+    "fold_constants": [
+        where(KEYED, call("greater", col(KEYED, "a"), call("subtract", big(5), big(3)))),
+        where(
+            KEYED,
+            call("or", over(KEYED, "id"), call("greater", call("divide", call("negate", big(1)), big(0)), big(2))),
+        ),
+        project(KEYED, "id", x=call("add", col(KEYED, "a"), call("negate", big(2)))),
+        logical.Join(KEYED, RIGHT, (("id", "r_id"),), call("less", col(KEYED, "a"), call("multiply", big(2), big(2)))),
+    ],
     "join_order": [
         THREE,
         logical.Join(
