@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -56,7 +57,7 @@ def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:
 @contextmanager
 def _answering(query: exp.Expr, relations: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyRelation]:
     """DuckDB's answer over relations by name; SqlError with its reason when there is none."""
-    with duckdb.connect(config=_SHUT) as database:
+    with _connection() as database:
         for name, rows in relations.items():
             database.register(name, rows)
         try:
@@ -71,9 +72,19 @@ def type_names(schema: pa.Schema) -> list[str]:
     >>> type_names(pa.schema([("a", pa.int32()), ("b", pa.list_(pa.string()))]))
     ['INTEGER', 'VARCHAR[]']
     """
-    with duckdb.connect(config=_SHUT) as database:
+    with _connection() as database:
         database.register("described", schema.empty_table())
         return [str(kind) for kind in database.sql("SELECT * FROM described").types]
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for the process: to make one takes longer than most answers. What connections register is theirs alone."""
+    return duckdb.connect(config=_SHUT)
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    return _database().cursor()
 
 
 def _resolved(query: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, list[str]]:
@@ -105,7 +116,7 @@ def cast_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.ChunkedArray[Any]:
     if column.type == field.type:
         return column
-    with duckdb.connect(config=_SHUT) as database:
+    with _connection() as database:
         database.register("given", pa.table({"value": column}))
         try:
             found = database.sql(f"SELECT CAST(value AS {kind}) AS value FROM given").to_arrow_table()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import duckdb
+import duck_engine
 import pyarrow as pa
 
 Row = dict[str, object]
@@ -74,8 +74,7 @@ class Duck:
     """DuckDB without its optimizer, over one relation at a time."""
 
     def __init__(self) -> None:
-        self._database = duckdb.connect()
-        self._database.execute("PRAGMA disable_optimizer")
+        self._database = duck_engine.connection()
 
     def rows(self, sql: str, name: str, rows: Sequence[Row], schema: pa.Schema) -> list[Row]:
         """The rows of a query over the relation `name`."""

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from connectors.formats import AvroDecoder, AvroEncoder, avro_schema
 from connectors.formats.avro_decode import _Plan
@@ -326,7 +327,7 @@ def test_null_in_a_column_declared_not_null_is_not_encoded():
         encoder.encode(pl.DataFrame({"a": [1, None]}))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.integers(1, 40_000), st.integers(0, 2**32))
 def test_many_rows_of_every_length(rows, seed):
     rng = np.random.default_rng(seed)

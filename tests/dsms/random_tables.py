@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 
+import duck_engine
 import duckdb
 
 STREAMS = """
@@ -18,8 +19,9 @@ CREATE STREAM A OVER TA KEY NULL; CREATE STREAM B OVER TB KEY NULL;
 CREATE STREAM C OVER TC KEY NULL; CREATE STREAM K OVER TK KEY id;
 """
 _TABLES = """
-CREATE TABLE a (a INT, b VARCHAR, c BIGINT, d INT); CREATE TABLE b (a INT, b VARCHAR, e BIGINT);
-CREATE TABLE c (k INT, x DOUBLE, xs INT[]); CREATE TABLE k (id INT, v INT); SET default_null_order = 'postgres';
+CREATE TEMP TABLE a (a INT, b VARCHAR, c BIGINT, d INT); CREATE TEMP TABLE b (a INT, b VARCHAR, e BIGINT);
+CREATE TEMP TABLE c (k INT, x DOUBLE, xs INT[]); CREATE TEMP TABLE k (id INT, v INT);
+SET SESSION default_null_order = 'postgres';
 """
 Tables = dict[str, list[tuple]]
 
@@ -53,12 +55,11 @@ def random_tables(seed: int) -> Tables:
 
 def database(tables: Tables) -> duckdb.DuckDBPyConnection:
     """DuckDB with these tables."""
-    connection = duckdb.connect()
+    connection = duck_engine.connection()
     connection.execute(_TABLES)
     for name, rows in tables.items():
-        for row in rows:
-            values = [list(value) if isinstance(value, tuple) else value for value in row]
-            connection.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", values)
+        plain = [[list(value) if isinstance(value, tuple) else value for value in row] for row in rows]
+        duck_engine.fill(connection, name, plain)
     return connection
 
 

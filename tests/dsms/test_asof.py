@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 
+import duck_engine
 import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from dsms.testing import LocalSession
 from operators.errors import SqlError
@@ -68,11 +70,10 @@ def by_key(records: list[dict], at: int, *keys: str) -> list[dict]:
 
 @cache
 def duck() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    connection.execute("PRAGMA disable_optimizer")
+    connection = duck_engine.connection()
     for name, columns in {"S": "id INT, k TEXT, t INT, x INT", "D": "k TEXT, t BIGINT, y INT, z TEXT"}.items():
         for table in (name, {"S": "E", "D": "L"}[name]):
-            connection.execute(f"CREATE TABLE {table} ({columns})")
+            connection.execute(f"CREATE TEMP TABLE {table} ({columns})")
     return connection
 
 
@@ -82,9 +83,7 @@ def answer(query: str, left: list[dict], right: list[dict], at: int) -> Counter:
     }  # fmt: skip
     for name, rows in tables.items():
         columns = ("id", "k", "t", "x") if name in "SE" else ("k", "t", "y", "z")
-        duck().execute(f"DELETE FROM {name}")
-        for row in rows:
-            duck().execute(f"INSERT INTO {name} VALUES (?, ?, ?, ?)", [row[column] for column in columns])
+        duck_engine.fill(duck(), name, [[row[column] for column in columns] for row in rows])
     return Counter(duck().execute(query).fetchall())
 
 
@@ -103,13 +102,13 @@ def check(query: str, oracle: str, left: list[dict], right: list[dict], cut: tup
 CUT = st.sampled_from([(1, None), (1, 1), (3, 2)])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.sampled_from(UNIQUE), LEFT, RIGHT, CUT)
 def test_as_duckdb_where_times_are_unique(query, left, right, cut) -> None:
     check(query, query, left, right, cut)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.sampled_from(sorted(TIED)), LEFT, RIGHT, CUT)
 def test_ties_go_by_the_columns_of_the_right_side(query, left, right, cut) -> None:
     check(query, TIED[query], left, right, cut)

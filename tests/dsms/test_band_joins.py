@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-import duckdb
+import duck_engine
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from dsms.testing import LocalSession
 
@@ -56,17 +57,14 @@ def rows_at(records: list[dict], at: int) -> list[dict]:
     return [one for one in last.values() if one["op"] == "+"]
 
 
-DUCK = duckdb.connect()
-DUCK.execute("PRAGMA disable_optimizer")
-DUCK.execute("CREATE TABLE S (id INT, k TEXT, x INT, f DOUBLE, d TIMESTAMP)")
-DUCK.execute("CREATE TABLE D (id INT, k TEXT, y BIGINT, g DOUBLE, e DATE)")
+DUCK = duck_engine.connection()
+DUCK.execute("CREATE TEMP TABLE S (id INT, k TEXT, x INT, f DOUBLE, d TIMESTAMP)")
+DUCK.execute("CREATE TEMP TABLE D (id INT, k TEXT, y BIGINT, g DOUBLE, e DATE)")
 
 
 def answer(query: str, left: list[dict], right: list[dict], at: int) -> Counter:
     for name, columns, records in (("S", "id k x f d", left), ("D", "id k y g e", right)):
-        DUCK.execute(f"DELETE FROM {name}")
-        for row in rows_at(records, at):
-            DUCK.execute(f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?)", [row[one] for one in columns.split()])
+        duck_engine.fill(DUCK, name, [[row[one] for one in columns.split()] for row in rows_at(records, at)])
     return Counter(DUCK.execute(query).fetchall())
 
 
@@ -82,7 +80,7 @@ def check(query: str, left: list[dict], right: list[dict], cut: tuple[int, int |
         assert found == answer(query, left, right, at), f"at {at}"
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.sampled_from(QUERIES), LEFT, RIGHT, st.sampled_from([(1, None), (1, 1), (3, 2)]))
 def test_as_duckdb_at_every_instant(query, left, right, cut) -> None:
     check(query, left, right, cut)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-import duckdb
+import duck_engine
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from dsms.testing import LocalSession
 from operators.errors import SqlError
@@ -26,9 +27,8 @@ RECORDS = st.lists(
     st.fixed_dictionaries({"k": st.sampled_from([None, "a", "b"]), "x": st.integers(-1, 4), "ts": st.integers(5, 25)}),
     max_size=12,
 )
-DUCK = duckdb.connect()
-DUCK.execute("PRAGMA disable_optimizer")
-DUCK.execute("CREATE TABLE R (k TEXT, x INT, ts INT)")
+DUCK = duck_engine.connection()
+DUCK.execute("CREATE TEMP TABLE R (k TEXT, x INT, ts INT)")
 CUT = st.sampled_from([(1, None), (1, 1), (3, 2)])
 
 
@@ -48,7 +48,7 @@ def check_finals(session: LocalSession, expected: list[tuple], end: int, after: 
         assert found == Counter(row for row in expected if row[end] + after <= at), f"at {at}"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(sorted(WINDOWS)), RECORDS, CUT)
 def test_results_of_ended_windows(window, records, cut) -> None:
     session = run(
@@ -57,9 +57,7 @@ def test_results_of_ended_windows(window, records, cut) -> None:
         records,
         cut,
     )
-    DUCK.execute("DELETE FROM R")
-    for one in records:
-        DUCK.execute("INSERT INTO R VALUES (?, ?, ?)", [one["k"], one["x"], one["ts"]])
+    duck_engine.fill(DUCK, "R", [(one["k"], one["x"], one["ts"]) for one in records])
     expected = DUCK.execute(
         f"""SELECT k, e, count(*), sum(x), max(x) - min(x) FROM R, range(60) ends(e) WHERE {WINDOWS[window]}
             GROUP BY k, e HAVING sum(x) > 0"""
@@ -80,7 +78,7 @@ def sessions(records: list[dict], gap: int) -> list[tuple]:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(RECORDS, CUT, st.sampled_from(["count(*)", "count(x)"]))
 def test_sessions_that_no_row_joins_any_more(records, cut, count) -> None:
     session = run(

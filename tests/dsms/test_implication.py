@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import duck_engine
 import duckdb
 import pytest
 import sqlglot
@@ -58,9 +59,8 @@ def predicates(columns: str) -> st.SearchStrategy[str]:
 
 @pytest.fixture(scope="module")
 def duck() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    connection.execute("PRAGMA disable_optimizer")
-    connection.execute(f"CREATE TABLE grid AS {GRID}")
+    connection = duck_engine.connection()
+    connection.execute(f"CREATE TEMP TABLE grid AS {GRID}")
     return connection
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-import duckdb
+import duck_engine
 import pytest
 
 from dsms.testing import LocalSession
@@ -132,17 +132,14 @@ def in_order(rows: list[tuple]) -> list[tuple]:
 
 def expected(kept: dict[str, Log], at: int) -> list[list[tuple]]:
     """DuckDB over the admitted records up to an instant."""
-    database = duckdb.connect()
-    database.execute("PRAGMA disable_optimizer")
+    database = duck_engine.connection()
     for name, (source, keys) in STREAMS.items():
         rows = sorted((one for one in kept[source] if one["ts"] <= at), key=lambda one: one["ts"])
         if keys != "NULL":
             names = keys.strip("()").split(", ")
             rows = list({tuple(one[key] for key in names): one for one in rows}.values())
-        database.execute(f"CREATE TABLE {name} (id INT, c BIGINT, w BIGINT, v INT)")
-        if rows:
-            values = [(one["id"], one["c"], one["w"], one["v"]) for one in rows]
-            database.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?)", values)
+        database.execute(f"CREATE TEMP TABLE {name} (id INT, c BIGINT, w BIGINT, v INT)")
+        duck_engine.fill(database, name, [(one["id"], one["c"], one["w"], one["v"]) for one in rows])
     return [in_order(database.execute(query).fetchall()) for query in QUERIES.values()]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import duckdb
+import duck_engine
 import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from sqlglot import exp
+from strategies import examples
 
 from dsms.catalog.catalog import Catalog
 from dsms.plan import logical
@@ -74,7 +75,7 @@ def by_duckdb(condition: str, points: Periodic | None = None) -> set[tuple[int, 
     rows = [(number, ts, a, now, last(now, points)) for number, (ts, a) in enumerate(ROWS) for now in INSTANTS]
     names = {"row": pl.Int64, "TS": pl.Int64, "a": pl.Int32, "tau": pl.Int64, "Now": pl.Int64}
     sent = pl.DataFrame(rows, orient="row", schema=names)
-    with duckdb.connect() as database:
+    with duck_engine.connection() as database:
         database.register("R", sent.to_arrow())
         return set(database.execute(f"SELECT row, tau FROM R WHERE {condition}").fetchall())
 
@@ -142,7 +143,7 @@ CONDITION = some.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(CONDITION.filter(lambda text: "Now" in text))
 def test_any_condition(condition: str) -> None:
     assert holds(condition) == by_duckdb(condition)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-import duckdb
+import duck_engine
 import pytest
 
 from dsms.testing import LocalSession
@@ -82,13 +82,11 @@ def last(kept: list[dict], key: str) -> list[dict]:
 
 def expected(kept: list[dict], others: list[dict]) -> dict[str, list[tuple]]:
     """DuckDB over the admitted records."""
-    database = duckdb.connect()
-    database.execute("PRAGMA disable_optimizer")
+    database = duck_engine.connection()
     tables = {"S": kept, "U": others, "KAT": last(kept, "c"), "KV": last(kept, "v")}
     for name, rows in tables.items():
-        database.execute(f"CREATE TABLE {name} (id INT, c BIGINT, v INT)")
-        if rows:
-            database.executemany(f"INSERT INTO {name} VALUES (?, ?, ?)", [(r["id"], r["c"], r["v"]) for r in rows])
+        database.execute(f"CREATE TEMP TABLE {name} (id INT, c BIGINT, v INT)")
+        duck_engine.fill(database, name, [(r["id"], r["c"], r["v"]) for r in rows])
     names = {name: name for name in tables}
     return {name: in_order(database.execute(query.format(**names)).fetchall()) for name, query in QUERIES.items()}
 

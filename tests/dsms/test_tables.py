@@ -6,6 +6,7 @@ import sqlite3
 from decimal import Decimal
 from pathlib import Path
 
+import duck_engine
 import duckdb
 import pytest
 from hypothesis import given
@@ -150,8 +151,8 @@ CHANGES = some.lists(
 def test_statements_do_what_duckdb_does(statements: list[str]) -> None:
     """DuckDB holds no constraint here: a statement that leaves a key twice must be the one that is refused."""
     made = session("CREATE TABLE T (k INT PRIMARY KEY, v INT)")
-    with duckdb.connect() as theirs:
-        theirs.execute("CREATE TABLE T (k INT, v INT)")
+    with duck_engine.connection() as theirs:
+        theirs.execute("CREATE TEMP TABLE T (k INT, v INT)")
         for statement in statements:
             theirs.execute("BEGIN")
             theirs.execute(statement)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 
-import duckdb
+import duck_engine
 import polars as pl
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -120,8 +120,7 @@ def duckdb_relations(changes: Sequence[Change], keys: Sequence[str], selected: s
     """DuckDB's answer at every instant."""
     bag = [(at, *row) for at in range(-1, END) for row in rows_at(changes, at)]
     types = {"instant": pl.Int64()} | {field.name: polars_type(field.type) for field in SCHEMA}
-    with duckdb.connect() as database:
-        database.execute("PRAGMA disable_optimizer")
+    with duck_engine.connection() as database:
         database.register("bag", pl.DataFrame(bag, schema=types, orient="row").to_arrow())
         answers: dict[int, Counter] = {at: Counter() for at in range(-1, END)}
         if keys:

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from operators.accumulators import Accumulators
 from operators.merging import MERGE_RATIO
@@ -33,7 +34,7 @@ def fill(state: Accumulators, batches) -> tuple[Accumulators, dict]:
     return state, {name: (*key, n) for name, (key, n) in held.items() if n is not None}
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(BATCHES, st.lists(KEY, max_size=6))
 def test_lookup_finds_the_last_row_of_each_key_that_is_present(batches, keys) -> None:
     state, held = fill(Accumulators(("k", "f")), batches)
@@ -44,7 +45,7 @@ def test_lookup_finds_the_last_row_of_each_key_that_is_present(batches, keys) ->
     assert sorted(map(repr, found.rows())) == sorted(repr(row) for row in expected.values())
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(BATCHES)
 def test_runs_are_sorted_shrink_and_hold_a_key_once(batches) -> None:
     state, held = fill(Accumulators(("k", "f")), batches)

@@ -23,6 +23,7 @@ from group_histories import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from operators.aggregate import Aggregate
 from operators.aggregates import AGGREGATES
@@ -150,7 +151,7 @@ def consolidated(delta: Delta) -> list:
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(events=EVENTS, cuts=CUTS, seed=SEEDS, keys=st.sampled_from([(), ("k",)]))
 def test_ordered_aggregates_at_every_instant(case, events, cuts, seed, keys) -> None:
     spread = [(event[0], max(event[1], 1 if event[2] else 0), *event[2:]) for event in events]
@@ -158,7 +159,7 @@ def test_ordered_aggregates_at_every_instant(case, events, cuts, seed, keys) -> 
 
 
 @pytest.mark.parametrize("case", ["first", "last", "any_value", "last by", "arg_max"])
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(events=INSERTS, cuts=CUTS, seed=SEEDS, keys=st.sampled_from([(), ("k",)]))
 def test_ordered_aggregates_of_rows_that_are_never_retracted(case, events, cuts, seed, keys) -> None:
     check(case, events, cuts, seed, keys, append_only=True)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from join_histories import CUTS, END, Element, changes, check_laws, delta_of, run_through
+from strategies import examples
 
 import operators.asof_join
 import operators.range_trace
@@ -78,7 +79,7 @@ def _partner(row, other, comparison: str, keyed: bool) -> bool:
 COMPARISON = st.sampled_from(sorted(TESTS))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LEFT, RIGHT, CUTS, COMPARISON, st.booleans())
 def test_nearest_at_every_instant(left, right, cuts, comparison, outer) -> None:
     join = AsofJoin(("k",), ("k2",), "t", "u", comparison, outer)
@@ -86,7 +87,7 @@ def test_nearest_at_every_instant(left, right, cuts, comparison, outer) -> None:
     check_laws(join, inputs, cuts, nearest(left, right, comparison, outer))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LEFT, RIGHT, CUTS, COMPARISON, st.booleans())
 def test_without_keys(left, right, cuts, comparison, outer) -> None:
     right = [one for one in right if one[0][0] == "a"]
@@ -95,7 +96,7 @@ def test_without_keys(left, right, cuts, comparison, outer) -> None:
     check_laws(join, inputs, cuts, nearest(left, right, comparison, outer, keyed=False))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LEFT, RIGHT, CUTS, st.booleans())
 def test_hashes_that_collide_do_not_pair_rows(left, right, cuts, outer) -> None:
     join = AsofJoin(("k",), ("k2",), "t", "u", outer=outer)
@@ -109,7 +110,7 @@ def test_hashes_that_collide_do_not_pair_rows(left, right, cuts, outer) -> None:
 WINDOWS = st.sampled_from([None, 3, 5, 9])
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     changes(st.tuples(WINDOWS, TIME, st.integers(0, 1))),
     st.lists(

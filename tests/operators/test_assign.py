@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 from window_histories import CUTS, END, LIVES, SEEDS, intervals, relation, same_log
 
 from operators.assign import Assign
@@ -43,7 +44,7 @@ def moment(day: int, hour: int = 0) -> dt.datetime:
     return midnight + dt.timedelta(days=day - 1, hours=hour)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LIVES, st.one_of(HOPS, CUMULATES), CUTS, SEEDS)
 def test_a_row_is_in_every_window_that_holds_its_value(rows, assign, cuts, seed) -> None:
     delta = intervals(rows)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from join_histories import CUTS, check_laws, delta_of, intervals
+from strategies import examples
 
 import operators.join
 import operators.trace
@@ -47,7 +48,7 @@ def in_band(band: Band, x: int | None, y: int | None) -> bool:
     return above and (high is None or x - y < high or (x - y == high and not band.high_open))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LEFT, RIGHT, CUTS, BANDS, st.booleans())
 def test_pairs_in_the_band_at_every_instant(left, right, cuts, band, nulls_equal) -> None:
     def same(row, other) -> bool:
@@ -57,7 +58,7 @@ def test_pairs_in_the_band_at_every_instant(left, right, cuts, band, nulls_equal
     check_laws(BandJoin(("k",), ("k2",), nulls_equal, band=band), inputs, cuts, joined(left, right, same))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LEFT, RIGHT, CUTS, BANDS)
 def test_without_keys(left, right, cuts, band) -> None:
     inputs = delta_of(left, LEFT_SCHEMA), delta_of(right, RIGHT_SCHEMA)
@@ -65,7 +66,7 @@ def test_without_keys(left, right, cuts, band) -> None:
     check_laws(BandJoin((), (), band=band), inputs, cuts, expected)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LEFT, RIGHT, CUTS, BANDS)
 def test_hashes_that_collide_do_not_pair_rows(left, right, cuts, band) -> None:
     def same(row, other) -> bool:
@@ -86,7 +87,7 @@ FLOAT = st.one_of(st.sampled_from(SPECIAL), st.floats(), st.floats(-3, 3))
 CONSTANT = st.one_of(st.sampled_from([0.0, 0.1, -0.2, 1e308, 5e-324]), st.floats(allow_nan=False, allow_infinity=False))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(FLOAT, min_size=1, max_size=8), st.lists(FLOAT, min_size=1, max_size=8), CONSTANT, CONSTANT)
 @pytest.mark.parametrize("dtype", [pl.Float64, pl.Float32], ids=str)
 def test_rounded_sums_lose_no_pair(dtype, xs, ys, down, up) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from operators.clustered import Clustered
 from operators.delta import FROM, ORDER, TO, WEIGHT, Delta
@@ -56,7 +57,7 @@ def test_hashes_are_a_set(parts: list[list[int]]) -> None:
     assert sum(run.height for run in held.runs) <= sum(map(len, parts))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(RECORDS, WITHIN, CUTS)
 def test_a_value_lives_once(records: Records, within: int, cuts: list[int]) -> None:
     operator = Clustered("a", within)
@@ -72,7 +73,7 @@ def test_a_value_lives_once(records: Records, within: int, cuts: list[int]) -> N
     assert step.adherence == (worst, len(refused))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(RECORDS, RECORDS, WITHIN, CUTS)
 def test_a_partner_is_not_long_before(many: Records, one: Records, within: int, cuts: list[int]) -> None:
     operator = Referenced("a", "b", within, "other")

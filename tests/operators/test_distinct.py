@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from join_histories import CUTS, changes, check_laws, delta_of, relation, run_through
+from strategies import examples
 
 import operators.accumulators
 import operators.trace
@@ -20,7 +21,7 @@ SCHEMA = {"k": pl.String, "f 1.x": pl.Float64}
 ORDERS = st.one_of(st.just(()), st.lists(st.integers(0, 9), min_size=1, max_size=5))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(ROWS, CUTS, ORDERS)
 def test_every_present_row_is_there_once(elements, cuts, orders) -> None:
     check_laws(Distinct(), [delta_of(elements, SCHEMA, orders)], cuts, lambda at: Counter(set(relation(elements, at))))
@@ -80,7 +81,7 @@ def test_rows_of_every_type() -> None:
         assert sorted(found.select(FROM, WEIGHT).rows()) == [(1, 1)] * 3 + [(7, -1)] * 3
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(ROWS, CUTS)
 def test_hashes_that_collide_do_not_mix_rows(elements, cuts) -> None:
     with pytest.MonkeyPatch.context() as patch:

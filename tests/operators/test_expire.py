@@ -6,6 +6,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from join_histories import CUTS, END, delta_of, intervals, log_of, output_relation, relation
+from strategies import examples
 
 from operators.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT
 from operators.expire import Expire
@@ -31,7 +32,7 @@ def released(elements, cuts, early=()):
     return steps
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(ROWS, CUTS.map(lambda cuts: sorted(set(cuts))), st.lists(st.integers(0, 6), max_size=4))
 def test_the_relation_stays_and_ends_become_changes(elements, cuts, early) -> None:
     steps = released(elements, cuts, early)

@@ -2,12 +2,14 @@
 
 import math
 
+import duck_engine
 import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from operators.expressions import Call, Column, Expression, Literal, call, cast, evaluate, to_sql
 
@@ -158,8 +160,7 @@ def duckdb_type(type_):
     }[str(type_)]
 
 
-CONNECTION = duckdb.connect(config={"threads": 1})
-CONNECTION.execute("PRAGMA disable_optimizer")
+CONNECTION = duck_engine.connection()
 FAULT = object()
 
 
@@ -221,7 +222,7 @@ def same(ours, theirs):
     return ours == theirs and type(ours) is type(theirs)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 @given(TREES, ROWS)
 def test_value_and_fault_are_those_of_duckdb(node, rows):
     frame = pl.DataFrame(pa.Table.from_pylist(rows, schema=SCHEMA))

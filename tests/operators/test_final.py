@@ -8,6 +8,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from join_histories import CUTS, END, changes, check_laws, delta_of, relation, run_through
+from strategies import examples
 
 from operators.delta import FOREVER, FROM, ORDER, WEIGHT
 from operators.final import Final
@@ -17,7 +18,7 @@ SCHEMA = {"end": pl.Int64, "n": pl.Int64}
 ROWS = changes(st.tuples(st.one_of(st.none(), st.integers(0, END + 3)), st.integers(0, 1)))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(ROWS, CUTS, st.integers(0, 1))
 def test_rows_from_their_bound_on(rows, cuts, after) -> None:
     def expected(at: int) -> Counter:
@@ -26,7 +27,7 @@ def test_rows_from_their_bound_on(rows, cuts, after) -> None:
     check_laws(Final("end", after), [delta_of(rows, SCHEMA)], cuts, expected)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(ROWS, CUTS)
 def test_what_does_not_change_after_its_bound_comes_once(rows, cuts) -> None:
     early = [one for one in rows if one[0][0] is not None and one[1] < one[0][0]]

@@ -21,6 +21,7 @@ from group_histories import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from operators.aggregate import Aggregate
 from operators.aggregates import AGGREGATES
@@ -93,37 +94,37 @@ def some(calls: list[str]) -> st.SearchStrategy[list[str]]:
     return st.lists(st.sampled_from(calls), min_size=1, max_size=4, unique=True)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(events=EVENTS, cuts=CUTS, seed=SEEDS, keys=KEYS, calls=some(LINEAR))
 def test_sums_are_what_duckdb_says_at_every_instant(events, cuts, seed, keys, calls) -> None:
     check(events, cuts, seed, keys, calls)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(events=EVENTS, cuts=CUTS, seed=SEEDS, keys=KEYS, calls=some(MOMENTS))
 def test_moments_are_what_duckdb_says_at_every_instant(events, cuts, seed, keys, calls) -> None:
     check(events, cuts, seed, keys, calls)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(events=EVENTS, cuts=CUTS, seed=SEEDS, keys=KEYS, calls=some(BEST))
 def test_extremes_are_what_duckdb_says_at_every_instant(events, cuts, seed, keys, calls) -> None:
     check(events, cuts, seed, keys, calls)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(events=EVENTS, cuts=CUTS, seed=SEEDS, keys=KEYS, calls=some(HOLISTIC))
 def test_percentiles_are_what_duckdb_says_at_every_instant(events, cuts, seed, keys, calls) -> None:
     check(events, cuts, seed, keys, calls)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(events=EVENTS, cuts=CUTS, seed=SEEDS, keys=KEYS, calls=some([*LINEAR, *MOMENTS, *BEST, *HOLISTIC]))
 def test_aggregates_of_all_kinds_in_one_operator(events, cuts, seed, keys, calls) -> None:
     check(events, cuts, seed, keys, calls)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(events=INSERTS, cuts=CUTS, seed=SEEDS, keys=KEYS)
 def test_rows_that_are_never_retracted(events, cuts, seed, keys) -> None:
     check(events, cuts, seed, keys, [*BEST, "sum(x)", "count(DISTINCT x)"], append_only=True)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from join_histories import CUTS, END, check_laws, delta_of, intervals, run_through
+from strategies import examples
 
 import operators.trace
 from operators.band import Band
@@ -56,7 +57,7 @@ CANCELLING = (
 
 @example(*CANCELLING[0], [4, 6], (), False)
 @example(*CANCELLING[1], [1], (8, 9, 7, 8, 9), False)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LEFT, RIGHT, CUTS, ORDERS, st.booleans())
 def test_pairs_at_every_instant(left, right, cuts, orders, nulls_equal) -> None:
     inputs = delta_of(left, LEFT_SCHEMA, orders), delta_of(right, RIGHT_SCHEMA, orders)
@@ -64,7 +65,7 @@ def test_pairs_at_every_instant(left, right, cuts, orders, nulls_equal) -> None:
     check_laws(Join(("k",), ("k2",), nulls_equal), inputs, cuts, expected)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LEFT, RIGHT, CUTS, st.booleans())
 def test_keys_of_several_columns(left, right, cuts, nulls_equal) -> None:
     def same(row, other) -> bool:
@@ -74,14 +75,14 @@ def test_keys_of_several_columns(left, right, cuts, nulls_equal) -> None:
     check_laws(Join(("k", "x.1"), ("k2", "y 2"), nulls_equal), inputs, cuts, joined(left, right, same))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LEFT, RIGHT, CUTS)
 def test_without_keys_it_is_the_cross_product(left, right, cuts) -> None:
     inputs = delta_of(left, LEFT_SCHEMA), delta_of(right, RIGHT_SCHEMA)
     check_laws(Join((), ()), inputs, cuts, joined(left, right, lambda row, other: True))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LEFT, RIGHT, CUTS)
 def test_hashes_that_collide_do_not_pair_rows(left, right, cuts) -> None:
     inputs = delta_of(left, LEFT_SCHEMA), delta_of(right, RIGHT_SCHEMA)
@@ -98,7 +99,7 @@ def constant_hash(frame: pl.DataFrame) -> pl.Series:
 BOUNDED = intervals(st.tuples(st.sampled_from([None, 3, 5, 9, 12]), st.integers(0, 2)))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(BOUNDED, BOUNDED, CUTS)
 def test_rows_beyond_their_bound_find_no_partner_anyway(left, right, cuts) -> None:
     left, right = ([element for element in side if element[1] < (element[0][0] or 99)] for side in (left, right))
@@ -107,7 +108,7 @@ def test_rows_beyond_their_bound_find_no_partner_anyway(left, right, cuts) -> No
     check_laws(bounded, inputs, cuts, joined(left, right, lambda row, other: row[0] is not None and row[0] == other[0]))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(BOUNDED, BOUNDED, CUTS, st.booleans())
 def test_the_bound_of_a_key_is_that_of_both_sides(left, right, cuts, of_left) -> None:
     left, right = ([element for element in side if element[1] < (element[0][0] or 99)] for side in (left, right))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
-import duckdb
+import duck_engine
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -38,9 +38,9 @@ def members(shape, constants, *, known: bool = False) -> Members:
 def expected(rows, shape, constants) -> list[tuple]:
     """By DuckDB, a query a member."""
     found = []
-    with duckdb.connect() as connection:
-        connection.execute("CREATE TABLE t (a BIGINT, b BIGINT)")
-        connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
+    with duck_engine.connection() as connection:
+        connection.execute("CREATE TEMP TABLE t (a BIGINT, b BIGINT)")
+        duck_engine.fill(connection, "t", rows)
         for member, row in enumerate(constants, 10):
             where = " AND ".join(f"{name} {SIGNS[sign]} {one}" for (name, sign, _), one in zip(shape, row, strict=True))
             found += [(*row, member) for row in connection.execute(f"SELECT a, b FROM t WHERE {where}").fetchall()]

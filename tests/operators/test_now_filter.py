@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 from window_histories import CUTS, END, LIVES, SEEDS, intervals, relation, same_log, stream
 
 from operators.delta import FROM, ORDER, TO
@@ -46,7 +47,7 @@ def holds(row, ranges, at: int) -> bool:
     return False
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LIVES, RANGES, CUTS, SEEDS)
 def test_a_row_counts_while_a_range_holds_now(rows, ranges, cuts, seed) -> None:
     delta = intervals(rows)

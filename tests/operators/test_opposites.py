@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 import operators.opposites
 from operators.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
@@ -44,7 +45,7 @@ def counted(rows: list[tuple]) -> dict[str, tuple[int, int]]:
 
 @example([[(("a", 1.5), 1, 0)], [(("a", 1.5), -1, 0)], [(("a", 1.5), 1, 0)]], 3, 100)
 @example([[(("a", 0.0), -2, 0), (("a", -0.0), 2, 0)]], 3, 1)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(FRAMES, st.integers(1, 3), st.sampled_from([1, 2, 100]))
 def test_what_one_takes_back_meets_what_another_gave(frames, spread, at_once) -> None:
     """Few hashes, so that different keys have one."""

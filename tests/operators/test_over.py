@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 from window_histories import CUTS, END, LIVES, SEEDS, elements, output, relation, run_moves
 from window_oracle import DOUBLE, INT, OF_PEERS, OF_TIES, ORDERS, assert_duckdbs_values, window_calls
 
@@ -43,7 +44,7 @@ CALLS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(LIVES.map(lambda rows: rows[:9]), CALLS, st.sampled_from([(), ("k",)]), CUTS, SEEDS)
 @example(
     [("a", 1, 0, 5, 1), ("a", None, 2, None, 2), ("b", 3, 1, 2, 1)],

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 from window_histories import CUTS, LIVES, SEEDS, changes, output, run_moves
 from window_oracle import DOUBLE, INT, ORDERS, assert_duckdbs_values, window_calls
 
@@ -31,7 +32,7 @@ NEAR = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(LIVES, NEAR, st.sampled_from([(), ("k",)]), CUTS, SEEDS)
 def test_the_values_at_every_instant_are_duckdbs(rows, listed, partition, cuts, seed) -> None:
     calls = window_calls(listed, partition)
@@ -39,7 +40,7 @@ def test_the_values_at_every_instant_are_duckdbs(rows, listed, partition, cuts, 
     assert_duckdbs_values(calls, rows, cuts, seed)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(LIVES, NEAR, CUTS)
 def test_the_corrections_are_those_of_whole_partitions(rows, listed, cuts) -> None:
     calls, delta = window_calls(listed, ("k",)), changes(rows)

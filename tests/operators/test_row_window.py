@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 from window_histories import CUTS, END, SEEDS, STREAM, elements, output, relation, run_moves, same_log, stream
 
 from operators.delta import FOREVER, FROM, ORDER, WEIGHT, Delta
@@ -38,7 +39,7 @@ def _keyed(row) -> tuple:
     return (k or "", v or 0, ts, weight)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(STREAM, WINDOWS, CUTS, SEEDS)
 @example([("a", 1, 3, 2), ("a", 2, 3, 1), ("a", 3, 4, 2)], RowWindow(2, ("k",), 3), [4], 0)
 def test_the_window_holds_the_last_rows(rows, window, cuts, seed) -> None:

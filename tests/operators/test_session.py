@@ -8,6 +8,7 @@ from collections import Counter
 import polars as pl
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 from window_histories import CUTS, END, LIVES, SEEDS, changes, elements, output, relation, run_moves, same_log, stream
 
 from operators.delta import FOREVER, FROM, ORDER, WEIGHT, Delta
@@ -38,7 +39,7 @@ def moment(day: int, hour: int = 0) -> dt.datetime:
     return midnight + dt.timedelta(days=day - 1, hours=hour)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LIVES.flatmap(lambda rows: st.tuples(*(st.tuples(st.just(row), VALUES) for row in rows))), SESSIONS, CUTS, SEEDS)
 @example([(("a", 1, 0, None, 1), 1), (("a", 1, 1, 5, 2), 7), (("a", 1, 2, 2, 1), 4)], Session("v", 3), [3], 0)
 @example([(("a", 1, 0, None, 1), 4), (("a", 1, 0, None, 1), 6), (("a", 1, 1, None, 1), 5)], Session("v", 1), [1], 0)

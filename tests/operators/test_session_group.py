@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import random
 
-import duckdb
+import duck_engine
 import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 from window_histories import CUTS, END, INSTANTS, SEEDS, elements, log, moves, relation, shuffled
 
 from operators.aggregate import Aggregate
@@ -70,7 +71,7 @@ def faults(found: list[list[Step]]) -> list[tuple]:
     return sorted(row for frame in frames for row in frame.select(FROM, ORDER, "fault").rows())
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(ROWS, st.tuples(GAPS, PARTITIONS, BOUNDS), st.booleans(), CUTS, SEEDS)
 @example(
     [("a", 0, 1, 0, None, 1), ("a", 4, 2, 0, None, 1), ("a", 2, 6, 3, 2, 1)], (3, ("k",), (WINDOW_END,)), False, [4], 0
@@ -103,14 +104,14 @@ FROM numbered GROUP BY k, number
 """
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(ROWS, GAPS, CUTS, SEEDS)
 def test_duckdb_at_every_instant(rows, gap, cuts, seed) -> None:
     delta = history(rows, append_only=False)
     keys = (("name", "k"), ("from", WINDOW_START), ("to", WINDOW_END))
     found = steps([SessionGroup(Session("v", gap, ("k",)), keys, AGGREGATES[:3], ARROW)], delta, cuts, seed)
     frame = pl.concat([each[0].delta.frame for each in found])
-    with duckdb.connect() as engine:
+    with duck_engine.connection() as engine:
         for at in range(-1, END):
             counted = relation(delta.frame.select("k", "v", "x", *RESERVED), at)
             held = [row for row, weight in counted.items() for _ in range(weight)]

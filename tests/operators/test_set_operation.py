@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-import duckdb
+import duck_engine
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from join_histories import CUTS, changes, check_laws, delta_of, run_through
+from strategies import examples
 
 from operators.delta import FOREVER, FROM, ORDER, WEIGHT
 from operators.set_operation import SetOperation
@@ -17,24 +18,22 @@ from operators.set_operation import SetOperation
 ROWS = changes(st.tuples(st.sampled_from([None, "a"]), st.sampled_from([None, 1])), 10)
 SCHEMA = {"k": pl.String, "v": pl.Int64}
 KINDS = {"except": "EXCEPT", "except_all": "EXCEPT ALL", "intersect": "INTERSECT", "intersect_all": "INTERSECT ALL"}
-DUCKDB = duckdb.connect()
-DUCKDB.execute("PRAGMA disable_optimizer; CREATE TABLE a (k VARCHAR, v BIGINT, n INT); CREATE TABLE b AS FROM a")
+DUCKDB = duck_engine.connection()
+DUCKDB.execute("CREATE TEMP TABLE a (k VARCHAR, v BIGINT); CREATE TEMP TABLE b AS FROM a")
 
 
 def duckdb_answer(left, right, kind, at: int) -> Counter:
-    DUCKDB.execute("DELETE FROM a; DELETE FROM b")
     for table, elements in (("a", left), ("b", right)):
         held: Counter = Counter()
         for row, start, _, weight in elements:
             held[row] += weight if start <= at else 0
-        if rows := [row for row, count in held.items() for _ in range(count)]:
-            DUCKDB.executemany(f"INSERT INTO {table} VALUES (?, ?, 0)", rows)
+        duck_engine.fill(DUCKDB, table, list(held.elements()))
     answer = DUCKDB.execute(f"SELECT k, v FROM a {KINDS[kind]} SELECT k, v FROM b").fetchall()
     return Counter(map(repr, answer))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(ROWS, ROWS, CUTS, st.one_of(st.just(()), st.lists(st.integers(0, 9), min_size=1, max_size=5)))
 def test_the_relation_is_what_duckdb_answers(kind, left, right, cuts, orders) -> None:
     inputs = delta_of(left, SCHEMA, orders), delta_of(right, SCHEMA, orders)

@@ -6,6 +6,7 @@ from collections import Counter
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 from window_histories import (
     CUTS,
     END,
@@ -35,7 +36,7 @@ PERIODICS = st.integers(1, 7).flatmap(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LIVES, PERIODICS, CUTS, SEEDS)
 def test_periodic_holds_the_relation_at_the_last_point(rows, points, cuts, seed) -> None:
     delta = intervals(rows)
@@ -62,7 +63,7 @@ def run_events(rows: Delta, points: Delta, cuts, seed: int = 0) -> list[Step]:
     return steps
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LIVES, LIVES.map(lambda rows: rows[:4]), CUTS, SEEDS)
 @example([("a", 1, 0, 5, 1), ("b", 1, 3, None, 1)], [("p", 1, 2, 2, 1), ("p", 1, 9, None, 1)], [3, 5], 0)
 def test_events_hold_the_relation_at_the_last_insertion(rows, events, cuts, seed) -> None:

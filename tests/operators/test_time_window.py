@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 from window_histories import CUTS, END, ORDER, SEEDS, STREAM, elements, relation, run_moves, same_log, stream
 
 from operators.delta import FOREVER, FROM, TO, Delta
@@ -24,7 +25,7 @@ def expected_at(rows, window: TimeWindow, at: int) -> Counter:
     return +counted
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(STREAM, st.sampled_from([None, 0, 1, 4]), st.sampled_from([1, 2, 3, 7]), CUTS, SEEDS)
 def test_the_window_holds_the_last_instants(rows, length, slide, cuts, seed) -> None:
     window = TimeWindow(length, slide)

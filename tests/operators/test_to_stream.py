@@ -6,6 +6,7 @@ from collections import Counter
 
 import polars as pl
 from hypothesis import example, given, settings
+from strategies import examples
 from test_sync import PERIODICS
 from window_histories import CUTS, END, LIVES, SEEDS, changes, elements, relation, run_moves, same_log
 
@@ -24,7 +25,7 @@ def streamed(frame: pl.DataFrame, at: int) -> Counter:
     return counted
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LIVES, CUTS, SEEDS)
 def test_istream_and_dstream_are_differences_of_bags(rows, cuts, seed) -> None:
     delta = changes(rows)
@@ -35,7 +36,7 @@ def test_istream_and_dstream_are_differences_of_bags(rows, cuts, seed) -> None:
         assert streamed(left, at) == before - now
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LIVES, PERIODICS, CUTS, SEEDS)
 @example([("a", 1, 3, None, 1), ("b", 1, 1, 4, 2)], Periodic(2), [4, 5], 0)
 def test_rstream_is_the_relation_at_each_point(rows, points, cuts, seed) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from itertools import groupby
 
-import duckdb
+import duck_engine
 import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 from window_histories import (
     CUTS,
     END,
@@ -79,7 +80,7 @@ def expected_at(top: TopK, frame: pl.DataFrame, at: int) -> Counter:
     return Counter(row for _, part in parts for row in ranked(top, list(part)))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LIVES, TOPS, CUTS, SEEDS)
 @example(
     [("a", 1, 0, 5, 1), ("a", 1, 2, None, 2), ("a", 2, 1, 2, 1)],
@@ -93,7 +94,7 @@ def test_the_best_at_every_instant(rows, top, cuts, seed) -> None:
         assert relation(found, at) == expected_at(top, delta.frame, at)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(STREAM, TOPS, CUTS, SEEDS)
 def test_a_stream_needs_no_more_than_the_best(rows, top, cuts, seed) -> None:
     frugal = TopK(top.partition, top.order, top.limit, top.offset, top.method, top.rank, SCHEMA, append_only=True)
@@ -151,7 +152,7 @@ def test_a_step_reads_the_best_and_what_leaves() -> None:
     assert held is not None and sorted(held["v"].to_list()) == [0, 1, 2, 3, 4, 700]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(LIVES, st.sampled_from(["rank", "dense_rank"]), st.sampled_from([(1, 0), (2, 0), (1, 1)]), CUTS, SEEDS)
 @example([("a", 2, 0, None, 2), ("a", 1, 0, None, 1), ("a", 3, 5, None, 1)], "dense_rank", (2, 0), [3], 0)
 def test_ties_are_those_of_duckdb(rows, method, bounds, cuts, seed) -> None:
@@ -161,14 +162,14 @@ def test_ties_are_those_of_duckdb(rows, method, bounds, cuts, seed) -> None:
     found = same_log(top, delta, cuts, seed)
     asked = f"""SELECT *, {method}() OVER (PARTITION BY k ORDER BY v DESC NULLS FIRST) AS r FROM e
         QUALIFY r > {offset} AND r <= {offset + limit}"""
-    with duckdb.connect() as engine:
+    with duck_engine.connection() as engine:
         for at in range(-1, END):
             held = list(relation(delta.frame, at).elements())
             e = pl.DataFrame(held, schema={"k": pl.String, "v": pl.Int64}, orient="row").to_arrow()
             assert relation(found, at) == Counter(engine.register("e", e).execute(asked).fetchall())
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(LIVES, st.sampled_from(["rank", "dense_rank"]), st.sampled_from([(), ("k",)]), st.booleans(), CUTS)
 def test_levels_of_floats(rows, method, partition, down, cuts) -> None:
     """0.0 and -0.0 tie, NaN ties with NaN: the same log as where partitions are read whole."""
@@ -231,7 +232,7 @@ BOUNDED = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(ENDING, BOUNDED, CUTS, SEEDS)
 def test_partitions_behind_their_bound_are_as_they_were(rows, top, cuts, seed) -> None:
     named = changes([(None, *row[1:]) for row in rows]).frame

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from join_histories import CUTS, check_laws, delta_of, intervals, run_through
+from strategies import examples
 
 from operators.unnest import Unnest
 
@@ -18,7 +19,7 @@ ROWS = intervals(st.tuples(st.sampled_from([None, "a"]), ARRAYS))
 SCHEMA = {"k": pl.String, "v": pl.List(pl.Int64)}
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(ROWS, CUTS, st.booleans())
 def test_each_element_beside_its_row(elements, cuts, outer) -> None:
     def expected(at: int) -> Counter:

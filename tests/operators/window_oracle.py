@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-import duckdb
+import duck_engine
 import polars as pl
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -14,8 +14,7 @@ from operators.over import Over
 from operators.sort_key import SortKey
 from operators.window_call import WindowCall
 
-DUCKDB = duckdb.connect()
-DUCKDB.execute("PRAGMA disable_optimizer")
+DUCKDB = duck_engine.connection()
 INT, DOUBLE = pa.int64(), pa.float64()
 #: Functions with type, arguments and choices of parameters. Those of ties break them by arrival.
 OF_PEERS = {"rank": INT, "dense_rank": INT, "percent_rank": DOUBLE, "cume_dist": DOUBLE}
