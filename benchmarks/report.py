@@ -46,7 +46,11 @@ def write_report(path: Path, results: Sequence[Result], failures: Mapping[str, s
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=2) + "\n")
     for result in results:
-        peer = f"  ({result.peer.name}: {result.peer.value:,.0f})" if result.peer else ""
-        print(f"{result.name:<44} {result.value:>14,.0f} {result.unit}{peer}")
+        peer = f"  ({result.peer.name}: {_shown(result.peer.value)})" if result.peer else ""
+        print(f"{result.name:<44} {_shown(result.value):>14} {result.unit}{peer}")
     for name, reason in (failures or {}).items():
         print(f"{name:<44} no figure: {reason}")
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2f}"

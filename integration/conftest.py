@@ -95,8 +95,8 @@ def topic(kafka: str, unique: str) -> TopicFactory:
 
 
 def _temporary() -> set[Path]:
-    """What Spark, the broker and executors make outside of their directories when they are not told where."""
-    made = ("spark-*", "artifacts-*", "liblz4-java-*", ".*.sock", "dsms-*")
+    """What Spark and the broker make outside of their directories when they are not told where."""
+    made = ("spark-*", "artifacts-*", "liblz4-java-*", ".*.sock")
     return {found for pattern in made for found in Path(tempfile.gettempdir()).glob(pattern)}
 
 

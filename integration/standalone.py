@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +26,21 @@ def standalone(directory: Path, workers: int, cores: int) -> Iterator[str]:
     port = free_port()
     url = f"spark://{HOST}:{port}"
     options = ("--port", str(port), "--webui-port", str(free_port()))
-    with _running(directory, "master", _MASTER, *options) as master, _workers(directory, url, workers, cores):
+    with (
+        _temporary(directory),
+        _running(directory, "master", _MASTER, *options) as master,
+        _workers(directory, url, workers, cores),
+    ):
         assert wait_until(lambda: _log(master).count("Registering worker") == workers, 60), _log(master)
         yield url
+
+
+@contextmanager
+def _temporary(directory: Path) -> Iterator[None]:
+    """`directory / "short"` leads to where Java puts temporary files: a short path, since sockets are among them."""
+    with tempfile.TemporaryDirectory(prefix="dsms-spark-", ignore_cleanup_errors=True) as short:
+        (directory / "short").symlink_to(short)
+        yield
 
 
 @contextmanager
@@ -48,6 +61,7 @@ def _running(directory: Path, name: str, main: str, *options: str) -> Iterator[M
     env = {
         **os.environ, "SPARK_HOME": str(HOME), "JAVA_HOME": str(java_home), "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": HOST, "SPARK_DAEMON_MEMORY": "256m",
+        "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={(directory / 'short').readlink()}",
     }  # fmt: skip
     process = ManagedProcess(ProcessSpec(name, command, directory / f"{name}.log", lambda: True, env))
     process.start()
