@@ -18,7 +18,7 @@ demo: setup ## start everything, run continuous queries, show their results
 	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep)
 
 test: setup ## all tests, with the real services, two files at a time
-	@$(BIN)/python -m pytest -n 2 --dist loadfile tests $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests $(ARGS)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder integration $(ARGS)
 
 check: setup ## style, types

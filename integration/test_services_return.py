@@ -119,4 +119,4 @@ def test_a_drop_while_redis_is_away(cluster: Cluster, redis_server: RedisServer,
 def test_no_leftover_directory(tmp_path: Path, cluster: Cluster):
     """The scratch of ended incarnations is removed: one is left, that of the running fragment."""
     scratch = next(cluster.directory.glob("executor-1-*/scratch/executor-1"))
-    assert wait_until(lambda: len([one for one in scratch.iterdir() if one.name.startswith("main-")]) == 1, 60)
+    assert wait_until(lambda: len(list(scratch.glob("*/checkpoint"))) == 1, 60)

@@ -19,8 +19,8 @@ _LONGEST = 64
 
 @contextmanager
 def emptied(scratch: Path) -> Iterator[None]:
-    """Makes it anew, with the directory of its sockets, whatever a run that was killed left in it; removes both."""
-    both = {scratch, sockets(scratch)}
+    """Makes it anew, and that of temporary files, whatever a run that was killed left in them; removes both."""
+    both = {scratch, temporary(scratch)}
     _remove(both)
     for one in both:
         one.mkdir(parents=True, mode=0o700)
@@ -30,12 +30,13 @@ def emptied(scratch: Path) -> Iterator[None]:
         _remove(both)
 
 
-def sockets(scratch: Path) -> Path:
-    """Where workers and the JVM meet: the same directory, or one of a short name that belongs to it.
+def temporary(scratch: Path) -> Path:
+    """Where the JVM puts temporary files, the sockets where it meets Python among them: the same directory, or one of a
+    short name that belongs to it.
 
-    >>> sockets(Path("/data/scratch/executor-1"))
+    >>> temporary(Path("/data/scratch/executor-1"))
     PosixPath('/data/scratch/executor-1')
-    >>> len(sockets(Path("/data/" + 60 * "a")).name)
+    >>> len(temporary(Path("/data/" + 60 * "a")).name)
     17
     """
     if len(bytes(scratch)) <= _LONGEST:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from dsms.executor.class_archive import JVM, options
-from dsms.executor.scratch import sockets
+from dsms.executor.scratch import temporary
 from dsms.executor.settings import on_one_machine
 from dsms.executor.source import StreamSource
 from dsms.executor.spark_home import linked_home
@@ -21,11 +21,12 @@ _HEAP = "-Xms64m"
 
 
 def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
-    """A session tuned for small batches of few, large rows. `scratch` and its directory of sockets must exist."""
+    """A session tuned for small batches of few, large rows. `scratch` must be `emptied`."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if "SPARK_HOME" not in os.environ and on_one_machine(master):
         os.environ["SPARK_HOME"] = str(linked_home(scratch / "home"))
+    archive = os.environ.get("DSMS_CLASS_ARCHIVE") or options(os.environ)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -45,9 +46,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-        "spark.driver.extraJavaOptions": " ".join(
-            (_HEAP, JVM, f'"-Djava.io.tmpdir={scratch}"', os.environ.get("DSMS_CLASS_ARCHIVE") or options(os.environ))
-        ),
+        "spark.driver.extraJavaOptions": f'{_HEAP} {JVM} "-Djava.io.tmpdir={temporary(scratch)}" {archive}',
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.python.worker.reuse": "true",
         "spark.python.daemon.module": "dsms.executor.worker_daemon",
@@ -56,8 +55,6 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.rdd.compress": "false",
         "spark.shuffle.compress": "false",
     }
-    if on_one_machine(master):
-        settings["spark.python.unix.domain.socket.dir"] = str(sockets(scratch))
     builder = SparkSession.builder.master(master).appName("dsms")
     for name, value in settings.items():
         builder = builder.config(name, value)

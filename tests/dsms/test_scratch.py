@@ -4,22 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from dsms.executor.scratch import emptied, sockets
+from dsms.executor.scratch import emptied, temporary
 
 
 @pytest.mark.parametrize("name", ["near", "far" * 30])
 def test_what_a_killed_run_left_is_removed(tmp_path: Path, name: str):
     scratch = tmp_path / name
-    for left in (scratch, sockets(scratch)):
+    for left in (scratch, temporary(scratch)):
         left.mkdir(exist_ok=True)
         (left / "left").touch()
     with emptied(scratch):
-        assert list(scratch.iterdir()) == list(sockets(scratch).iterdir()) == []
+        assert list(scratch.iterdir()) == list(temporary(scratch).iterdir()) == []
     assert not scratch.exists()
-    assert not sockets(scratch).exists()
+    assert not temporary(scratch).exists()
 
 
 def test_a_path_that_is_too_long_for_sockets_has_a_short_one_of_its_own(tmp_path: Path):
     one, other = tmp_path / ("a" * 90), tmp_path / ("b" * 90)
-    assert sockets(one) != sockets(other)
-    assert len(bytes(sockets(one) / ".12345678-1234-1234-1234-123456789012.sock")) <= 107
+    assert temporary(one) != temporary(other)
+    assert len(bytes(temporary(one) / ".12345678-1234-1234-1234-123456789012.sock")) <= 107
