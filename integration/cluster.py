@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import uuid
@@ -13,6 +14,7 @@ from typing import Any
 import httpx
 from kafka_log import last_values, settled
 
+from dsms.executor.scratch import temporary
 from dsms.local.java import find_java
 from dsms.local.ports import free_port
 from dsms.local.process import ManagedProcess, ProcessSpec
@@ -135,6 +137,8 @@ class Cluster:
         for process in [*self.executors, self.coordinator]:
             process.kill()
         self._client.close()
+        for scratch in self.directory.glob("*/scratch/*"):  # as their next start would, which there is none of
+            shutil.rmtree(temporary(scratch), ignore_errors=True)
 
     def _coordinator_command(self, fragments: int) -> list[str]:
         port = self.url.rsplit(":", 1)[-1]

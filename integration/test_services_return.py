@@ -118,5 +118,5 @@ def test_a_drop_while_redis_is_away(cluster: Cluster, redis_server: RedisServer,
 
 def test_no_leftover_directory(tmp_path: Path, cluster: Cluster):
     """The scratch of ended incarnations is removed: one is left, that of the running fragment."""
-    scratch = next(cluster.directory.glob("executor-1-*/scratch/executor-1"))
-    assert wait_until(lambda: len(list(scratch.glob("*/checkpoint"))) == 1, 60)
+    checkpoints = "executor-1-*/scratch/executor-1/*/checkpoint"
+    assert wait_until(lambda: len(list(cluster.directory.glob(checkpoints))) == 1, 60)
