@@ -2,13 +2,13 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 
+from dsms.executor.scratch import emptied, temporary
 from dsms.local.java import find_java
 from dsms.local.ports import free_port
 from dsms.local.process import ManagedProcess, ProcessSpec
@@ -27,20 +27,12 @@ def standalone(directory: Path, workers: int, cores: int) -> Iterator[str]:
     url = f"spark://{HOST}:{port}"
     options = ("--port", str(port), "--webui-port", str(free_port()))
     with (
-        _temporary(directory),
+        emptied(_scratch(directory)),
         _running(directory, "master", _MASTER, *options) as master,
         _workers(directory, url, workers, cores),
     ):
         assert wait_until(lambda: _log(master).count("Registering worker") == workers, 60), _log(master)
         yield url
-
-
-@contextmanager
-def _temporary(directory: Path) -> Iterator[None]:
-    """`directory / "short"` leads to where Java puts temporary files: a short path, since sockets are among them."""
-    with tempfile.TemporaryDirectory(prefix="dsms-spark-", ignore_cleanup_errors=True) as short:
-        (directory / "short").symlink_to(short)
-        yield
 
 
 @contextmanager
@@ -61,7 +53,7 @@ def _running(directory: Path, name: str, main: str, *options: str) -> Iterator[M
     env = {
         **os.environ, "SPARK_HOME": str(HOME), "JAVA_HOME": str(java_home), "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": HOST, "SPARK_DAEMON_MEMORY": "256m",
-        "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={(directory / 'short').readlink()}",
+        "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary(_scratch(directory))}",
     }  # fmt: skip
     process = ManagedProcess(ProcessSpec(name, command, directory / f"{name}.log", lambda: True, env))
     process.start()
@@ -73,3 +65,7 @@ def _running(directory: Path, name: str, main: str, *options: str) -> Iterator[M
 
 def _log(process: ManagedProcess) -> str:
     return process.spec.log_file.read_text(errors="replace")
+
+
+def _scratch(directory: Path) -> Path:
+    return directory / "scratch"

@@ -1,15 +1,25 @@
 """The scratch directory of an executor: empty at the start whatever was left in it, gone at the end."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from dsms.executor.scratch import emptied, temporary
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """pytest's own are too long for sockets already."""
+    with TemporaryDirectory() as made:
+        yield Path(made)
+
+
 @pytest.mark.parametrize("name", ["near", "far" * 30])
-def test_what_a_killed_run_left_is_removed(tmp_path: Path, name: str):
-    scratch = tmp_path / name
+def test_what_a_killed_run_left_is_removed(short_path: Path, name: str):
+    scratch = short_path / name
+    assert (temporary(scratch) == scratch) == (name == "near")
     for left in (scratch, temporary(scratch)):
         left.mkdir(exist_ok=True)
         (left / "left").touch()
