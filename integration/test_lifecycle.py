@@ -1,13 +1,16 @@
 """Queries come and go while others run; the coordinator and executors may be replaced."""
 
 import json
+import os
 from collections.abc import Iterator
 
+import psutil
 import pytest
 from cluster import Cluster, Refused, kill_9, running
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka_log import Input, advance, changes, write
 
+from dsms.executor.class_archive import archive
 from dsms.local.waiting import wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
@@ -18,6 +21,17 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
     with running(kafka, redis_url, tmp_path_factory.mktemp("cluster")) as cluster:
         cluster.start_executor()
         yield cluster
+
+
+def test_classes_come_from_the_archive(cluster: Cluster) -> None:
+    """A JVM that finds any of its classes elsewhere than where the archive has them goes on without it in silence."""
+    made = archive(os.environ)
+    if made is None or not made.is_file():
+        pytest.skip("no archive of Spark's classes was made")
+    cluster.await_state("running")
+    below = psutil.Process(cluster.executors[0].pid).children(recursive=True)
+    jvms = [one for one in below if one.name() == "java" and one.status() != psutil.STATUS_ZOMBIE]
+    assert [one for one in jvms if str(made) in {mapped.path for mapped in one.memory_maps()}]
 
 
 def streams(cluster: Cluster, name: str) -> None:

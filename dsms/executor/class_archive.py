@@ -12,10 +12,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
 
+from dsms.executor.spark_home import linked_home
 from dsms.local.artifacts import cache_dir
 
 #: The JVM only plans and moves bytes: the quick compiler and the plain collector leave the cores to the workers. An
@@ -27,14 +29,31 @@ _TIMEOUT_S = 300
 _KEPT = 3
 
 
-def archive(environ: Mapping[str, str]) -> Path | None:
-    """Where the archive of this Java and this Spark is, or would be; None where there is no Java."""
-    if (home := _java_home(environ)) is None:
+def installed(environ: Mapping[str, str]) -> Path | None:
+    """The directory of what belongs to this Java and this Spark, which need not be there; None where there is no Java.
+
+    A JVM uses an archive only where its classes lie at the very paths, with the very times, at which they were when it
+    was made.
+    """
+    if (java := _java_home(environ)) is None:
         return None
-    release = home / "release"
+    release = java / "release"
     said = release.read_text("utf-8", "replace") if release.is_file() else ""
-    what = f"{home.resolve()}\n{said}\n{pyspark.__file__}\n{pyspark.__version__}\n{JVM}"
-    return cache_dir(environ) / "spark" / f"classes-{hashlib.sha256(what.encode()).hexdigest()[:16]}.jsa"
+    jars = sorted((one.name, one.stat().st_mtime_ns) for one in Path(pyspark.__file__).parent.glob("jars/*"))
+    what = f"{java.resolve()}\n{said}\n{pyspark.__file__}\n{jars}\n{JVM}"
+    return cache_dir(environ) / "spark" / hashlib.sha256(what.encode()).hexdigest()[:16]
+
+
+def archive(environ: Mapping[str, str]) -> Path | None:
+    """Where the archive is, or would be; None where there is no Java."""
+    found = installed(environ)
+    return found and found / "classes.jsa"
+
+
+def home(environ: Mapping[str, str]) -> Path | None:
+    """The SPARK_HOME that the archive was made with; None where there is none."""
+    found = installed(environ)
+    return found / "home" if found is not None and (found / "home").is_dir() else None
 
 
 def options(environ: Mapping[str, str]) -> str:
@@ -54,17 +73,25 @@ def make(environ: Mapping[str, str]) -> bool:
         return target is not None
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        with suppress(OSError):  # it is there already
+            linked_home(Path(scratch) / "home").rename(target.parent / "home")
         made = Path(scratch) / "classes.jsa"
         command = [sys.executable, "-m", "dsms.executor.class_archive", "session", f"{scratch}/session"]
         env = {**environ, "JAVA_TOOL_OPTIONS": "", "DSMS_CLASS_ARCHIVE": f"-XX:ArchiveClassesAtExit={made} {_QUIET}"}
         done = subprocess.run(command, env=env, capture_output=True, timeout=_TIMEOUT_S, check=False)
-        if done.returncode or not made.is_file():
-            return False
-        made.rename(target)
-    found = sorted(target.parent.glob("classes-*.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
+        if done.returncode == 0 and made.is_file():
+            made.rename(target)
+    _forget(target.parent)
+    return target.is_file()
+
+
+def _forget(newest: Path) -> None:
+    """Removes archives of installations that were not used for long, and one that could not be made."""
+    if not (newest / "classes.jsa").is_file():
+        shutil.rmtree(newest)
+    found = sorted(newest.parent.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
     for old in found[_KEPT:]:
-        old.unlink()
-    return True
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _java_home(environ: Mapping[str, str]) -> Path | None:

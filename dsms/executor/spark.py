@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from dsms.executor.class_archive import JVM, options
+from dsms.executor.class_archive import JVM, home, options
 from dsms.executor.scratch import temporary
 from dsms.executor.settings import on_one_machine
 from dsms.executor.source import StreamSource
@@ -25,7 +25,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if "SPARK_HOME" not in os.environ and on_one_machine(master):
-        os.environ["SPARK_HOME"] = str(linked_home(scratch / "home"))
+        os.environ["SPARK_HOME"] = str(home(os.environ) or linked_home(scratch / "home"))
     archive = os.environ.get("DSMS_CLASS_ARCHIVE") or options(os.environ)
     settings = {
         "spark.ui.enabled": "false",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsms.executor import class_archive
-from dsms.executor.class_archive import archive, make, options
+from dsms.executor.class_archive import archive, home, make, options
 
 
 def java(home: Path, release: str) -> dict[str, str]:
@@ -21,7 +21,7 @@ def test_another_java_has_another_archive(tmp_path: Path) -> None:
     one = archive(java(tmp_path / "a", 'JAVA_VERSION="17.0.1"'))
     assert one == archive(java(tmp_path / "a", 'JAVA_VERSION="17.0.1"'))
     others = [archive(java(tmp_path / "a", 'JAVA_VERSION="17.0.2"')), archive(java(tmp_path / "b", ""))]
-    assert len({one, *others}) == 3 and one is not None and one.parent == tmp_path / "cache" / "spark"
+    assert len({one, *others}) == 3 and one is not None and one.parent.parent == tmp_path / "cache" / "spark"
 
 
 def test_it_is_used_where_it_is_there(tmp_path: Path) -> None:
@@ -31,6 +31,9 @@ def test_it_is_used_where_it_is_there(tmp_path: Path) -> None:
     assert found is not None
     found.parent.mkdir(parents=True)
     found.touch()
+    assert home(environ) is None
+    (found.parent / "home").mkdir()
+    assert home(environ) == found.parent / "home"
     assert f"-XX:SharedArchiveFile={found} " in options(environ) and make(environ)
 
 
