@@ -37,7 +37,7 @@ from operators.errors import ExternalError
 
 OUT = Path(__file__).parent / "out" / "shedding_live.json"
 TIMES = 3.0
-_SAMPLE_MS, _LIMIT_S, _SEEDS = 100, 120.0, 20
+_SAMPLE_MS, _LIMIT_S, _SEEDS = 100, 600.0, 20
 #: A bound that allows nothing.
 _NOTHING = 1e-9
 #: More bids a second than can be done.
