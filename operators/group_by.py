@@ -12,7 +12,7 @@ import pyarrow as pa
 from operators.accumulators import Accumulators
 from operators.aggregate import Aggregate
 from operators.cells import Cells, netted
-from operators.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta, with_one_zero
 from operators.expressions.arrow_types import polars_type
 from operators.group_plan import BOUND, EXISTS, FAULTY, GroupPlan
 from operators.operator import FAULT, FAULT_ROW, Move, Step
@@ -65,9 +65,7 @@ class GroupBy:
 
     def _rows(self, delta: Delta, *, new: bool) -> pl.DataFrame:
         """The changes with the columns needed; the group without keys begins with a change of weight 0."""
-        floats = [name for name, dtype in delta.frame.schema.items() if dtype.is_float()]
-        one_zero = delta.frame.with_columns(pl.col(floats) + 0.0) if floats else delta.frame
-        rows = netted(Delta(one_zero)).select(*self.schema.names, FROM, WEIGHT, ORDER)
+        rows = netted(with_one_zero(delta)).select(*self.schema.names, FROM, WEIGHT, ORDER)
         if new:
             begin = pl.DataFrame({FROM: [BEGINNING], WEIGHT: [0], ORDER: [0]})
             rows = pl.concat([rows, begin], how="diagonal")
@@ -77,12 +75,12 @@ class GroupBy:
         """`stages` has the results before the step by group, then those at each cell."""
         now = np.arange(cells.members, stages.height)
         old = np.where(cells.leads, cells.group, now - 1)
-        names = [aggregate.name for aggregate in self.aggregates]
         there = stages[EXISTS].to_numpy()
-        results = stages.select(names)
+        results = stages.select(aggregate.name for aggregate in self.aggregates)
         changed = there[old] != there[now]
-        for new in results[cells.members :].get_columns():
-            changed |= ~new.eq_missing(results[new.name][old]).to_numpy()
+        before = results.select(pl.all().gather(old)).get_columns()
+        for new, one in zip(results[cells.members :].get_columns(), before, strict=True):
+            changed |= new.ne_missing(one).to_numpy()
         gone, come = np.flatnonzero(changed & there[old]), np.flatnonzero(changed & there[now])
         cell, stage = np.concatenate([gone, come]), np.concatenate([old[gone], now[come]])
         keys = cells.groups.select(self.keys)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -12,10 +14,11 @@ from operators.aggregate import Aggregate
 from operators.aggregates import AGGREGATES
 from operators.aggregates.function import Best, Columns, Linear, Use
 from operators.aggregates.linear import rows_with
+from operators.aggregates.running import RunningSums
 from operators.arrivals import AT, SEQUENCE
 from operators.cells import Cells
 from operators.equal_join import equal_join
-from operators.expressions.arrow_types import polars_type
+from operators.expressions.arrow_types import floating, polars_type
 from operators.group_source import Call, GroupSource, Reads, held_column, part_column
 from operators.sorted_trace import SortedTrace
 
@@ -73,7 +76,7 @@ class GroupPlan:
         accumulators, *others = states
         assert isinstance(accumulators, Accumulators)
         stored = self._stored(cells, accumulators)
-        columns: dict[str, pl.Series] = {}
+        columns = self._sums.at_cells(cells, cells.rows, stored)
         after: list[State] = []
         for source in self.sources:
             mine, others = others[: len(source.states())], others[len(source.states()) :]
@@ -88,33 +91,49 @@ class GroupPlan:
 
     def _stored(self, cells: Cells, accumulators: Accumulators) -> pl.DataFrame:
         """The accumulators of every group, those of nothing where none are stored."""
-        zeros = {name: zero for source in self.sources for name, zero in source.zeros()}
         found = accumulators.lookup(cells.groups)
         if not found.height:
-            return pl.select(
-                pl.repeat(value, cells.members, dtype=dtype).alias(name) for name, (dtype, value) in zeros.items()
-            )
+            return self._zeros.select(pl.all().gather(np.zeros(cells.members, np.int64)))
         if self.keys:
             keys = cells.groups.select(self.keys)
             found = equal_join(keys, found, self.keys, "left")
-        filled = [
-            pl.col(name) if value is None else pl.col(name).fill_null(value) for name, (_, value) in zeros.items()
-        ]
-        return found.select(filled)
+        return found.select(self._filled)
 
     def results(self, columns: pl.DataFrame, new: bool) -> pl.DataFrame:
         """The aggregates from running sums and what is held, whether the group is there, and why it is missing."""
-        faults = [fault for call in self.calls if (fault := _fault(call)) is not None]
-        faulty = pl.coalesce(faults) if faults else pl.lit(None, pl.String)
         present = pl.col(part_column(0, ROWS.name)) > 0
         if not self.keys:
             present = pl.int_range(pl.len()) >= int(new)
-        results = columns.select(
-            *(_result(call).alias(call.aggregate.name) for call in self.calls),
-            present.alias(EXISTS),
-            pl.when(present).then(faulty).alias(FAULTY),
-        )
+        faulty = pl.when(present).then(self._faulty)
+        results = columns.select(*self._aggregates, present.alias(EXISTS), faulty.alias(FAULTY))
         return results.with_columns(pl.col(EXISTS) & pl.col(FAULTY).is_null())
+
+    # What follows is made once: with many aggregates to make it takes longer than to work on a few rows.
+
+    @cached_property
+    def _sums(self) -> RunningSums:
+        """The sums over rows, not over distinct values."""
+        return RunningSums(tuple(part for one in self.sources if one.distinct is None for part in one.parts))
+
+    @cached_property
+    def _zeros(self) -> pl.DataFrame:
+        """What is stored of a group of which nothing is."""
+        zeros = (zero for source in self.sources for zero in source.zeros())
+        return pl.DataFrame([pl.Series(name, [value], dtype) for name, (dtype, value) in zeros])
+
+    @cached_property
+    def _filled(self) -> tuple[pl.Expr, ...]:
+        zeros = (zero for source in self.sources for zero in source.zeros())
+        return tuple(pl.col(name) if value is None else pl.col(name).fill_null(value) for name, (_, value) in zeros)
+
+    @cached_property
+    def _aggregates(self) -> tuple[pl.Expr, ...]:
+        return tuple(_result(call).alias(call.aggregate.name) for call in self.calls)
+
+    @cached_property
+    def _faulty(self) -> pl.Expr:
+        faults = [fault for call in self.calls if (fault := _fault(call)) is not None]
+        return pl.coalesce(faults) if faults else pl.lit(None, pl.String)
 
 
 def _reads(aggregate: Aggregate) -> Reads:
@@ -137,10 +156,15 @@ def _columns(call: Call) -> Columns:
 def _result(call: Call) -> pl.Expr:
     method = call.method
     if isinstance(method, Linear):
-        value = method.result(call.use, _columns(call))
+        value = _one_zero(method.result(call.use, _columns(call)), call.aggregate.type)
     else:
         value = pl.col(held_column(call.number, call.use.columns[0] if isinstance(method, Best) else ""))
     return value.cast(polars_type(call.aggregate.type))
+
+
+def _one_zero(value: pl.Expr, type_: pa.DataType) -> pl.Expr:
+    """Zero without a sign: rows that a filter leaves out add 0, and 0 - 0 is -0 in Polars if one side is constant."""
+    return pl.when(value == 0).then(0.0).otherwise(value) if floating(type_) else value
 
 
 def _fault(call: Call) -> pl.Expr | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import polars as pl
@@ -13,7 +13,7 @@ from operators.aggregate import Aggregate
 from operators.aggregates.collected import Collected
 from operators.aggregates.function import Best, Holistic, Linear, Part, Use
 from operators.aggregates.linear import rows_with
-from operators.aggregates.running import running_sums
+from operators.aggregates.running import RunningSums
 from operators.aggregates.values import distinct_changes
 from operators.aggregates.winner import PRESENT, Winner, appended
 from operators.arrivals import AT, SEQUENCE, arrivals, placed
@@ -76,10 +76,22 @@ class GroupSource:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The running sums, each once however many aggregates use it; of all rows also how many there are."""
+        """The running sums, by their columns of the accumulators, each once however many aggregates use it; of all rows
+        also how many there are."""
         linear = [(call.method, call.use) for call in self.calls if isinstance(call.method, Linear)]
         every = [part for method, use in linear for part in method.parts(use)]
-        return tuple({part.name: part for part in ([rows_with(())] if self.number == 0 else []) + every}.values())
+        known = {part.name: part for part in ([rows_with(())] if self.number == 0 else []) + every}
+        return tuple(self._own(part) for part in known.values())
+
+    def _own(self, part: Part) -> Part:
+        counted = part.counted and part_column(self.number, part.counted)
+        # of distinct values those that pass are taken before
+        filter = self.filter if self.distinct is None else None
+        return replace(part, name=part_column(self.number, part.name), counted=counted, filter=filter)
+
+    @cached_property
+    def _sums(self) -> RunningSums:
+        return RunningSums(self.parts)
 
     @cached_property
     def best(self) -> tuple[Call, ...]:
@@ -122,7 +134,7 @@ class GroupSource:
     def zeros(self) -> Iterator[tuple[str, Zero]]:
         """The columns of the accumulators."""
         for part in self.parts:
-            yield part_column(self.number, part.name), (part.dtype, 0)
+            yield part.name, (part.dtype, 0)
         types = dict(self.types)
         for call in self.best:
             for column in call.columns:
@@ -135,7 +147,9 @@ class GroupSource:
     def run(
         self, cells: Cells, stored: pl.DataFrame, states: tuple[State, ...], frontier: int
     ) -> tuple[dict[str, pl.Series], tuple[State, ...]]:
-        """The columns of the accumulators at every cell, and the states after the step."""
+        """The columns of the accumulators at every cell but for sums over rows, and the states after the step."""
+        if self.distinct is None and not (self.best or self.holistic):
+            return {}, ()
         held = list(states)
         after: list[State] = []
         rows = cells.rows if self.filter is None else cells.rows.filter(pl.col(self.filter))
@@ -144,7 +158,7 @@ class GroupSource:
             assert isinstance(values, Accumulators)
             rows, values = distinct_changes(cells, rows, self.distinct, values, frontier)
             after.append(values)
-        columns = self._sums(cells, rows, stored)
+        columns = self._sums.at_cells(cells, rows, stored) if self.distinct is not None and self.parts else {}
         traces = [state for state in held if isinstance(state, SortedTrace)]
         if self.best or self.holistic:
             rows = rows.filter(pl.col(WEIGHT) != 0)
@@ -160,15 +174,6 @@ class GroupSource:
             columns |= {held_column(number, ""): result for number, result in zip(numbers, results, strict=True)}
             after.append(appended(traces[0], cells, rows.select(*self.collected, CELL, WEIGHT), frontier))
         return columns, tuple(after)
-
-    def _sums(self, cells: Cells, rows: pl.DataFrame, stored: pl.DataFrame) -> dict[str, pl.Series]:
-        if not self.parts:
-            return {}
-        names = {part.name: part_column(self.number, part.name) for part in self.parts}
-        sums = running_sums(
-            cells, rows, self.parts, stored.select(pl.col(held).alias(name) for name, held in names.items())
-        )
-        return {names[name]: values for name, values in sums.items()}
 
     def _placed(self, rows: pl.DataFrame, traces: list[SortedTrace], frontier: int) -> tuple[pl.DataFrame, list[State]]:
         """The changes with the places of the rows they add or take, in the order of the cells."""

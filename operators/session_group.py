@@ -14,7 +14,7 @@ from operators.aggregate import Aggregate
 from operators.assign import WINDOW_END, WINDOW_START, in_type, instants_of, window_type
 from operators.cells import CELL, Cells
 from operators.copies import net_changes
-from operators.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta, with_one_zero
 from operators.expressions.arrow_types import polars_type
 from operators.group_plan import EXISTS, FAULTY, GroupPlan
 from operators.operator import FAULT, FAULT_ROW, Move, Step
@@ -60,7 +60,7 @@ class SessionGroup:
     def step(self, delta: Delta, traces: tuple[State, ...], move: Move) -> Step:
         """The changes of the sessions' rows at the instants of the move."""
         fine, rejected = self.session.valued(delta)
-        changes = net_changes(_one_zero(fine))
+        changes = net_changes(with_one_zero(fine))
         if not changes.height:
             return Step(self._empty(), traces, rejected)
         sums = _sums(self)
@@ -269,12 +269,6 @@ def supported(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> bool:
 
 def _of_groups(cells: Cells, groups: np.ndarray, partition: tuple[str, ...]) -> list[pl.Series]:
     return cells.groups.select(pl.col(partition).gather(groups)).get_columns() if partition else []
-
-
-def _one_zero(delta: Delta) -> Delta:
-    """0.0 and -0.0 are one key, which is 0.0."""
-    floats = [name for name, dtype in delta.frame.schema.items() if dtype.is_float()]
-    return Delta(delta.frame.with_columns(pl.col(floats) + 0.0)) if floats else delta
 
 
 def _faults(cells: Cells, keys: list[pl.Series], cell: np.ndarray, why: pl.Series) -> pl.DataFrame | None:

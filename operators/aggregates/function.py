@@ -35,7 +35,8 @@ class Part:
     """A running sum over the rows of a group: Σ value * weight; `value` has no NULL.
 
     "exact" sums are integers modulo 2^128 (or 2^64), "xor" adds without carry, "float" sums are taken in the order of
-    time and start again from 0 where `counted`, the exact part that counts their rows, is 0.
+    time and start again from 0 where `counted`, the exact part that counts their rows, is 0. `filter` names a column:
+    only rows for which it is TRUE count.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Part:
     dtype: pl.DataType
     value: pl.Expr
     counted: str = ""
+    filter: str | None = None
 
 
 #: The column that holds a part.

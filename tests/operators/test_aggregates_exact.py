@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 
@@ -142,3 +143,49 @@ def test_how_copies_are_divided_among_elements_does_not_show(function: str, copi
     shuffled = data.draw(st.permutations(divided))
     one, other = (run(group, delta_of(changes, schema), [3])[0] for changes in (whole, shuffled))
     assert one.sort(FROM, WEIGHT).equals(other.sort(FROM, WEIGHT))
+
+
+FILTERED = st.lists(
+    st.tuples(
+        st.sampled_from("ab"), st.sampled_from([0.1, 0.7, -0.07, 1e16, -0.0, math.inf]),
+        st.sampled_from([True, False, None]),
+        st.booleans(), st.integers(1, 4), st.integers(1, 2), st.integers(1, 2), st.booleans(),
+    ),
+    min_size=1, max_size=8,
+)  # fmt: skip
+
+
+@given(FILTERED, st.sampled_from([[], [2], [1, 3]]))
+def test_sums_beside_those_of_other_rows_are_what_they_are_alone(drawn, cuts) -> None:
+    columns = [("k", pa.string()), ("x", pa.float64()), ("f", pa.bool_()), ("g", pa.bool_())]
+    changes = []
+    for k, x, f, g, at, count, order, leaves in drawn:
+        changes.append(((k, x, f, g), at, count, order))
+        changes += [((k, x, f, g), at + 2, -count, order + 2)] if leaves else []
+    asked = [(function, column) for function in ("sum", "var_pop", "count") for column in ("", "f", "g")]
+    types = {"sum": pa.float64(), "var_pop": pa.float64(), "count": pa.int64()}
+    together = GroupBy(
+        ("k",),
+        tuple(Aggregate(f + by, f, ("x",), types[f], filter=by or None) for f, by in asked),
+        pa.schema(columns),
+    )
+    beside, _ = run(together, delta_of(changes, together.schema), cuts)
+    for function, by in asked:
+        alone = GroupBy(("k",), (Aggregate("r", function, ("x",), types[function]),), together.schema)
+        kept = [change for change in changes if not by or change[0]["kxfg".index(by)]]
+        found, _ = run(alone, delta_of(kept, alone.schema), cuts)
+        for at in range(1, 8):
+            one, other = at_instant(beside, function + by, at), at_instant(found, "r", at)
+            nothing = 0 if function == "count" else None
+            assert {k: repr(value) for k, value in one.items()} == {k: repr(other.get(k, nothing)) for k in one}
+
+
+def at_instant(output, name: str, at: int) -> dict[str, object]:
+    """The value of each group."""
+    rows = output.filter(output[FROM] <= at).select("k", name, WEIGHT).rows()
+    there = Counter[tuple[str, str]]()
+    values = {}
+    for k, value, weight in rows:
+        there[k, repr(value)] += weight
+        values[k, repr(value)] = value
+    return {k: values[k, text] for (k, text), weight in there.items() if weight}
