@@ -10,9 +10,9 @@ from functools import cached_property
 import polars as pl
 
 from operators.aggregates.function import Part
+from operators.aggregates.running import weighted
 from operators.delta import FROM, ORDER, WEIGHT
 from operators.group_plan import GroupPlan
-from operators.group_source import part_column
 from operators.session_line import Parts
 
 VALUE, GOES = "__value", "__goes"
@@ -26,10 +26,9 @@ class SessionSums:
     plan: GroupPlan
 
     @cached_property
-    def parts(self) -> dict[str, tuple[Part, str | None]]:
-        """Each sum by its column, with the column of the filter of its rows."""
-        found = ((source, part) for source in self.plan.sources for part in source.parts)
-        return {part_column(source.number, part.name): (part, source.filter) for source, part in found}
+    def parts(self) -> dict[str, Part]:
+        """Each sum by its column."""
+        return {part.name: part for source in self.plan.sources for part in source.parts}
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -38,7 +37,7 @@ class SessionSums:
 
     @cached_property
     def _xor(self) -> tuple[bool, ...]:
-        return tuple(part.kind == "xor" for part, _ in self.parts.values())
+        return tuple(part.kind == "xor" for part in self.parts.values())
 
     def plus(self, one: Parts, other: Parts) -> Parts:
         """The sums of two disjoint sets of rows together."""
@@ -52,31 +51,23 @@ class SessionSums:
 
     def by_value(self, rows: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
         """The sums of the changes at each (partition, instant, value); `GOES` says whether a row is retracted."""
-        weighted = rows.select(
-            *partition, FROM, VALUE, ORDER, WEIGHT, *(self._weighted(name).alias(name) for name in self.names)
+        changes = rows.select(
+            *partition, FROM, VALUE, ORDER, WEIGHT, *(weighted(part).alias(name) for name, part in self.parts.items())
         )
         sums = (
             pl.col(name).bitwise_xor() if part.kind == "xor" else pl.col(name).sum()
-            for name, (part, _) in self.parts.items()
+            for name, part in self.parts.items()
         )
-        return weighted.group_by([*partition, FROM, VALUE], maintain_order=True).agg(
+        return changes.group_by([*partition, FROM, VALUE], maintain_order=True).agg(
             pl.col(WEIGHT).sum(), pl.col(ORDER).max(), *sums, (pl.col(WEIGHT) < 0).any().alias(GOES)
         )
-
-    def _weighted(self, name: str) -> pl.Expr:
-        part, condition = self.parts[name]
-        if part.kind == "xor":
-            value = pl.when(pl.col(WEIGHT) % 2 != 0).then(part.value).otherwise(0)
-        else:
-            value = part.value * pl.col(WEIGHT)
-        return (value if condition is None else pl.when(condition).then(value).otherwise(0)).cast(part.dtype)
 
     def columns(self, sums: Sequence[Parts]) -> pl.DataFrame:
         """Sums as the columns of accumulators, modulo 2^128 as there."""
         by_part = zip(*sums, strict=True) if sums else ((),) * len(self.names)
         return pl.DataFrame(
             pl.Series(name, _wrapped(values), part.dtype)
-            for (name, (part, _)), values in zip(self.parts.items(), by_part, strict=True)
+            for (name, part), values in zip(self.parts.items(), by_part, strict=True)
         )
 
 

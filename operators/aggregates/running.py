@@ -27,20 +27,20 @@ class RunningSums:
         at = rows[CELL].to_numpy()
         ends = np.searchsorted(at, np.arange(cells.size), side="right")
         begins = np.searchsorted(at, cells.first)[cells.group]
-        weighted = _with_copies(rows, self._floats).select(self._weighted)
+        added = _with_copies(rows, self._floats).select(self._weighted)
         exact = [part.name for part in self.parts if part.kind == "exact"]
-        sums = _exact(weighted.select(exact), begins, ends, stored.select(pl.col(exact).gather(cells.group)))
+        sums = _exact(added.select(exact), begins, ends, stored.select(pl.col(exact).gather(cells.group)))
         for part in self.parts:
             if part.kind == "xor":
-                sums[part.name] = _xor(weighted[part.name], begins, ends, stored[part.name][cells.group])
+                sums[part.name] = _xor(added[part.name], begins, ends, stored[part.name][cells.group])
         for nothing, names in _alike(self._floats, sums):
-            sums |= _in_turn(cells, weighted.select(names), at, nothing, stored.select(names))
+            sums |= _in_turn(cells, added.select(names), at, nothing, stored.select(names))
         return sums
 
     @cached_property
     def _weighted(self) -> tuple[pl.Expr, ...]:
         """Made once: to make them takes longer than to evaluate them over a few rows."""
-        return tuple(_weighted(part).alias(part.name) for part in self.parts)
+        return tuple(weighted(part).alias(part.name) for part in self.parts)
 
     @cached_property
     def _floats(self) -> tuple[Part, ...]:
@@ -70,7 +70,8 @@ def _copies(filter: str | None) -> str:
     return f"{_COPIES}{filter or ''}"
 
 
-def _weighted(part: Part) -> pl.Expr:
+def weighted(part: Part) -> pl.Expr:
+    """What each row adds to a sum."""
     counts = pl.lit(value=True) if part.filter is None else pl.col(part.filter)
     if part.kind == "xor":
         return pl.when(counts & (pl.col(WEIGHT) % 2 != 0)).then(part.value).otherwise(0)
