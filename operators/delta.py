@@ -168,14 +168,3 @@ def union_all(deltas: Sequence[Delta]) -> Delta:
     """
     filled = [delta for delta in deltas if len(delta)] or deltas[:1]
     return filled[0] if len(filled) == 1 else Delta(pl.concat([delta.frame for delta in filled], how="vertical"))
-
-
-def with_one_zero(delta: Delta) -> Delta:
-    """The elements with 0.0 for -0.0, which is equal: as keys they are one. To add 0.0 would change nothing in Polars.
-
-    >>> with_one_zero(Delta.of([("+", {"x": -0.0}, 5)])).frame["x"].to_list()
-    [0.0]
-    """
-    floats = [name for name, dtype in delta.frame.schema.items() if dtype.is_float()]
-    zeros = [pl.when(pl.col(name) == 0).then(0.0).otherwise(pl.col(name)).alias(name) for name in floats]
-    return Delta(delta.frame.with_columns(zeros).cast(delta.frame.schema)) if floats else delta

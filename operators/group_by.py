@@ -12,9 +12,10 @@ import pyarrow as pa
 from operators.accumulators import Accumulators
 from operators.aggregate import Aggregate
 from operators.cells import Cells, netted
-from operators.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta, with_one_zero
+from operators.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.expressions.arrow_types import polars_type
 from operators.group_plan import BOUND, EXISTS, FAULTY, GroupPlan
+from operators.one_zero import with_one_zero
 from operators.operator import FAULT, FAULT_ROW, Move, Step
 from operators.sorted_trace import SortedTrace
 

@@ -20,6 +20,7 @@ from operators.cells import Cells
 from operators.equal_join import equal_join
 from operators.expressions.arrow_types import floating, polars_type
 from operators.group_source import Call, GroupSource, Reads, held_column, part_column
+from operators.one_zero import one_zero
 from operators.sorted_trace import SortedTrace
 
 BOUND, EXISTS, FAULTY = "__group_bound", "__group_exists", "__group_fault"
@@ -156,15 +157,12 @@ def _columns(call: Call) -> Columns:
 def _result(call: Call) -> pl.Expr:
     method = call.method
     if isinstance(method, Linear):
-        value = _one_zero(method.result(call.use, _columns(call)), call.aggregate.type)
+        value = method.result(call.use, _columns(call))
+        # rows that a filter leaves out add 0, and 0 - 0 is -0 in Polars if one side is constant
+        value = one_zero(value) if floating(call.aggregate.type) else value
     else:
         value = pl.col(held_column(call.number, call.use.columns[0] if isinstance(method, Best) else ""))
     return value.cast(polars_type(call.aggregate.type))
-
-
-def _one_zero(value: pl.Expr, type_: pa.DataType) -> pl.Expr:
-    """Zero without a sign: rows that a filter leaves out add 0, and 0 - 0 is -0 in Polars if one side is constant."""
-    return pl.when(value == 0).then(0.0).otherwise(value) if floating(type_) else value
 
 
 def _fault(call: Call) -> pl.Expr | None:

@@ -14,9 +14,10 @@ from operators.aggregate import Aggregate
 from operators.assign import WINDOW_END, WINDOW_START, in_type, instants_of, window_type
 from operators.cells import CELL, Cells
 from operators.copies import net_changes
-from operators.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta, with_one_zero
+from operators.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.expressions.arrow_types import polars_type
 from operators.group_plan import EXISTS, FAULTY, GroupPlan
+from operators.one_zero import with_one_zero
 from operators.operator import FAULT, FAULT_ROW, Move, Step
 from operators.session import Session
 from operators.session_line import BEFORE, NEVER, Parts, SessionLine, Version

@@ -86,12 +86,13 @@ def make(environ: Mapping[str, str]) -> bool:
 
 
 def _forget(newest: Path) -> None:
-    """Removes archives of installations that were not used for long, and one that could not be made."""
+    """Removes what could not be made, and the archives of installations that were not used for long. Their homes, which
+    are links, stay: an executor may run with one."""
     if not (newest / "classes.jsa").is_file():
         shutil.rmtree(newest)
-    found = sorted(newest.parent.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
+    found = sorted(newest.parent.glob("*/classes.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
     for old in found[_KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)
+        old.unlink()
 
 
 def _java_home(environ: Mapping[str, str]) -> Path | None:
