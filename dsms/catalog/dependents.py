@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Object, Query, Source, Table
-from dsms.sql.former import reads
+from dsms.sql.read_names import reads
 
 
 def dependents(catalog: Catalog, below: Object) -> list[Object]:

@@ -12,8 +12,8 @@ from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Query
 from dsms.control.documents import Document, PlanObject
 from dsms.sql import statements as st
-from dsms.sql.bind import names_in
 from dsms.sql.parse import parse
+from dsms.sql.read_names import names_in
 from operators.errors import SqlError, UserError
 
 

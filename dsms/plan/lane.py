@@ -16,6 +16,7 @@ from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Former, Query, Source
 from dsms.plan import logical, properties
 from dsms.plan.builder import Builder, Port
+from dsms.plan.by_identity import by_identity
 from dsms.plan.dataflow import Dataflow
 from dsms.plan.families import Template, template, united
 from dsms.plan.lower import lower
@@ -215,6 +216,7 @@ def planned(found: Query, catalog: Catalog, known: Planned | None = None) -> Pla
     return Planned(found.id, found.name, node, found, former_plan(found), views)
 
 
+@by_identity(256)
 def _rewritten(former: Former) -> logical.Node:
     return answered_over(optimize(plan_as_it_was(former)), tuple(map(_rewritten, former.over))).node
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dsms.plan import logical
+from dsms.plan.by_identity import by_identity
 from dsms.plan.properties import append_only, inputs, keys
 from dsms.plan.rebuild import with_inputs
 from dsms.plan.rules import REORDERING, RULES, WHOLE_PLAN_RULES, Rule
@@ -34,6 +35,7 @@ class _Run:
     finished: dict[tuple[int, bool], tuple[logical.Node, logical.Node]] = field(default_factory=dict)
 
 
+@by_identity(256)
 def optimize(node: logical.Node) -> logical.Node:
     """An equal plan: the same columns, the same relation at every instant, a key where there was one.
 

@@ -8,13 +8,15 @@ import sqlglot
 from sqlglot import exp
 
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Constraint, Query, Source, Stream, Table
+from dsms.catalog.objects import Constraint, Object, Query, Source, Stream, Table
 from dsms.plan import logical
+from dsms.plan.by_identity import by_identity
 from dsms.plan.properties import append_only, keys
 from dsms.plan.schema import schema, visible
 from dsms.plan.start import started
 from dsms.sql.dialect import Dsms
 from dsms.sql.position import error_at, position_of
+from dsms.sql.read_names import below
 from dsms.sql.relation import Context, Relation, bind_query
 from dsms.sql.scope import Entry, Scope
 from dsms.sql.shed_where import with_shed
@@ -26,8 +28,14 @@ from operators.tagger import TS
 
 
 def plan_of(name: str, catalog: Catalog) -> logical.Node:
-    """The plan of a stream, view or query of the catalog."""
+    """The plan of a stream, view or query of the catalog. It depends on what this reads, and on nothing else there."""
     found = catalog.find(name)
+    return _plan(found, *below(found, catalog))
+
+
+@by_identity(512)
+def _plan(found: Object, *read: Object) -> logical.Node:
+    catalog = Catalog(objects={one.name.lower(): one for one in read})
     if isinstance(found, Stream):
         source = catalog.find(found.source)
         assert isinstance(source, Source)

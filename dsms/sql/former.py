@@ -6,11 +6,13 @@ import msgspec
 import sqlglot
 
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Former, Object, Query, Source, Stream
+from dsms.catalog.objects import Former, Object, Query
 from dsms.plan import logical
+from dsms.plan.by_identity import by_identity
 from dsms.plan.start import started
-from dsms.sql.bind import bind, names_in
+from dsms.sql.bind import bind
 from dsms.sql.dialect import Dsms
+from dsms.sql.read_names import below
 from dsms.sql.shed_where import with_shed
 
 
@@ -19,6 +21,7 @@ def former_plan(found: Query) -> logical.Node | None:
     return None if found.former is None else plan_as_it_was(found.former)
 
 
+@by_identity(256)
 def plan_as_it_was(former: Former) -> logical.Node:
     """The plan of a query over the objects of its time."""
     known = Catalog(objects={one.name.lower(): one for one in former.objects})
@@ -28,32 +31,12 @@ def plan_as_it_was(former: Former) -> logical.Node:
 
 def former_of(query: Query, catalog: Catalog) -> Former:
     """A query as it is, for one that replaces it or is answered over it."""
-    objects = _objects(query, catalog)
+    objects = tuple(map(_bare, below(query, catalog)))
     return Former(
         id=query.id, select=query.select, start=query.start, objects=objects, over=query.over,
         sheddable=query.sheddable, error_columns=query.error_columns,
         shed_where=query.shed_where,
     )  # fmt: skip
-
-
-def _objects(query: Query, catalog: Catalog) -> tuple[Object, ...]:
-    """All that a query reads, directly or not, in order of creation."""
-    wanted, found = reads(query), set[str]()
-    while wanted:
-        one = catalog.get(wanted.pop())
-        if one is not None and one.name.lower() not in found:
-            found.add(one.name.lower())
-            wanted += reads(one)
-    return tuple(_bare(one) for name, one in catalog.objects.items() if name in found)
-
-
-def reads(found: Object) -> list[str]:
-    """The names that an object itself reads."""
-    if isinstance(found, Stream):
-        return [found.source]
-    if isinstance(found, Source):
-        return [one.other for one in found.constraints if one.other is not None]
-    return names_in(sqlglot.parse_one(found.select, read=Dsms)) if isinstance(found, Query) else []
 
 
 def _bare(found: Object) -> Object:

@@ -46,3 +46,13 @@ def test_schema_and_names() -> None:
 def test_a_star_has_no_ts_and_an_alias_hides_the_name() -> None:
     assert schema(plan("SELECT * FROM S WHERE TS > 1")).names == ["a", "b", "c"]
     assert schema(plan("SELECT x.* FROM S X")).names == ["a", "b", "c"]
+
+
+def test_a_plan_is_kept_as_long_as_all_that_is_below_it_is_the_same() -> None:
+    views = "CREATE STREAMED VIEW V AS SELECT a FROM A; CREATE STREAMED VIEW W AS SELECT a FROM V"
+    catalog, _ = apply_all(f"{BASE} {views}")
+    more, _ = apply_all("CREATE STREAM Other OVER T KEY NULL", catalog)
+    assert plan_of("W", more) is plan_of("w", catalog)
+    changed, _ = apply_all("CREATE OR REPLACE STREAMED VIEW V AS SELECT a + 1 AS a FROM A", more)
+    assert repr(plan_of("W", changed)) != repr(plan_of("W", catalog))
+    assert plan_of("V", more) == plan("SELECT a FROM A")
