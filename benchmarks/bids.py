@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from connectors.formats import AvroEncoder
 from connectors.kafka.config import KafkaSettings
@@ -112,15 +112,20 @@ def load(kafka: KafkaSettings, topic: str, records: int, schema_id: int | None) 
 
 def send(producer: Producer, topic: str, values: list[bytes], partitions: int = PARTITIONS) -> None:
     """Queues values round robin over the partitions; waits while the queue is full."""
-    produce = producer.produce
-    for number, value in enumerate(values):
-        while True:
-            try:
-                produce(topic, value, partition=number % partitions)
-                break
-            except BufferError:
-                producer.poll(0.1)
+    for partition in range(partitions):
+        left: list[dict[str, Any]] = [{"value": value} for value in values[partition::partitions]]
+        while producer.produce_batch(topic, left, partition=partition) < len(left):
+            left = [{"value": one["value"]} for one in left if _was_full(one)]
+            producer.poll(0.1)
     producer.poll(0)
+
+
+def _was_full(message: dict[str, Any]) -> bool:
+    """Whether a message was not queued because there was no room."""
+    error = message.get("_error")
+    if error is not None and error.code() != KafkaError._QUEUE_FULL:
+        raise KafkaException(error)
+    return error is not None
 
 
 def heartbeat(producer: Producer, topic: str, partitions: int, instant: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -21,6 +22,7 @@ _SALT = 1 << 20
 #: So many rows are looked at to know how values and groups are spread.
 _LOOKED_AT = 2048
 _PLACE = (1 << SOURCE_SHIFT) - 1
+_KEY, _OPEN = "\0key", "\0open"
 #: From an offset of a partition on, this part of the records stays.
 Rate = tuple[int, float]
 #: Rates by place (partition and offset as one number), ascending.
@@ -68,14 +70,15 @@ class Value:
     counts: bool = False
     mean: bool = False
 
-    def of(self, frame: pl.DataFrame) -> pl.Series:
-        """What each row adds."""
+    @property
+    def of_row(self) -> pl.Expr:
+        """What a row adds."""
         value = pl.lit(1.0) if self.column is None else pl.col(self.column).cast(pl.Float64)
         if self.counts and self.column is not None:
             value = pl.col(self.column).is_not_null().cast(pl.Float64)
         if self.filter is not None:
             value = pl.when(pl.col(self.filter)).then(value)
-        return frame.with_columns(value.fill_null(0.0).alias("\0value"))["\0value"]
+        return value.fill_null(0.0)
 
     @property
     def columns(self) -> list[str]:
@@ -149,11 +152,23 @@ class Shed:
         some = frame.gather_every(1 + frame.height // _LOOKED_AT)
         times = frame.height / some.height
         hashes = some.select(self.keys).hash_rows() if self.keys else pl.Series(np.zeros(some.height, np.uint64))
-        values = {str(at): value.of(some) for at, value in enumerate(self.values)}
-        columns = pl.DataFrame({"key": hashes, "open": self._open(some), **values})
-        sums = [power for at, value in enumerate(self.values) for power in _powers(str(at), value, self.where)]
-        summed = columns.group_by("key").agg(pl.len().alias("rows"), pl.col("open").mean(), *sums)
+        each = some.with_columns(hashes.alias(_KEY), self._open(some).alias(_OPEN)).select(
+            _KEY, _OPEN, *_each(self.values)
+        )
+        summed = each.group_by(_KEY).agg(pl.len().alias("rows"), pl.col(_OPEN).mean(), *_sums(self.values, self.where))
         return {key: _spread(times, rows, part, found) for key, rows, part, *found in summed.iter_rows()}
+
+
+@lru_cache(256)
+def _each(values: tuple[Value, ...]) -> list[pl.Expr]:
+    """What a row adds to each value, by its number; made once, for that takes longer than to compute it."""
+    return [value.of_row.alias(str(at)) for at, value in enumerate(values)]
+
+
+@lru_cache(256)
+def _sums(values: tuple[Value, ...], where: str | None) -> list[pl.Expr]:
+    """The sums of values and of squares, in turn."""
+    return [power for at, value in enumerate(values) for power in _powers(str(at), value, where)]
 
 
 def _powers(name: str, value: Value, where: str | None) -> tuple[pl.Expr, pl.Expr]:
@@ -161,7 +176,8 @@ def _powers(name: str, value: Value, where: str | None) -> tuple[pl.Expr, pl.Exp
     by what it is away from it; where all rows may go that is no more than the squares."""
     one = pl.col(name)
     size = pl.max_horizontal(one.abs(), (one - one.mean()).abs()) if value.mean and where is not None else one
-    return one.sum(), (size * size).filter(pl.col("open")).sum().alias(f"{name} squares")
+    squares = size * size if where is None else (size * size).filter(pl.col(_OPEN))
+    return one.sum(), squares.sum().alias(f"{name} squares")
 
 
 def _spread(times: float, rows: int, part: float, sums: list[float]) -> Spread:

@@ -1,91 +1,120 @@
-"""What epochs take: a fixed part, and one that follows from the work in their vertices."""
+"""What epochs take: a fixed part, and one that follows from the work in their vertices, which has such a part, too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dsms.scheduler.shedding import STEP
+#: The weight of the origin, of that of the last epoch.
+_ORIGIN = 0.2
 
-#: Epochs whose work differs by less than this part of it tell little of how time follows from work.
-_ALIKE = 0.3
+
+@dataclass(frozen=True)
+class Line:
+    """y = start + slope · x by least squares, over points of which older ones count less, and faintly the origin:
+    of points that are all alike nothing is known but that y is proportional to x.
+
+    >>> line = Line().after(1.0, 100.0, 2.0).after(1.0, 900.0, 3.0)
+    >>> round(line.slope, 4), round(line.start, 2)
+    (0.0017, 1.64)
+    """
+
+    points: float = 0.0
+    x: float = 0.0
+    y: float = 0.0
+    squares: float = 0.0
+    products: float = 0.0
+
+    def after(self, fade: float, x: float, y: float) -> Line:
+        """With a point more."""
+        return Line(
+            self.points * fade + 1, self.x * fade + x, self.y * fade + y, self.squares * fade + x * x,
+            self.products * fade + x * y,
+        )  # fmt: skip
+
+    @property
+    def slope(self) -> float:
+        """What y grows by with x: at least 0, at most their ratio."""
+        points = self.points + _ORIGIN
+        spread = self.squares / points - (self.x / points) ** 2
+        found = (self.products / points - self.x * self.y / points**2) / spread if spread > 0 else 0.0
+        return min(max(found, 0.0), self.y / self.x) if self.x else 0.0
+
+    @property
+    def start(self) -> float:
+        """y where x is 0."""
+        return self.start_with(self.slope)
+
+    def start_with(self, slope: float) -> float:
+        """The same for another slope."""
+        return max(self.y - slope * self.x, 0.0) / self.points if self.points else 0.0
 
 
 @dataclass(frozen=True)
 class Above:
-    """What lies above a query's Shed: busy seconds, the rows that came to the Shed, and those that stayed."""
+    """What lies above a query's Shed: the busy seconds of an epoch by the rows that stayed, and the rows that came."""
 
-    busy: float = 0.0
+    busy: Line = field(default_factory=Line)
     rows: float = 0.0
-    kept: float = 0.0
 
-    def after(self, fade: float, other: Above) -> Above:
+    def after(self, fade: float, busy: float, rows: int, kept: int) -> Above:
         """With an epoch more."""
-        return Above(self.busy * fade + other.busy, self.rows * fade + other.rows, self.kept * fade + other.kept)
+        return Above(self.busy.after(fade, kept, busy), self.rows * fade + rows)
 
-    @property
-    def whole(self) -> float:
-        """The busy seconds where all rows stay."""
-        return self.busy * self.rows / max(self.kept, STEP * self.rows) if self.rows else 0.0
+
+#: Of a query: the busy seconds above its Shed, the rows that came to it, and those that stayed.
+Did = tuple[float, int, int]
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Sums over epochs, of which older ones count less: seconds, records, busy seconds of all vertices on all targets,
-    and their products; and what lies above the Sheds, by query.
+    """The lines of epochs: seconds by the busy seconds of all vertices on all targets; busy seconds below the Sheds by
+    records; and by query, above them.
 
-    An epoch takes `fixed` + `factor` · busy, by least squares. Small epochs are mostly fixed time, so from their length
-    nothing would follow for large ones.
+    What a group-by takes for few rows is no cost of records: taken as that, it would be the dearer the fewer stay.
 
     >>> one = Costs(2).after(1.0, 0.5, (10, 0.2), {}).after(1.0, 2.3, (90, 2.0), {})
-    >>> round(one.factor, 2), round(one.fixed, 2), round(one.record, 3)
-    (0.88, 0.43, 0.019)
+    >>> round(one.factor, 2), round(one.fixed, 2), round(one.base, 3)
+    (1.03, 0.26, 0.023)
     """
 
     targets: int = 1
-    epochs: float = 0.0
-    seconds: float = 0.0
-    records: float = 0.0
-    busy: float = 0.0
-    squares: float = 0.0
-    products: float = 0.0
+    seconds: Line = field(default_factory=Line)
+    below: Line = field(default_factory=Line)
     above: Mapping[str, Above] = field(default_factory=dict)
 
-    def after(self, fade: float, seconds: float, did: tuple[int, float], above: Mapping[str, Above]) -> Costs:
+    def after(self, fade: float, seconds: float, did: tuple[int, float], above: Mapping[str, Did]) -> Costs:
         """With an epoch more, which read records with some busy seconds."""
         records, busy = did
+        below = busy - sum(one for one, _, _ in above.values())
         return Costs(
-            self.targets, self.epochs * fade + 1, self.seconds * fade + seconds, self.records * fade + records,
-            self.busy * fade + busy, self.squares * fade + busy * busy, self.products * fade + busy * seconds,
-            {query: self.above.get(query, Above()).after(fade, one) for query, one in above.items()},
+            self.targets, self.seconds.after(fade, busy, seconds), self.below.after(fade, records, below),
+            {query: self.above.get(query, Above()).after(fade, *one) for query, one in above.items()},
         )  # fmt: skip
+
+    @property
+    def known(self) -> bool:
+        """Whether there was an epoch."""
+        return self.seconds.points > 0
 
     @property
     def factor(self) -> float:
         """Seconds of an epoch for a busy second: at least those of all targets at once, at most all that it took."""
-        if not self.busy:
-            return 0.0
-        mean_s, mean = self.seconds / self.epochs, self.busy / self.epochs
-        spread = self.squares / self.epochs - mean * mean
-        slope = (self.products / self.epochs - mean * mean_s) / (spread + (_ALIKE * mean) ** 2)
-        return min(max(slope, 1 / self.targets), self.seconds / self.busy)
+        line = self.seconds
+        return min(max(line.slope, 1 / self.targets), line.y / line.x) if line.x else 0.0
 
     @property
     def fixed(self) -> float:
-        """The seconds of an epoch that does nothing."""
-        return max(self.seconds - self.factor * self.busy, 0.0) / self.epochs if self.epochs else 0.0
-
-    @property
-    def record(self) -> float:
-        """The seconds of a record, at the rates that held."""
-        return self.factor * self.busy / self.records if self.records else 0.0
+        """The seconds of an epoch of no records."""
+        starts = self.below.start + sum(one.busy.start for one in self.above.values())
+        return self.seconds.start_with(self.factor) + self.factor * starts
 
     @property
     def base(self) -> float:
         """The seconds of a record below the Sheds."""
-        spent = sum(one.busy for one in self.above.values())
-        return self.record * max(1 - spent / self.busy, 0.0) if self.busy else 0.0
+        return self.factor * self.below.slope
 
     def query(self, query: str) -> float:
         """The seconds of a record above a query's Shed, where all rows stay."""
-        return self.factor * self.above.get(query, Above()).whole / self.records if self.records else 0.0
+        known = self.above.get(query, Above())
+        return self.factor * known.busy.slope * known.rows / self.below.x if self.below.x else 0.0

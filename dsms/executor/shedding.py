@@ -10,24 +10,27 @@ from dataclasses import dataclass, field, replace
 
 from dsms.executor.epoch import Epoch
 from dsms.executor.lanes import Revision
-from dsms.executor.shed_costs import Above, Costs
+from dsms.executor.shed_costs import Costs, Did
 from dsms.plan.lane import Lane
 from dsms.plan.shedding import window_length
 from dsms.scheduler.shedding import STEP, Decision, Demand, Load, decide
 from dsms.scheduler.spread import Observed
 from operators.shed import Shed
 
-#: The weight of older epochs halves in so many seconds; what comes is believed at once to be more, and to be less by
-#: half in so many.
-_HALF_LIFE_S, _CALMING_S = 3.0, 1.0
+#: The weight of older epochs halves in so many seconds: lines need long ones and short ones. What comes is believed at
+#: once to be more, and to be less by half in so many.
+_HALF_LIFE_S, _CALMING_S = 30.0, 1.0
 #: A rate that would change by so little stays.
 _SLIGHT = 2 * STEP
-#: A batch is to take this part of the least deadline, but twice the time that it takes in any case.
-_PART, _TIMES = 0.35, 2.0
+#: A batch is to take this part of the least deadline, but twice the time that it takes in any case, if that is within
+#: the other part: a result waits for two batches. So much of its time is at least taken to be there for records.
+_PART, _MOST, _TIMES, _LEFT = 0.35, 0.42, 2.0, 0.1
 #: From a batch with fewer records nothing follows for larger ones, unless it took as long as one may.
 _TELLING = 2_000
 #: It may hold so many times what comes while it lasts, and this part of what waits.
 _MORE, _WAITING = 2.0, 0.5
+#: Costs that are known too high are taken for less by so much an epoch, down to that part of them.
+_EASIER, _EASIEST = 1.25, 64.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class Shedding:
     batch_records: int | None = None
     #: The seconds that a batch may take.
     lasts: float = math.inf
+    #: Work is this many times cheaper than costs tell, as batches that were done in less than their time have shown.
+    ease: float = 1.0
 
     def after(self, epoch: Epoch, revision: Revision, at: float, seconds: float) -> Shedding:
         """After an epoch that ended at a time and took so many seconds."""
@@ -63,7 +68,7 @@ class Shedding:
         passed = max(planned - self.planned, 1e-3) if self.planned else seconds
         fade = 0.5 ** (passed / _HALF_LIFE_S)
         came = max(unread - self.unread + records, 0) / passed if self.planned else 0.0
-        costs = self.costs if self.costs.epochs else Costs(revision.plan.partitions)
+        costs = self.costs if self.costs.known else Costs(revision.plan.partitions)
         if records >= _TELLING or (records and seconds >= self.lasts):
             costs = costs.after(fade, seconds, (records, _busy(epoch)), _above(epoch, revision))
         observed = dict(self.observed)
@@ -76,8 +81,10 @@ class Shedding:
         """With the rates and the size of the next batch. What came since the epoch was planned waits, too; what comes
         while a batch lasts is for the next one, and no backlog. The fixed part of a batch is not there for records."""
         demands = [self._demand(query, revision) for query in sorted(_queries(lanes))]
-        lasts = max(_PART * min(one.deadline_s for one in demands), _TIMES * self.costs.fixed)
-        usable = 1 - self.costs.fixed / lasts
+        deadline = min(one.deadline_s for one in demands)
+        lasts = min(max(_PART * deadline, _TIMES * self.costs.fixed), _MOST * deadline)
+        ease = self._eased(seconds)
+        usable = ease * max(1 - self.costs.fixed / lasts, _LEFT)
         waiting = self.unread + self.arrivals * seconds
         stays = sum(self.costs.query(one.query) - one.cost for one in demands)
         base = (self.costs.base + stays) / usable
@@ -87,7 +94,14 @@ class Shedding:
         found = decide(scaled, load, shedding=any(rate < 1 for rate in before.values()))
         rates = {one.query: _steady(before.get(one.query, 1.0), found.rates[one.query], one.least) for one in demands}
         batch = int(_WAITING * waiting + _MORE * self.arrivals * lasts)
-        return replace(self, decision=replace(found, rates=rates), batch_records=batch or None, lasts=lasts)
+        return replace(self, decision=replace(found, rates=rates), batch_records=batch or None, lasts=lasts, ease=ease)
+
+    def _eased(self, seconds: float) -> float:
+        """Feedback: while input is shed, batches that read all there is are to take the time that they may."""
+        if all(rate >= 1 for rate in self.decision.rates.values()):
+            return 1.0
+        change = min(self.lasts / seconds, _EASIER) if not self.unread else 1 / _EASIER
+        return min(max(self.ease * change, 1.0), _EASIEST)
 
     def _demand(self, query: str, revision: Revision) -> Demand:
         planned = revision.plan.queries[query]
@@ -124,7 +138,7 @@ def _busy(epoch: Epoch) -> float:
     return sum(work.busy_ns for _, _, _, work in epoch.work) / 1e9
 
 
-def _above(epoch: Epoch, revision: Revision) -> dict[str, Above]:
+def _above(epoch: Epoch, revision: Revision) -> dict[str, Did]:
     """What was done above each query's Shed, and what came to it and stayed."""
     whose = {(lane_id, key): query for lane_id, lane in revision.lanes.items() for key, query in _vertices(lane)}
     busy, rows, kept = Counter[str](), Counter[str](), Counter[str]()
@@ -134,7 +148,7 @@ def _above(epoch: Epoch, revision: Revision) -> dict[str, Above]:
     for query, _, seen in epoch.seen:
         rows[query] += seen.rows
         kept[query] += seen.kept
-    return {query: Above(busy[query] / 1e9, rows[query], kept[query]) for query in set(whose.values())}
+    return {query: (busy[query] / 1e9, rows[query], kept[query]) for query in set(whose.values())}
 
 
 def _vertices(lane: Lane) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 STEP = 1 / 64
 #: So much of the time is planned for; the rest is for what was not foreseen.
 _USED = 0.85
+#: Where the bounds do not allow for the budget, queries go no further than costs this many times the least.
+_NEARLY = 1.05
 _HALVINGS = 60
 
 
@@ -95,7 +97,8 @@ def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> Dec
     if not demands or all(load.lag(whole, one.deadline_s) <= patience * one.deadline_s for one in demands):
         return Decision({one.query: 1.0 for one in demands})
     horizon = min(one.deadline_s for one in demands) / 2
-    found = rates(demands, load.budget(horizon) - load.base)
+    least = load.base + cost(demands, {one.query: one.least for one in demands})
+    found = rates(demands, max(load.budget(horizon), _NEARLY * least) - load.base)
     late = load.base + cost(demands, found) > load.budget(horizon) / _USED
     return Decision({query: _stepped(rate) for query, rate in found.items()}, frozenset(found) if late else frozenset())
 

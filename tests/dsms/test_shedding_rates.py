@@ -88,7 +88,18 @@ def test_what_cannot_be_kept_is_late_and_not_shed_beyond_the_bound() -> None:
     one = Demand("a", 0.01, 1e-3, 0.02, deadline_s=1.0)
     decision = decide([one], Load(unread=10_000, arrivals=1_000))
     assert decision.late == {"a"}
-    assert decision.rates["a"] == math.ceil(one.least / STEP) * STEP
+    assert one.least <= decision.rates["a"] <= 1.05 * one.least + STEP
+
+
+def test_where_all_are_late_one_of_much_weight_that_costs_little_does_not_go_to_its_bound() -> None:
+    dear, light = Demand("dear", 0.01, 1e-3, 0.1), Demand("light", 1e-4, 1e-3, 0.1, weight=20.0)
+    load = Load(unread=10_000, arrivals=1_000, base=0.001)
+    decision = decide([dear, light], load)
+    assert decision.late == {"dear", "light"}
+    least = load.base + cost([dear, light], {"dear": dear.least, "light": light.least})
+    allowed = 1.05 * least + STEP * (dear.cost + light.cost)
+    assert load.base + cost([dear, light], decision.rates) <= allowed
+    assert decision.rates["light"] > 4 * light.least
 
 
 def test_the_spread_is_that_of_the_smallest_group_of_a_window() -> None:
