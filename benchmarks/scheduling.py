@@ -35,7 +35,7 @@ POLICIES = ("fifo", "round_robin", "chain", "greedy")
 _QUANTILES = ", ".join(f"QUANTILE_CONT(price, {at / 100}) AS q{at}" for at in range(1, 100))
 QUERY = f"""CREATE QUERY busy AS SELECT bidder, {_QUANTILES} FROM Bids
 WHERE auction % 10 < 2 GROUP BY bidder"""
-_PERIOD_S, _DRAIN_S = 0.25, 180.0
+_PERIOD_S, _DRAIN_S = 0.25, 600.0
 
 
 @dataclass
