@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dsms.executor.epoch import Epoch
@@ -22,14 +22,16 @@ from operators.shed import Shed
 _HALF_LIFE_S, _CALMING_S = 30.0, 1.0
 #: A rate that would change by so little stays.
 _SLIGHT = 2 * STEP
-#: A batch is to take this part of the least deadline, but twice the time that it takes in any case, if that is within
-#: the other part: a result waits for two batches. So much of its time is at least taken to be there for records.
-_PART, _MOST, _TIMES, _LEFT = 0.35, 0.42, 2.0, 0.1
+#: A batch is to take this part of the least deadline, or so many times its fixed part, but no more than the other part:
+#: a result waits for two batches.
+_PART, _TIMES, _MOST = 0.35, 2.0, 0.42
+#: At least this part of a batch's time counts as left for records.
+_LEFT = 0.1
 #: From a batch with fewer records nothing follows for larger ones, unless it took as long as one may.
 _TELLING = 2_000
 #: It may hold so many times what comes while it lasts, and this part of what waits.
 _MORE, _WAITING = 2.0, 0.5
-#: Costs that are known too high are taken for less by so much an epoch, down to that part of them.
+#: Work that is cheaper than costs tell counts as cheaper by no more an epoch, and by no more in all.
 _EASIER, _EASIEST = 1.25, 64.0
 
 
@@ -78,23 +80,28 @@ class Shedding:
         return replace(self, planned=planned, unread=unread, arrivals=arrivals, costs=costs, observed=observed)
 
     def _decided(self, revision: Revision, lanes: Mapping[str, frozenset[str]], seconds: float) -> Shedding:
-        """With the rates and the size of the next batch. What came since the epoch was planned waits, too; what comes
-        while a batch lasts is for the next one, and no backlog. The fixed part of a batch is not there for records."""
+        """With the rates and the size of the next batch. What came since the epoch was planned waits, too."""
         demands = [self._demand(query, revision) for query in sorted(_queries(lanes))]
-        deadline = min(one.deadline_s for one in demands)
-        lasts = min(max(_PART * deadline, _TIMES * self.costs.fixed), _MOST * deadline)
-        ease = self._eased(seconds)
-        usable = ease * max(1 - self.costs.fixed / lasts, _LEFT)
-        waiting = self.unread + self.arrivals * seconds
-        stays = sum(self.costs.query(one.query) - one.cost for one in demands)
-        base = (self.costs.base + stays) / usable
-        load = Load(max(waiting - self.arrivals * lasts, 0.0), self.arrivals, base)
-        scaled = [replace(one, cost=one.cost / usable) for one in demands]
-        before = self.decision.rates
-        found = decide(scaled, load, shedding=any(rate < 1 for rate in before.values()))
+        known = replace(self, lasts=self._time(demands), ease=self._eased(seconds))
+        waiting, before = self.unread + self.arrivals * seconds, self.decision.rates
+        found = decide(*known._priced(demands, waiting), shedding=any(rate < 1 for rate in before.values()))
         rates = {one.query: _steady(before.get(one.query, 1.0), found.rates[one.query], one.least) for one in demands}
-        batch = int(_WAITING * waiting + _MORE * self.arrivals * lasts)
-        return replace(self, decision=replace(found, rates=rates), batch_records=batch or None, lasts=lasts, ease=ease)
+        batch = int(_WAITING * waiting + _MORE * self.arrivals * known.lasts)
+        return replace(known, decision=replace(found, rates=rates), batch_records=batch or None)
+
+    def _time(self, demands: Sequence[Demand]) -> float:
+        """The seconds that a batch may take."""
+        deadline = min(one.deadline_s for one in demands)
+        return min(max(_PART * deadline, _TIMES * self.costs.fixed), _MOST * deadline)
+
+    def _priced(self, demands: Sequence[Demand], waiting: float) -> tuple[list[Demand], Load]:
+        """The demands and the load with seconds of which all are there for records: a batch's fixed part is not. What
+        comes while a batch lasts is for the next one, and no backlog."""
+        usable = self.ease * max(1 - self.costs.fixed / self.lasts, _LEFT)
+        stays = sum(self.costs.query(one.query) - one.cost for one in demands)
+        backlog = max(waiting - self.arrivals * self.lasts, 0.0)
+        load = Load(backlog, self.arrivals, (self.costs.base + stays) / usable)
+        return [replace(one, cost=one.cost / usable) for one in demands], load
 
     def _eased(self, seconds: float) -> float:
         """Feedback: while input is shed, batches that read all there is are to take the time that they may."""

@@ -40,6 +40,8 @@ class Simulated:
     #: Busy seconds of each vertex for whatever comes, and of the dear query's for however few rows.
     each_s: float = 0.0
     dear_s: float = 0.0
+    #: How slow the machine is.
+    slow: float = 1.0
     #: Epochs take up to so much more or less than they should.
     noise: float = 0.0
     random: Random = field(default_factory=lambda: Random(7))
@@ -63,7 +65,7 @@ class Simulated:
         rates = {name: self.shedding.decision.rates.get(self._id(name), 1.0) for name in COSTS}
         took = FIXED_S + batch * (BASE_S + sum(COSTS[name] * rates[name] for name in COSTS))
         took += self.each_s * len(self._flow.vertices) + (self.dear_s if batch else 0.0)
-        took *= self.random.uniform(1 - self.noise, 1 + self.noise)
+        took *= self.slow * self.random.uniform(1 - self.noise, 1 + self.noise)
         oldest = next((at for at, upto in self.arrived if upto >= self.read), self.now)
         self.arrived.append((self.now + took, self.came + rate * took))
         self.now, self.came, self.read = self.now + took, self.came + rate * took, self.read + batch
@@ -90,7 +92,7 @@ class Simulated:
                 fixed = self.dear_s if name == "Dear" and batch else 0.0
                 busy += COSTS[name] * rates[name] * batch + fixed if output.vertex == at else 0.0
             busy += self.each_s
-            work.append((lane_id, flow.keys[at], 0, Work((batch,), batch, int(busy * TARGETS * 1e9))))
+            work.append((lane_id, flow.keys[at], 0, Work((batch,), batch, int(busy * self.slow * TARGETS * 1e9))))
         assert sum(isinstance(one.operator, Shed) for one in flow.vertices) == len(COSTS)
         span = int(self.now * 1000)
         seen = tuple(
@@ -136,3 +138,14 @@ def test_what_a_query_takes_for_few_rows_is_no_reason_to_leave_more_of_the_other
     burst.run(2 * CAPACITY, 60)
     assert median(rates["Cheap"] for rates in burst.rates[calm:]) >= 0.5
     assert max(burst.lags[calm + 5 :]) <= DEADLINE_S
+
+
+def test_batches_use_their_time_soon_after_the_machine_became_quicker() -> None:
+    always = Simulated()
+    always.run(2 * CAPACITY, 30)
+    burst = Simulated(slow=2.0)
+    burst.run(2 * CAPACITY, 60)
+    assert burst.rates[-1]["Cheap"] < 0.1
+    burst.slow = 1.0
+    burst.run(2 * CAPACITY, 12)
+    assert all(burst.rates[-1][name] >= 0.9 * always.rates[-1][name] for name in COSTS)
