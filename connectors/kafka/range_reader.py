@@ -71,14 +71,15 @@ class RangeReader:
 
 
 class _PartitionReader:
-    """A consumer of one partition, and the offset it stands at; None when that is not known."""
+    """A consumer of one partition, and the offset it stands at; None when that is not known. At the end of the log it
+    rests: to ask for more a hundred times a second would keep brokers busy as long as the process lives."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._consumer = settings.consumer(**_PREFETCH)
         self._at: int | None = None
 
     def start(self, wanted: OffsetRange) -> None:
-        """Begins to fetch; a range that starts where the last one ended is being fetched already."""
+        """Begins to fetch; a range that starts where the last one ended is being fetched already, if it was there."""
         if self._at != wanted.start:
             with translated("assigning a partition"):
                 self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
@@ -99,12 +100,20 @@ class _PartitionReader:
                 raise ExternalError(
                     f"kafka delivers nothing for {_STALL_S:.0f} s from {wanted.topic}/{wanted.partition} at offset {at}"
                 )
-        if at == wanted.end:
+        if at == wanted.end and not self._rest(wanted):
             self._at = at
         return _cut(found, wanted.end)
 
     def close(self) -> None:
         self._consumer.close()
+
+    def _rest(self, wanted: OffsetRange) -> bool:
+        """Stops fetching where nothing was there beyond the range when records were last fetched."""
+        _, end = self._consumer.get_watermark_offsets(TopicPartition(wanted.topic, wanted.partition), cached=True)
+        if end > wanted.end:
+            return False
+        self._consumer.unassign()
+        return True
 
     def _take(self, messages: list[Message], wanted: OffsetRange, found: list[Message]) -> int:
         """Adds the records, and gives the next offset. The end-of-partition event tells how far the log reaches even
