@@ -8,9 +8,9 @@ import dsms.sql.select
 import dsms.sql.set_queries  # noqa: F401  (both register how queries are bound)
 from dsms.catalog.catalog import Catalog
 from dsms.plan import logical
-from dsms.sql.catalog_relations import plan_of, result_of
+from dsms.sql.catalog_relations import plan_of, plan_over, result_of
 
-__all__ = ["bind", "plan_of"]
+__all__ = ["bind", "plan_of", "plan_over"]
 
 
 def bind(query: exp.Expr, catalog: Catalog) -> logical.Node:

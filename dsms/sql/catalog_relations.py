@@ -8,7 +8,7 @@ import sqlglot
 from sqlglot import exp
 
 from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Constraint, Object, Query, Source, Stream, Table
+from dsms.catalog.objects import Constraint, Former, Object, Query, Source, Stream, Table
 from dsms.plan import logical
 from dsms.plan.by_identity import by_identity
 from dsms.plan.properties import append_only, keys
@@ -30,11 +30,12 @@ from operators.tagger import TS
 def plan_of(name: str, catalog: Catalog) -> logical.Node:
     """The plan of a stream, view or query of the catalog. It depends on what this reads, and on nothing else there."""
     found = catalog.find(name)
-    return _plan(found, *below(found, catalog))
+    return plan_over(found, *below(found, catalog))
 
 
 @by_identity(512)
-def _plan(found: Object, *read: Object) -> logical.Node:
+def plan_over(found: Object | Former, *read: Object) -> logical.Node:
+    """The plan of something of a catalog, given all that it reads."""
     catalog = Catalog(objects={one.name.lower(): one for one in read})
     if isinstance(found, Stream):
         source = catalog.find(found.source)

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import msgspec
-import sqlglot
 
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Former, Object, Query
 from dsms.plan import logical
-from dsms.plan.by_identity import by_identity
-from dsms.plan.start import started
-from dsms.sql.bind import bind
-from dsms.sql.dialect import Dsms
+from dsms.sql.bind import plan_over
 from dsms.sql.read_names import below
-from dsms.sql.shed_where import with_shed
 
 
 def former_plan(found: Query) -> logical.Node | None:
@@ -21,12 +16,9 @@ def former_plan(found: Query) -> logical.Node | None:
     return None if found.former is None else plan_as_it_was(found.former)
 
 
-@by_identity(256)
 def plan_as_it_was(former: Former) -> logical.Node:
     """The plan of a query over the objects of its time."""
-    known = Catalog(objects={one.name.lower(): one for one in former.objects})
-    node = started(bind(sqlglot.parse_one(former.select, read=Dsms), known), former.start)
-    return with_shed(node, former)
+    return plan_over(former, *former.objects)
 
 
 def former_of(query: Query, catalog: Catalog) -> Former:
