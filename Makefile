@@ -2,11 +2,12 @@
 # PYTHON=… chooses the Python, KEEP=1 leaves the demo running, ARGS=… is passed on to pytest or the benchmark,
 # LAW_ARGS=… to the delta law's.
 
-PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3 python3.13,$(shell command -v $(name))) python3)
+PYTHON ?= $(shell sh scripts/quickest_python.sh python3.11 python3.12 python3 python3.13)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport PYTHONDONTWRITEBYTECODE # each of the many processes would compile all that it imports
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check integration kube-test bench fuzz lock setup clean
