@@ -1,5 +1,5 @@
 """Kubernetes: the Lease that says who leads."""
 
-from connectors.kubernetes.lease import KubernetesLease, Lease
+from connectors.kubernetes.lease import Lease
 
-__all__ = ["KubernetesLease", "Lease"]
+__all__ = ["Lease"]

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from connectors.kafka.follow import Arrival, Follower, Pause
-from connectors.kafka.record_codec import AvroCodec, JsonCodec, RecordCodec
+from connectors.kafka.record_codec import RecordCodec, codec_of
 from connectors.kafka.topics import Partition
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.notation import TableView, render_change
@@ -131,10 +131,8 @@ def _passed(until: int, seen: int | None, frontier: int | None) -> bool:
 def _result(document: dict[str, Any], registry_url: str) -> Result:
     if not document.get("topic"):
         raise UserError(f'"{document.get("name")}" has no result topic')
-    avro = document.get("format") == "avro"
-    codec: RecordCodec = (
-        AvroCodec(document.get("registry") or registry_url, str(document["topic"])) if avro else JsonCodec()
-    )
+    registry = document.get("registry") or registry_url
+    codec = codec_of(document.get("format") or "json", registry, str(document["topic"]))
     columns = tuple(str(column["name"]) for column in document.get("columns") or ())
     return Result(codec, columns, tuple(document.get("key") or ()))
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from connectors.kafka.publish import Publisher
-from connectors.kafka.record_codec import AvroCodec, JsonCodec, RecordCodec, RowEncoder
+from connectors.kafka.record_codec import RecordCodec, RowEncoder, codec_of
 from connectors.kafka.record_lines import LineFormat, numbered
 from connectors.kafka.topics import ensure_topic
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
@@ -81,8 +81,7 @@ def _outgoing(lines: LineFormat, number: int, line: str) -> Any:
 
 
 def _codec(source: Document, registry: str, topic: str, encoding: str | None) -> RecordCodec:
-    chosen = encoding or source.get("format") or "json"
-    return AvroCodec(source.get("registry") or registry, topic) if chosen == "avro" else JsonCodec()
+    return codec_of(encoding or source.get("format") or "json", source.get("registry") or registry, topic)
 
 
 def _line_format(source: Document, encoder: RowEncoder, key: list[str] | None) -> LineFormat:

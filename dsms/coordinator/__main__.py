@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from connectors.kafka.properties import kafka_settings
-from connectors.kubernetes import KubernetesLease
 from dsms.command import serve
 from dsms.coordinator.access import read_tokens
 from dsms.coordinator.core import Coordinator
@@ -87,6 +86,8 @@ def main(  # noqa: PLR0913 a parameter an option
     if lease is None:
         lead_alone(service, stopping)
         return
+    from connectors.kubernetes.lease_object import KubernetesLease  # 0.3 s that one who leads alone need not wait
+
     timing = Timing(lease_seconds, lease_renew_seconds, lease_retry_seconds)
     store = KubernetesLease(lease_namespace, lease, timing.renew_s / 2)
     candidate = Candidate(f"{id}_{uuid.uuid4().hex[:12]}", timing)

@@ -18,12 +18,15 @@ _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _FILE_MANAGER = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
 #: Little goes through the JVM: a heap that begins at a share of the machine's memory would be filled all the same.
 _HEAP = "-Xms64m"
+#: With this Python the JVM would look for data sources in all installed packages, were it a command. Ours is
+#: registered, and workers run the Python that they are told.
+_NO_COMMAND = "no-data-sources-to-look-for"
 
 
 def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
     """A session tuned for small batches of few, large rows. `scratch` must be `emptied`."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = _NO_COMMAND
     if "SPARK_HOME" not in os.environ and on_one_machine(master):
         os.environ["SPARK_HOME"] = str(home(os.environ) or linked_home(scratch / "home"))
     archive = os.environ.get("DSMS_CLASS_ARCHIVE") or options(os.environ)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from connectors.tables.database import database_batches
 from connectors.tables.files import CsvLayout, file_batches
 from dsms.catalog.objects import Table
 from dsms.sql import statements as st
@@ -38,6 +37,8 @@ def rows_of_file(path: Path, table: Table, options: Sequence[st.Clause] = ()) ->
 
 @batches_of.register
 def _(load: LoadDatabase, table: Table) -> Iterator[pa.Table]:
+    from connectors.tables.database import database_batches  # its library takes as long to import as all else here
+
     for batch in database_batches(load.url, load.query):
         yield _fitted(batch, table)
 

@@ -6,8 +6,9 @@ from decimal import Decimal
 
 import pytest
 
+from connectors.kafka.avro_codec import avro_natural
 from connectors.kafka.publish import Outgoing
-from connectors.kafka.record_codec import JsonCodec, avro_natural
+from connectors.kafka.record_codec import JsonCodec
 from connectors.kafka.record_lines import LineFormat
 from operators.errors import UserError
 
