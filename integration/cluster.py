@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from kafka_log import last_values, settled
+from kafka_log import followed, last_values, settled
 
 from dsms.executor.scratch import temporary
 from dsms.local.java import find_java
@@ -42,6 +42,7 @@ class Cluster:
     ) -> None:
         self.kafka, self.redis_url, self.directory = kafka, redis_url, directory
         self.name = name or f"c{uuid.uuid4().hex[:10]}"
+        self._progress = f"_dsms.{self.name}.progress"
         self.url = f"http://127.0.0.1:{free_port()}"
         self._client = httpx.Client(base_url=self.url, timeout=120, trust_env=False)
         self.coordinator = self._process(
@@ -90,9 +91,7 @@ class Cluster:
 
     def frontiers(self, topics: Collection[str]) -> dict[str, int]:
         """The published frontiers of result topics, as their progress records say."""
-        told = last_values(self.kafka, f"_dsms.{self.name}.progress")
-        bodies = {topic: told.get(f"{topic}/0".encode()) for topic in topics}
-        return {topic: -(2**63) if body is None else json.loads(body)["frontier"] for topic, body in bodies.items()}
+        return _frontiers(last_values(self.kafka, self._progress), topics)
 
     def frontier(self, topic: str) -> int:
         """The same of one."""
@@ -101,9 +100,14 @@ class Cluster:
     def await_frontier(self, topics: str | Collection[str], instant: int, deadline_s: float = DEADLINE_S) -> None:
         """Returns when every result below the instant is published, and to be seen on every partition."""
         topics = [topics] if isinstance(topics, str) else topics
-        done = wait_until(lambda: min(self.frontiers(topics).values()) >= instant, deadline_s, pause_s=0.3)
-        assert done, f"frontiers {self.frontiers(topics)}, not {instant}; {self.logs()}"
+        self.await_progress(topics, instant, deadline_s)
         assert wait_until(lambda: settled(self.kafka, topics), deadline_s), f"a transaction on {topics} does not end"
+
+    def await_progress(self, topics: Collection[str], instant: int, deadline_s: float = DEADLINE_S) -> None:
+        """Returns when progress says that every result below the instant is published."""
+        with followed(self.kafka, self._progress) as table:
+            done = wait_until(lambda: min(_frontiers(table(), topics).values()) >= instant, deadline_s)
+        assert done, f"frontiers {self.frontiers(topics)}, not {instant}; {self.logs()}"
 
     def await_state(self, state: str, executor_id: str = "executor-1", deadline_s: float = DEADLINE_S) -> None:
         """Returns when an executor says that it is in the state."""
@@ -159,6 +163,11 @@ class Cluster:
         if response.is_success:
             return response.json()
         raise Refused(response.status_code, response.json()["error"])
+
+
+def _frontiers(progress: dict[bytes, bytes], topics: Collection[str]) -> dict[str, int]:
+    bodies = {topic: progress.get(f"{topic}/0".encode()) for topic in topics}
+    return {topic: -(2**63) if body is None else json.loads(body)["frontier"] for topic, body in bodies.items()}
 
 
 def kill_9(process: ManagedProcess) -> None:

@@ -1,7 +1,8 @@
 """Kafka as a stock client sees it: what tests write to source topics, and what stands in result topics."""
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Producer, TopicPartition
@@ -103,15 +104,10 @@ def settled(kafka: str, topics: Collection[str]) -> bool:
 def read_committed(kafka: str, *topics: str) -> list[Message]:
     """All committed records of topics up to their ends, sorted by topic, partition and offset; a topic that does not
     exist has none."""
-    consumer = Consumer({
-        "bootstrap.servers": kafka, "group.id": "reading", "enable.auto.commit": False, "enable.partition.eof": True,
-        "isolation.level": "read_committed", "fetch.queue.backoff.ms": 5, "fetch.wait.max.ms": 10, "log_level": 2,
-    })  # fmt: skip
+    consumer = _consumer(kafka, "fetch.wait.max.ms", 10)
     try:
-        known = consumer.list_topics(timeout=20).topics
-        places = [(topic, number) for topic in topics if topic in known for number in known[topic].partitions]
-        consumer.assign([TopicPartition(topic, number, 0) for topic, number in places])
-        found, open_partitions, deadline = [], set(places), time.monotonic() + 30
+        open_partitions = _assigned(consumer, topics)
+        found, deadline = [], time.monotonic() + 30
         while open_partitions:
             assert time.monotonic() < deadline, f"{topics} cannot be read to their ends"
             for message in consumer.consume(10_000, 0.02):
@@ -122,3 +118,35 @@ def read_committed(kafka: str, *topics: str) -> list[Message]:
     finally:
         consumer.close()
     return sorted(found, key=lambda message: (message.topic(), message.partition(), message.offset()))
+
+
+@contextmanager
+def followed(kafka: str, topic: str) -> Iterator[Callable[[], dict[bytes, bytes]]]:
+    """A compacted topic as a table that grows: every call waits a moment for more, and gives what is known."""
+    consumer = _consumer(kafka, "fetch.wait.max.ms", 200)
+    known: dict[bytes, bytes] = {}
+
+    def look() -> dict[bytes, bytes]:
+        if consumer.assignment() or _assigned(consumer, [topic]):
+            known.update((one.key(), one.value()) for one in consumer.consume(1_000, 0.05) if one.error() is None)
+        return known
+
+    try:
+        yield look
+    finally:
+        consumer.close()
+
+
+def _consumer(kafka: str, option: str, value: int) -> Consumer:
+    return Consumer({
+        "bootstrap.servers": kafka, "group.id": "reading", "enable.auto.commit": False, "enable.partition.eof": True,
+        "isolation.level": "read_committed", "fetch.queue.backoff.ms": 5, "log_level": 2, option: value,
+    })  # fmt: skip
+
+
+def _assigned(consumer: Consumer, topics: Collection[str]) -> set[tuple[str, int]]:
+    """Begins at the beginning of those topics that exist; gives their partitions."""
+    known = consumer.list_topics(timeout=20).topics
+    places = {(topic, number) for topic in topics if topic in known for number in known[topic].partitions}
+    consumer.assign([TopicPartition(topic, number, 0) for topic, number in places])
+    return places

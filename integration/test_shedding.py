@@ -91,8 +91,8 @@ def test_what_was_left_out_is_left_out_again_after_a_crash_until_it_is_repaired(
         cluster.start_executor("executor-2", batch_records=400)
         write(kafka, topic, [one for log in logs for one in log[FIRST:]])
         advance(kafka, topic, END, PARTITIONS)
-        left_out = lambda: cluster.frontier(shed) > first_shed(kafka, cluster.name) + 50  # noqa: E731
-        assert wait_until(left_out, 150, pause_s=0.05), log_of(first)
+        assert wait_until(lambda: first_shed(kafka, cluster.name) < COUNT, 150, pause_s=0.1), log_of(first)
+        cluster.await_progress([shed], first_shed(kafka, cluster.name) + 51)
         kill_9(first)
         cluster.await_frontier([shed, exact], END)
         known = rates(kafka, cluster.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,6 @@ from connectors.kafka.properties import kafka_settings
 from dsms.command import serve
 from dsms.control.tuning import Tuning
 from dsms.executor.health import serve_health
-from dsms.executor.process import ExecutorProcess
 from dsms.executor.scratch import emptied
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.spark import spark_session
@@ -85,10 +85,13 @@ def main(  # noqa: PLR0913 one parameter an option
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    process = ExecutorProcess(settings, lambda: spark_session(master, settings.scratch, partitions), stopping)
-    if health_port is not None:
-        serve_health(health_host, health_port, process.health)
-    with emptied(settings.scratch):
+    with emptied(settings.scratch), ThreadPoolExecutor(1, "spark-session") as beside:
+        session = beside.submit(spark_session, master, settings.scratch, partitions)
+        from dsms.executor.process import ExecutorProcess  # takes as long as the start of a JVM, so both begin at once
+
+        process = ExecutorProcess(settings, session.result, stopping)
+        if health_port is not None:
+            serve_health(health_host, health_port, process.health)
         process.run()
 
 

@@ -42,6 +42,7 @@ message.max.bytes=67108864
 replica.fetch.max.bytes=67108864
 log.cleaner.dedupe.buffer.size=33554432
 controlled.shutdown.max.retries=1
+metadata.max.idle.interval.ms=5000
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=3000
 """

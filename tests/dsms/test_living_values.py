@@ -170,30 +170,32 @@ def held(made: LocalSession) -> dict[str, int]:
     return found
 
 
+def after(queries: list[str], count: int, constraints: dict[str, str]) -> LocalSession:
+    """A session in which the queries have read so many records of each source."""
+    made = LocalSession(batch_records=60)
+    for name in ("T", "PT"):
+        columns = f"(id INT, c BIGINT, w BIGINT, v INT) FROM {name}"
+        made.execute(f"REGISTER SOURCE {name} {columns} {constraints.get(name, '')}")
+    for name, (source, keys) in STREAMS.items():
+        if source in ("T", "PT") and name != "LASTV":
+            made.execute(f"CREATE STREAM {name} OVER {source} KEY {keys}")
+    for number, name in enumerate(queries):
+        made.execute(f"CREATE STREAMED VIEW V{number} AS {QUERIES[name]}")
+    records = [{"id": n, "c": value(n // 3), "w": value(n // 3), "v": n % 5, "ts": n} for n in range(count)]
+    for piece in range(0, count, 60):
+        made.push("T", records[piece : piece + 60])
+        made.push("PT", records[piece : piece + 60])
+    assert not made.dead_letters("T") and not made.dead_letters("PT")
+    return made
+
+
 def test_state_does_not_grow_with_the_log() -> None:
     """But for eight bytes of each value that is over."""
     queries = [name for name in QUERIES if "two lives" not in name and name not in ("one life", "keyed by less")]
-    shown = []
-    for count in (300, 900):
-        records = [{"id": n, "c": value(n // 3), "w": value(n // 3), "v": n % 5, "ts": n} for n in range(count)]
-        both = []
-        for constraints in (CONSTRAINTS, {}):
-            made = LocalSession(batch_records=30)
-            for name in ("T", "PT"):
-                columns = f"(id INT, c BIGINT, w BIGINT, v INT) FROM {name}"
-                made.execute(f"REGISTER SOURCE {name} {columns} {constraints.get(name, '')}")
-            for name, (source, keys) in STREAMS.items():
-                if source in ("T", "PT") and name != "LASTV":
-                    made.execute(f"CREATE STREAM {name} OVER {source} KEY {keys}")
-            for number, name in enumerate(queries):
-                made.execute(f"CREATE STREAMED VIEW V{number} AS {QUERIES[name]}")
-            for piece in range(0, count, 30):
-                made.push("T", records[piece : piece + 30])
-                made.push("PT", records[piece : piece + 30])
-            assert not made.dead_letters("T") and not made.dead_letters("PT")
-            both.append(held(made))
-        shown.append(both)
-    (small, _), (large, unbounded) = shown
+    small, large, unbounded = (
+        held(after(queries, count, constraints))
+        for count, constraints in ((300, CONSTRAINTS), (900, CONSTRAINTS), (900, {}))
+    )
     for operator in ("GroupBy", "Distinct", "Join", "SetOperation", "TopK", "Over", "Tagger", "Living", "Referenced"):
         assert large[operator] <= small[operator] + 100, operator
         assert operator not in unbounded or unbounded[operator] > 2 * large[operator], operator

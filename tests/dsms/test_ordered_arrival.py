@@ -123,15 +123,12 @@ def held(made: LocalSession) -> dict[str, int]:
 
 
 def test_state_does_not_grow_with_the_log() -> None:
-    shown = []
-    for count in (300, 600):
-        records = [{"id": n, "c": n // 3, "v": n % 5, "ts": n} for n in range(count)]
-        both = [
-            session(records, records, constraint, (1, 60, 1))
-            for constraint in (f"CONSTRAINT ORDERED BY c WITHIN {K}", "")
-        ]
-        shown.append([held(one) for one in both])
-    (small, _), (large, unbounded) = shown
+    ordered = f"CONSTRAINT ORDERED BY c WITHIN {K}"
+    records = [{"id": n, "c": n // 3, "v": n % 5, "ts": n} for n in range(600)]
+    small, large, unbounded = (
+        held(session(records[:count], records[:count], constraint, (1, 60, 1)))
+        for count, constraint in ((300, ordered), (600, ordered), (600, ""))
+    )
     for operator in ("GroupBy", "Distinct", "Join", "SetOperation", "TopK", "Over"):
         assert large[operator] <= small[operator] + 400, operator
         assert unbounded[operator] > 2 * large[operator], operator
