@@ -18,9 +18,9 @@ help: ## what can be made
 demo: setup ## start everything, run continuous queries, show their results
 	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep)
 
-test: setup ## all tests, with the real services, two files at a time
+test: setup ## all tests, with the real services; some files at a time, more of those that often wait for a service
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests $(ARGS)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder integration $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder integration $(ARGS)
 
 check: setup ## style, types
 	$(BIN)/ruff check .
