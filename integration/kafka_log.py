@@ -104,7 +104,7 @@ def settled(kafka: str, topics: Collection[str]) -> bool:
 def read_committed(kafka: str, *topics: str) -> list[Message]:
     """All committed records of topics up to their ends, sorted by topic, partition and offset; a topic that does not
     exist has none."""
-    consumer = _consumer(kafka, "fetch.wait.max.ms", 10)
+    consumer = _consumer(kafka, wait_ms=10)
     try:
         open_partitions = _assigned(consumer, topics)
         found, deadline = [], time.monotonic() + 30
@@ -123,7 +123,7 @@ def read_committed(kafka: str, *topics: str) -> list[Message]:
 @contextmanager
 def followed(kafka: str, topic: str) -> Iterator[Callable[[], dict[bytes, bytes]]]:
     """A compacted topic as a table that grows: every call waits a moment for more, and gives what is known."""
-    consumer = _consumer(kafka, "fetch.wait.max.ms", 200)
+    consumer = _consumer(kafka, wait_ms=200)
     known: dict[bytes, bytes] = {}
 
     def look() -> dict[bytes, bytes]:
@@ -137,10 +137,10 @@ def followed(kafka: str, topic: str) -> Iterator[Callable[[], dict[bytes, bytes]
         consumer.close()
 
 
-def _consumer(kafka: str, option: str, value: int) -> Consumer:
+def _consumer(kafka: str, wait_ms: int) -> Consumer:
     return Consumer({
         "bootstrap.servers": kafka, "group.id": "reading", "enable.auto.commit": False, "enable.partition.eof": True,
-        "isolation.level": "read_committed", "fetch.queue.backoff.ms": 5, "log_level": 2, option: value,
+        "isolation.level": "read_committed", "fetch.queue.backoff.ms": 5, "fetch.wait.max.ms": wait_ms, "log_level": 2,
     })  # fmt: skip
 
 

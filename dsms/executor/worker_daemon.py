@@ -13,8 +13,9 @@ import sys
 
 from pyspark import daemon
 
-#: What source and target tasks run; the worker module itself is named by Spark.
-MODULES = ("dsms.executor.source_task", "dsms.executor.target_stage")
+#: What source and target tasks run, and what those that read Avro ask for schemas; the worker module itself is named by
+#: Spark.
+MODULES = ("dsms.executor.source_task", "dsms.executor.target_stage", "confluent_kafka.schema_registry")
 
 
 def main() -> None:

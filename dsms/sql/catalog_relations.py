@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import sqlglot
 from sqlglot import exp
 
 from dsms.catalog.catalog import Catalog
@@ -14,9 +13,8 @@ from dsms.plan.by_identity import by_identity
 from dsms.plan.properties import append_only, keys
 from dsms.plan.schema import schema, visible
 from dsms.plan.start import started
-from dsms.sql.dialect import Dsms
 from dsms.sql.position import error_at, position_of
-from dsms.sql.read_names import below
+from dsms.sql.read_names import below, query_of
 from dsms.sql.relation import Context, Relation, bind_query
 from dsms.sql.scope import Entry, Scope
 from dsms.sql.shed_where import with_shed
@@ -45,7 +43,7 @@ def plan_over(found: Object | Former, *read: Object) -> logical.Node:
         return logical.Tag(found.source, found.name, found.keys)
     if isinstance(found, Source):
         raise SqlError(f'"{found.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {found.name} KEY …")
-    node = started(result_of(sqlglot.parse_one(found.select, read=Dsms), catalog), found.start)
+    node = started(result_of(query_of(found.select), catalog), found.start)
     return with_shed(node, found)
 
 

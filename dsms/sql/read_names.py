@@ -40,7 +40,18 @@ def reads(found: Object) -> list[str]:
 
 @lru_cache(1024)
 def _names_in_text(select: str) -> tuple[str, ...]:
-    return tuple(names_in(sqlglot.parse_one(select, read=Dsms)))
+    return tuple(names_in(_parsed(select)))
+
+
+def query_of(select: str) -> exp.Expr:
+    """The tree of a query of the catalog, of which the caller may make something else."""
+    return _parsed(select).copy()
+
+
+@lru_cache(32)
+def _parsed(select: str) -> exp.Expr:
+    """What a new query reads is asked just before it is planned; then its tree, which is large, is not needed again."""
+    return sqlglot.parse_one(select, read=Dsms)
 
 
 def below(found: Object, catalog: Catalog) -> tuple[Object, ...]:

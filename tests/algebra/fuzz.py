@@ -65,9 +65,10 @@ def draw(count: int, number: int, *, shrink: bool, having: str = "") -> Drawn:
     return drawn
 
 
-def run(count: int, number: int, *, keep: bool, having: str = "") -> Iterator[str]:
-    """What fails; `keep` reduces it and adds it to the corpus. A failure does not end the run."""
-    begun, done, failures = time.monotonic(), 0, 0
+def run(count: int, number: int, *, keep: bool, having: str = "", skip: int = 0) -> Iterator[str]:
+    """What fails; `keep` reduces it and adds it to the corpus. A failure does not end the run, and `skip` goes on with
+    one that was interrupted after so many cases: a chunk is drawn from its own number alone."""
+    begun, done, failures = time.monotonic(), skip, 0
     while done < count:
         drawn = draw(min(CHUNK, count - done), number * 1_000_003 + done, shrink=keep, having=having)
         done += drawn.count
@@ -76,7 +77,7 @@ def run(count: int, number: int, *, keep: bool, having: str = "") -> Iterator[st
             if keep:
                 remember(*drawn.failed)
             yield drawn.failed[2]
-        rate = done / (time.monotonic() - begun)
+        rate = (done - skip) / (time.monotonic() - begun)
         sys.stderr.write(f"process {number}: {done} of {count} cases, {failures} failed, {rate:.1f}/s\n")
 
 
@@ -89,18 +90,19 @@ def remember(case: Case, cutting: Cutting, message: str) -> None:
 
 
 def in_processes(
-    count: int, number: int, processes: int, *options: str, output: int | None = subprocess.PIPE
+    count: int, number: int, processes: int, *options: str, skip: int = 0, output: int | None = subprocess.PIPE
 ) -> list[subprocess.Popen[str]]:
     """The cases divided among processes with different seeds."""
-    share = -(-count // processes)
+    share, skipped = -(-count // processes), skip // processes // CHUNK * CHUNK
     seeds = [str(number * processes + at) for at in range(processes)]
-    command = [sys.executable, __file__, "--cases", str(share), "--processes", "1", *options, "--seed"]
+    counts = ["--cases", str(share), "--skip", str(skipped)]
+    command = [sys.executable, __file__, *counts, "--processes", "1", *options, "--seed"]
     return [subprocess.Popen([*command, one], stdout=output, text=True) for one in seeds]
 
 
 def _run_here(asked: argparse.Namespace) -> int:
     failures = 0
-    found = run(asked.cases, asked.seed, keep=asked.keep, having=asked.having)
+    found = run(asked.cases, asked.seed, keep=asked.keep, having=asked.having, skip=asked.skip)
     for failures, message in enumerate(found, 1):  # noqa: B007
         sys.stdout.write(f"{message}\n\n")
         sys.stdout.flush()
@@ -112,6 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=CASES)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--skip", type=int, default=0, help="how many of these cases an interrupted run has checked")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", action="store_true", help="reduce counterexamples and add them to the corpus")
     parser.add_argument("--with", dest="having", choices=NAMES, default="", help="what every case has")
@@ -119,7 +122,7 @@ def main() -> int:
     if asked.processes == 1:
         return on_pool_thread(lambda: _run_here(asked))
     options = [*(["--keep"] if asked.keep else []), *(["--with", asked.having] if asked.having else [])]
-    children = in_processes(asked.cases, asked.seed, asked.processes, *options, output=None)
+    children = in_processes(asked.cases, asked.seed, asked.processes, *options, skip=asked.skip, output=None)
     return min(sum(child.wait() for child in children), 100)
 
 

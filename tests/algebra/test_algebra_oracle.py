@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import fuzz
 import pytest
 from case_check import Cutting, check
 from cases import Case
 from counterexamples import COUNTEREXAMPLES
 from duck import Duck
-from fuzz import in_processes
 
 #: Each of these is so many cases.
 SEEDS, CASES = range(1, 6), 400
@@ -15,9 +15,19 @@ SEEDS, CASES = range(1, 6), 400
 
 @pytest.mark.parametrize("number", SEEDS)
 def test_queries_are_duckdbs_at_every_instant_and_no_cutting_shows(number: int) -> None:
-    children = in_processes(CASES, number, 2)
+    children = fuzz.in_processes(CASES, number, 2)
     failures = [child.communicate()[0] for child in children]
     assert all(child.returncode == 0 for child in children), "\n\n".join(failures)
+
+
+def test_an_interrupted_run_goes_on_with_the_cases_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[int, int]] = []
+    monkeypatch.setattr(fuzz, "draw", lambda count, number, **_: drawn.append((count, number)) or fuzz.Drawn(count))
+    assert not list(fuzz.run(1_100, 3, keep=False))
+    whole = drawn.copy()
+    assert not list(fuzz.run(1_100, 3, keep=False, skip=500))
+    assert sum(count for count, _ in whole) == 1_100
+    assert drawn == whole + whole[2:]
 
 
 @pytest.mark.parametrize(("case", "cutting"), COUNTEREXAMPLES, ids=[case.query[:60] for case, _ in COUNTEREXAMPLES])
