@@ -2,10 +2,13 @@
 
 import re
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+#: The Python that runs the tests, where an image has its own: Debian has none of the name `python`.
+PYTHON = f"{sys.base_prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dockerfile import ROOT, copy_context, our_stages
+from dockerfile import PYTHON, ROOT, copy_context, our_stages
 
 VENV = Path("opt/dsms")
 #: Narrow help cuts the names of options off.
@@ -36,7 +36,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _run(line: str, directory: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
     env["PATH"] = f"{sys.base_prefix}/bin:/usr/sbin:/usr/bin:/bin"
-    env["PYTHON"] = f"python{sys.version_info.major}.{sys.version_info.minor}"  # of which Debian's has no shorter name
+    env["PYTHON"] = PYTHON
     done = subprocess.run(["/bin/sh", "-ec", line], cwd=directory, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

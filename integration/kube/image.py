@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dockerfile import copy_context, our_stages
+from dockerfile import PYTHON, copy_context, our_stages
 from sandbox import Bind, Sandbox
 
 from dsms.local.java import find_java
@@ -67,7 +67,7 @@ def _run(command: tuple[str, ...], env: Mapping[str, str]) -> None:
 def _passed_on(environ: Mapping[str, str]) -> dict[str, str]:
     """How the network is reached, and a PATH with the Python that runs this."""
     kept = {name: value for name, value in environ.items() if name.upper().startswith(_PASSED_ON)}
-    return {**kept, "PATH": f"{sys.base_prefix}/bin:/usr/bin:/bin"}
+    return {**kept, "PATH": f"{sys.base_prefix}/bin:/usr/bin:/bin", "PYTHON": PYTHON}
 
 
 def _pip_cache() -> Path:
