@@ -31,7 +31,7 @@ def await_random_moment(cluster: Cluster, chance: random.Random) -> None:
     """Returns when a random view has come a random way."""
     topic = result_topic(cluster.name, chance.choice(VIEWS))
     goal = min(max(cluster.frontier(topic), 0) + chance.randrange(1, STEP), END)
-    cluster.await_progress([topic], goal)
+    cluster.await_progress([topic], goal, 150)
 
 
 def test_the_workload_meets_every_case(first: Outcome):

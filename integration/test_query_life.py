@@ -127,7 +127,7 @@ def silent_while_paused(cluster: Cluster, name: str, feed: Feed) -> None:
     feed.await_more()
     assert (changes(cluster.kafka, f"dsms.{name}"), cluster.frontier(f"dsms.{name}")) == (told, frontier)
     cluster.sql(f"RESUME QUERY {name}")
-    cluster.await_progress([f"dsms.{name}"], frontier + 1)
+    cluster.await_progress([f"dsms.{name}"], frontier + 1, 120)
 
 
 def instant(cluster: Cluster, name: str) -> int:

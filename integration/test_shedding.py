@@ -92,7 +92,7 @@ def test_what_was_left_out_is_left_out_again_after_a_crash_until_it_is_repaired(
         write(kafka, topic, [one for log in logs for one in log[FIRST:]])
         advance(kafka, topic, END, PARTITIONS)
         assert wait_until(lambda: first_shed(kafka, cluster.name) < COUNT, 150, pause_s=0.1), log_of(first)
-        cluster.await_progress([shed], first_shed(kafka, cluster.name) + 51)
+        cluster.await_progress([shed], first_shed(kafka, cluster.name) + 51, 150)
         kill_9(first)
         cluster.await_frontier([shed, exact], END)
         known = rates(kafka, cluster.name)

@@ -15,8 +15,6 @@ SLACK = 6
 TURNS = tuple(random.Random(5).choices((0, 0, 1, 2), k=60))
 #: Targets, limits of the batches, the epoch of a crash, and turns.
 HOWS = [(2, (3,), None, ()), (3, (7, 1), 4, ()), (2, (5,), None, TURNS)]
-#: Seeds of histories, and how each is run.
-RUNS = list(zip((1, 2, 1), HOWS, strict=True))
 #: Instant, c, v.
 Rows = list[tuple[int, int, int]]
 

@@ -63,5 +63,5 @@ def records(query: str, seed: int, how: tuple) -> dict[str, list[tuple]]:
 def test_records_do_not_depend_on_the_run(query: str, seed: int) -> None:
     whole = records(query, seed, (1, (10_000,), None))
     assert whole
-    for targets, limits, crash_at in RUNS[seed - 1 :: 2]:
+    for targets, limits, crash_at in RUNS:
         assert records(query, seed, (targets, tuple(limits), crash_at)) == whole, (targets, limits, crash_at)

@@ -7,7 +7,7 @@ import random
 from functools import cache
 
 import pytest
-from constrained import RUNS, SLACK, Rows, records
+from constrained import HOWS, SLACK, Rows, records
 
 K = 3
 QUERIES = [
@@ -60,10 +60,11 @@ def told(query: str, seed: int, constraint: str, how: tuple) -> tuple[dict, int]
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize(("seed", "how"), RUNS)
-def test_records_are_those_of_what_keeps_the_promise(query: str, seed: int, how: tuple) -> None:
-    free, _ = told(query, seed, "", (1, (10_000,), None, ()))
-    whole = told(query, seed, f"CONSTRAINT ORDERED BY c WITHIN {K}", (1, (10_000,), None, ()))
-    bound, dead = told(query, seed, f"CONSTRAINT ORDERED BY c WITHIN {K}", how)
-    assert bound == free == whole[0]
-    assert dead == whole[1] > 0
+@pytest.mark.parametrize("how", HOWS)
+def test_records_are_those_of_what_keeps_the_promise(query: str, how: tuple) -> None:
+    for seed in (1, 2):
+        free, _ = told(query, seed, "", (1, (10_000,), None, ()))
+        whole = told(query, seed, f"CONSTRAINT ORDERED BY c WITHIN {K}", (1, (10_000,), None, ()))
+        bound, dead = told(query, seed, f"CONSTRAINT ORDERED BY c WITHIN {K}", how)
+        assert bound == free == whole[0]
+        assert dead == whole[1] > 0
