@@ -14,7 +14,7 @@ from self_signed import certificate
 
 from connectors.redis.client import connect
 from connectors.redis.cluster_state import ClusterState
-from connectors.redis.manifest import ManifestStore
+from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
 from dsms.coordinator.idempotency import RedisAnswers
 from dsms.local.ports import free_port
@@ -63,12 +63,15 @@ def all_of_it_works(url: str, cache: Path, cluster: str) -> None:
     assert RunStore(client, cluster, "0", cache / "fresh").read("1/a").equals(FRAME)
     assert runs.present(["1/a", "1/b"]) and runs.sweep({"1/a"}) == 1 and not runs.present(["1/b"])
     manifest = ManifestStore(client, cluster, "0")
-    manifest.claim(1)
-    manifest.commit(1, b"one")
-    ManifestStore(client, cluster, "0").claim(2)
-    with pytest.raises(Fenced):
-        manifest.commit(1, b"two")
-    assert manifest.read() == (2, b"one")
+    manifest.claim(Claim(lease=7, token=2))
+    manifest.commit(Claim(7, 2), b"one")
+    for older, newer in ((Claim(7, 2), Claim(7, 3)), (Claim(7, 3), Claim(8, 1))):
+        ManifestStore(client, cluster, "0").claim(newer)
+        with pytest.raises(Fenced):
+            manifest.claim(older)
+        with pytest.raises(Fenced):
+            manifest.commit(older, b"two")
+        assert manifest.read() == (newer, b"one")
     kept = RedisAnswers(url, cluster)
     assert (kept.begin("k", b"x"), kept.begin("k", b"y")) == (None, b"x")
 

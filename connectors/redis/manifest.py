@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from importlib import resources
-from typing import cast
+from typing import NamedTuple, cast
 
 import redis
 
 from connectors.redis.client import key
 from connectors.redis.errors import translated
 from operators.errors import Fenced
+
+
+class Claim(NamedTuple):
+    """What an incarnation claims its fragment with; the greater claim holds it. `lease` is the one that its executor
+    read, `token` grows with every recovery under it.
+
+    >>> Claim(lease=8, token=1) > Claim(lease=7, token=2) > Claim(lease=7, token=1)
+    True
+    """
+
+    lease: int
+    token: int
 
 
 class ManifestStore:
@@ -22,22 +34,23 @@ class ManifestStore:
         self._commit = client.register_script(scripts.joinpath("commit_manifest.lua").read_text())
         self._claim = client.register_script(scripts.joinpath("claim_manifest.lua").read_text())
 
-    def read(self) -> tuple[int, bytes | None]:
-        """The token of the last writer and the manifest; (0, None) when there is none."""
+    def read(self) -> tuple[Claim, bytes | None]:
+        """The greatest claim and the manifest; one below all others and None when there are none."""
         with translated("reading the manifest"):
-            token, body = cast("list[bytes | None]", self._client.hmget(self._key, ["token", "body"]))
-        return int(token or 0), body
+            found = cast("list[bytes | None]", self._client.hmget(self._key, ["lease", "token", "body"]))
+        lease, token, body = found
+        return Claim(int(lease or 0), int(token or 0)), body
 
-    def claim(self, token: int) -> None:
-        """From here on only this incarnation and newer ones can commit."""
+    def claim(self, claim: Claim) -> None:
+        """From here on only this incarnation and newer ones can commit. Raises Fenced when there is a newer one."""
         with translated("claiming the manifest"):
-            held = self._claim(keys=[self._key], args=[token])
-        if int(held) > token:
+            done = self._claim(keys=[self._key], args=[*claim])
+        if not done:
             raise Fenced("a newer executor has claimed the fragment")
 
-    def commit(self, token: int, body: bytes) -> None:
-        """Makes `body` the manifest. Raises Fenced when a newer incarnation has written one."""
+    def commit(self, claim: Claim, body: bytes) -> None:
+        """Makes `body` the manifest. Raises Fenced when there is a newer incarnation."""
         with translated("writing the manifest"):
-            done = self._commit(keys=[self._key], args=[token, body])
+            done = self._commit(keys=[self._key], args=[*claim, body])
         if not done:
             raise Fenced("a newer executor of the fragment has written the manifest")

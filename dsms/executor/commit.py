@@ -9,8 +9,9 @@ The order, with every gap a fault point of the crash tests:
     committed         a read-committed reader sees all of them
     manifest_written  the manifest names the epoch's runs; old runs may go, and large ones from Redis to disk alone
 
-Recovery claims the manifest in Redis, so that whoever Kafka fences finds there that it was replaced; fences older
-owners by starting the transactional producer; reads the published frontiers from Kafka and the manifest from Redis;
+Recovery claims the manifest in Redis, where one under an older lease than an owner's is refused: its executor read it
+long ago. Whoever Kafka fences finds there whether it was replaced, or goes on. Recovery then fences older owners by
+starting the transactional producer; reads the published frontiers from Kafka and the manifest from Redis;
 removes runs that no manifest names; and goes on from the manifest (or from the beginning of the logs when Redis lost
 it). What it computes again is equal by the log law, and what is published already is left out.
 """
@@ -24,7 +25,7 @@ from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.names import internal_topic, transactional_id
-from connectors.redis.manifest import ManifestStore
+from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import Lying, RunStore
 from connectors.redis.state_memory import Part
 from dsms.executor.epoch import Epoch, Published
@@ -42,8 +43,9 @@ class Recovered:
 
 
 class Committer:
-    """Commits the epochs of one fragment, in order. Making one fences older owners. `token` grows with every one made;
-    it is at least one above the last writer's."""
+    """Commits the epochs of one fragment, in order. Making one fences older owners, and raises Fenced if there is one
+    with a newer lease. The token grows with every one made, at least one above the last owner's.
+    """
 
     def __init__(
         self,
@@ -52,13 +54,13 @@ class Committer:
         fragment: str,
         stores: tuple[ManifestStore, RunStore],
         faults: FaultPoints,
-        token: int,
+        claim: Claim,
     ) -> None:
         self._kafka, self._cluster, self._fragment = kafka, cluster, fragment
         self._manifests, self._runs = stores
         self._faults = faults
-        self.token = max(token, self._manifests.read()[0] + 1)
-        self._manifests.claim(self.token)
+        self._claim = Claim(claim.lease, max(claim.token, self._manifests.read()[0].token + 1))
+        self._manifests.claim(self._claim)
         self._writer = EpochWriter(kafka, transactional_id(cluster, fragment))
         self._named: set[str] = set()
         #: Where the runs of the last epoch lie.
@@ -81,7 +83,7 @@ class Committer:
 
     def replaced(self) -> bool:
         """Whether a newer incarnation has recovered the fragment. Kafka fences also who was silent for too long."""
-        return self._manifests.read()[0] > self.token
+        return self._manifests.read()[0] > self._claim
 
     def commit(
         self, epoch: Epoch, topics: Mapping[str, str], published: Published, limit: int | None = None,
@@ -92,7 +94,7 @@ class Committer:
         self._faults.hit("computed")
         self._publish(epoch, topics, published)
         self._faults.hit("committed")
-        self._manifests.commit(self.token, epoch.manifest.encode())
+        self._manifests.commit(self._claim, epoch.manifest.encode())
         self._faults.hit("manifest_written")
         named = epoch.manifest.names()
         if gone := self._named - named:

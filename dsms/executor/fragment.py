@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from connectors.redis.client import connect
-from connectors.redis.manifest import ManifestStore
+from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import Lying, RunStore
 from dsms.control.sampling import keys_of
 from dsms.control.tuning import Bounds
@@ -55,7 +55,13 @@ class Fragment:
     """Runs a plan until it is stopped or fails. One instance is one incarnation: after a failure make a new one."""
 
     def __init__(
-        self, name: str, settings: ExecutorSettings, spark: SparkSession, plan: FragmentPlan, on_epoch: OnEpoch
+        self,
+        name: str,
+        lease: int,
+        settings: ExecutorSettings,
+        spark: SparkSession,
+        plan: FragmentPlan,
+        on_epoch: OnEpoch,
     ) -> None:
         self._name = name
         self._settings, self._spark, self._on_epoch = settings, spark, on_epoch
@@ -78,7 +84,7 @@ class Fragment:
             RunStore(client, settings.cluster, name, self._cache),
         )
         faults = FaultPoints(settings.faults)
-        self._committer = Committer(settings.kafka, settings.cluster, name, stores, faults, self._token)
+        self._committer = Committer(settings.kafka, settings.cluster, name, stores, faults, Claim(lease, self._token))
         recovered = self._committer.recover(plan.partitions)
         #: What is published of the last committed epoch, and the last computed one.
         self._published: Published = recovered.published

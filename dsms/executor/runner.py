@@ -64,7 +64,7 @@ class Runner:
 
     def _try(self, lease: int, catalog: Catalog | None) -> None:
         try:
-            self._keep_running(catalog)
+            self._keep_running(lease, catalog)
             self._failures = 0
         except Fenced as error:
             self._fenced(error, lease)
@@ -73,21 +73,21 @@ class Runner:
             self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
             self._failures += 1
 
-    def _keep_running(self, catalog: Catalog | None) -> None:
+    def _keep_running(self, lease: int, catalog: Catalog | None) -> None:
         if self._fragment is not None:
             self._fragment.check()
         if catalog is None:
             return
         if self._fragment is None:
-            self._start(catalog)
+            self._start(lease, catalog)
         elif catalog.version > self._fragment.plan.version:
             partitions, before = self._settings.partitions, self._fragment.plan
             self._fragment.set_plan(plan_fragment(catalog, partitions, before, self.name))
 
-    def _start(self, catalog: Catalog) -> None:
+    def _start(self, lease: int, catalog: Catalog) -> None:
         self.status = FragmentStatus(reason=self.status.reason)
         plan = plan_fragment(catalog, self._settings.partitions, fragment=self.name)
-        self._fragment = Fragment(self.name, self._settings, self._spark, plan, self._on_epoch)
+        self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._on_epoch)
         self._fragment.tune(self._bounds)
         self._fragment.start()
         self.status = FragmentStatus(RUNNING, self.status.reason)

@@ -1,11 +1,15 @@
--- Says that an incarnation has taken a fragment over; older ones can write its manifest no more. Returns the token held.
+-- Says that an incarnation has taken a fragment over; older ones can write its manifest no more. Returns 1 if it has, 0
+-- if a newer one holds the fragment.
 -- A script that begins by removing something is not refused when Redis is full: recovery then makes room.
--- KEYS[1]  hash    dsms:{cluster/fragment}:manifest   fields: token (integer), body (JSON)
--- ARGV[1]  integer the incarnation's token; it grows with every recovery
-local held = tonumber(redis.call('HGET', KEYS[1], 'token') or '0')
-if held < tonumber(ARGV[1]) then
-  redis.call('HDEL', KEYS[1], 'token')
-  redis.call('HSET', KEYS[1], 'token', ARGV[1])
-  return ARGV[1]
+-- KEYS[1]  hash    dsms:{cluster/fragment}:manifest   fields: lease, token (integers), body (JSON)
+-- ARGV[1]  integer the lease under which it runs
+-- ARGV[2]  integer the incarnation's token; it grows with every recovery under one lease
+local held = redis.call('HMGET', KEYS[1], 'lease', 'token')
+local lease, token = tonumber(held[1] or '0'), tonumber(held[2] or '0')
+local mine = tonumber(ARGV[1])
+if lease > mine or (lease == mine and token > tonumber(ARGV[2])) then
+  return 0
 end
-return held
+redis.call('HDEL', KEYS[1], 'token')
+redis.call('HSET', KEYS[1], 'lease', ARGV[1], 'token', ARGV[2])
+return 1

@@ -1,0 +1,103 @@
+"""Executors that both believe a fragment to be theirs: the one with the newer lease has it, whoever comes last."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connectors.kafka.compacted import read_compacted
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.names import internal_topic
+from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
+from connectors.redis.client import connect
+from connectors.redis.manifest import Claim, ManifestStore
+from connectors.redis.run_store import RunStore
+from dsms.executor.commit import Committer
+from dsms.executor.dead import DeadMark
+from dsms.executor.epoch import Epoch, Published
+from dsms.executor.fault_points import FaultPoints
+from dsms.executor.manifest import Manifest
+from operators.errors import ExternalError, Fenced
+
+pytestmark = pytest.mark.services
+Owner = Callable[[int, int], Committer]
+
+
+@pytest.fixture
+def settings(kafka: str, unique: str) -> KafkaSettings:
+    found = KafkaSettings(kafka)
+    ensure_topic(found.admin(), internal_topic(unique, "progress"), 1, COMPACTED_SOON)
+    return found
+
+
+@pytest.fixture
+def owner(settings: KafkaSettings, redis_url: str, unique: str, tmp_path: Path) -> Owner:
+    """Makes an owner of the fragment under a lease, at a time of its clock."""
+
+    def made(lease: int, time_ms: int) -> Committer:
+        client = connect(redis_url)
+        stores = ManifestStore(client, unique, "0"), RunStore(client, unique, "0", tmp_path / f"{lease}-{time_ms}")
+        return Committer(settings, unique, "0", stores, FaultPoints(""), Claim(lease, time_ms))
+
+    return made
+
+
+@pytest.fixture
+def dead_upto(settings: KafkaSettings, unique: str) -> Callable[[], bytes]:
+    """The last committed progress."""
+    topic = internal_topic(unique, "progress")
+    return lambda: read_compacted(settings, settings.admin(), topic)[b"dead/s/0"]
+
+
+def commit(owner: Committer, epoch: int) -> None:
+    done = Epoch(Manifest(epoch=epoch, targets=1), {}, (), (), {("s", 0): DeadMark(epoch, 1)})
+    owner.commit(done, {}, Published({}, {}))
+
+
+def test_a_lease_read_long_ago_takes_nothing_away(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
+    """Its executor has read it and was slow, or frozen, before it began; meanwhile the fragment has changed hands."""
+    newer = owner(8, 100)
+    with pytest.raises(Fenced):
+        owner(7, 200)
+    commit(newer, 1)
+    assert not newer.replaced()
+    assert dead_upto() == b"[1,1]"
+
+
+def test_the_newer_of_two_under_one_lease_has_it(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
+    """Also where its clock is behind; the older one knows that it was replaced."""
+    older, newer = owner(7, 200), owner(7, 100)
+    commit(newer, 1)
+    with pytest.raises(Fenced):
+        commit(older, 2)
+    assert older.replaced()
+    assert not newer.replaced()
+    assert dead_upto() == b"[1,1]"
+
+
+def test_a_newer_lease_takes_over_and_goes_on(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
+    older = owner(7, 200)
+    commit(older, 1)
+    newer = owner(8, 100)
+    assert newer.recover(1).manifest.epoch == 1
+    commit(newer, 2)
+    assert dead_upto() == b"[2,1]"
+    with pytest.raises(Fenced):
+        commit(older, 3)
+    assert older.replaced()
+
+
+def test_who_was_fenced_by_an_older_one_is_not_replaced(
+    owner: Owner, redis_url: str, unique: str, dead_upto: Callable[[], bytes]
+) -> None:
+    """Redis has forgotten the newer lease, so that the older one could claim: the newer one takes it back."""
+    newer = owner(8, 100)
+    connect(redis_url).delete(*connect(redis_url).keys(f"*{unique}*manifest"))
+    older = owner(7, 200)
+    with pytest.raises(ExternalError):
+        commit(newer, 1)
+    assert not newer.replaced()
+    again = owner(8, 300)
+    commit(again, 2)
+    assert older.replaced()
+    assert dead_upto() == b"[2,1]"
