@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from pool_thread import on_pool_thread
 
 GOLDEN = Path(__file__).parent / "golden"
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -22,6 +24,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` writes golden files anew; their difference is reviewed as code."""
     parser.addoption("--update-golden", action="store_true", default=False, help="write golden files anew")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """The frames of tests are small."""
+    test = pyfuncitem.obj
+    pyfuncitem.obj = lambda **given: on_pool_thread(partial(test, **given))
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = test
 
 
 @pytest.fixture

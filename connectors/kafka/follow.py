@@ -14,6 +14,8 @@ from connectors.kafka.publish import existing_partitions
 from connectors.kafka.topics import Partition, latest
 from operators.errors import UserError
 
+#: A broker answers as soon as there are records; partitions that are begun with wait for the answer about others.
+_WAIT_MS = 100
 #: The client reconnects by itself.
 _PASSING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
 
@@ -44,7 +46,7 @@ class Follower:
         self._partitions = existing_partitions(settings, topic)
         self._admin = settings.admin()
         self._ended: dict[Partition, int] = {}
-        self._consumer = settings.consumer(auto_offset_reset="earliest")
+        self._consumer = settings.consumer(auto_offset_reset="earliest", fetch_wait_max_ms=_WAIT_MS)
         start = OFFSET_BEGINNING if from_beginning else OFFSET_END
         with translated(self._doing):
             self._consumer.assign([TopicPartition(topic, p, start) for p in self._partitions])

@@ -42,7 +42,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(targets),
-        "spark.sql.streaming.pollingDelay": "20ms",
+        "spark.sql.streaming.pollingDelay": "60ms",
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.numRecentProgressUpdates": "2",
         # the checkpoint is scratch, recovery reads the manifest: no checksum files, and no fork of chmod for each file
