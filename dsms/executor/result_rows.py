@@ -7,15 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 import polars as pl
 from polars.exceptions import PanicException
 
-from dsms.executor.encoding import encode_changes
+from connectors.kafka.config import LARGEST_RECORD
+from dsms.executor.encoding import KEY, VALUE, encode_changes
 from dsms.plan.lane import Ending, Lane, Output
 from dsms.stages.lane_run import of_member
+from operators.delta import FROM
 from operators.errors import ExternalError
 
 CHANGES, LOST = "changes", "lost"
 #: A kind of row, the number of what it is about, and its content.
 ResultRow = tuple[str, int, bytes]
 Pack = Callable[[pl.DataFrame], bytes]
+#: The most bytes of key and value together: a record that does not compress takes a little more, and it has headers.
+MOST = LARGEST_RECORD - 2**20
 
 
 def result_rows(
@@ -50,10 +54,24 @@ def _ending_rows(
 
 
 def _encoded(output: Output, changes: pl.DataFrame, pack: Pack) -> bytes | str:
-    """The records of changes, empty where there are none; a text says why they cannot be encoded."""
+    """The records of changes, empty where there are none; a text says why they cannot be encoded, or not be written."""
+    if not changes.height:
+        return b""
     try:
-        return pack(encode_changes(output, changes)) if changes.height else b""
+        records = encode_changes(output, changes)
+        return _too_large(records) or pack(records)
     except (ExternalError, OSError, MemoryError):
         raise
     except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose result it is
         return f"{type(error).__name__}: {error}"
+
+
+def _too_large(records: pl.DataFrame) -> str:
+    """Which record is the first that is larger than can be written; empty if none is."""
+    if records.estimated_size() <= MOST:
+        return ""
+    parts = [pl.col(name).bin.size().fill_null(0) for name in (KEY, VALUE) if name in records.columns]
+    sizes = records.select(FROM, size=pl.sum_horizontal(parts).cast(pl.Int64))
+    for instant, size in sizes.filter(pl.col("size") > MOST).head(1).iter_rows():
+        return f"a result row of {size:,} bytes, at instant {instant}, is too large: {MOST:,} can be written"
+    return ""
