@@ -63,13 +63,9 @@ class Fragment:
         plan: FragmentPlan,
         on_epoch: OnEpoch,
     ) -> None:
-        self._name = name
+        self._name, self.lease = name, lease
         self._settings, self._spark, self._on_epoch = settings, spark, on_epoch
         self._token = time.time_ns() // 1_000_000
-        self._scratch = settings.scratch / f"{name}-{self._token}"
-        self._frames = self._scratch / "frames" if settings.one_machine else None
-        (self._frames or self._scratch).mkdir(parents=True)
-        self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)
         self._cache = settings.data_dir / "cache" / settings.cluster / name
         self._pace = Pace(
             settings.first_batch_records,
@@ -86,6 +82,10 @@ class Fragment:
         faults = FaultPoints(settings.faults)
         self._committer = Committer(settings.kafka, settings.cluster, name, stores, faults, Claim(lease, self._token))
         recovered = self._committer.recover(plan.partitions)
+        self._scratch = settings.scratch / f"{name}-{self._token}"
+        self._frames = self._scratch / "frames" if settings.one_machine else None
+        (self._frames or self._scratch).mkdir(parents=True)
+        self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)
         #: What is published of the last committed epoch, and the last computed one.
         self._published: Published = recovered.published
         self._computed: Manifest = recovered.manifest

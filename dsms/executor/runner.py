@@ -67,7 +67,7 @@ class Runner:
             self._keep_running(lease, catalog)
             self._failures = 0
         except Fenced as error:
-            self._fenced(error, lease)
+            self._fenced(error)
         except (DsmsError, PySparkException) as error:
             self._fail(error, RECOVERING)
             self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
@@ -92,14 +92,16 @@ class Runner:
         self._fragment.start()
         self.status = FragmentStatus(RUNNING, self.status.reason)
 
-    def _fenced(self, error: Fenced, lease: int) -> None:
-        """Stops under this lease if a newer owner is there; a transaction that only took too long is repeated."""
+    def _fenced(self, error: Fenced) -> None:
+        """Stops if a newer owner is there, for good under the lease that the fragment has; a later one may be here
+        already. A transaction that only took too long is repeated."""
+        fragment = self._fragment
         try:
-            replaced = self._fragment is not None and self._fragment.replaced()
+            replaced = fragment is not None and fragment.replaced()
         except ExternalError:
             replaced = False
-        if replaced:
-            self._fenced_lease = lease
+        if fragment is not None and replaced:
+            self._fenced_lease = fragment.lease
         self._fail(error, "fenced" if replaced else RECOVERING)
 
     def _fail(self, error: Exception, state: str) -> None:
