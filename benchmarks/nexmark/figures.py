@@ -30,11 +30,17 @@ def others(measured: Measured, _: int) -> float | None:
     return measured.whole.others
 
 
+def loop(measured: Measured, _: int) -> float | None:
+    """Seconds that a loop took before."""
+    return measured.whole.loop_s
+
+
 FIGURES: Mapping[str, tuple[Figure, str, str]] = {
     "throughput": (throughput, "records/s", "higher"),
     "CPU": (cpu, "CPU s/million records", "lower"),
     "peak memory": (peak_memory, "MB", "lower"),
     "others": (others, "cores", "lower"),
+    "loop": (loop, "s", "lower"),
 }
 
 

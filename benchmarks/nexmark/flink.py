@@ -145,9 +145,9 @@ def _run(session: FlinkSession, question: Question, given: Input) -> Cost:
     ensure_topic(session.kafka.admin(), out, PARTITIONS)
     session.execute(sink(out, question, wanted, session.kafka))
     jvm = session.jvm()
-    with Usage([jvm]) as usage, Busy(jvm) as busy, Others() as others:
+    with Others() as others, Usage([jvm]) as usage, Busy(jvm) as busy:
         seconds = session.execute(f"INSERT INTO {out} {question.flink_over(given.suffix)}")
     found = decoded(final_values(session.kafka, out), writer(wanted), 0, wanted)
     compared = list(question.untied) or wanted.columns
     verify(found.select(compared), wanted.select(compared), f"{question.name} on Flink")
-    return Cost(min(busy.seconds, seconds), usage.cpu_s, usage.peak_mb, others.cores)
+    return Cost(min(busy.seconds, seconds), usage.cpu_s, usage.peak_mb, others.cores, others.loop_s)

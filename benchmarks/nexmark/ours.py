@@ -91,8 +91,8 @@ def _run(cluster: Cluster, question: Question, given: Input, synchronised: bool,
     watch = FrontierWatch(cluster.kafka, cluster.state.cluster, f"dsms.{name}")
     try:
         with (
-            Usage(cluster.pids(ours=True)) as usage,
             Others([*cluster.pids(ours=True), *cluster.pids(ours=False)]) as others,
+            Usage(cluster.pids(ours=True)) as usage,
         ):
             started = time.monotonic()
             text = question.over(given.suffix, synchronised)
@@ -102,7 +102,7 @@ def _run(cluster: Cluster, question: Question, given: Input, synchronised: bool,
     finally:
         watch.close()
         _drop(cluster, name)
-    return Cost(ended - started, usage.cpu_s, usage.peak_mb, others.cores)
+    return Cost(ended - started, usage.cpu_s, usage.peak_mb, others.cores, others.loop_s)
 
 
 def _end(watch: FrontierWatch, cluster: Cluster, events: Events, limit_s: float) -> float:

@@ -9,10 +9,14 @@ from typing import Any
 
 from benchmarks.nexmark.figures import FIGURES
 
-_SHOWN = [name for name in FIGURES if name != "others"]
+#: What is known of the machine meanwhile.
+_MACHINE = ("others", "loop")
+_SHOWN = [name for name in FIGURES if name not in _MACHINE]
 #: What one of a unit is in the table's.
 _SCALES = {"throughput": 1e-3}
-_HEAD = "| question | 1000 records/s, ours / Flink | CPU s a million records | peak memory, MB | others, cores |"
+_HEAD = (
+    "| question | 1000 records/s, ours / Flink | CPU s a million records | peak memory, MB | others, cores | loop, s |"
+)
 
 
 def table(report: Mapping[str, Any]) -> Iterator[str]:
@@ -20,7 +24,7 @@ def table(report: Mapping[str, Any]) -> Iterator[str]:
 
     >>> rows = [{"name": "q0, each second: throughput", "value": 2000.0, "peer": {"value": 1000.0}}]
     >>> print(list(table({"results": rows, "failures": {"q1": "not ended"}}))[2:])
-    ['| q0, each second | 2 / 1 = 2.00 | | | |', '', '- q1: not ended']
+    ['| q0, each second | 2 / 1 = 2.00 | | | | |', '', '- q1: not ended']
     """
     yield _HEAD
     yield "|---" * _HEAD.count(" |") + "|"
@@ -30,7 +34,7 @@ def table(report: Mapping[str, Any]) -> Iterator[str]:
         rows[label][name] = result
     for label, found in rows.items():
         cells = [_beside(found.get(name), _SCALES.get(name, 1.0)) for name in _SHOWN]
-        yield _row([label, *cells, _others(found.get("others"))])
+        yield _row([label, *cells, *(_both(found.get(name)) for name in _MACHINE)])
     yield ""
     yield from (f"- {label}: {reason}" for label, reason in report.get("failures", {}).items())
 
@@ -63,11 +67,11 @@ def _short(number: float) -> str:
     return f"{number:,.0f}".replace(",", " ") if number >= 1000 else f"{number:.3g}"
 
 
-def _others(result: Mapping[str, Any] | None) -> str:
+def _both(result: Mapping[str, Any] | None) -> str:
     if result is None:
         return ""
     peer = result["peer"]
-    return f"{result['value']:.1f}" + (f" / {peer['value']:.1f}" if peer else "")
+    return f"{result['value']:.2f}" + (f" / {peer['value']:.2f}" if peer else "")
 
 
 def main() -> None:
