@@ -17,6 +17,13 @@ from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 
 SERVERS = ("java", "redis-server")
+#: What takes longest begins first: at the end nobody waits for it.
+LONG = ("test_crashes", "test_log_law", "test_state_memory", "test_local_services", "test_demo", "test_query_life")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files are dealt out in the order of their first tests."""
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
 @pytest.fixture(scope="session", autouse=True)
