@@ -30,9 +30,8 @@ class ManifestStore:
     def __init__(self, client: redis.Redis, cluster: str, fragment: str) -> None:
         self._client = client
         self._key = key(cluster, fragment, "manifest")
-        scripts = resources.files("connectors.redis").joinpath("lua")
-        self._commit = client.register_script(scripts.joinpath("commit_manifest.lua").read_text())
-        self._claim = client.register_script(scripts.joinpath("claim_manifest.lua").read_text())
+        script = resources.files("connectors.redis").joinpath("lua", "hold_manifest.lua")
+        self._hold = client.register_script(script.read_text())
 
     def read(self) -> tuple[Claim, bytes | None]:
         """The greatest claim and the manifest; one below all others and None when there are none."""
@@ -44,13 +43,13 @@ class ManifestStore:
     def claim(self, claim: Claim) -> None:
         """From here on only this incarnation and newer ones can commit. Raises Fenced when there is a newer one."""
         with translated("claiming the manifest"):
-            done = self._claim(keys=[self._key], args=[*claim])
+            done = self._hold(keys=[self._key], args=[*claim])
         if not done:
             raise Fenced("a newer executor has claimed the fragment")
 
     def commit(self, claim: Claim, body: bytes) -> None:
         """Makes `body` the manifest. Raises Fenced when there is a newer incarnation."""
         with translated("writing the manifest"):
-            done = self._commit(keys=[self._key], args=[*claim, body])
+            done = self._hold(keys=[self._key], args=[*claim, body])
         if not done:
             raise Fenced("a newer executor of the fragment has written the manifest")

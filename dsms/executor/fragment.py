@@ -82,6 +82,7 @@ class Fragment:
         faults = FaultPoints(settings.faults)
         self._committer = Committer(settings.kafka, settings.cluster, name, stores, faults, Claim(lease, self._token))
         recovered = self._committer.recover(plan.partitions)
+        # made only now, so that what was fenced or failed before leaves none behind
         self._scratch = settings.scratch / f"{name}-{self._token}"
         self._frames = self._scratch / "frames" if settings.one_machine else None
         (self._frames or self._scratch).mkdir(parents=True)

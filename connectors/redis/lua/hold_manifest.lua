@@ -1,9 +1,10 @@
--- Says that an incarnation has taken a fragment over; older ones can write its manifest no more. Returns 1 if it has, 0
--- if a newer one holds the fragment.
+-- Says that an incarnation holds a fragment, and replaces its manifest where one is given; older ones can write it no
+-- more. Returns 1 if it holds it, 0 if a newer one does: then nothing is changed.
 -- A script that begins by removing something is not refused when Redis is full: recovery then makes room.
 -- KEYS[1]  hash    dsms:{cluster/fragment}:manifest   fields: lease, token (integers), body (JSON)
 -- ARGV[1]  integer the lease under which it runs
 -- ARGV[2]  integer the incarnation's token; it grows with every recovery under one lease
+-- ARGV[3]  string  the new manifest as JSON; without it the manifest stays
 local held = redis.call('HMGET', KEYS[1], 'lease', 'token')
 local lease, token = tonumber(held[1] or '0'), tonumber(held[2] or '0')
 local mine = tonumber(ARGV[1])
@@ -12,4 +13,7 @@ if lease > mine or (lease == mine and token > tonumber(ARGV[2])) then
 end
 redis.call('HDEL', KEYS[1], 'token')
 redis.call('HSET', KEYS[1], 'lease', ARGV[1], 'token', ARGV[2])
+if ARGV[3] then
+  redis.call('HSET', KEYS[1], 'body', ARGV[3])
+end
 return 1
