@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from cluster import Cluster, Refused, running
 from kafka_log import Input, advance, changes, letters, write
+from kafka_topics import create_topic
 
 from dsms.local.waiting import wait_until
 
@@ -81,6 +82,8 @@ def test_a_poisoned_query_stops_alone(cluster: Cluster, unique: str, key: str):
 
 
 def test_a_row_too_large_for_kafka_stops_its_query_alone(cluster: Cluster, unique: str):
+    """Whatever the topic took before it became the result's."""
+    create_topic(cluster.kafka, f"dsms.{unique}Fits", config={"max.message.bytes": "1000"})
     large = " || ".join(["p"] * 67)
     cluster.sql(f"""
         REGISTER SOURCE {unique}T (k VARCHAR) FROM "{unique}.t" PARTITIONS 1 IDLE NEVER;

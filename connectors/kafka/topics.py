@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from connectors.kafka.config import LARGEST_RECORD
@@ -13,7 +21,8 @@ from connectors.kafka.errors import translate, translated
 from operators.errors import ExternalError, UserError
 
 TIMEOUT_S = 10.0
-_LARGE = {"max.message.bytes": str(LARGEST_RECORD)}
+_LARGEST = "max.message.bytes"
+_LARGE = {_LARGEST: str(LARGEST_RECORD)}
 COMPACTED = {"cleanup.policy": "compact", **_LARGE}
 #: For the system's own bookkeeping: compacted soon, so that reading it as a whole stays quick.
 COMPACTED_SOON = {
@@ -61,6 +70,19 @@ def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mappin
         if error.args[0].code() == KafkaError.TOPIC_EXCEPTION:
             raise UserError(f'"{topic}" is no topic name', hint="letters, digits, '.', '_' and '-'") from error
         raise translate(error.args[0], f'creating topic "{topic}"') from error
+
+
+def admit_large_records(admin: AdminClient, topic: str) -> None:
+    """A topic that we did not make takes records as large as we write from now on; nothing else of it is changed."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    with translated(f'asking what topic "{topic}" takes'):
+        entries = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
+    if int(entries[_LARGEST].value or 0) >= LARGEST_RECORD:
+        return
+    entry = ConfigEntry(_LARGEST, str(LARGEST_RECORD), incremental_operation=AlterConfigOpType.SET)
+    larger = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    with translated(f'setting {_LARGEST} of topic "{topic}" to {LARGEST_RECORD}'):
+        admin.incremental_alter_configs([larger])[larger].result(TIMEOUT_S)
 
 
 @retry(

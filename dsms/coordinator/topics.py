@@ -10,7 +10,15 @@ from connectors.formats import avro_schema
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import dead_letter_topic
 from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import COMPACTED, KEPT, earliest, ensure_topic, latest, partitions_of
+from connectors.kafka.topics import (
+    COMPACTED,
+    KEPT,
+    admit_large_records,
+    earliest,
+    ensure_topic,
+    latest,
+    partitions_of,
+)
 from dsms.catalog.objects import Query, Source
 from dsms.coordinator.registry import SchemaRegistry
 from dsms.plan import logical, properties
@@ -54,6 +62,7 @@ class Topics:
                 hint="choose another one: CREATE … WITH (topic = 'name') AS …",
             )
         if existing:
+            admit_large_records(self._admin, query.topic)
             query = msgspec.structs.replace(query, partitions=len(existing))
         else:
             # what a complete result was at an instant can be asked later, so nothing of it is compacted away
@@ -85,5 +94,7 @@ class Topics:
             self._schema_id(subject, avro_schema(source.record, f"{source.name}_value"))
 
     def make_dead_letter_topic(self, source: str) -> None:
-        """The topic of a source's dead letters."""
-        ensure_topic(self._admin, dead_letter_topic(source), 1, KEPT)
+        """The topic of a source's dead letters, which are larger than what they tell of."""
+        topic = dead_letter_topic(source)
+        ensure_topic(self._admin, topic, 1, KEPT)
+        admit_large_records(self._admin, topic)
