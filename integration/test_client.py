@@ -37,10 +37,8 @@ START_S = 240.0
 
 
 @pytest.fixture(scope="module")
-def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(kafka, redis_url, tmp_path_factory.mktemp("cluster")) as cluster:
-        cluster.start_executor()
-        yield cluster
+def cluster(shared: Cluster) -> Cluster:
+    return shared
 
 
 @pytest.fixture

@@ -1,12 +1,11 @@
 """Tables on a real cluster: what statements did is there at once, for streams in time, and after a restart."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from cluster import Cluster, Refused, kill_9, running
+from cluster import Cluster, Refused, kill_9
 from kafka_log import Input, changes, read_committed, write
 
 from dsms.local.waiting import wait_until
@@ -15,10 +14,8 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(kafka, redis_url, tmp_path_factory.mktemp("cluster")) as cluster:
-        cluster.start_executor()
-        yield cluster
+def cluster(shared: Cluster) -> Cluster:
+    return shared
 
 
 def rows(cluster: Cluster, select: str) -> list[list[object]]:
