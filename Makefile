@@ -57,7 +57,9 @@ $(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a minute or two the first time)"
 	@$(BIN)/python -m pip install -q "$$(grep '^uv==' requirements.lock)"
-	@$(BIN)/uv pip install -q -p $(BIN)/python -r requirements.lock || { \
+	@# Spark comes as source: it is not compressed into the wheel that it is unpacked from at once
+	@$(BIN)/uv pip install -q -p $(BIN)/python -r requirements.lock \
+		--config-settings-package "pyspark:--build-option=--compression=stored" || { \
 		echo "uv could not install it; pip may, which has settings of its own and takes longer"; \
 		$(BIN)/python -m pip install -q -r requirements.lock; }
 	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
