@@ -4,12 +4,16 @@ import os
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
 import pytest
-from cluster import Cluster, running
 from kafka_topics import TopicFactory, create_topic
+from session_services import Services, give, given, started
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling, Scheduling
+from xdist.workermanage import WorkerController
 
 from dsms.local.broker import Broker
 from dsms.local.installed import local_broker, local_redis
@@ -18,12 +22,40 @@ from dsms.local.waiting import wait_until
 
 SERVERS = ("java", "redis-server")
 #: What takes longest begins first: at the end nobody waits for it.
-LONG = ("test_crashes", "test_log_law", "test_state_memory", "test_local_services", "test_demo", "test_query_life")
+LONG = (
+    "integration/test_log_law.py", "integration/test_crashes.py", "integration/shared",
+    "integration/test_state_memory.py", "integration/test_local_services.py", "integration/test_demo.py",
+    "integration/test_query_life.py",
+)  # fmt: skip
+
+
+def dealt(nodeid: str) -> str:
+    """What one process runs with a test: its file, or the directory of those that share a cluster."""
+    file = nodeid.split("::", 1)[0]
+    folder = file.rpartition("/")[0]
+    return folder if folder.endswith("/shared") else file
+
+
+class Deal(LoadFileScheduling):
+    """Deals tests out to processes."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return dealt(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    """Whenever there is more than one process."""
+    return Deal(config, log)
+
+
+def pytest_configure_node(node: WorkerController) -> None:
+    """Each of them is told where the services are."""
+    give(node.workerinput, node.config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files are dealt out in the order of their first tests."""
-    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+    """They are dealt out in the order of their first tests."""
+    items.sort(key=lambda item: LONG.index(dealt(item.nodeid)) if dealt(item.nodeid) in LONG else len(LONG))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -36,35 +68,25 @@ def no_leftovers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Iterator[Broker]:
-    """The session's broker."""
-    broker = local_broker(tmp_path_factory.mktemp("kafka"), os.environ)
-    broker.start()
-    yield broker
-    broker.stop()
+def services(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, no_leftovers: None
+) -> Iterator[Services]:
+    """The broker and the Redis of all tests that kill neither."""
+    found = given(request.config)
+    with nullcontext(found) if found else started(tmp_path_factory.mktemp("services")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
-def kafka(broker: Broker) -> str:
+def kafka(services: Services) -> str:
     """The bootstrap address of the session's broker."""
-    return broker.address
+    return services[0]
 
 
 @pytest.fixture(scope="session")
-def redis_url(tmp_path_factory: pytest.TempPathFactory, no_leftovers: None) -> Iterator[str]:
+def redis_url(services: Services) -> str:
     """The URL of the session's Redis."""
-    server = local_redis(tmp_path_factory.mktemp("redis"), os.environ)
-    server.start()
-    yield server.url
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def shared(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster with one executor, for tests that harm nothing and choose names of their own."""
-    with running(kafka, redis_url, tmp_path_factory.mktemp("shared")) as cluster:
-        cluster.start_executor()
-        yield cluster
+    return services[1]
 
 
 @pytest.fixture

@@ -214,7 +214,7 @@ def test_a_failed_start_ends_what_was_started(settings: LocalSettings):
     assert wait_until(lambda: kafka_started(settings.data_dir) is None, 30)
 
 
-def test_a_filled_cache_needs_no_network(settings: LocalSettings, broker: Broker, monkeypatch: pytest.MonkeyPatch):
+def test_a_filled_cache_needs_no_network(settings: LocalSettings, kafka: str, monkeypatch: pytest.MonkeyPatch):
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     monkeypatch.setenv("DSMS_MAVEN_MIRROR", "http://127.0.0.1:1")

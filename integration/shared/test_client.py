@@ -36,11 +36,6 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 START_S = 240.0
 
 
-@pytest.fixture(scope="module")
-def cluster(shared: Cluster) -> Cluster:
-    return shared
-
-
 @pytest.fixture
 def client(cluster: Cluster) -> Iterator[Client]:
     with Client(cluster.url) as client:
@@ -127,11 +122,8 @@ def test_cut_connections_lose_and_repeat_nothing(client: Client, cluster: Cluste
     assert shown(rest) == shown(found[half + 1 :])
 
 
-def test_following_outlives_the_coordinator(
-    kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory, unique: str
-) -> None:
-    with running(kafka, redis_url, tmp_path_factory.mktemp("own")) as own, Client(own.url, attempts=8) as client:
-        own.start_executor()
+def test_following_outlives_the_coordinator(cluster: Cluster, unique: str) -> None:
+    with Client(cluster.url, attempts=8) as client:
         client.execute(f"""
             REGISTER SOURCE {unique} (room VARCHAR NOT NULL, t INT) FROM "{unique}" PARTITIONS 1 IDLE NEVER;
             CREATE STREAM {unique}s OVER {unique} KEY NULL;
@@ -145,8 +137,8 @@ def test_following_outlives_the_coordinator(
             client.wait(f"{unique}hot", token, START_S)
             assert wait_until(lambda wanted=100 * (part + 1): len(found) >= wanted, 60), len(found)
             if part < 2:
-                kill_9(own.coordinator)
-                own.coordinator.start()
+                kill_9(cluster.coordinator)
+                cluster.coordinator.start()
         follower.join(60)
         assert [one.ts for one in found] == list(range(1, 301))
 
@@ -157,19 +149,16 @@ def post(url: str, sql: str, key: str) -> httpx.Response:
     )
 
 
-def test_a_key_outlives_the_coordinator(
-    kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory, unique: str
-) -> None:
+def test_a_key_outlives_the_coordinator(cluster: Cluster, unique: str) -> None:
     sql = f"CREATE TABLE {unique} (id INT PRIMARY KEY); INSERT INTO {unique} VALUES (1)"
-    with running(kafka, redis_url, tmp_path_factory.mktemp("own")) as own:
-        first = post(own.url, sql, unique)
-        kill_9(own.coordinator)
-        own.coordinator.start()
-        second = post(own.url, sql, unique)
-        assert (first.status_code, second.status_code) == (200, 200)
-        assert first.content == second.content and second.headers["idempotency-replayed"] == "true"
-        assert post(own.url, f"{sql};", unique).status_code == 422
-        assert own.sql(f"SELECT count(*) FROM {unique}")[0]["rows"] == [[1]]
+    first = post(cluster.url, sql, unique)
+    kill_9(cluster.coordinator)
+    cluster.coordinator.start()
+    second = post(cluster.url, sql, unique)
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert first.content == second.content and second.headers["idempotency-replayed"] == "true"
+    assert post(cluster.url, f"{sql};", unique).status_code == 422
+    assert cluster.sql(f"SELECT count(*) FROM {unique}")[0]["rows"] == [[1]]
 
 
 def test_without_redis_a_call_with_a_key_is_not_begun(

@@ -60,11 +60,6 @@ AVRO_ROW = {
 }
 
 
-@pytest.fixture
-def cluster(shared: Cluster) -> Cluster:
-    return shared
-
-
 def tuples(lines: list[str]) -> list[tuple[str, int, int]]:
     found = [re.fullmatch(r"<(\w+),(\d+)>(\d+)", line) for line in lines]
     return [(one[1], int(one[2]), int(one[3])) for one in found if one]

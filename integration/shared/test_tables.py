@@ -13,11 +13,6 @@ from dsms.local.waiting import wait_until
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 
 
-@pytest.fixture(scope="module")
-def cluster(shared: Cluster) -> Cluster:
-    return shared
-
-
 def rows(cluster: Cluster, select: str) -> list[list[object]]:
     return cluster.sql(select)[0]["rows"]
 

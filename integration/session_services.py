@@ -1,0 +1,48 @@
+"""The broker and the Redis of a session: where several processes run its tests, of the one that deals them out."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from dsms.local.installed import local_broker, local_redis
+
+#: The bootstrap address of the broker, and the URL of the Redis.
+Services = tuple[str, str]
+_STARTED = pytest.StashKey[Services]()
+_GIVEN = "services"
+
+
+@contextmanager
+def started(directory: Path) -> Iterator[Services]:
+    """Both, while the block runs."""
+    broker, redis = local_broker(directory / "kafka", os.environ), local_redis(directory / "redis", os.environ)
+    with ExitStack() as stack:
+        for server in (broker, redis):
+            stack.callback(server.stop)
+            server.start()
+        yield broker.address, redis.url
+
+
+def started_once(config: pytest.Config) -> Services:
+    """What all processes of the session use; it ends with the session."""
+    if _STARTED not in config.stash:
+        stack = ExitStack()
+        config.add_cleanup(stack.close)
+        directory = stack.enter_context(TemporaryDirectory(prefix="dsms-integration-"))
+        config.stash[_STARTED] = stack.enter_context(started(Path(directory)))
+    return config.stash[_STARTED]
+
+
+def give(worker_input: dict[str, object], config: pytest.Config) -> None:
+    """Tells a process that will run tests."""
+    worker_input[_GIVEN] = started_once(config)
+
+
+def given(config: pytest.Config) -> Services | None:
+    """What this process was told; None where it runs all tests by itself."""
+    found = getattr(config, "workerinput", {}).get(_GIVEN)
+    return found and tuple(found)
