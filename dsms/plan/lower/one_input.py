@@ -8,6 +8,7 @@ from dsms.plan import logical, properties
 from dsms.plan.builder import Builder, Port
 from dsms.plan.lower.dispatch import lower, lowering, stateful, stateless
 from dsms.plan.lower.forgetting import by_key, forgetting
+from dsms.plan.lower.panes import panes
 from dsms.plan.lower.promises import kept
 from dsms.plan.lower.session_groups import session_groups
 from dsms.plan.lows import bounds
@@ -67,7 +68,10 @@ def _(node: logical.Members, builder: Builder) -> Port:
 
 @lowering.register
 def _(node: logical.Project, builder: Builder) -> Port:
-    below = lower(node.input, builder)
+    return _projected(node, lower(node.input, builder), builder)
+
+
+def _projected(node: logical.Project, below: Port, builder: Builder) -> Port:
     names: dict[str, str] = {}
     for name, output in node.outputs:
         if isinstance(output, Column):
@@ -85,8 +89,12 @@ def _(node: logical.Unnest, builder: Builder) -> Port:
 
 @lowering.register
 def _(node: logical.Assign, builder: Builder) -> Port:
+    return _assigned(node, lower(node.input, builder), builder)
+
+
+def _assigned(node: logical.Assign, below: Port, builder: Builder) -> Port:
     operator = Assign(node.kind, node.column, node.size, node.slide, node.offset)
-    return stateless(operator, lower(node.input, builder), schema(node), builder)
+    return stateless(operator, below, schema(node), builder)
 
 
 @lowering.register
@@ -140,8 +148,16 @@ def _(node: logical.GroupBy, builder: Builder) -> Port:
     operator = GroupBy(
         node.keys, node.aggregates, schema(node.input), node.bound, append_only=properties.append_only(node.input)
     )  # fmt: skip
-    found = stateful(operator, lower(node.input, builder), node.keys, schema(node), builder, bounds(node.input))
+    found = stateful(operator, _grouped(node, builder), node.keys, schema(node), builder, bounds(node.input))
     return replace(found, partitioned=frozenset(one for one in found.partitioned if set(one) <= set(node.keys)))
+
+
+def _grouped(node: logical.GroupBy, builder: Builder) -> Port:
+    if (found := panes(node)) is None:
+        return lower(node.input, builder)
+    project, assign, operator = found
+    below = lower(assign.input, builder)
+    return _projected(project, _assigned(assign, stateless(operator, below, below.schema, builder), builder), builder)
 
 
 @lowering.register
