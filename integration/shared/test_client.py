@@ -76,6 +76,7 @@ def test_what_is_published_is_read_back(client: Client, cluster: Cluster, source
     assert (cover.instant, cover.refused) == (500, []) and cover.frontier is not None and cover.frontier > 500
     last = {str(row["room"]): row["t"] for row in rows(500)}
     expected = sorted((room, t) for room, t in last.items() if int(str(t)) > 80)
+    cluster.await_frontier([f"dsms.{source}hot", f"dsms.{source}avro"], 501)
     relation = client.relation(f"{source}hot")
     assert sorted(map(tuple, relation.rows)) == expected and relation.total == len(expected)
     assert sorted(relation.polars().rows()) == expected
@@ -112,6 +113,7 @@ def test_refused_records_are_told(client: Client, cluster: Cluster, source: str)
 def test_cut_connections_lose_and_repeat_nothing(client: Client, cluster: Cluster, source: str) -> None:
     token = client.publish(source, rows(3000), key=["room"], advance=3001)
     client.wait(f"{source}hot", token, START_S)
+    cluster.await_frontier(f"dsms.{source}hot", 3001)  # on every partition, for consumers that know no tokens
     expected = stock(cluster.kafka, f"dsms.{source}hot")
     for seed in range(3):
         with cutting(cluster.url, seed, 60_000) as proxy, Client(proxy.url) as cut:
