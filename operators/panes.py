@@ -47,4 +47,4 @@ class Panes:
         placed = in_type(np.where(near, starts, values), present.schema[self.column]).alias(self.column)
         there = present.with_columns(placed)
         inside, outside = (Delta(there.filter(pl.Series(one, dtype=pl.Boolean))) for one in (near, ~near))
-        return Step(union_all([inside.consolidate(), outside]) if len(outside) else inside.consolidate())
+        return Step(union_all([inside.consolidate(), outside]))

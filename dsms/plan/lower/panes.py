@@ -8,9 +8,9 @@ from math import gcd
 import pyarrow as pa
 
 from dsms.plan import logical, properties
-from dsms.plan.rules.identity import kept
+from dsms.plan.rules.identity import kept, renamed
 from dsms.plan.schema import schema
-from operators.expressions import Column
+from operators.expressions import columns
 from operators.panes import Panes
 
 
@@ -21,8 +21,8 @@ def panes(node: logical.GroupBy) -> tuple[logical.Project, logical.Assign, Panes
     Only where A is synchronised: there many rows have one instant, and no order of theirs shows but the greatest.
     """
     match node.input:
-        case logical.Project(logical.Assign(input=below) as assign) as project if _counts(node):
-            read = {output.name if isinstance(output, Column) else assign.column for _, output in project.outputs}
+        case logical.Project(logical.Assign(input=below) as assign) as project if _counts(node) and renamed(project):
+            read = {one for _, output in project.outputs for one in columns(output)}
             time = schema(below).field(assign.column).type
             synchronised = any(isinstance(one, logical.Sync) for one in properties.walk(below))
             if assign.column in read or not pa.types.is_timestamp(time) or not synchronised:
