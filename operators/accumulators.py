@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import polars as pl
 
-from operators.consolidation import apart
-from operators.merging import distinct_sorted, merge_stack, mostly, repeated
-from operators.trace import HASH, Arrangement, Run, arranged, key_hash, merged
+from operators.cascade import cascade
+from operators.merging import distinct_sorted, mostly
+from operators.opposites import merged_places
+from operators.trace import HASH, Arrangement, Run, arranged, key_hash
+from operators.versions import newest
 
 _GONE = "__gone"
 
@@ -42,8 +45,8 @@ class Accumulators:
         if not self.runs:
             return keys.select(self.keys).clear()
         hashes = distinct_sorted(key_hash(keys, self.keys).to_numpy()) if self.keys else np.zeros(1, np.uint64)
-        newest = self._newest([run.gather(hashes) for run in self.runs])
-        present = newest.filter(~pl.col(_GONE)).drop(HASH, _GONE)
+        found = [run.gather(hashes) for run in self.runs]
+        present = self._newest(found).filter(~pl.col(_GONE)).drop(HASH, _GONE)
         if not self.keys:
             return present
         return present.join(keys.select(self.keys), on=list(self.keys), how="semi", nulls_equal=True)
@@ -55,19 +58,14 @@ class Accumulators:
         runs = (*(self._swept(run, frontier) for run in self.runs), self._run(rows, gone, frontier))
         return replace(self, runs=self._settled(runs, frontier))
 
-    def _newest(self, found: list[pl.DataFrame]) -> pl.DataFrame:
-        filled = [frame for frame in found if frame.height]
+    def _newest(self, runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Of rows sorted by hash, of the eldest run first, the newest of each key, sorted by hash."""
+        filled = [frame for frame in runs if frame.height]
         if len(filled) < 2:
-            return filled[0] if filled else found[0]
+            return filled[0] if filled else runs[0]
         together = pl.concat(filled)
-        hashes = together[HASH].to_numpy()
-        by_hash = np.argsort(hashes, kind="stable")  # merges the ascending runs
-        several = np.sort(by_hash[repeated(hashes[by_hash])])
-        if not len(several):
-            return together
-        alone, versions = apart(together, several)
-        latest = versions.unique(list(self.keys) or [HASH], keep="last", maintain_order=True)
-        return pl.concat([alone, latest])
+        order, hashes = merged_places([frame[HASH].to_numpy() for frame in filled])
+        return together[newest(together, order, hashes, self.keys)]
 
     def _run(self, rows: pl.DataFrame, gone: pl.Series, frontier: int) -> Run:
         flagged = rows.with_columns(gone.alias(_GONE))
@@ -83,26 +81,13 @@ class Accumulators:
         return Run(run.frame.filter(self._alive(frontier)), "key")
 
     def _settled(self, runs: tuple[Run, ...], frontier: int) -> tuple[Run, ...]:
-        stack = merge_stack(runs, lambda run: run.height, partial(self._merge, frontier))
+        stack = cascade(runs, partial(self._merge, frontier))
         if not stack or any(stack[0] is run for run in self.runs) or not stack[0].frame[_GONE].any():
             return stack
         # Nothing lies below the eldest run that a tombstone would have to hide.
         eldest = Run(stack[0].frame.filter(~pl.col(_GONE)), "key")
         return (eldest, *stack[1:]) if eldest.height else stack[1:]
 
-    def _merge(self, frontier: int, elder: Run, younger: Run) -> Run:
-        kept = self._without(elder, younger)
-        ordered = merged(kept, younger.frame)
+    def _merge(self, frontier: int, runs: Sequence[Run]) -> Run:
+        ordered = self._newest([run.frame for run in runs])
         return Run(ordered.filter(self._alive(frontier)) if self.bound else ordered, "key")
-
-    def _without(self, elder: Run, younger: Run) -> pl.DataFrame:
-        """The elder's rows whose keys the younger does not have."""
-        same = elder.within(distinct_sorted(younger.positions))
-        if not len(same):
-            return elder.frame
-        if self.keys:
-            found = elder.frame[same].select(self.keys).with_columns(pl.Series(HASH, same))
-            same = found.join(younger.frame.select(self.keys), on=list(self.keys), how="semi", nulls_equal=True)[
-                HASH
-            ].to_numpy()
-        return apart(elder.frame, same)[0]

@@ -26,7 +26,10 @@ def settled(frame: pl.DataFrame, order: Places, hashes: np.ndarray, keys: Sequen
     >>> settled(rows, np.arange(3), np.array([7, 8, 8]), ["k"]).rows()
     [(1, 1, 3)]
     """
-    pairs = _of_one_hash(np.flatnonzero(frame[WEIGHT].to_numpy()[order] < 0), hashes)
+    negative = np.flatnonzero(frame[WEIGHT].to_numpy()[order] < 0)
+    if not len(negative):
+        return frame[order]
+    pairs = _of_one_hash(negative, hashes)
     if pairs is None:
         return None
     equal = [_equal(frame, order[one], order[other], keys) for one, other in pairs]
@@ -69,13 +72,18 @@ def _equal(frame: pl.DataFrame, one: Places, other: Places, keys: Sequence[str])
     for name in (*others, *keys):
         if not len(one):
             break
-        same = _same(frame[name], one, other)
+        same = same_values(frame[name], one, other)
         if not same.all():
             one, other = one[same], other[same]
     return one, other
 
 
-def _same(column: pl.Series, one: Places, other: Places) -> np.ndarray:
+def same_values(column: pl.Series, one: Places, other: Places) -> np.ndarray:
+    """Whether a column has the same value at two places, for each pair of places; NULL is the same as NULL.
+
+    >>> same_values(pl.Series([1, None, None]), np.array([0, 1]), np.array([1, 2])).tolist()
+    [False, True]
+    """
     if column.dtype.is_integer() and not column.null_count():
         values = column.to_numpy()
         equal: np.ndarray = values[one] == values[other]

@@ -103,7 +103,7 @@ def test_colliding_hashes_do_not_mix_keys() -> None:
 
     state = Accumulators(("k",), None, (run([("a", 1), ("b", 2), ("c", 3)]), run([("b", 4)])))
     assert state.lookup(pl.DataFrame({"k": ["a"]})).rows() == [("a", 1)]
-    merged = state._merge(0, *state.runs)
+    merged = state._merge(0, state.runs)
     assert sorted(merged.frame.select("k", "n").rows()) == [("a", 1), ("b", 4), ("c", 3)]
 
 
