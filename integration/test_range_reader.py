@@ -6,8 +6,7 @@ import pytest
 from confluent_kafka import Message, Producer
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.range_reader import OffsetRange, RangeReader
-from operators.errors import DsmsError
+from connectors.kafka.range_reader import OffsetRange, RangeReader, whole
 
 pytestmark = pytest.mark.services
 
@@ -26,9 +25,7 @@ def write(producer: Producer, name: str, values: range) -> None:
 
 
 def read(reader: RangeReader, name: str, start: int, end: int) -> list[int]:
-    (found,) = reader.read([OffsetRange(name, 0, start, end)])
-    assert not isinstance(found, DsmsError)
-    return list(map(int, map(Message.value, found)))
+    return list(map(int, map(Message.value, whole(reader.read([OffsetRange(name, 0, start, end)])[0]))))
 
 
 def assigned(reader: RangeReader, name: str) -> int:

@@ -17,8 +17,9 @@ from connectors.kafka.errors import translate, translated
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 60.0
 _POLL_EVERY = 10_000
-#: How long to wait for room in the producer's queue.
-_FULL_S = 0.1
+#: What may wait in the producer's queue, and how long to wait for room in it.
+_QUEUE = {"queue_buffering_max_messages": 200_000, "queue_buffering_max_kbytes": 131_072}
+_FULL_S = 0.05
 
 Headers = list[tuple[str, bytes]]
 
@@ -46,7 +47,7 @@ class EpochWriter:
 
     def __init__(self, settings: KafkaSettings, transactional_id: str) -> None:
         self._producer = settings.producer(
-            transactional_id=transactional_id, transaction_timeout_ms=60_000, delivery_report_only_error=True
+            transactional_id=transactional_id, transaction_timeout_ms=60_000, delivery_report_only_error=True, **_QUEUE
         )
         with translated("starting the transactional producer", transactional=True):
             self._producer.init_transactions(_INIT_TIMEOUT_S)

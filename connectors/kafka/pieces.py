@@ -14,7 +14,6 @@ from connectors.kafka.range_reader import OffsetRange, RangeReader
 from connectors.kafka.topics import earliest, latest, partitions_of, written
 from operators.errors import DsmsError, ExternalError
 
-PIECE_OFFSETS = 50_000
 _DECIDED_S = 30.0
 
 
@@ -49,11 +48,9 @@ def pieces(settings: KafkaSettings, ranges: list[OffsetRange]) -> Iterator[list[
     reader = RangeReader(settings)
     try:
         for wanted in ranges:
-            for start in range(wanted.start, wanted.end, PIECE_OFFSETS):
-                piece = OffsetRange(wanted.topic, wanted.partition, start, min(start + PIECE_OFFSETS, wanted.end))
-                found = reader.read([piece])[0]
-                if isinstance(found, DsmsError):
-                    raise found
-                yield found
+            for piece in reader.read([wanted])[0]:
+                if isinstance(piece, DsmsError):
+                    raise piece
+                yield piece
     finally:
         reader.close()

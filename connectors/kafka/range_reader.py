@@ -1,10 +1,11 @@
-"""Reading ranges of offsets: one living consumer a partition, so that a range goes on where the last one ended."""
+"""Reading ranges of offsets piece by piece: one living consumer a partition, so that a range goes on where the last one
+ended."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, Message, TopicPartition
@@ -15,9 +16,15 @@ from connectors.kafka.topics import Partition
 from operators.errors import DsmsError, ExternalError, UserError
 
 _CONSUME = 20_000
+#: A piece has so many records or some more: a record takes about 400 bytes more than its value.
+PIECE = 50_000
 _STALL_S = 30.0
 _MOST_CONSUMERS = 32
 _PREFETCH = {"fetch_message_max_bytes": 2_000_000, "queued_min_messages": 20_000, "fetch_wait_max_ms": 10}
+
+
+#: The records of a range, piece by piece in offset order; an error, if there is one, comes last.
+Pieces = Iterator[list[Message] | DsmsError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +49,17 @@ class RangeReader:
         self._settings = settings
         self._readers: OrderedDict[Partition, _PartitionReader] = OrderedDict()
 
-    def read(self, ranges: Sequence[OffsetRange]) -> list[list[Message] | DsmsError]:
-        """The committed records of each range, in offset order. All ranges are fetched at the same time.
+    def read(self, ranges: Sequence[OffsetRange]) -> list[Pieces]:
+        """The committed records of each range, at least one piece. All ranges are fetched at the same time, and each
+        must be read to its end before `read` is called again.
 
         A range that can never be read, because its records or its topic are gone, gives the error in place of records;
         what may pass, such as nothing arriving for 30 s, is raised.
         """
         started = [self._start(wanted) for wanted in ranges]
-        found = [_drained(reader, wanted) for reader, wanted in zip(started, ranges, strict=True)]
-        while len(self._readers) > _MOST_CONSUMERS:
+        while len(self._readers) > max(_MOST_CONSUMERS, len(ranges)):
             self._readers.popitem(last=False)[1].close()
-        return found
+        return [_drained(reader, wanted) for reader, wanted in zip(started, ranges, strict=True)]
 
     def close(self) -> None:
         """Closes all consumers."""
@@ -85,12 +92,15 @@ class _PartitionReader:
                 self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
             self._at = wanted.start
 
-    def drain(self, wanted: OffsetRange) -> list[Message]:
-        """The records of the range that `start` began."""
+    def drain(self, wanted: OffsetRange) -> Iterator[list[Message]]:
+        """The records of the range that `start` began, at least one piece."""
         at, self._at = wanted.start, None
         found: list[Message] = []
         heard = time.monotonic()
         while at < wanted.end:
+            if len(found) >= PIECE:
+                yield found
+                found, heard = [], time.monotonic()
             with translated("reading"):
                 messages = self._consumer.consume(min(wanted.end - at, _CONSUME), 0.5)
             if messages:
@@ -102,7 +112,7 @@ class _PartitionReader:
                 )
         if at == wanted.end and not self._rest(wanted):
             self._at = at
-        return _cut(found, wanted.end)
+        yield _cut(found, wanted.end)
 
     def close(self) -> None:
         self._consumer.close()
@@ -134,15 +144,25 @@ class _PartitionReader:
         return at
 
 
-def _drained(reader: _PartitionReader | None, wanted: OffsetRange) -> list[Message] | DsmsError:
+def _drained(reader: _PartitionReader | None, wanted: OffsetRange) -> Pieces:
     try:
-        return reader.drain(wanted) if reader else []
+        yield from reader.drain(wanted) if reader else ([],)
     except ExternalError as error:
         if error.retryable:
             raise
-        return error
+        yield error
     except UserError as error:
-        return error
+        yield error
+
+
+def whole(pieces: Pieces) -> list[Message]:
+    """All records of a range; an error is raised."""
+    found: list[Message] = []
+    for piece in pieces:
+        if isinstance(piece, DsmsError):
+            raise piece
+        found += piece
+    return found
 
 
 def _cut(found: list[Message], end: int) -> list[Message]:
@@ -157,9 +177,6 @@ def read_whole(settings: KafkaSettings, topic: str, ends: Iterable[tuple[int, in
     reader = RangeReader(settings)
     try:
         found = reader.read([OffsetRange(topic, partition, start, end) for partition, start, end in ends])
+        return [message for pieces in found for message in whole(pieces)]
     finally:
         reader.close()
-    for messages in found:
-        if isinstance(messages, DsmsError):
-            raise messages
-    return [message for messages in found if not isinstance(messages, DsmsError) for message in messages]

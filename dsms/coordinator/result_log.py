@@ -8,9 +8,8 @@ from typing import Any, Protocol
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.pieces import settled
-from connectors.kafka.range_reader import OffsetRange, RangeReader
+from connectors.kafka.range_reader import OffsetRange, RangeReader, whole
 from connectors.kafka.topics import Partition, earliest, latest
-from operators.errors import DsmsError
 
 #: What a consumer may fetch ahead, in place of the 64 MB of the client.
 _LITTLE = {"queued.max.messages.kbytes": "2048"}
@@ -58,10 +57,7 @@ class KafkaResultLog:
 
     def read(self, wanted: OffsetRange) -> list[Any]:
         """The committed records of a range."""
-        found = self._reader().read([wanted])[0]
-        if isinstance(found, DsmsError):
-            raise found
-        return found
+        return whole(self._reader().read([wanted])[0])
 
     def _reader(self) -> RangeReader:
         if not hasattr(self._held, "reader"):

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
@@ -105,14 +106,13 @@ class Committer:
         return Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
 
     def _publish(self, epoch: Epoch, topics: Mapping[str, str], published: Published) -> None:
-        results = [records for written in epoch.written for records in result_records(written)]
         progress = progress_records(self._cluster, epoch, published)
-        records = [*results, *dead_records(epoch.dead, topics), progress]
-        if not any(one.values for one in records):
+        if not (any(written.changes.height for written in epoch.written) or epoch.dead or progress.values):
             return
         self._writer.begin()
         self._faults.hit("begun")
-        for at, one in enumerate(records):
+        results = chain.from_iterable(map(result_records, epoch.written))
+        for at, one in enumerate(chain(results, dead_records(epoch.dead, topics), [progress])):
             self._writer.write(one)
             if at == 0:
                 self._faults.hit("half_written")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -13,10 +14,13 @@ from connectors.kafka.names import OP_HEADER, TS_HEADER, dead_letter_topic, inte
 from dsms.executor.dead import DeadMark, DeadRecord
 from dsms.executor.encoding import KEY, VALUE
 from dsms.executor.epoch import Epoch, Published, Written
+from dsms.plan.lane import Output
 from operators.delta import FROM, partition_of
 from operators.stream_output import INSERT, OP
 
 _PARTITION, _RESULT = "__partition", "__result"
+#: So many rows become records at a time.
+_PIECE = 50_000
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -31,17 +35,27 @@ def result_records(written: Written) -> Iterator[Records]:
     """The changes, result by result: header `dsms-ts` is the instant, `dsms-op` is there unless it is `+`.
 
     Rows without a key go to the result partition of their source partition, so their order is kept; partition by
-    partition, because the order between partitions is seen by nobody and the producer is quicker.
+    partition, because the order between partitions is seen by nobody and the producer is quicker. A long result comes
+    in pieces, to bound the memory of their records.
     """
     placed = written.changes if KEY in written.changes.columns else _placed(written)
-    columns = [placed[name].to_list() if name in placed.columns else None for name in (KEY, VALUE, _PARTITION)]
-    columns.append(_headers(placed))
-    start = 0
-    for output, count in written.counts:
-        keys, values, partitions, headers = (each and each[start : start + count] for each in columns)
+    ends = np.cumsum([count for _, count in written.counts])
+    for start in range(0, placed.height, _PIECE):
+        piece = placed[start : start + _PIECE]
+        edges = np.clip(ends - start, 0, piece.height).tolist()
+        yield from _records([output for output, _ in written.counts], piece, [0, *edges])
+
+
+def _records(outputs: Sequence[Output], piece: pl.DataFrame, edges: Sequence[int]) -> Iterator[Records]:
+    """The rows of each result, which lie between two edges."""
+    columns = [piece[name].to_list() if name in piece.columns else None for name in (KEY, VALUE, _PARTITION)]
+    columns.append(_headers(piece))
+    for output, (start, end) in zip(outputs, itertools.pairwise(edges), strict=True):
+        if start == end:
+            continue
+        keys, values, partitions, headers = (each and each[start:end] for each in columns)
         assert output.sink is not None
-        yield Records(output.sink.topic, keys or [None] * count, values or [], headers, partitions)
-        start += count
+        yield Records(output.sink.topic, keys or [None] * (end - start), values or [], headers, partitions)
 
 
 def _placed(written: Written) -> pl.DataFrame:

@@ -3,8 +3,7 @@ exchange."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,18 +12,19 @@ import msgspec
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from confluent_kafka import Message
 
 from connectors.formats.arrow_buffers import arrow_buffer
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.range_reader import OffsetRange, RangeReader
+from connectors.kafka.pieces import pieces
+from connectors.kafka.range_reader import OffsetRange, Pieces, RangeReader
 from connectors.kafka.registry import schema_lookup
 from dsms.executor.frame_files import packed
+from dsms.executor.freed_memory import give_back
 from dsms.executor.garbage import calm_worker
 from dsms.executor.offsets import Slice, SourceTask
 from dsms.executor.pandas_hidden import without_pandas
-from dsms.executor.reading import arrivals_of, intake_of
 from dsms.executor.routed import ROUTED_ARROW
+from dsms.executor.slice_intake import admit_slice
 from dsms.plan.lane import Lane, Output
 from dsms.stages.intake import Admitted, DeadLetter
 from dsms.stages.lane_run import of_member, read_stage, route
@@ -40,8 +40,6 @@ DELTA, MOVED, WAKE, CLOCK, DEAD, FAILURE = "delta", "moved", "wake", "clock", "d
 WORK, BEHIND = "work", "behind"
 #: What came to a query's Shed.
 SEEN = "seen"
-#: The bytes of a slice are counted on about so many of its records, evenly spaced.
-_WEIGHED = 1_000
 
 
 class Clock(msgspec.Struct, frozen=True, array_like=True):
@@ -73,8 +71,9 @@ def run_source_task(task: SourceTask) -> Iterator[pa.RecordBatch]:
         yield _told(task)
     ranges = [OffsetRange(one.topic, one.partition, one.start, one.end) for one in task.slices]
     for group in _disjoint(ranges):
-        for index, messages in zip(group, _reader(task.kafka).read([ranges[index] for index in group]), strict=True):
-            yield _routed(task, task.slices[index], messages)
+        for index, records in zip(group, _reader(task.kafka).read([ranges[index] for index in group]), strict=True):
+            yield _routed(task, task.slices[index], records)
+    give_back()
 
 
 def _told(task: SourceTask) -> pa.RecordBatch:
@@ -110,40 +109,28 @@ def _reader(kafka: KafkaSettings) -> RangeReader:
     return _reader_of(kafka.bootstrap, tuple(sorted(kafka.properties.items())))
 
 
-def _routed(task: SourceTask, one: Slice, messages: list[Message] | DsmsError) -> pa.RecordBatch:
+def _routed(task: SourceTask, one: Slice, records: Pieces) -> pa.RecordBatch:
     rows = RoutedRows(task.revision, one.partition, task.frames)
-    if isinstance(messages, DsmsError):
-        for lane_id in one.lanes:
-            sender = Sender(leaf=task.lanes[lane_id].leaf(one.source_id))
-            rows.add(0, lane_id, FAILURE, str(messages).encode(), sender)
-        return rows.batch()
     lane = task.lanes[one.lanes[0]]
     source = lane.sources[lane.leaf(one.source_id)]
-    writer = schema_lookup(source.registry or task.registry_url)
-    began = time.perf_counter_ns()
-    arrivals = arrivals_of(source, one.partition, messages, one.heartbeats)
-    admitted = intake_of(source, writer).admit(arrivals, one.clock)
-    share_ns = (time.perf_counter_ns() - began) // len(one.lanes)
-    read = Work((len(messages),), len(admitted.delta), share_ns, bytes_in=_bytes(messages))
+    read = admit_slice(source, one, schema_lookup(source.registry or task.registry_url), records)
+    if isinstance(read, DsmsError):
+        for lane_id in one.lanes:
+            sender = Sender(leaf=task.lanes[lane_id].leaf(one.source_id))
+            rows.add(0, lane_id, FAILURE, str(read).encode(), sender)
+        return rows.batch()
+    admitted, work = read.admitted(), read.work(len(one.lanes))
     if admitted.dead:
         rows.add(0, "", DEAD, _letters(source.id, source.name, one, admitted.dead))
     for lane_id in one.lanes:
-        _route_lane(rows, task, one, task.lanes[lane_id], (admitted, read), messages)
+        _route_lane(rows, task, one, task.lanes[lane_id], (admitted, work))
     return rows.batch()
 
 
-def _bytes(messages: Sequence[Message]) -> int:
-    """The bytes of the records' values: of a long slice, estimated from some of them."""
-    some = messages[:: 1 + len(messages) // _WEIGHED]
-    return sum(map(len, some)) * len(messages) // max(len(some), 1)
-
-
-def _route_lane(
-    rows: RoutedRows, task: SourceTask, one: Slice, lane: Lane, found: tuple[Admitted, Work], messages: list[Message]
-) -> None:
+def _route_lane(rows: RoutedRows, task: SourceTask, one: Slice, lane: Lane, found: tuple[Admitted, Work]) -> None:
     (admitted, read), leaf = found, lane.leaf(one.source_id)
     after = admitted.clock
-    clock = Clock(one.end, after.frontier, after.high, len(messages), after.orders)
+    clock = Clock(one.end, after.frontier, after.high, sum(read.rows_in), after.orders)
     rows.add(0, lane.id, CLOCK, msgspec.msgpack.encode(clock), Sender(leaf=leaf, frontier=clock.frontier))
     rates = {query: rates_of(one.partition, found) for query, found in one.rates.items()}
     step = read_stage(lane, leaf, admitted.delta, admitted.marks, rates)
@@ -156,12 +143,29 @@ def _route_lane(
         rows.add(target, lane.id, MOVED, b"", Sender(leaf=leaf, frontier=clock.frontier))
     for edge, delta in step.sent.items():
         rows.send(lane.id, Sender(edge, leaf), route(lane.flow.exchanges[edge], delta, task.targets))
-    for output in lane.published_by_leaf(leaf) if step.faults else ():
+    if step.faults:
+        _add_faults(rows, task, one, lane, step.faults)
+
+
+def _add_faults(rows: RoutedRows, task: SourceTask, one: Slice, lane: Lane, faults: Mapping[int, pl.DataFrame]) -> None:
+    """The dead letters of each query whose operators refused rows."""
+    leaf = lane.leaf(one.source_id)
+    values = _values_of(task, one, {origin(order)[2] for frame in faults.values() for order in frame[ORDER]})
+    for output in lane.published_by_leaf(leaf):
         below = lane.flow.below[output.vertex]
-        faults = [of_member(frame, output) for vertex, frame in step.faults.items() if vertex in below]
-        if letters := [letter for frame in faults for letter in _fault_letters(output, one, frame, messages)]:
+        mine = [of_member(frame, output) for vertex, frame in faults.items() if vertex in below]
+        if letters := [letter for frame in mine for letter in _fault_letters(output, one, frame, values)]:
             owner = fault_owner(output.id, one.source_id)
             rows.add(0, "", DEAD, _letters(owner, lane.sources[leaf].name, one, letters))
+
+
+def _values_of(task: SourceTask, one: Slice, offsets: set[int]) -> dict[int, object]:
+    """The values of records of a slice, which are read again: nothing that is read is kept as it came."""
+    if not offsets:
+        return {}
+    again = OffsetRange(one.topic, one.partition, min(offsets), max(offsets) + 1)
+    found = (message for piece in pieces(task.kafka, [again]) for message in piece)
+    return {at: message.value() for message in found if (at := message.offset()) in offsets}
 
 
 def fault_owner(query: str, source: str) -> str:
@@ -169,11 +173,12 @@ def fault_owner(query: str, source: str) -> str:
     return f"{query}:{source}"
 
 
-def _fault_letters(output: Output, one: Slice, faults: pl.DataFrame, messages: list[Message]) -> Iterator[DeadLetter]:
-    raw = {message.offset(): message.value() for message in messages}
+def _fault_letters(
+    output: Output, one: Slice, faults: pl.DataFrame, values: Mapping[int, object]
+) -> Iterator[DeadLetter]:
     for order, reason in faults.select(ORDER, FAULT).iter_rows():
         offset = origin(order)[2]
-        yield DeadLetter(one.partition, offset, reason, raw[offset], output.name)
+        yield DeadLetter(one.partition, offset, reason, values[offset], output.name)
 
 
 def _letters(owner: str, source: str, one: Slice, letters: Sequence[DeadLetter]) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from dsms.executor import freed_memory
 from dsms.executor.class_archive import JVM, home, options
 from dsms.executor.scratch import temporary
 from dsms.executor.settings import on_one_machine
@@ -26,6 +27,8 @@ _NO_COMMAND = "no-data-sources-to-look-for"
 def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
     """A session tuned for small batches of few, large rows. `scratch` must be `emptied`."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    for name, value in freed_memory.ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     os.environ["PYSPARK_DRIVER_PYTHON"] = _NO_COMMAND
     if "SPARK_HOME" not in os.environ and on_one_machine(master):
         os.environ["SPARK_HOME"] = str(home(os.environ) or linked_home(scratch / "home"))

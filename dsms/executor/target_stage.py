@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
 from dsms.executor.frame_files import packed, unpacked
+from dsms.executor.freed_memory import give_back
 from dsms.executor.garbage import calm_worker
 from dsms.executor.manifest import LaneManifest
 from dsms.executor.pandas_hidden import without_pandas
@@ -111,6 +112,7 @@ class TargetStage:
             yield out.batch()
         for write in writes:
             write.result()
+        give_back()
 
     def _mine(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Which rows are for this stage."""

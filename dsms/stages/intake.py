@@ -14,7 +14,7 @@ from connectors.formats import Decoded, Refusal
 from dsms.catalog.objects import Source
 from dsms.stages.arrival_order import check, marks
 from operators.clock import Heartbeat, PartitionClock
-from operators.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, TO, WEIGHT, Delta
+from operators.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, TO, WEIGHT, Delta, union_all
 
 DELETE = "-"
 _OPS = ("+", "u", "-")
@@ -59,6 +59,15 @@ class Admitted:
     dead: tuple[DeadLetter, ...]
     clock: PartitionClock
     marks: Delta | None = None
+
+
+def in_sequence(parts: Sequence[Admitted]) -> Admitted:
+    """What was admitted of consecutive records as if it had been at once."""
+    marks = [part.marks for part in parts if part.marks is not None]
+    return Admitted(
+        union_all([part.delta for part in parts]), tuple(letter for part in parts for letter in part.dead),
+        parts[-1].clock, union_all(marks) if marks else None,
+    )  # fmt: skip
 
 
 Decode = Callable[[Sequence[Any]], Decoded]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -52,7 +53,7 @@ class World:
         return {log: rows for log, rows in self.results.items() if rows}
 
     def read(self, ranges):
-        return [self.logs[one.topic][one.partition][one.start : one.end] for one in ranges]
+        return [_pieces(self.logs[one.topic][one.partition][one.start : one.end]) for one in ranges]
 
     def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
         """What the reader process logs before it plans a batch."""
@@ -65,8 +66,20 @@ class World:
         """Stands in for Kafka's reader and Redis' run store."""
         store = type("Store", (), {"write": self.runs.update, "read": self.runs.__getitem__})()
         monkeypatch.setattr(source_task, "_reader", lambda _: self)
+        monkeypatch.setattr(source_task, "pieces", lambda _, ranges: chain.from_iterable(self.read(ranges)))
         monkeypatch.setattr(target_stage, "_store", lambda _: store)
         return self
+
+
+def _pieces(messages: list[Message]) -> Iterator[list[Message]]:
+    """Pieces that grow, so that some are single records; at least one."""
+    at = 0
+    while True:
+        size = at + 1
+        yield messages[at : at + size]
+        at += size
+        if at >= len(messages):
+            return
 
 
 def start(catalog: Catalog, targets: int, fragment: str | None = None) -> Revision:
@@ -123,7 +136,9 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
     if plan is not None:
         world.published = following(world.published, plan)
     for written in done.written:
-        for (output, _), records in zip(written.counts, result_records(written), strict=True):
+        named = {output.sink.topic: output for output, _ in written.counts}
+        for records in result_records(written):
+            output = named[records.topic]
             partitions = [None] * len(records.values) if records.partitions is None else records.partitions
             listed = zip(records.keys, records.values, records.headers or (), partitions, strict=True)
             for key, value, header, partition in listed:
