@@ -130,3 +130,16 @@ def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
     again = progress_records("c", epoch, Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)}))
     assert list(again.keys) == []
     assert read_published({b"dead/0": records.values[0]}).frontiers == {"o3": 42}
+
+
+def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) -> None:
+    output = outputs["o3"]
+    changes = pl.DataFrame({
+        "k": range(10), "v": list("abcdefghij"), FROM: range(10), ORDER: range(10), OP: ["+"] * 10,
+    })  # fmt: skip
+    written = Written(encode_changes(output, changes), ((output, 3), (output, 0), (output, 7)))
+    monkeypatch.setattr("dsms.executor.publish._PIECE", 4)
+    pieces = list(result_records(written))
+    assert [len(piece.values) for piece in pieces] == [3, 1, 4, 2]
+    assert [json.loads(key)["k"] for piece in pieces for key in piece.keys] == list(range(10))
+    assert [header for piece in pieces for header in piece.headers] == [[("dsms-ts", b"%d" % at)] for at in range(10)]
