@@ -68,8 +68,9 @@ class SessionGroup:
         rows = self._valued(changes)
         cells = Cells.of(sums.by_value(rows, self.session.partition), self.session.partition)
         lines = self._lines(cells, traces, move)
-        for cell, value, *parts in cells.rows.select(CELL, VALUE, *sums.names).iter_rows():
-            lines[cells.group[cell]].change(cell, value, tuple(parts))
+        goes = np.array([line.points is not None for line in lines])
+        for cell, low, high, *parts in sums.by_span(cells, self._gap, goes).iter_rows():
+            lines[cells.group[cell]].change(cell, low, high, tuple(parts))
         found, faults = self._changes(cells, lines)
         every = [one for one in (rejected, faults) if one is not None]
         return Step(found, self._after(cells, lines, rows, traces, move), pl.concat(every) if every else None)

@@ -37,7 +37,7 @@ class SessionLine:
     >>> plus, minus = lambda one, other: (one[0] + other[0],), lambda one, other: (one[0] - other[0],)
     >>> line = SessionLine(5, plus, minus, [], {})
     >>> for cell, (value, rows) in enumerate([(0, 1), (10, 1), (5, 2), (5, -2)]):
-    ...     line.change(cell, value, (rows,))
+    ...     line.change(cell, value, value, (rows,))
     >>> [(one.low, one.high, *one.parts, one.born, one.died) for one in line.made if one.was]
     [(0, 0, 1, 0, 2), (10, 10, 1, 1, 2), (0, 10, 4, 2, 3), (0, 0, 1, 3, -1), (10, 10, 1, 3, -1)]
     """
@@ -58,36 +58,41 @@ class SessionLine:
         self._lows = [one.low for one in self.sessions]
         self._values = sorted(self.points or ())
 
-    def change(self, cell: int, value: int, parts: Parts) -> None:
-        """The sums at a value change in a cell; cells come in order, values of one cell in any."""
+    def change(self, cell: int, low: int, high: int, parts: Parts) -> None:
+        """The sums from a value to a value change in a cell, with no gap between; one value at a time where rows go.
+        Cells come in order, what changes in one cell in any."""
         if self.points is None:
-            self._absorb(cell, value, parts)
-            return
-        held = self.points.get(value)
+            self._absorb(cell, low, high, parts)
+        else:
+            assert low == high
+            self._change_at(cell, low, parts, self.points)
+
+    def _change_at(self, cell: int, value: int, parts: Parts, points: dict[int, Parts]) -> None:
+        held = points.get(value)
         after = parts if held is None else self.plus(held, parts)
         if after[0]:
-            self.points[value] = after
+            points[value] = after
             if held is None:
                 insort(self._values, value)
-            self._absorb(cell, value, parts)
+            self._absorb(cell, value, value, parts)
         elif held is not None:
-            del self.points[value]
+            del points[value]
             self._release(cell, value, parts)
 
-    def _absorb(self, cell: int, value: int, parts: Parts) -> None:
-        """Into the session that holds the value or comes to hold it, made of those that the value connects."""
-        end = bisect_right(self._lows, value + self.gap)
+    def _absorb(self, cell: int, low: int, high: int, parts: Parts) -> None:
+        """Into the session that holds the values or comes to hold them, made of those that they connect."""
+        end = bisect_right(self._lows, high + self.gap)
         start = end
-        while start and self.sessions[start - 1].high >= value - self.gap:
+        while start and self.sessions[start - 1].high >= low - self.gap:
             start -= 1
         if start == end:
-            self._put(start, end, [Version(value, value, parts, cell)])
+            self._put(start, end, [Version(low, high, parts, cell)])
             return
         one = self._own(cell, start)
         for other in self.sessions[start + 1 : end]:
             other.died = cell
             one.high, one.parts = other.high, self.plus(one.parts, other.parts)
-        one.low, one.high = min(one.low, value), max(one.high, value)
+        one.low, one.high = min(one.low, low), max(one.high, high)
         one.parts = self.plus(one.parts, parts)
         self._lows[start] = one.low
         if end - start > 1:

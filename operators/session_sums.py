@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import polars as pl
 
 from operators.aggregates.function import Part
 from operators.aggregates.running import weighted
+from operators.cells import CELL, Cells
 from operators.delta import FROM, ORDER, WEIGHT
 from operators.group_plan import GroupPlan
 from operators.session_line import Parts
+from operators.session_trace import HIGH, LOW
 
 VALUE, GOES = "__value", "__goes"
+_SPAN = "__span"
 _WRAP = 1 << 127
 
 
@@ -54,13 +58,28 @@ class SessionSums:
         changes = rows.select(
             *partition, FROM, VALUE, ORDER, WEIGHT, *(weighted(part).alias(name) for name, part in self.parts.items())
         )
-        sums = (
+        return changes.group_by([*partition, FROM, VALUE], maintain_order=True).agg(
+            pl.col(WEIGHT).sum(), pl.col(ORDER).max(), *self._added, (pl.col(WEIGHT) < 0).any().alias(GOES)
+        )
+
+    def by_span(self, cells: Cells, gap: int, single: np.ndarray) -> pl.DataFrame:
+        """The sums of the changes of each cell over spans of values without a gap between, from `LOW` to `HIGH`; over
+        one value in the cells of the groups that are `single`."""
+        values = cells.rows.select(CELL, VALUE, *self.names).sort(CELL, VALUE)
+        cell, value = values[CELL].to_numpy(), values[VALUE].to_numpy()
+        opens = single[cells.group[cell]]
+        opens[1:] |= (cell[1:] != cell[:-1]) | (value[1:] - gap > value[:-1])
+        spans = values.group_by(pl.Series(_SPAN, np.cumsum(opens)), maintain_order=True)
+        bounds = pl.col(VALUE).first().alias(LOW), pl.col(VALUE).last().alias(HIGH)
+        return spans.agg(pl.col(CELL).first(), *bounds, *self._added).drop(_SPAN)
+
+    @property
+    def _added(self) -> list[pl.Expr]:
+        """Each sum of the rows of a group."""
+        return [
             pl.col(name).bitwise_xor() if part.kind == "xor" else pl.col(name).sum()
             for name, part in self.parts.items()
-        )
-        return changes.group_by([*partition, FROM, VALUE], maintain_order=True).agg(
-            pl.col(WEIGHT).sum(), pl.col(ORDER).max(), *sums, (pl.col(WEIGHT) < 0).any().alias(GOES)
-        )
+        ]
 
     def columns(self, sums: Sequence[Parts]) -> pl.DataFrame:
         """Sums as the columns of accumulators, modulo 2^128 as there."""

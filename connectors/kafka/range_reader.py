@@ -17,12 +17,10 @@ from operators.errors import DsmsError, ExternalError, UserError
 
 _CONSUME = 20_000
 #: A piece has so many records or some more: a record takes about 400 bytes more than its value.
-PIECE = 50_000
+_PIECE = 50_000
 _STALL_S = 30.0
 _MOST_CONSUMERS = 32
 _PREFETCH = {"fetch_message_max_bytes": 2_000_000, "queued_min_messages": 20_000, "fetch_wait_max_ms": 10}
-
-
 #: The records of a range, piece by piece in offset order; an error, if there is one, comes last.
 Pieces = Iterator[list[Message] | DsmsError]
 
@@ -98,7 +96,7 @@ class _PartitionReader:
         found: list[Message] = []
         heard = time.monotonic()
         while at < wanted.end:
-            if len(found) >= PIECE:
+            if len(found) >= _PIECE:
                 yield found
                 found, heard = [], time.monotonic()
             with translated("reading"):

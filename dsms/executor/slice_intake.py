@@ -39,8 +39,7 @@ class SliceIntake:
         self._intake = intake_of(source, writer)
         self._clock, self._heartbeats = one.clock, one.heartbeats
         self._parts: list[Admitted] = []
-        self._bytes = self._busy_ns = 0
-        self.records = 0
+        self._records = self._bytes = self._busy_ns = 0
 
     def take(self, messages: Sequence[Message], upto: int) -> None:
         """The next records, with the logged heartbeats at offsets up to one."""
@@ -50,7 +49,7 @@ class SliceIntake:
         part = self._intake.admit(arrivals_of(self._source, self._partition, messages, mine), self._clock)
         self._parts.append(part)
         self._clock = part.clock
-        self.records += len(messages)
+        self._records += len(messages)
         self._busy_ns += time.perf_counter_ns() - began
         self._bytes += _bytes(messages)
 
@@ -66,7 +65,7 @@ class SliceIntake:
     def work(self, lanes: int) -> Work:
         """What reading was, for each of so many lanes that share it."""
         rows = sum(len(part.delta) for part in self._parts)
-        return Work((self.records,), rows, self._busy_ns // lanes, bytes_in=self._bytes)
+        return Work((self._records,), rows, self._busy_ns // lanes, bytes_in=self._bytes)
 
 
 def _bytes(messages: Sequence[Message]) -> int:

@@ -45,8 +45,8 @@ def test_pieces_do_not_show(cuts: list[int]) -> None:
     assert rows == [(0, 3), (1, 9), (3, 12), (5, 30), (7, 31), (9, 40)]
     assert [letter.offset for letter in found.admitted().dead] == [2, 4, 6, 8]
     assert (found.admitted().clock.frontier, found.admitted().clock.high) == (50, 40)
-    assert found.records == found.work(1).rows_in[0] == len(INSTANTS)
-    assert found.work(1).bytes_in == sum(map(len, messages()))
+    work = found.work(2)
+    assert (work.rows_in, work.rows_out, work.bytes_in) == ((len(INSTANTS),), len(rows), sum(map(len, messages())))
 
 
 def test_an_error_among_the_pieces_is_the_slices() -> None:
