@@ -26,6 +26,7 @@ from dsms.executor.control import Control
 from dsms.executor.epoch import Epoch, Published, assemble, following
 from dsms.executor.fault_points import FaultPoints, poisoned
 from dsms.executor.frame_files import clear
+from dsms.executor.freed_memory import give_back
 from dsms.executor.lane_files import LaneFiles
 from dsms.executor.lanes import Revision, Standing, moving, revised, standing, woken
 from dsms.executor.manifest import Manifest
@@ -291,6 +292,7 @@ class Fragment:
         except DsmsError as error:
             self._failed = error
             raise
+        give_back()
         log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
         self._on_epoch(epoch, standing(revision, epoch.manifest))
 

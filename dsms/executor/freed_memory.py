@@ -1,4 +1,4 @@
-"""Freed memory goes back to the system: a worker has three allocators, and what one keeps no other can use.
+"""Freed memory goes back to the system: a process has three allocators, and what one keeps no other can use.
 
 Polars allocates with jemalloc, Arrow with mimalloc, NumPy, Python and librdkafka with the C library; reading, computing
 and encoding each use another one most, so that by default the peaks of all three add up.
