@@ -10,9 +10,9 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.range_reader import OffsetRange, RangeReader
+from connectors.kafka.range_reader import OffsetRange, RangeReader, sound
 from connectors.kafka.topics import earliest, latest, partitions_of, written
-from operators.errors import DsmsError, ExternalError
+from operators.errors import ExternalError
 
 _DECIDED_S = 30.0
 
@@ -48,9 +48,6 @@ def pieces(settings: KafkaSettings, ranges: list[OffsetRange]) -> Iterator[list[
     reader = RangeReader(settings)
     try:
         for wanted in ranges:
-            for piece in reader.read([wanted])[0]:
-                if isinstance(piece, DsmsError):
-                    raise piece
-                yield piece
+            yield from sound(reader.read([wanted])[0])
     finally:
         reader.close()

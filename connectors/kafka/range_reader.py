@@ -51,7 +51,7 @@ class RangeReader:
         """The committed records of each range, at least one piece. All ranges are fetched at the same time, and each
         must be read to its end before `read` is called again.
 
-        A range that can never be read, because its records or its topic are gone, gives the error in place of records;
+        A range that can never be read, because its records or its topic are gone, gives the error as its last piece;
         what may pass, such as nothing arriving for 30 s, is raised.
         """
         started = [self._start(wanted) for wanted in ranges]
@@ -153,14 +153,17 @@ def _drained(reader: _PartitionReader | None, wanted: OffsetRange) -> Pieces:
         yield error
 
 
-def whole(pieces: Pieces) -> list[Message]:
-    """All records of a range; an error is raised."""
-    found: list[Message] = []
+def sound(pieces: Pieces) -> Iterator[list[Message]]:
+    """The pieces of a range; an error is raised."""
     for piece in pieces:
         if isinstance(piece, DsmsError):
             raise piece
-        found += piece
-    return found
+        yield piece
+
+
+def whole(pieces: Pieces) -> list[Message]:
+    """All records of a range; an error is raised."""
+    return [message for piece in sound(pieces) for message in piece]
 
 
 def _cut(found: list[Message], end: int) -> list[Message]:

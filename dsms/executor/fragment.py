@@ -292,9 +292,9 @@ class Fragment:
         except DsmsError as error:
             self._failed = error
             raise
-        give_back()
         log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
         self._on_epoch(epoch, standing(revision, epoch.manifest))
+        give_back()
 
     def _settle(self) -> None:
         """Waits for the commit of the epoch before, so that commits stay in order; its failure ends the query."""

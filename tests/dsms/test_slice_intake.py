@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from confluent_kafka import Message
 from facts import apply_all
@@ -31,7 +32,7 @@ def messages() -> list[Message]:
 def admitted(cuts: list[int]) -> SliceIntake:
     catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE SLACK 5")
     edges = [0, *sorted(cuts), len(INSTANTS)]
-    pieces = iter([messages()[start:end] for start, end in zip(edges, edges[1:], strict=False)])
+    pieces = iter([messages()[start:end] for start, end in pairwise(edges)])
     found = admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces)
     assert isinstance(found, SliceIntake)
     return found
