@@ -13,10 +13,10 @@ from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
 from dsms.executor.commit import Committer
-from dsms.executor.dead import DeadMark
-from dsms.executor.epoch import Epoch, Published
+from dsms.executor.epoch import Epoch
 from dsms.executor.fault_points import FaultPoints
 from dsms.executor.manifest import Manifest
+from dsms.executor.published import DeadMark, Published
 from operators.errors import ExternalError, Fenced
 
 pytestmark = pytest.mark.services

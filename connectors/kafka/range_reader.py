@@ -17,7 +17,7 @@ from operators.errors import DsmsError, ExternalError, UserError
 
 _CONSUME = 20_000
 #: A piece has so many records or some more: a record takes about 400 bytes more than its value.
-_PIECE = 50_000
+_PIECE = 20_000
 _STALL_S = 30.0
 _MOST_CONSUMERS = 32
 _PREFETCH = {"fetch_message_max_bytes": 2_000_000, "queued_min_messages": 20_000, "fetch_wait_max_ms": 10}

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 import pyarrow as pa
 
-from dsms.sql.types import parse_type
+from operators.expressions.rendering import simple_type
 
 Format = Literal["json", "avro"]
 DEFAULT_IDLE_MS = 5_000
@@ -102,7 +102,16 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
 
 @lru_cache(maxsize=1024)
 def _schema(columns: tuple[Column, ...]) -> pa.Schema:
-    return pa.schema([pa.field(c.name, parse_type(c.type), c.nullable) for c in columns])
+    return pa.schema([pa.field(c.name, _arrow(c.type), c.nullable) for c in columns])
+
+
+def _arrow(text: str) -> pa.DataType:
+    """The type of a column. A simple name needs no parser of SQL, and most processes that run plans load none."""
+    if (simple := simple_type(text)) is not None:
+        return simple
+    from dsms.sql.types import parse_type
+
+    return parse_type(text)
 
 
 class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):

@@ -13,7 +13,7 @@ from dsms.catalog.register_query import RESULT_PREFIX
 from dsms.catalog.result import StatementResult
 from dsms.plan import logical, properties
 from dsms.plan.explain import explain
-from dsms.plan.lane import plan_fragment
+from dsms.plan.fragment_plan import plan_fragment
 from dsms.plan.schema import visible
 from dsms.sql import statements as st
 from dsms.sql.bind import bind, plan_of

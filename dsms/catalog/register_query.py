@@ -16,7 +16,7 @@ from dsms.catalog.placement import placed
 from dsms.catalog.result import StatementResult
 from dsms.catalog.view_matching import over_views
 from dsms.plan import logical, properties
-from dsms.plan.lane import Planned, compile_lane, planned
+from dsms.plan.fragment_plan import Planned, compile_lane, planned
 from dsms.plan.start import started
 from dsms.sql import statements as st
 from dsms.sql.bind import bind

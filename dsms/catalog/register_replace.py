@@ -20,7 +20,7 @@ from dsms.catalog.objects import Query, kind_of
 from dsms.catalog.register_query import check_quality, default_output, draft_of, settled
 from dsms.catalog.result import StatementResult
 from dsms.plan import logical, properties
-from dsms.plan.lane import Planned, compile_lane, planned
+from dsms.plan.fragment_plan import Planned, compile_lane, planned
 from dsms.plan.schema import visible
 from dsms.plan.start import started
 from dsms.sql import statements as st

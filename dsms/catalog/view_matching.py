@@ -9,8 +9,8 @@ import msgspec
 
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Query
-from dsms.plan.lane import Planned
-from dsms.plan.lane import planned as plan
+from dsms.plan.fragment_plan import Planned
+from dsms.plan.fragment_plan import planned as plan
 from dsms.plan.matching import answered_over, marks
 from dsms.sql.former import former_of
 

@@ -13,8 +13,8 @@ from dsms.control.show import micros, short
 from dsms.plan import logical, properties
 from dsms.plan.builder import Builder
 from dsms.plan.families import united
+from dsms.plan.fragment_plan import Planned, planned
 from dsms.plan.labels import label
-from dsms.plan.lane import Planned, planned
 from dsms.plan.lower import lower
 from dsms.sql import statements as st
 from dsms.sql.bind import plan_of

@@ -14,8 +14,8 @@ import msgspec
 from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Object, Query, kind_of
 from dsms.plan import logical, properties
+from dsms.plan.fragment_plan import planned
 from dsms.plan.labels import label
-from dsms.plan.lane import planned
 from dsms.plan.schema import visible
 from dsms.sql.types import type_sql
 from operators.errors import UserError

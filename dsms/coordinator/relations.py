@@ -16,7 +16,7 @@ from dsms.catalog.catalog import Catalog
 from dsms.catalog.objects import Format, Object, Query, Table, kind_of
 from dsms.catalog.register import schema_and_keys
 from dsms.coordinator.own_rows import own_rows
-from dsms.executor.publish import read_published
+from dsms.executor.published import read_published
 from dsms.one_time import Relation
 from operators.errors import UserError
 

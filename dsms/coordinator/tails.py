@@ -12,7 +12,7 @@ from connectors.kafka.topics import latest
 from dsms.catalog.objects import Source
 from dsms.coordinator.registry import SchemaRegistry
 from dsms.coordinator.writer_schemas import writer_schema
-from dsms.executor.publish import read_published
+from dsms.executor.published import read_published
 from dsms.executor.reading import arrivals_of, intake_of
 from operators.clock import PartitionClock
 from operators.delta import BEGINNING

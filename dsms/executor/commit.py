@@ -29,10 +29,11 @@ from connectors.kafka.names import internal_topic, transactional_id
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import Lying, RunStore
 from connectors.redis.state_memory import Part
-from dsms.executor.epoch import Epoch, Published
+from dsms.executor.epoch import Epoch
 from dsms.executor.fault_points import FaultPoints
 from dsms.executor.manifest import Manifest, read_manifest
-from dsms.executor.publish import dead_records, progress_records, read_published, result_records
+from dsms.executor.publish import dead_records, progress_records, result_records
+from dsms.executor.published import Published, read_published
 
 
 @dataclass

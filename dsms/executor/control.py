@@ -16,6 +16,7 @@ from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
 from dsms.executor.manifest import Position, SourcePartition
+from dsms.executor.pace import equal_part
 from dsms.plan.lane import Lane
 
 
@@ -47,7 +48,9 @@ class Control:
 
     def limit(self, waiting: int) -> int:
         """How many of the records that wait the next batch may hold."""
-        return self.batch_records if waiting <= self.batch_records else self.behind_records
+        if waiting <= self.batch_records:
+            return self.batch_records
+        return equal_part(waiting, self.behind_records)
 
     def write(self, path: Path) -> None:
         """Replaces the file at once."""

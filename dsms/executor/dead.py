@@ -11,22 +11,12 @@ import msgspec
 import polars as pl
 
 from dsms.executor.frame_files import unpacked
+from dsms.executor.published import DeadMark, DeadMarks
 from dsms.executor.source_task import Letters, fault_owner
 from dsms.plan.lane import Lane, Output
 from dsms.stages.lane_run import of_member
 from operators.delta import FROM, ORDER, origin
 from operators.operator import FAULT, FAULT_ROW
-
-
-@dataclass(frozen=True, slots=True)
-class DeadMark:
-    """The dead letters that an owner has written for a partition: all below `offset`, `count` in number."""
-
-    offset: int = 0
-    count: int = 0
-
-
-DeadMarks = Mapping[tuple[str, int], DeadMark]
 
 
 @dataclass(frozen=True)

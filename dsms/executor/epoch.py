@@ -11,16 +11,18 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from dsms.executor.dead import DeadMarks, DeadRecord, counted, dead_letters, fault_records, faults_of
+from dsms.executor.dead import DeadRecord, counted, dead_letters, fault_records, faults_of
 from dsms.executor.encoding import KEY, VALUE
 from dsms.executor.frame_files import unpacked
 from dsms.executor.lanes import Revision, without_failed
 from dsms.executor.manifest import LaneManifest, Manifest, Position
+from dsms.executor.published import DeadMarks, Published
 from dsms.executor.queues import Served, Takes, queues_after
 from dsms.executor.result_rows import CHANGES, LOST
 from dsms.executor.source_task import BEHIND, CLOCK, DEAD, FAILURE, SEEN, WORK, Clock
 from dsms.executor.target_stage import FAULTS, RUNS, SERVED
-from dsms.plan.lane import FragmentPlan, Lane, Output
+from dsms.plan.fragment_plan import FragmentPlan
+from dsms.plan.lane import Lane, Output
 from dsms.stages.lane_run import frontier
 from dsms.stages.state_names import Names
 from dsms.stages.work import Told, Works
@@ -29,25 +31,11 @@ from operators.operator import MEMBER
 from operators.shed import Seen
 from operators.stream_output import DELETE, OP
 
-_LOWEST = -(2**63)
 #: An instant that no change of a member has that is there no more.
 _NEVER = 2**63 - 1
 Row = dict[str, Any]
 #: The rows of a lane by kind.
 Found = Mapping[str, list[Row]]
-
-
-@dataclass(frozen=True)
-class Published:
-    """What is in Kafka already: for each query the frontier below which its results are, for each owner of dead letters
-    and partition the offset below which they are."""
-
-    frontiers: Mapping[str, int]
-    dead: DeadMarks
-
-    def upto(self, query: str) -> int:
-        """The frontier below which a query's results are there."""
-        return self.frontiers.get(query, _LOWEST)
 
 
 def following(published: Published, plan: FragmentPlan) -> Published:

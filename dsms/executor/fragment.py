@@ -23,7 +23,7 @@ from dsms.control.sampling import keys_of
 from dsms.control.tuning import Bounds
 from dsms.executor.commit import Committer
 from dsms.executor.control import Control
-from dsms.executor.epoch import Epoch, Published, assemble, following
+from dsms.executor.epoch import Epoch, assemble, following
 from dsms.executor.fault_points import FaultPoints, poisoned
 from dsms.executor.frame_files import clear
 from dsms.executor.freed_memory import give_back
@@ -32,6 +32,7 @@ from dsms.executor.lanes import Revision, Standing, moving, revised, standing, w
 from dsms.executor.manifest import Manifest
 from dsms.executor.own_state import limited
 from dsms.executor.pace import Pace
+from dsms.executor.published import Published
 from dsms.executor.routed import ROUTED
 from dsms.executor.schedule import Schedule
 from dsms.executor.settings import ExecutorSettings
@@ -40,7 +41,8 @@ from dsms.executor.source import CONTROL_OPTION, FORMAT
 from dsms.executor.source_task import fault_owner
 from dsms.executor.spark_errors import reason_of
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
-from dsms.plan.lane import FragmentPlan, Lane
+from dsms.plan.fragment_plan import FragmentPlan
+from dsms.plan.lane import Lane
 from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
 from dsms.stages.work import Measures

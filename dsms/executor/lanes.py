@@ -13,7 +13,8 @@ import msgspec
 
 from dsms.executor.manifest import LaneManifest, Manifest, Positions, Queue, beginning
 from dsms.executor.queues import Takes, wakes
-from dsms.plan.lane import FragmentPlan, Lane, Output, compile_lane
+from dsms.plan.fragment_plan import FragmentPlan, compile_lane
+from dsms.plan.lane import Lane, Output
 from dsms.stages.lane_run import frontier
 from dsms.stages.state_names import united
 

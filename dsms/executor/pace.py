@@ -10,6 +10,15 @@ from dsms.control.tuning import Bounds
 _GROWTH = 2.0
 
 
+def equal_part(waiting: int, most: int) -> int:
+    """The size of the batches, all alike, in which a backlog is done: a small rest would cost half of a large batch.
+
+    >>> equal_part(1_040, most=1_000), equal_part(900, most=1_000)
+    (520, 900)
+    """
+    return -(-waiting // -(-waiting // most))
+
+
 @dataclass(frozen=True)
 class Pace:
     """How many records the next batch may hold, so that it takes about `target_s`.

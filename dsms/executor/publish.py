@@ -11,24 +11,17 @@ import polars as pl
 
 from connectors.kafka.epoch_writer import Headers, Records
 from connectors.kafka.names import OP_HEADER, TS_HEADER, dead_letter_topic, internal_topic
-from dsms.executor.dead import DeadMark, DeadRecord
+from dsms.executor.dead import DeadRecord
 from dsms.executor.encoding import KEY, VALUE
-from dsms.executor.epoch import Epoch, Published, Written
+from dsms.executor.epoch import Epoch, Written
+from dsms.executor.published import Progress, Published
 from dsms.plan.lane import Output
 from operators.delta import FROM, partition_of
 from operators.stream_output import INSERT, OP
 
 _PARTITION, _RESULT = "__partition", "__result"
 #: So many rows become records at a time.
-_PIECE = 50_000
-
-
-class Progress(msgspec.Struct, frozen=True):
-    """The progress record of a result partition: every result of `query` below `frontier` is in it."""
-
-    query: str
-    frontier: int
-    epoch: int
+_PIECE = 20_000
 
 
 def result_records(written: Written) -> Iterator[Records]:
@@ -107,24 +100,10 @@ def progress_records(cluster: str, epoch: Epoch, published: Published) -> Record
     entries: dict[bytes, bytes] = {}
     for query, one in epoch.results.items():
         sink = one.output.sink
-        if sink is not None and one.frontier > published.frontiers.get(query, -(2**63)):
+        if sink is not None and one.frontier > published.upto(query):
             body = msgspec.json.encode(Progress(query, one.frontier, epoch.manifest.epoch))
             entries |= {f"{sink.topic}/{partition}".encode(): body for partition in range(sink.partitions)}
     for (owner, partition), mark in epoch.dead_upto.items():
         if published.dead.get((owner, partition)) != mark:
             entries[f"dead/{owner}/{partition}".encode()] = msgspec.json.encode((mark.offset, mark.count))
     return Records(internal_topic(cluster, "progress"), list(entries), list(entries.values()))
-
-
-def read_published(entries: Mapping[bytes, bytes]) -> Published:
-    """What the progress topic says of every query that ever wrote: an id is never used twice."""
-    frontiers: dict[str, int] = {}
-    dead: dict[tuple[str, int], DeadMark] = {}
-    for key, value in entries.items():
-        if key.count(b"/") == 1:
-            progress = msgspec.json.decode(value, type=Progress)
-            frontiers[progress.query] = max(progress.frontier, frontiers.get(progress.query, progress.frontier))
-        else:
-            _, owner, partition = key.decode().split("/")
-            dead[(owner, int(partition))] = DeadMark(*msgspec.json.decode(value, type=tuple[int, int]))
-    return Published(frontiers, dead)

@@ -17,7 +17,8 @@ from dsms.executor.fragment import Fragment
 from dsms.executor.lanes import Standing, query_frontier
 from dsms.executor.manifest import LaneManifest, Manifest
 from dsms.executor.settings import ExecutorSettings
-from dsms.plan.lane import Lane, Output, plan_fragment
+from dsms.plan.fragment_plan import plan_fragment
+from dsms.plan.lane import Lane, Output
 from dsms.stages.work import Measures
 from operators.delta import BEGINNING
 from operators.errors import DsmsError, ExternalError, Fenced

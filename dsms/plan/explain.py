@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from dsms.plan import logical
 from dsms.plan.dataflow import Routing, Vertex
+from dsms.plan.fragment_plan import Planned, compile_lane
 from dsms.plan.labels import label
-from dsms.plan.lane import Lane, Planned, compile_lane
+from dsms.plan.lane import Lane
 from dsms.plan.optimize import rewritten
 from dsms.plan.properties import inputs, keys
 from operators.forget import Forget

@@ -12,7 +12,8 @@ import polars as pl
 
 from connectors.formats import RowDecoder
 from dsms.catalog.objects import Source
-from dsms.plan.lane import Lane, Planned, compile_lane
+from dsms.plan.fragment_plan import Planned, compile_lane
+from dsms.plan.lane import Lane
 from dsms.stages.intake import Arrivals, DeadLetter, Intake, reading_schema
 from dsms.stages.lane_run import Frontiers, StageStep, frontier, of_member, read_stage, route, target_stage
 from dsms.stages.state_names import united

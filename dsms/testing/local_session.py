@@ -20,7 +20,8 @@ from dsms.control.show import show
 from dsms.one_time import answer
 from dsms.plan import logical
 from dsms.plan.explain import explain
-from dsms.plan.lane import Output, Planned, plan_fragment, planned
+from dsms.plan.fragment_plan import Planned, plan_fragment, planned
+from dsms.plan.lane import Output
 from dsms.sql import statements as st
 from dsms.sql.bind import plan_of
 from dsms.sql.parse import parse

@@ -59,6 +59,7 @@ _TYPE_NAMES: dict[pa.DataType, str] = {
     pa.timestamp("us"): "TIMESTAMP",
     pa.month_day_nano_interval(): "INTERVAL",
 }
+_SIMPLE_TYPES = {name: type_ for type_, name in _TYPE_NAMES.items()}
 
 
 def type_name(type_: pa.DataType) -> str:
@@ -76,6 +77,15 @@ def type_name(type_: pa.DataType) -> str:
     if pa.types.is_struct(type_):
         return f"STRUCT({', '.join(f'{identifier(field.name)} {type_name(field.type)}' for field in type_)})"
     return str(type_).upper()
+
+
+def simple_type(name: str) -> pa.DataType | None:
+    """Returns the type of a spelling that `type_name` gives a type without parts, None for any other text.
+
+    >>> simple_type("BIGINT"), simple_type("BIGINT[]")
+    (DataType(int64), None)
+    """
+    return _SIMPLE_TYPES.get(name)
 
 
 def identifier(name: str) -> str:

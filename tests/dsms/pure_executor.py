@@ -17,17 +17,18 @@ from confluent_kafka import Message
 from connectors.kafka.config import KafkaSettings
 from dsms.catalog.catalog import Catalog
 from dsms.executor import source_task, target_stage
-from dsms.executor.epoch import Epoch, Published, assemble, following
+from dsms.executor.epoch import Epoch, assemble, following
 from dsms.executor.frame_files import clear
 from dsms.executor.lanes import Revision, moving, revised, woken
 from dsms.executor.manifest import Manifest
 from dsms.executor.offsets import SourceTask, next_offsets, offsets_at, shedding, slices, spread, unread
 from dsms.executor.publish import result_records
+from dsms.executor.published import Published
 from dsms.executor.routed import ROUTED_ARROW
 from dsms.executor.shed_rates import decided, sheddable
 from dsms.executor.source_task import run_source_task
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
-from dsms.plan.lane import FragmentPlan, plan_fragment
+from dsms.plan.fragment_plan import FragmentPlan, plan_fragment
 
 
 @dataclass

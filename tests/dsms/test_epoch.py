@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pure_executor import World, run
 
-from dsms.plan.lane import compile_lane, plan_fragment
+from dsms.plan.fragment_plan import compile_lane, plan_fragment
 
 SQL = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t SLACK 2;
 CREATE STREAM S OVER T KEY k; CREATE STREAM A OVER T KEY NULL;

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from dsms.catalog import register_query
-from dsms.plan.lane import compile_lane, plan_fragment
+from dsms.plan.fragment_plan import compile_lane, plan_fragment
 from dsms.testing import LocalSession
 
 SHAPES = {

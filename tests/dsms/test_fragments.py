@@ -13,7 +13,7 @@ from pure_executor import World, run
 from test_epoch import LOGS, message
 
 from dsms.catalog.placement import fragments_of
-from dsms.plan.lane import plan_fragment
+from dsms.plan.fragment_plan import plan_fragment
 
 SOURCES = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t SLACK 2; REGISTER SOURCE U (k VARCHAR, v INT) FROM u SLACK 2;
 CREATE STREAM S OVER T KEY k; CREATE STREAM A OVER T KEY NULL; CREATE STREAM B OVER U KEY NULL;

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsms.plan.dataflow import Exchange
-from dsms.plan.lane import compile_lane, plan_fragment
+from dsms.plan.fragment_plan import compile_lane, plan_fragment
 from dsms.stages.lane_run import read_stage, route, target_stage
 from dsms.stages.state_names import all_names, name_runs, restore
 from operators.delta import ORDER, ORDER_SHIFT, Delta, partition_of

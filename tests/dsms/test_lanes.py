@@ -6,10 +6,11 @@ import msgspec
 import pytest
 from facts import Topics, apply_all
 
-from dsms.executor.epoch import Published, following, overtaken
+from dsms.executor.epoch import following, overtaken
 from dsms.executor.lanes import Revision, moving, revised, without_failed
 from dsms.executor.manifest import LaneManifest, Manifest, Position, Queue, Segment
-from dsms.plan.lane import FragmentPlan, plan_fragment
+from dsms.executor.published import Published
+from dsms.plan.fragment_plan import FragmentPlan, plan_fragment
 
 SQL = (
     "REGISTER SOURCE T (k INT) FROM t; REGISTER SOURCE U (k INT) FROM u; CREATE STREAM S OVER T KEY k;"

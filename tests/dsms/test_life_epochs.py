@@ -17,7 +17,7 @@ from dsms.catalog.catalog import Catalog
 from dsms.catalog.register_replace import halted, replaced_by, retired
 from dsms.executor.lanes import revised
 from dsms.executor.manifest import Manifest
-from dsms.plan.lane import plan_fragment
+from dsms.plan.fragment_plan import plan_fragment
 from dsms.sql.parse import parse
 
 MINE = """CREATE STREAMED VIEW V AS SELECT k, v FROM R(S) WHERE v > 1; CREATE QUERY R AS SELECT k, v * 2 AS w FROM V;

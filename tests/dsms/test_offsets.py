@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dsms.executor.manifest import Position
 from dsms.executor.offsets import next_offsets, offsets_at, slices, spread, waiting
-from dsms.plan.lane import compile_lane, plan_fragment
+from dsms.plan.fragment_plan import compile_lane, plan_fragment
 from operators.clock import Heartbeat
 
 CATALOG, _ = apply_all(

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from facts import Topics, apply_all
 
-from dsms.plan.lane import Lane, compile_lane, planned
+from dsms.plan.fragment_plan import compile_lane, planned
+from dsms.plan.lane import Lane
 
 SQL = """REGISTER SOURCE T (k INT, v BIGINT) FROM t; CREATE STREAM S OVER T KEY NULL;
 CREATE QUERY A AS SELECT k, SUM(v) AS s FROM S WHERE v > 1 GROUP BY k;

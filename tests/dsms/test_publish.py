@@ -10,12 +10,14 @@ from facts import apply_all
 
 from connectors.kafka import epoch_writer
 from connectors.kafka.epoch_writer import Records
-from dsms.executor.dead import DeadMark, DeadRecord
+from dsms.executor.dead import DeadRecord
 from dsms.executor.encoding import encode_changes
-from dsms.executor.epoch import Epoch, Published, Result, Written
+from dsms.executor.epoch import Epoch, Result, Written
 from dsms.executor.manifest import Manifest
-from dsms.executor.publish import dead_records, progress_records, read_published, result_records
-from dsms.plan.lane import Output, compile_lane, plan_fragment
+from dsms.executor.publish import dead_records, progress_records, result_records
+from dsms.executor.published import DeadMark, Published, read_published
+from dsms.plan.fragment_plan import compile_lane, plan_fragment
+from dsms.plan.lane import Output
 from operators.delta import FROM, ORDER, ORDER_SHIFT
 from operators.stream_output import OP
 

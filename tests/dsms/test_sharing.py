@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import examples
 
-from dsms.plan.lane import compile_lane, plan_fragment
+from dsms.plan.fragment_plan import compile_lane, plan_fragment
 from dsms.testing import LocalSession
 
 QUERIES = {

@@ -14,7 +14,7 @@ from dsms.executor.lanes import Revision, revised
 from dsms.executor.manifest import Manifest
 from dsms.executor.shedding import Shedding
 from dsms.plan.dataflow import Dataflow
-from dsms.plan.lane import plan_fragment
+from dsms.plan.fragment_plan import plan_fragment
 from dsms.stages.work import Work
 from operators.shed import Seen, Shed, Spread
 

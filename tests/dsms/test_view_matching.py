@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from dsms.plan.explain import tree
-from dsms.plan.lane import compile_lane, plan_fragment
+from dsms.plan.fragment_plan import compile_lane, plan_fragment
 from dsms.testing import LocalSession
 
 SETTING = f"{SOURCES} CREATE STREAMED VIEW Late AS SELECT k FROM S WHERE v > 2;"

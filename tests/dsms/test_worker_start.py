@@ -19,6 +19,11 @@ def run(code: str, *path: Path) -> str:
     return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60).stdout
 
 
+def loaded(module: str, heavy: set[str]) -> str:
+    """Which of some modules another one loads."""
+    return run(f"import {module}; print(sorted({heavy} & sys.modules.keys()))").strip()
+
+
 def test_the_home_gives_the_installed_package(tmp_path: Path) -> None:
     home = linked_home(tmp_path / "home")
     said = run("import pyspark.daemon as one; print(one.__cached__)", home / "python" / "lib" / "pyspark.zip")
@@ -27,8 +32,19 @@ def test_the_home_gives_the_installed_package(tmp_path: Path) -> None:
 
 
 def test_the_data_source_alone_is_light() -> None:
-    heavy = "{'polars', 'sqlglot', 'confluent_kafka', 'redis', 'duckdb', 'pandas'}"
-    assert run(f"import dsms.executor.source; print(sorted({heavy} & set(sys.modules)))").strip() == "[]"
+    heavy = {"polars", "sqlglot", "confluent_kafka", "redis", "duckdb", "pandas"}
+    assert loaded("dsms.executor.source", heavy) == "[]"
+
+
+def test_what_runs_lanes_loads_no_planner() -> None:
+    """Each process of an executor would hold it: 15 MB."""
+    planner = {"sqlglot", "dsms.sql.bind", "dsms.plan.lower", "dsms.plan.optimize"}
+    assert loaded("dsms.executor.planning", planner) == "[]"
+    assert loaded("dsms.executor.target_stage", planner) == "[]"
+
+
+def test_the_coordinator_loads_no_spark() -> None:
+    assert loaded("dsms.coordinator.__main__", {"pyspark", "pandas"}) == "[]"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are told by name in /proc, which only Linux has")

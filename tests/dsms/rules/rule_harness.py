@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from dsms.catalog.objects import Column as Declared
 from dsms.catalog.objects import Source
 from dsms.plan import logical
-from dsms.plan.lane import Lane, Output, Planned, compile_lane
+from dsms.plan.fragment_plan import Planned, compile_lane
+from dsms.plan.lane import Lane, Output
 from dsms.plan.properties import inputs
 from dsms.plan.rebuild import with_inputs
 from dsms.plan.rules import Rule
@@ -93,7 +94,7 @@ def published(
     node: logical.Node, plan: logical.Node, history: History, cuts: tuple[int, ...] = (5,), targets: int = 1
 ) -> Published:
     """What the lane of `node` publishes where it runs as `plan`."""
-    with patch("dsms.plan.lane.optimize", lambda _: plan):
+    with patch("dsms.plan.fragment_plan.optimize", lambda _: plan):
         lane = compile_lane("lane", [Planned("lane", "lane", node)])
     (output,) = lane.outputs
     state: list[dict[int, tuple[State, ...]]] = [{} for _ in range(targets)]
