@@ -94,7 +94,8 @@ def _split_at(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:
         part = text.str.splitn(separator, _FEW_PARTS).struct.field(f"field_{position}")
     else:
         part = text.str.split(separator).list.get(position, null_on_oob=True)
-    return pl.when(text.is_not_null()).then(part.fill_null("")) if call.arguments[0].nullable else part.fill_null("")
+    found = part.fill_null("")
+    return pl.when(text.is_not_null()).then(found) if call.arguments[0].nullable else found
 
 
 def _repeat(text: pl.Expr, times: pl.Expr) -> pl.Expr:
