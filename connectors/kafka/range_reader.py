@@ -15,8 +15,8 @@ from connectors.kafka.errors import translate, translated
 from connectors.kafka.topics import Partition
 from operators.errors import DsmsError, ExternalError, UserError
 
-_CONSUME = 20_000
-#: A piece has so many records or some more: a record takes about 400 bytes more than its value.
+#: So many records are asked for at once, and a piece has as many or some more. A record takes about 400 bytes more than
+#: its value.
 _PIECE = 20_000
 _STALL_S = 30.0
 _MOST_CONSUMERS = 32
@@ -100,7 +100,7 @@ class _PartitionReader:
                 yield found
                 found, heard = [], time.monotonic()
             with translated("reading"):
-                messages = self._consumer.consume(min(wanted.end - at, _CONSUME), 0.5)
+                messages = self._consumer.consume(min(wanted.end - at, _PIECE), 0.5)
             if messages:
                 heard = time.monotonic()
                 at = self._take(messages, wanted, found)

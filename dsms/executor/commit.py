@@ -32,8 +32,8 @@ from connectors.redis.state_memory import Part
 from dsms.executor.epoch import Epoch
 from dsms.executor.fault_points import FaultPoints
 from dsms.executor.manifest import Manifest, read_manifest
-from dsms.executor.publish import dead_records, progress_records, result_records
-from dsms.executor.published import Published, read_published
+from dsms.executor.publish import dead_records, result_records
+from dsms.executor.published import Published, progress_records, read_published
 
 
 @dataclass

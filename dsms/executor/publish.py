@@ -1,20 +1,18 @@
-"""An epoch as Kafka records: results, dead letters and progress of one transaction."""
+"""An epoch as Kafka records: results and dead letters."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
 import numpy as np
 import polars as pl
 
 from connectors.kafka.epoch_writer import Headers, Records
-from connectors.kafka.names import OP_HEADER, TS_HEADER, dead_letter_topic, internal_topic
+from connectors.kafka.names import OP_HEADER, TS_HEADER, dead_letter_topic
 from dsms.executor.dead import DeadRecord
 from dsms.executor.encoding import KEY, VALUE
-from dsms.executor.epoch import Epoch, Written
-from dsms.executor.published import Progress, Published
+from dsms.executor.epoch import Written
 from dsms.plan.lane import Output
 from operators.delta import FROM, partition_of
 from operators.stream_output import INSERT, OP
@@ -92,18 +90,3 @@ def _provenance(letter: DeadRecord, topic: str) -> Headers:
         ("dsms-error", letter.reason.encode()), ("dsms-source", letter.source.encode()), ("dsms-topic", topic.encode()),
         ("dsms-partition", str(letter.partition).encode()), ("dsms-offset", str(letter.offset).encode()), *query,
     ]  # fmt: skip
-
-
-def progress_records(cluster: str, epoch: Epoch, published: Published) -> Records:
-    """What is published once the transaction is: the frontier by result partition, the offset by owner of dead
-    letters."""
-    entries: dict[bytes, bytes] = {}
-    for query, one in epoch.results.items():
-        sink = one.output.sink
-        if sink is not None and one.frontier > published.upto(query):
-            body = msgspec.json.encode(Progress(query, one.frontier, epoch.manifest.epoch))
-            entries |= {f"{sink.topic}/{partition}".encode(): body for partition in range(sink.partitions)}
-    for (owner, partition), mark in epoch.dead_upto.items():
-        if published.dead.get((owner, partition)) != mark:
-            entries[f"dead/{owner}/{partition}".encode()] = msgspec.json.encode((mark.offset, mark.count))
-    return Records(internal_topic(cluster, "progress"), list(entries), list(entries.values()))

@@ -1,11 +1,18 @@
-"""What of a fragment is in Kafka already, as the progress topic says."""
+"""What of a fragment is in Kafka already: the records of the progress topic, written and read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
+
+from connectors.kafka.epoch_writer import Records
+from connectors.kafka.names import internal_topic
+
+if TYPE_CHECKING:  # the coordinator reads progress without what computes epochs
+    from dsms.executor.epoch import Epoch
 
 _LOWEST = -(2**63)
 
@@ -40,6 +47,21 @@ class Progress(msgspec.Struct, frozen=True):
     query: str
     frontier: int
     epoch: int
+
+
+def progress_records(cluster: str, epoch: Epoch, published: Published) -> Records:
+    """What is published once the transaction is: the frontier by result partition, the offset by owner of dead
+    letters."""
+    entries: dict[bytes, bytes] = {}
+    for query, one in epoch.results.items():
+        sink = one.output.sink
+        if sink is not None and one.frontier > published.upto(query):
+            body = msgspec.json.encode(Progress(query, one.frontier, epoch.manifest.epoch))
+            entries |= {f"{sink.topic}/{partition}".encode(): body for partition in range(sink.partitions)}
+    for (owner, partition), mark in epoch.dead_upto.items():
+        if published.dead.get((owner, partition)) != mark:
+            entries[f"dead/{owner}/{partition}".encode()] = msgspec.json.encode((mark.offset, mark.count))
+    return Records(internal_topic(cluster, "progress"), list(entries), list(entries.values()))
 
 
 def read_published(entries: Mapping[bytes, bytes]) -> Published:

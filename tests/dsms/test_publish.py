@@ -14,8 +14,8 @@ from dsms.executor.dead import DeadRecord
 from dsms.executor.encoding import encode_changes
 from dsms.executor.epoch import Epoch, Result, Written
 from dsms.executor.manifest import Manifest
-from dsms.executor.publish import dead_records, progress_records, result_records
-from dsms.executor.published import DeadMark, Published, read_published
+from dsms.executor.publish import dead_records, result_records
+from dsms.executor.published import DeadMark, Published, progress_records, read_published
 from dsms.plan.fragment_plan import compile_lane, plan_fragment
 from dsms.plan.lane import Output
 from operators.delta import FROM, ORDER, ORDER_SHIFT

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dsms.sql.dialect import Dsms
 from dsms.sql.types import parse_type, type_sql
 from operators.errors import SqlError
+from operators.expressions.rendering import simple_type
 
 
 @pytest.mark.parametrize(
@@ -92,3 +93,4 @@ TYPES = st.recursive(
 @given(TYPES)
 def test_spelling_reads_back(type_):
     assert parse_type(type_sql(type_)) == type_
+    assert simple_type(type_sql(type_)) in {type_, None}
