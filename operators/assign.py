@@ -46,6 +46,10 @@ class Assign:
         """None: the operator is stateless."""
         return ()
 
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """The time column as well."""
+        return wanted | {self.column}
+
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """Each element once for each of its windows."""
         present = Delta(delta.frame.filter(pl.col(self.column).is_not_null()))

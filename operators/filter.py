@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from operators.delta import Delta
-from operators.expressions import Expression, evaluate
+from operators.expressions import Expression, columns, evaluate
 from operators.operator import Move, Step, reject
 from operators.trace import Trace
 
@@ -23,6 +23,10 @@ class Filter:
     def traces(self) -> tuple[Trace, ...]:
         """None: the operator is stateless."""
         return ()
+
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """What the predicate reads as well."""
+        return wanted | columns(self.predicate)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements whose predicate is TRUE."""

@@ -53,6 +53,10 @@ class Members(Snapshot):
         """None: the operator is stateless."""
         return ()
 
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """What the predicate reads as well, and whose a row is already."""
+        return wanted | columns(self.predicate) | {MEMBER}
+
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements with the members that want them."""
         frame = delta.frame

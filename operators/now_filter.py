@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from operators.delta import FROM, TO, Delta
-from operators.expressions import Expression, evaluate
+from operators.expressions import Expression, columns, evaluate
 from operators.operator import Move, Step, reject
 from operators.trace import Trace
 
@@ -44,6 +44,10 @@ class NowFilter:
     def traces(self) -> tuple[Trace, ...]:
         """None: the operator is stateless."""
         return ()
+
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """What the ranges read as well."""
+        return wanted.union(*map(columns, self._expressions().values()))
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The pieces of the elements."""

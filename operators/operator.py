@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -77,6 +77,16 @@ class Operator(Protocol):
 
     def step(self, delta: Delta, traces: Any, move: Move) -> Step:
         """The output for the elements of `delta`, and the traces after it."""
+        ...
+
+
+@runtime_checkable
+class Narrow(Protocol):
+    """A stateless operator that gives rows it need not know all of: without columns that are neither `wanted` of its
+    output nor read for it, the output is the same but for these. Others read all columns."""
+
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """The columns that it needs of its input for the columns `wanted` of its output; names of none do no harm."""
         ...
 
 

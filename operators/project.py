@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from operators.delta import RESERVED, Delta
-from operators.expressions import Expression, evaluate
+from operators.expressions import Expression, columns, evaluate
 from operators.operator import Move, Step, reject
 from operators.trace import Trace
 
@@ -21,6 +21,10 @@ class Project:
     def traces(self) -> tuple[Trace, ...]:
         """None: the operator is stateless."""
         return ()
+
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """What the expressions read, all of them: a row may be in fault in any."""
+        return frozenset().union(*(columns(one) for _, one in self.outputs))
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements with their rows replaced by the values of the expressions."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from operators.delta import FOREVER, Delta, in_time, union_all
+import numpy as np
+
+from operators.delta import FROM, Delta, in_time, union_all
 from operators.operator import Move, Step
 from operators.trace import Trace
 
@@ -26,6 +28,7 @@ class Reorder:
         early = pending.between(move.start, move.end)
         if not early and not len(delta):
             return Step(delta, (pending.forget(move.end),))
-        ready = union_all([*early, delta.between(move.start, move.end)])
-        kept = pending.forget(move.end).append(delta.between(move.end, FOREVER), move.end)
-        return Step(Delta(in_time(ready.frame)), (kept,))
+        ordered = in_time(union_all([*early, delta]).frame)
+        first, end = np.searchsorted(ordered[FROM].to_numpy(), (move.start, move.end))
+        kept = pending.forget(move.end).append(Delta(ordered[end:]), move.end)
+        return Step(Delta(ordered[first:end]), (kept,))

@@ -33,6 +33,10 @@ class Sample:
         """None: the operator is stateless."""
         return ()
 
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """The keys as well."""
+        return wanted | set(self.keys)
+
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements that are in the sample."""
         frame = delta.frame

@@ -22,6 +22,10 @@ class Stamp:
         """None: the operator is stateless."""
         return ()
 
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """Nothing else."""
+        return wanted
+
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The insertions, with `TS` after the columns of the row."""
         fine, rejected = delta, None

@@ -32,11 +32,16 @@ class PeriodicSync:
         """None: the operator is stateless."""
         return ()
 
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """Nothing else."""
+        return wanted
+
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements between points."""
         starts, ends = (self.points.next_points(delta.frame[name].to_numpy()) for name in (FROM, TO))
         rounded = delta.frame.with_columns(pl.Series(FROM, starts, pl.Int64), pl.Series(TO, ends, pl.Int64))
-        return Step(Delta(rounded.filter(pl.col(FROM) < pl.col(TO))))
+        seen = starts < ends
+        return Step(Delta(rounded if seen.all() else rounded.filter(seen)))
 
 
 @dataclass(frozen=True, slots=True)

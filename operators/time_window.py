@@ -34,6 +34,10 @@ class TimeWindow:
         """None: the operator is stateless."""
         return ()
 
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """Nothing else."""
+        return wanted
+
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The rows with their ends."""
         assert (delta.frame[TO] == FOREVER).all() and (delta.frame[WEIGHT] > 0).all(), "the input is a stream"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 
 from confluent_kafka import Message
 
@@ -20,9 +21,12 @@ from operators.errors import DsmsError
 _WEIGHED = 1_000
 
 
-def admit_slice(source: Source, one: Slice, writer: WriterSchema, pieces: Pieces) -> SliceIntake | DsmsError:
-    """What is admitted of a slice; the error among its pieces, if there is one."""
-    intake = SliceIntake(source, one, writer)
+def admit_slice(
+    source: Source, one: Slice, writer: WriterSchema, pieces: Pieces, columns: frozenset[str]
+) -> SliceIntake | DsmsError:
+    """What is admitted of a slice, with the columns that anything reads; the error among its pieces, if there is
+    one."""
+    intake = SliceIntake(source, one, writer, columns)
     for messages in pieces:
         if isinstance(messages, DsmsError):
             return messages
@@ -34,8 +38,8 @@ def admit_slice(source: Source, one: Slice, writer: WriterSchema, pieces: Pieces
 class SliceIntake:
     """What was admitted of a slice so far."""
 
-    def __init__(self, source: Source, one: Slice, writer: WriterSchema) -> None:
-        self._source, self._partition = source, one.partition
+    def __init__(self, source: Source, one: Slice, writer: WriterSchema, columns: frozenset[str]) -> None:
+        self._source, self._partition, self._columns = source, one.partition, columns
         self._intake = intake_of(source, writer)
         self._clock, self._heartbeats = one.clock, one.heartbeats
         self._parts: list[Admitted] = []
@@ -47,7 +51,7 @@ class SliceIntake:
         count = bisect_right(self._heartbeats, upto, key=lambda beat: beat.offset)
         mine, self._heartbeats = self._heartbeats[:count], self._heartbeats[count:]
         part = self._intake.admit(arrivals_of(self._source, self._partition, messages, mine), self._clock)
-        self._parts.append(part)
+        self._parts.append(replace(part, delta=part.delta.narrowed(self._columns)))
         self._clock = part.clock
         self._records += len(messages)
         self._busy_ns += time.perf_counter_ns() - began

@@ -22,9 +22,9 @@ from dsms.executor.frame_files import packed
 from dsms.executor.freed_memory import give_back
 from dsms.executor.garbage import calm_worker
 from dsms.executor.offsets import Slice, SourceTask
-from dsms.executor.pandas_hidden import without_pandas
 from dsms.executor.routed import ROUTED_ARROW
 from dsms.executor.slice_intake import admit_slice
+from dsms.pandas_hidden import without_pandas
 from dsms.plan.lane import Lane, Output
 from dsms.stages.intake import Admitted, DeadLetter
 from dsms.stages.lane_run import of_member, read_stage, route
@@ -111,19 +111,19 @@ def _reader(kafka: KafkaSettings) -> RangeReader:
 
 def _routed(task: SourceTask, one: Slice, records: Pieces) -> pa.RecordBatch:
     rows = RoutedRows(task.revision, one.partition, task.frames)
-    lane = task.lanes[one.lanes[0]]
-    source = lane.sources[lane.leaf(one.source_id)]
-    read = admit_slice(source, one, schema_lookup(source.registry or task.registry_url), records)
+    lanes = [task.lanes[lane_id] for lane_id in one.lanes]
+    source = lanes[0].sources[lanes[0].leaf(one.source_id)]
+    columns = frozenset().union(*(each.read(each.leaf(one.source_id)) for each in lanes))
+    read = admit_slice(source, one, schema_lookup(source.registry or task.registry_url), records, columns)
     if isinstance(read, DsmsError):
-        for lane_id in one.lanes:
-            sender = Sender(leaf=task.lanes[lane_id].leaf(one.source_id))
-            rows.add(0, lane_id, FAILURE, str(read).encode(), sender)
+        for lane in lanes:
+            rows.add(0, lane.id, FAILURE, str(read).encode(), Sender(leaf=lane.leaf(one.source_id)))
         return rows.batch()
     admitted, work = read.admitted(), read.work(len(one.lanes))
     if admitted.dead:
         rows.add(0, "", DEAD, _letters(source.id, source.name, one, admitted.dead))
-    for lane_id in one.lanes:
-        _route_lane(rows, task, one, task.lanes[lane_id], (admitted, work))
+    for lane in lanes:
+        _route_lane(rows, task, one, lane, (admitted, work))
     return rows.batch()
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from operators.delta import Delta, polars_schema
 from operators.forget import Forget
-from operators.operator import MEMBER, RIGHT_MEMBER
+from operators.operator import MEMBER, RIGHT_MEMBER, Narrow
 from operators.snapshot import Snapshot
 from operators.switch import Switch
 
@@ -100,11 +100,35 @@ class Dataflow(Snapshot):
         return next(at for at, vertex in enumerate(self.vertices) if vertex.leaf == number)
 
     @cached_property
+    def read(self) -> tuple[frozenset[str], ...]:
+        """The columns of each vertex that those above it read. What is sent or published is read whole."""
+        found = [frozenset[str]() for _ in self.vertices]
+        within = {feed.vertex for one in self.vertices for feed in one.inputs}
+        partly = within - {one.producer for one in self.exchanges}
+        for at, vertex in reversed(list(enumerate(self.vertices))):
+            if at not in partly:
+                found[at] = frozenset(vertex.schema.names)
+            for feed in vertex.inputs:
+                below = frozenset(self.vertices[feed.vertex].schema.names)
+                reads = vertex.operator.reads(found[at]) if isinstance(vertex.operator, Narrow) else below
+                found[feed.vertex] |= reads & below
+        return tuple(found)
+
+    @cached_property
     def by_stage(self) -> dict[int, list[int]]:
         """The vertices of each stage."""
         found: dict[int, list[int]] = {}
         for at, vertex in enumerate(self.vertices):
             found.setdefault(vertex.stage, []).append(at)
+        return found
+
+    @cached_property
+    def last_read(self) -> dict[int, frozenset[int]]:
+        """The vertices that nobody reads any more after each vertex; what is sent is none."""
+        last = {feed.vertex: at for at, one in enumerate(self.vertices) for feed in one.inputs if feed.exchange is None}
+        found: dict[int, frozenset[int]] = {}
+        for at in last.keys() - {one.producer for one in self.exchanges}:
+            found[last[at]] = found.get(last[at], frozenset()) | {at}
         return found
 
     @cached_property

@@ -55,6 +55,10 @@ class Lane(Snapshot):
         """The number of a source."""
         return next(number for number, source in self.sources.items() if source.id == source_id)
 
+    def read(self, leaf: int) -> frozenset[str]:
+        """The columns of a source that the source stage reads."""
+        return self.flow.read[self.flow.leaf(leaf)]
+
     def leaves(self, output: Output) -> frozenset[int]:
         """The sources that a result waits for."""
         return self.flow.vertices[output.vertex].leaves

@@ -45,7 +45,8 @@ def read_stage(
 ) -> StageStep:
     """The source stage over elements of one source: stateless operators, whose work does not depend on the frontier.
     `marks` tell how far its ordered columns have come, `rates` are those of the queries whose input is shed."""
-    arrived = {leaf: _placed(delta, leaf)} | ({marks_of(leaf): _placed(marks, leaf)} if marks is not None else {})
+    read = delta.narrowed(lane.read(leaf))
+    arrived = {leaf: _placed(read, leaf)} | ({marks_of(leaf): _placed(marks, leaf)} if marks is not None else {})
     return _Running(lane, 0, 0, arrived, {}, leaf=leaf, rates=rates or {}).step()
 
 
@@ -85,7 +86,8 @@ def route(exchange: Exchange, delta: Delta, targets: int, target: int = 0) -> li
         return [delta if one == home else Delta(delta.frame.clear()) for one in range(targets)]
     if exchange.by == "source":
         to = delta.frame.select((partition_of() % targets).alias(ORDER)).to_series()
-        return [Delta(delta.frame.filter(to == one)) for one in range(targets)]
+        only = to[0] if len(to) and to.min() == to.max() else None  # so it is where records of one partition are read
+        return [delta if one == only else Delta(delta.frame.filter(to == one)) for one in range(targets)]
     return split(delta, exchange.by, targets)
 
 
@@ -103,7 +105,8 @@ class _Running:
     rates: Mapping[str, Rates] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
     values: dict[int, Delta] = field(default_factory=dict)
-    steps: dict[int, Step] = field(default_factory=dict)
+    traces: dict[int, tuple[State, ...]] = field(default_factory=dict)
+    faults: dict[int, pl.DataFrame] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     work: Works = field(default_factory=dict)
 
@@ -111,12 +114,12 @@ class _Running:
         flow = self.lane.flow
         for at in flow.by_stage.get(self.stage, ()):
             self._vertex(at, flow.vertices[at])
+            for done in flow.last_read.get(at, frozenset()) - self.lane.ends:
+                self.values.pop(done, None)
         filled = [one for one in flow.sent.get(self.stage, ()) if self._given(flow.exchanges[one].producer)]
         return StageStep(
             {one: self.values[flow.exchanges[one].producer] for one in filled},
-            {at: step.faults for at, step in self.steps.items() if step.faults is not None},
-            {at: step.traces for at, step in self.steps.items()},
-            {at: self.values[at].frame for at in self.lane.ends if at in self.steps},
+            self.faults, self.traces, {at: self.values[at].frame for at in self.lane.ends if at in self.traces},
             self.failures, self.work, self.seen,
         )  # fmt: skip
 
@@ -133,18 +136,20 @@ class _Running:
         traces = self.state[at] if at in self.state else vertex.operator.traces()
         given, move = self._inputs(vertex), self._move(vertex)
         if at not in self.lane.ends and _idle(given, traces, move):
-            self.steps[at], self.values[at] = Step(vertex.empty(), traces), vertex.empty()
+            self.traces[at], self.values[at] = traces, vertex.empty()
             return
         began, operator = time.perf_counter_ns(), self._ready(vertex.operator)
         try:
-            step = self.steps[at] = operator.step(*given, traces, move)
+            step = operator.step(*given, traces, move)
             self._look(operator, given, step)
         except (ExternalError, OSError, MemoryError):
             raise
         except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operator it is
             self.failures[at] = f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
         else:
-            self.values[at] = step.delta
+            self.values[at], self.traces[at] = step.delta, step.traces
+            if step.faults is not None:
+                self.faults[at] = step.faults
             self.work[at] = work_of(given, step, time.perf_counter_ns() - began)
 
     def _ready(self, operator: Any) -> Any:

@@ -33,7 +33,7 @@ def admitted(cuts: list[int]) -> SliceIntake:
     catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE SLACK 5")
     edges = [0, *sorted(cuts), len(INSTANTS)]
     pieces = iter([messages()[start:end] for start, end in pairwise(edges)])
-    found = admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces)
+    found = admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces, frozenset({"k"}))
     assert isinstance(found, SliceIntake)
     return found
 
@@ -41,6 +41,7 @@ def admitted(cuts: list[int]) -> SliceIntake:
 @given(st.lists(st.integers(0, len(INSTANTS)), max_size=5))
 def test_pieces_do_not_show(cuts: list[int]) -> None:
     found = admitted(cuts)
+    assert found.admitted().delta.columns == ["k"]
     rows = found.admitted().delta.frame.select("k", "__from").rows()
     # Instants are late by more than the slack (4 after 12), or below what a heartbeat at or before them promises.
     assert rows == [(0, 3), (1, 9), (3, 12), (5, 30), (7, 31), (9, 40)]
@@ -58,4 +59,4 @@ def test_an_error_among_the_pieces_is_the_slices() -> None:
         yield error
 
     catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE")
-    assert admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces()) is error
+    assert admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces(), frozenset()) is error
