@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import polars as pl
 import pyarrow as pa
 
 from dsms.executor.dead import DeadRecord, counted, dead_letters, fault_records, faults_of
-from dsms.executor.encoding import KEY, VALUE
 from dsms.executor.frame_files import unpacked
 from dsms.executor.lanes import Revision, without_failed
 from dsms.executor.manifest import LaneManifest, Manifest, Position
@@ -26,10 +25,9 @@ from dsms.plan.lane import Lane, Output
 from dsms.stages.lane_run import frontier
 from dsms.stages.state_names import Names
 from dsms.stages.work import Told, Works
-from operators.delta import FROM, ORDER
+from operators.delta import FROM
 from operators.operator import MEMBER
 from operators.shed import Seen
-from operators.stream_output import DELETE, OP
 
 #: An instant that no change of a member has that is there no more.
 _NEVER = 2**63 - 1
@@ -66,11 +64,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Written:
-    """Unpublished changes of results whose records are alike, one result after the other, each in its one order."""
+    """Unpublished changes of results whose records are alike, in no order. `outputs` are the results, of a family by
+    member."""
 
     changes: pl.DataFrame
-    #: The results, and how many of the changes are each one's.
-    counts: tuple[tuple[Output, int], ...]
+    outputs: Mapping[int | None, Output]
 
 
 @dataclass(frozen=True)
@@ -226,21 +224,12 @@ def _written(lane: Lane, kinds: Found, published: Published, failed: Collection[
 
 
 def _unpublished(changes: pl.DataFrame, outputs: Mapping[int | None, Output], published: Published) -> Written:
-    """The changes in the one order of each result log: (instant, order, `-` first, key, value)."""
-    first = next(iter(outputs.values()))
+    """The changes that a result has not published; of a family, each member's."""
     if MEMBER not in changes.columns:
-        ordered = _ordered(changes.filter(pl.col(FROM) >= published.upto(first.id)), first)
-        return Written(ordered, ((first, ordered.height),))
-    upto = {member: published.upto(output.id) for member, output in outputs.items()}
-    unpublished = pl.col(FROM) >= pl.col(MEMBER).replace_strict(upto, default=_NEVER, return_dtype=pl.Int64)
-    ordered = _ordered(changes.filter(unpublished), first).sort(MEMBER, maintain_order=True)
-    counts = ordered[MEMBER].rle().struct.unnest().rows()
-    return Written(ordered.drop(MEMBER), tuple((outputs[member], count) for count, member in counts))
-
-
-def _ordered(changes: pl.DataFrame, output: Output) -> pl.DataFrame:
-    ordered = changes.sort(FROM, ORDER)
-    tied = (pl.col(FROM) == pl.col(FROM).shift(1)) & (pl.col(ORDER) == pl.col(ORDER).shift(1))
-    if not ordered.select(tied.any()).item():
-        return ordered
-    return ordered.sort(FROM, ORDER, pl.col(OP) != DELETE, *([KEY] if output.keys else []), VALUE)
+        upto = published.upto(next(iter(outputs.values())).id)
+        first = changes[FROM].min()
+        whole = first is None or cast(int, first) >= upto
+        return Written(changes if whole else changes.filter(pl.col(FROM) >= upto), outputs)
+    upto_each = {member: published.upto(output.id) for member, output in outputs.items()}
+    unpublished = pl.col(FROM) >= pl.col(MEMBER).replace_strict(upto_each, default=_NEVER, return_dtype=pl.Int64)
+    return Written(changes.filter(unpublished), outputs)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 import polars as pl
 
 from connectors.kafka.epoch_writer import Headers, Records
@@ -14,47 +12,71 @@ from dsms.executor.dead import DeadRecord
 from dsms.executor.encoding import KEY, VALUE
 from dsms.executor.epoch import Written
 from dsms.plan.lane import Output
-from operators.delta import FROM, partition_of
-from operators.stream_output import INSERT, OP
+from operators.delta import FROM, ORDER, in_time, partition_of
+from operators.operator import MEMBER
+from operators.stream_output import DELETE, INSERT, OP
 
-_PARTITION, _RESULT = "__partition", "__result"
+_PARTITION = "__partition"
 #: So many rows become records at a time.
 _PIECE = 20_000
 
 
 def result_records(written: Written) -> Iterator[Records]:
-    """The changes, result by result: header `dsms-ts` is the instant, `dsms-op` is there unless it is `+`.
+    """The changes, each result in its one order: header `dsms-ts` is the instant, `dsms-op` is there unless it is `+`.
 
     Rows without a key go to the result partition of their source partition, so their order is kept; partition by
     partition, because the order between partitions is seen by nobody and the producer is quicker. A long result comes
     in pieces, to bound the memory of their records.
     """
-    placed = written.changes if KEY in written.changes.columns else _placed(written)
-    ends = np.cumsum([count for _, count in written.counts])
-    for start in range(0, placed.height, _PIECE):
-        piece = placed[start : start + _PIECE]
-        edges = np.clip(ends - start, 0, piece.height).tolist()
-        yield from _records([output for output, _ in written.counts], piece, [0, *edges])
+    for part in _parts(written):
+        ordered = _ordered(part)
+        for start in range(0, ordered.height, _PIECE):
+            yield from _records(written.outputs, ordered[start : start + _PIECE])
 
 
-def _records(outputs: Sequence[Output], piece: pl.DataFrame, edges: Sequence[int]) -> Iterator[Records]:
-    """The rows of each result, which lie between two edges."""
+def _parts(written: Written) -> Iterator[pl.DataFrame]:
+    """What is put in order at a time. Without a key, the rows of a partition, unless there are many results."""
+    if KEY in written.changes.columns:
+        yield written.changes
+        return
+    sink = next(iter(written.outputs.values())).sink
+    assert sink is not None
+    number = written.changes.select((partition_of() % sink.partitions).alias(_PARTITION)).to_series()
+    if MEMBER in written.changes.columns:
+        yield written.changes.with_columns(number)
+        return
+    for partition in number.unique().sort().to_list():
+        yield written.changes.filter(number == partition).with_columns(pl.lit(partition).alias(_PARTITION))
+
+
+def _ordered(changes: pl.DataFrame) -> pl.DataFrame:
+    """In the one order of each result log: (instant, order, `-` first, key, value)."""
+    ordered = in_time(changes)
+    tied = (pl.col(FROM) == pl.col(FROM).shift(1)) & (pl.col(ORDER) == pl.col(ORDER).shift(1))
+    if ordered.select(tied.any()).item():
+        key = [KEY] if KEY in changes.columns else []
+        ordered = ordered.sort(FROM, ORDER, pl.col(OP) != DELETE, *key, VALUE)
+    if MEMBER not in changes.columns:
+        return ordered
+    return ordered.sort([name for name in (MEMBER, _PARTITION) if name in changes.columns], maintain_order=True)
+
+
+def _records(outputs: Mapping[int | None, Output], piece: pl.DataFrame) -> Iterator[Records]:
+    """The rows of each result, which stand together."""
     columns = [piece[name].to_list() if name in piece.columns else None for name in (KEY, VALUE, _PARTITION)]
     columns.append(_headers(piece))
-    for output, (start, end) in zip(outputs, itertools.pairwise(edges), strict=True):
-        if start == end:
-            continue
-        keys, values, partitions, headers = (each and each[start:end] for each in columns)
-        assert output.sink is not None
-        yield Records(output.sink.topic, keys or [None] * (end - start), values or [], headers, partitions)
+    start = 0
+    for count, member in _members(piece):
+        keys, values, partitions, headers = (each and each[start : start + count] for each in columns)
+        sink = outputs[member].sink
+        assert sink is not None
+        yield Records(sink.topic, keys or [None] * count, values or [], headers, partitions)
+        start += count
 
 
-def _placed(written: Written) -> pl.DataFrame:
-    first = written.counts[0][0].sink if written.counts else None
-    number = partition_of() % (first.partitions if first else 1)
-    each = np.repeat(np.arange(len(written.counts)), [count for _, count in written.counts])
-    placed = written.changes.with_columns(number.alias(_PARTITION), pl.Series(_RESULT, each))
-    return placed.sort(_RESULT, _PARTITION, maintain_order=True)
+def _members(piece: pl.DataFrame) -> Sequence[tuple[int, int | None]]:
+    """How many rows are each one's, in turn."""
+    return piece[MEMBER].rle().struct.unnest().rows() if MEMBER in piece.columns else [(piece.height, None)]
 
 
 def _headers(changes: pl.DataFrame) -> list[Headers]:

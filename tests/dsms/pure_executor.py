@@ -137,7 +137,7 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
     if plan is not None:
         world.published = following(world.published, plan)
     for written in done.written:
-        named = {output.sink.topic: output for output, _ in written.counts}
+        named = {output.sink.topic: output for output in written.outputs.values()}
         for records in result_records(written):
             output = named[records.topic]
             partitions = [None] * len(records.values) if records.partitions is None else records.partitions

@@ -19,6 +19,7 @@ from dsms.executor.published import DeadMark, Published, progress_records, read_
 from dsms.plan.fragment_plan import compile_lane, plan_fragment
 from dsms.plan.lane import Output
 from operators.delta import FROM, ORDER, ORDER_SHIFT
+from operators.operator import MEMBER
 from operators.stream_output import OP
 
 
@@ -35,21 +36,39 @@ def outputs() -> dict[str, Output]:
 
 
 CHANGES = pl.DataFrame({
-    "k": [1, 1, 1], "v": ["a", None, "b"], FROM: [3, 4, -5], ORDER: [0, 1, (3 << ORDER_SHIFT) + 7], OP: ["+", "u", "-"],
+    "k": [1, 1, 1], "v": ["a", None, "b"], FROM: [-5, 4, 7], ORDER: [0, 1, (3 << ORDER_SHIFT) + 7], OP: ["+", "u", "-"],
 })  # fmt: skip
 
 
 def records_of(output: Output, changes: pl.DataFrame) -> Records:
-    (records,) = result_records(Written(encode_changes(output, changes), ((output, changes.height),)))
-    return records
+    """The records of one result as if they came at once."""
+    found = list(result_records(Written(encode_changes(output, changes), {None: output})))
+    keys, values, headers = ([one for each in found for one in getattr(each, name)] for name in COLUMNS)
+    partitions = None if found[0].partitions is None else [one for each in found for one in each.partitions or ()]
+    return Records(found[0].topic, keys, values, headers, partitions)
+
+
+COLUMNS = ("keys", "values", "headers")
 
 
 def test_the_records_of_several_results_are_told_apart(outputs) -> None:
     output = outputs["o4"]
-    changes = pl.DataFrame({"v": list("abc"), FROM: [1, 1, 2], ORDER: [1 << ORDER_SHIFT, 0, 1], OP: ["+"] * 3})
-    written = Written(encode_changes(output, changes), ((output, 2), (output, 1)))
-    each = [[json.loads(value)["v"] for value in records.values] for records in result_records(written)]
-    assert each == [["b", "a"], ["c"]]
+    changes = pl.DataFrame({
+        "v": list("abc"), FROM: [1, 2, 1], ORDER: [1 << ORDER_SHIFT, 1, 0], OP: ["+"] * 3, MEMBER: [3, 9, 3],
+    })  # fmt: skip
+    written = Written(encode_changes(output, changes), {3: output, 9: output, 12: output})
+    found = list(result_records(written))
+    assert [[json.loads(value)["v"] for value in records.values] for records in found] == [["c", "a"], ["b"]]
+    assert [records.partitions for records in found] == [[0, 1], [0]]
+
+
+def test_the_order_of_what_was_computed_does_not_show(outputs) -> None:
+    """One result log is in the order of (instant, order, `-` first, value)."""
+    output = outputs["o4"]
+    changes = pl.DataFrame({"v": list("dcba"), FROM: [2, 1, 1, 1], ORDER: [0, 5, 5, 5], OP: ["+", "+", "+", "-"]})
+    for seed in range(5):
+        records = records_of(output, changes.sample(fraction=1.0, shuffle=True, seed=seed))
+        assert [json.loads(value)["v"] for value in records.values] == list("abcd")
 
 
 def test_a_keyed_result_has_keys_values_tombstones_and_headers(outputs) -> None:
@@ -59,13 +78,13 @@ def test_a_keyed_result_has_keys_values_tombstones_and_headers(outputs) -> None:
     assert [json.loads(key) for key in records.keys] == [{"k": 1}] * 3
     assert [value and json.loads(value) for value in records.values] == [{"k": 1, "v": "a"}, {"k": 1, "v": None}, None]
     assert records.headers == [
-        [("dsms-ts", b"3")], [("dsms-op", b"u"), ("dsms-ts", b"4")], [("dsms-op", b"-"), ("dsms-ts", b"-5")],
+        [("dsms-ts", b"-5")], [("dsms-op", b"u"), ("dsms-ts", b"4")], [("dsms-op", b"-"), ("dsms-ts", b"7")],
     ]  # fmt: skip
 
 
 def test_a_keyless_result_carries_the_row_on_deletion_and_stays_with_its_source_partition(outputs) -> None:
     output = outputs["o4"]
-    records = records_of(output, CHANGES.drop("k"))
+    records = records_of(output, CHANGES.drop("k")[1:].vstack(CHANGES.drop("k")[:1]))
     assert records.keys == [None] * 3
     assert [json.loads(value) for value in records.values] == [{"v": "a"}, {"v": None}, {"v": "b"}]
     assert records.partitions == [0, 0, 1]
@@ -139,7 +158,8 @@ def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) ->
     changes = pl.DataFrame({
         "k": range(10), "v": list("abcdefghij"), FROM: range(10), ORDER: range(10), OP: ["+"] * 10,
     })  # fmt: skip
-    written = Written(encode_changes(output, changes), ((output, 3), (output, 0), (output, 7)))
+    changes = changes.with_columns(pl.Series(MEMBER, [2] * 3 + [5] * 7))
+    written = Written(encode_changes(output, changes), {2: output, 3: output, 5: output})
     monkeypatch.setattr("dsms.executor.publish._PIECE", 4)
     pieces = list(result_records(written))
     assert [len(piece.values) for piece in pieces] == [3, 1, 4, 2]

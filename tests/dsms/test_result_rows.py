@@ -29,7 +29,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, *lengths: int) -> tuple[dict[str, str],
     revision = start(catalog, 1)
     names = {query.id: query.name for query in revision.plan.queries.values()}
     done: Epoch = epoch(World({"t": {0: log}}).attach(monkeypatch), revision, 100, 1)
-    counts = {output.name: count for written in done.written for output, count in written.counts}
+    counts = {output.name: written.changes.height for written in done.written for output in written.outputs.values()}
     return {names[query]: why for query, why in done.failures.items()}, counts
 
 
