@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 import typer
 
+from dsms.pandas_hidden import without_pandas
 from operators.errors import UserError
 
 
 def serve(main: Callable[..., None]) -> None:
     """Runs the service with the options of the process. What they cannot mean is told in a line, with code 1."""
+    without_pandas()
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(main)
     try:

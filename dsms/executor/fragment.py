@@ -21,6 +21,7 @@ from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import Lying, RunStore
 from dsms.control.sampling import keys_of
 from dsms.control.tuning import Bounds
+from dsms.executor import spark_helpers
 from dsms.executor.commit import Committer
 from dsms.executor.control import Control
 from dsms.executor.epoch import Epoch, assemble, following
@@ -159,8 +160,9 @@ class Fragment:
     def start(self) -> None:
         """Starts the streaming query where the manifest ends, over a scratch checkpoint."""
         self._revise()
+        spark_helpers.starts(self._stream)
         rows = self._spark.readStream.format(FORMAT).option(CONTROL_OPTION, str(self._control)).load()
-        writer = rows.writeStream.foreachBatch(self._epoch).queryName(f"{self._name}-{self._token}")
+        writer = rows.writeStream.foreachBatch(self._epoch).queryName(self._stream)
         self._query = writer.option("checkpointLocation", str(self._scratch / "checkpoint")).start()
         log.info("fragment started", fragment=self._name, epoch=self._computed.epoch, plan=self._plan.version)
 
@@ -190,9 +192,14 @@ class Fragment:
                 self._query.stop()
             except PySparkException as error:
                 log.warning("stopping the query failed", reason=str(error))
+        spark_helpers.has_started(self._stream, self._spark)
         self._thread.shutdown(wait=True)
         self._committer.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+    @property
+    def _stream(self) -> str:
+        return f"{self._name}-{self._token}"
 
     @property
     def _control(self) -> Path:
@@ -242,6 +249,7 @@ class Fragment:
 
     def _epoch(self, routed: DataFrame, batch: int) -> None:
         """One epoch: compute it while the last one is being committed, then hand it over to be committed in turn."""
+        spark_helpers.has_started(self._stream, self._spark)
         try:
             self._compute_and_hand_over(routed)
         except DsmsError as error:

@@ -49,7 +49,9 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
     @cached_property
     def _planner(self) -> BatchPlanner:
         from dsms.executor.planning import BatchPlanner
+        from dsms.pandas_hidden import without_pandas
 
+        without_pandas()
         return BatchPlanner(self._path)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name

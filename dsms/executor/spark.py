@@ -14,11 +14,12 @@ from dsms.executor.scratch import temporary
 from dsms.executor.settings import on_one_machine
 from dsms.executor.source import StreamSource
 from dsms.executor.spark_home import linked_home
+from dsms.pandas_hidden import spark_without_pandas
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _FILE_MANAGER = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
 #: Little goes through the JVM: a heap that begins at a share of the machine's memory would be filled all the same.
-_HEAP = "-Xms64m"
+_HEAP = "-Xms64m -Xmn16m"
 #: With this Python the JVM would look for data sources in all installed packages, were it a command. Ours is
 #: registered, and workers run the Python that they are told.
 _NO_COMMAND = "no-data-sources-to-look-for"
@@ -61,6 +62,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.rdd.compress": "false",
         "spark.shuffle.compress": "false",
     }
+    spark_without_pandas()
     builder = SparkSession.builder.master(master).appName("dsms")
     for name, value in settings.items():
         builder = builder.config(name, value)

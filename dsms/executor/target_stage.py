@@ -21,10 +21,10 @@ from dsms.executor.frame_files import packed, unpacked
 from dsms.executor.freed_memory import give_back
 from dsms.executor.garbage import calm_worker
 from dsms.executor.manifest import LaneManifest
-from dsms.executor.pandas_hidden import without_pandas
 from dsms.executor.queues import Taken, Takes, Turn, Waiting, served, turns
 from dsms.executor.result_rows import result_rows
 from dsms.executor.source_task import DELTA, FAILURE, MOVED, WAKE, WORK, RoutedRows, Sender
+from dsms.pandas_hidden import without_pandas
 from dsms.plan.dataflow import Exchange
 from dsms.plan.lane import Lane
 from dsms.stages.lane_run import Frontiers, StageStep, route, target_stage

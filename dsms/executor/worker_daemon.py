@@ -13,6 +13,8 @@ import sys
 
 from pyspark import daemon
 
+from dsms.pandas_hidden import without_pandas
+
 #: What source and target tasks run, and what those that read Avro ask for schemas; the worker module itself is named by
 #: Spark.
 MODULES = ("dsms.executor.source_task", "dsms.executor.target_stage", "confluent_kafka.schema_registry")
@@ -22,6 +24,7 @@ def main() -> None:
     """Imports, and serves Spark until it closes the pipe."""
     for name in (*sys.argv[1:2], *MODULES):
         importlib.import_module(name)
+    without_pandas()
     gc.collect()
     gc.freeze()  # what is never looked at by the collector stays one copy for all workers
     daemon.manager()

@@ -78,9 +78,8 @@ def test_rows_keep_their_order_and_blobs() -> None:
 def test_workers_do_not_import_pandas() -> None:
     program = (
         "import sys, pyarrow as pa, dsms.executor.target_stage; "
-        "from dsms.executor.pandas_hidden import without_pandas; "
+        "from dsms.pandas_hidden import without_pandas; "
         "without_pandas(); pa.array(['a']); pa.schema([('a', pa.int64())]).empty_table(); "
-        "assert 'pandas' not in sys.modules; import pandas; "
-        "assert pa.table({'a': [1]}).to_pandas()['a'].tolist() == [1]"
+        "assert 'pandas' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,57 @@
+"""The Python processes in which Spark makes a stream's source and plans it: needed once, at the stream's start.
+
+They would stay for ever, with 120 MB in the first minute and 40 MB after it. Spark starts others for the next stream.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+log = structlog.get_logger()
+_ENV = "org.apache.spark.SparkEnv"
+#: What their modules are named.
+_HELPERS = "pyspark.sql.worker."
+#: The streams of this process that have not had their first batch.
+_starting: set[str] = set()
+_lock = threading.Lock()
+
+
+def starts(stream: str) -> None:
+    """A stream is about to start: until it has started, helpers stay."""
+    with _lock:
+        _starting.add(stream)
+
+
+def has_started(stream: str, spark: SparkSession) -> None:
+    """Ends the helpers once no stream is starting. A stream that is stopped or has had a batch needs them no more."""
+    with _lock:
+        if stream in _starting:
+            _starting.remove(stream)
+            if not _starting:
+                _end(spark)
+
+
+def _end(spark: SparkSession) -> None:
+    """Stops the factories of such processes, as Spark itself does when one of their processes fails. It has no name for
+    that in public, so where it is another Spark they stay."""
+    try:
+        pairs = _held(spark, _ENV, "pythonWorkers", _held(spark, f"{_ENV}$", "env", None)).iterator()
+        while pairs.hasNext():
+            pair = pairs.next()
+            if _HELPERS in pair._1().toString():
+                pair._2().stop()
+    except Py4JError as error:
+        log.warning("Spark's helpers could not be ended", reason=str(error))
+
+
+def _held(spark: SparkSession, owner: str, name: str, instance: Any) -> Any:
+    """What a private field holds; of an object of Scala's where there is no instance."""
+    jvm: Any = spark._jvm
+    field = jvm.java.lang.Class.forName(owner).getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(instance)
