@@ -1,5 +1,7 @@
 """A cluster of the benchmark's own: data in a temporary directory, free ports, gone afterwards."""
 
+import os
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from connectors.kafka.config import KafkaSettings
 from dsms.cli.api_client import ApiClient
 from dsms.local import supervisor
 from dsms.local.settings import LocalSettings
-from dsms.local.state import LocalState
+from dsms.local.state import LocalState, ServiceState, read_state
 from dsms.local.waiting import wait_until
 from operators.errors import ExternalError
 
@@ -36,7 +38,29 @@ class Cluster:
 
     def pids(self, *, ours: bool) -> list[int]:
         """The processes of coordinator and executors, or those of Kafka and Redis."""
-        return [one.pid for one in self.state.services if one.pid and (one.name not in FOREIGN) == ours]
+        return [one.pid for one in self._services() if one.pid and (one.name not in FOREIGN) == ours]
+
+    def renew_executor(self) -> None:
+        """Ends the executor; the supervisor starts another one, which runs when this returns."""
+        before = self._executor()
+        os.kill(before, signal.SIGTERM)
+        self.await_executor(before)
+
+    def await_executor(self, former: int = 0) -> None:
+        """Waits for an executor, another one than the process `former`, that runs what is assigned to it."""
+        if not wait_until(lambda: self._executor() not in (0, former) and self._running(), READY_S, pause_s=0.2):
+            said = (self.state.data_dir / "executor-1.log").read_text("utf-8", "replace").splitlines()[-LOG_LINES:]
+            raise ExternalError(f"no executor runs after {READY_S:g} s", hint="\n".join(["its log ends with", *said]))
+
+    def _executor(self) -> int:
+        return next((one.pid or 0 for one in self._services() if one.name == "executor-1" and one.running), 0)
+
+    def _running(self) -> bool:
+        return any(one["state"] == "running" for one in self.api.status()["executors"].values())
+
+    def _services(self) -> tuple[ServiceState, ...]:
+        """As they are now: who ends is started again, as another process."""
+        return (read_state(self.state.data_dir) or self.state).services
 
     def failure(self) -> str | None:
         """Why a query or an executor failed, if any did."""
@@ -76,16 +100,8 @@ def running_cluster(keep: Path | None = None) -> Iterator[Cluster]:
         try:
             assert state.coordinator is not None
             with ApiClient(state.coordinator) as api:
-                _await_executor(api, directory / "executor-1.log")
-                yield Cluster(state, KafkaSettings(state.kafka), api)
+                cluster = Cluster(state, KafkaSettings(state.kafka), api)
+                cluster.await_executor()
+                yield cluster
         finally:
             supervisor.down(directory, report=report)
-
-
-def _await_executor(api: ApiClient, log: Path) -> None:
-    def running() -> bool:
-        return any(one["state"] == "running" for one in api.status()["executors"].values())
-
-    if not wait_until(running, READY_S, pause_s=0.2):
-        said = log.read_text("utf-8", "replace").splitlines()[-LOG_LINES:]
-        raise ExternalError(f"no executor runs after {READY_S:g} s", hint="\n".join(["its log ends with", *said]))

@@ -74,6 +74,17 @@ def test_a_later_query_reads_from_the_beginning(cluster: Cluster, unique: str):
     assert_has(cluster, late, 1, 2, 3, 4)
 
 
+def test_what_a_stream_begins_with_is_gone_once_it_runs(cluster: Cluster, unique: str):
+    streams(cluster, unique)
+    topic = view(cluster, unique, "V")
+    feed(cluster, unique, 1)
+    assert_has(cluster, topic, 1)
+    below = psutil.Process(cluster.executors[0].pid).children(recursive=True)
+    modules = [one.cmdline()[1:] for one in below if one.status() != psutil.STATUS_ZOMBIE]
+    assert ["-m", "pyspark.sql.streaming.python_streaming_source_runner"] in [one[:2] for one in modules]
+    assert [one for one in modules if "pyspark.daemon" in one] == []
+
+
 def test_partitions_that_come_later_are_told(cluster: Cluster, unique: str):
     streams(cluster, unique)
     assert cluster.get(f"sources/{unique}T")["state"] == "registered"

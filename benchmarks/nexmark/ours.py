@@ -57,21 +57,23 @@ class Effort:
 
 
 def prepare(cluster: Cluster, inputs: tuple[Input, Input]) -> None:
-    """Loads both inputs, declares the streams over them, and asks a first question."""
+    """Loads both inputs, and declares the streams over them."""
     cluster.api.execute(SECONDS)
     for one in inputs:
         size = load_tagged(cluster.kafka, cluster.url, one.events, one.suffix)
         for stream in STREAMS.values():
             cluster.api.execute(stream.declaration(one.suffix + stream.topic, one.suffix, OPTIONS))
         report(f"loaded {one.events.count:,} events, {size / 1e6:,.0f} MB")
-    _run(cluster, _FIRST, inputs[1], synchronised=True, limit_s=_FIRST_S)
 
 
 def measure(
     cluster: Cluster, question: Question, inputs: tuple[Input, Input], synchronised: bool, effort: Effort
 ) -> Measured:
-    """The best of some verified runs over the first input, with a run over the few events of the second."""
+    """The best of some verified runs over the first input, with a run over the few events of the second; in an executor
+    of its own, as the peer has a process of its own."""
     whole, few = inputs
+    cluster.renew_executor()
+    _run(cluster, _FIRST, few, synchronised=True, limit_s=_FIRST_S)
     start_up = _run(cluster, question, few, synchronised, effort.limit_s)
     done: list[Cost] = []
     while not effort.enough(done):
