@@ -86,7 +86,7 @@ def main() -> None:
 def _ask_all(options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers) -> None:
     if options.peers:
         _ask_flink(options, inputs, answers)
-    waiting = [(question, mode) for mode in options.modes for question in options.queries]
+    waiting = [(question, mode) for question in options.queries for mode in options.modes]
     why = _NO_TIME
     for _ in range(_CLUSTERS):
         if waiting and not answers.late:
@@ -101,11 +101,16 @@ def _ask_all(options: argparse.Namespace, inputs: tuple[Input, Input], answers: 
 def _ask_ours(
     options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers, waiting: list[tuple[Question, str]]
 ) -> None:
-    """Asks in one cluster what is waiting, up to the first failure: what failed may still be at work."""
+    """Asks in one cluster what is waiting, up to the first failure: what failed may still be at work. Each question has
+    an executor of its own."""
     with running_cluster(options.data_dir) as cluster:
         ours.prepare(cluster, inputs)
-        while waiting and _ask(options, inputs, answers, cluster, *waiting.pop(0)):
-            pass
+        asked, fine = None, True
+        while waiting and fine:
+            question, mode = waiting.pop(0)
+            if question is not asked and not answers.late:
+                ours.begin(cluster, inputs[1])
+            asked, fine = question, _ask(options, inputs, answers, cluster, question, mode)
 
 
 def _ask(

@@ -53,6 +53,12 @@ def test_state_by_name_is_the_state(records, stops, lane_id) -> None:
         held |= straight.state
 
 
+def test_the_source_stage_reads_what_is_used() -> None:
+    read = {query.name: LANES[query.id].read(0) for query in PLAN.queries.values()}
+    assert (read["X"], read["V"]) == ({"v"}, {"k", "v"})
+    assert LANES["all"].read(0) == {"k", "v"}
+
+
 @given(RECORDS, st.integers(1, 4), st.sampled_from(["k", "source"]))
 def test_the_exchange_gives_each_element_to_one_target(records, parts, by) -> None:
     from_three_partitions = (pl.col(ORDER) % 3) * (1 << ORDER_SHIFT) + pl.col(ORDER)
