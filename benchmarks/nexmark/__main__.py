@@ -101,16 +101,15 @@ def _ask_all(options: argparse.Namespace, inputs: tuple[Input, Input], answers: 
 def _ask_ours(
     options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers, waiting: list[tuple[Question, str]]
 ) -> None:
-    """Asks in one cluster what is waiting, up to the first failure: what failed may still be at work. Each question has
-    an executor of its own."""
+    """Asks in one cluster what is waiting, up to the first failure: what failed may still be at work."""
     with running_cluster(options.data_dir) as cluster:
         ours.prepare(cluster, inputs)
         asked, fine = None, True
         while waiting and fine:
-            question, mode = waiting.pop(0)
-            if question is not asked and not answers.late:
-                ours.begin(cluster, inputs[1])
-            asked, fine = question, _ask(options, inputs, answers, cluster, question, mode)
+            if options.fresh and waiting[0][0] is not asked and not answers.late:
+                ours.begin_anew(cluster, inputs[1])
+            asked, mode = waiting.pop(0)
+            fine = _ask(options, inputs, answers, cluster, asked, mode)
 
 
 def _ask(
@@ -148,6 +147,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=2, help="runs of ours, if they are short; the best is reported")
     parser.add_argument("--limit", type=float, default=40.0, help="the most seconds of a run")
     parser.add_argument("--minutes", type=float, default=22.0, help="nothing new is started after so many")
+    parser.add_argument("--fresh", action="store_true", help="a new executor for each question, as the peer has")
     parser.add_argument("--peers", action="store_true", default=os.environ.get("PEERS") == "1", help="Flink as well")
     parser.add_argument("--data-dir", type=Path, help="an empty directory for data and logs, which stay there")
     parser.add_argument("--out", type=Path, default=OUT, help="where the report goes")

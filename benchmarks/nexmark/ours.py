@@ -24,6 +24,8 @@ _PREFIX = 5
 _SHORT = 2
 #: What is asked first, so that all processes have started; and for how long at most.
 _FIRST, _FIRST_S = QUESTIONS["q2"], 300.0
+#: How often it is asked of a new executor.
+_WARM_UPS = 5
 _WAIT_S = 2.0
 
 
@@ -57,19 +59,21 @@ class Effort:
 
 
 def prepare(cluster: Cluster, inputs: tuple[Input, Input]) -> None:
-    """Loads both inputs, and declares the streams over them."""
+    """Loads both inputs, declares the streams over them, and asks a first question."""
     cluster.api.execute(SECONDS)
     for one in inputs:
         size = load_tagged(cluster.kafka, cluster.url, one.events, one.suffix)
         for stream in STREAMS.values():
             cluster.api.execute(stream.declaration(one.suffix + stream.topic, one.suffix, OPTIONS))
         report(f"loaded {one.events.count:,} events, {size / 1e6:,.0f} MB")
+    _run(cluster, _FIRST, inputs[1], synchronised=True, limit_s=_FIRST_S)
 
 
-def begin(cluster: Cluster, few: Input) -> None:
-    """A new executor, as the peer has a new process for each question; another question is asked first."""
+def begin_anew(cluster: Cluster, few: Input) -> None:
+    """A new executor, as the peer has a new process for each question; another question warms it up."""
     cluster.renew_executor()
-    _run(cluster, _FIRST, few, synchronised=True, limit_s=_FIRST_S)
+    for _ in range(_WARM_UPS):
+        _run(cluster, _FIRST, few, synchronised=True, limit_s=_FIRST_S)
 
 
 def measure(
