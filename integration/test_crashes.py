@@ -72,7 +72,7 @@ def kill_workers(executor: ManagedProcess) -> int:
     for process in psutil.Process(executor.pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             parent = process.parent()
-            if parent is not None and "pyspark.daemon" in " ".join(parent.cmdline()):
+            if parent is not None and "dsms.executor.worker_daemon" in parent.cmdline():
                 process.kill()
                 killed += 1
     return killed
