@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -25,7 +25,7 @@ from dsms.plan.lane import Lane, Output
 from dsms.stages.lane_run import frontier
 from dsms.stages.state_names import Names
 from dsms.stages.work import Told, Works
-from operators.delta import FROM
+from operators.delta import FOREVER, FROM, Delta
 from operators.operator import MEMBER
 from operators.shed import Seen
 
@@ -227,9 +227,7 @@ def _unpublished(changes: pl.DataFrame, outputs: Mapping[int | None, Output], pu
     """The changes that a result has not published; of a family, each member's."""
     if MEMBER not in changes.columns:
         upto = published.upto(next(iter(outputs.values())).id)
-        first = changes[FROM].min()
-        whole = first is None or cast(int, first) >= upto
-        return Written(changes if whole else changes.filter(pl.col(FROM) >= upto), outputs)
+        return Written(Delta(changes).between(upto, FOREVER).frame, outputs)
     upto_each = {member: published.upto(output.id) for member, output in outputs.items()}
     unpublished = pl.col(FROM) >= pl.col(MEMBER).replace_strict(upto_each, default=_NEVER, return_dtype=pl.Int64)
     return Written(changes.filter(unpublished), outputs)

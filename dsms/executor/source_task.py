@@ -24,7 +24,6 @@ from dsms.executor.garbage import calm_worker
 from dsms.executor.offsets import Slice, SourceTask
 from dsms.executor.routed import ROUTED_ARROW
 from dsms.executor.slice_intake import admit_slice
-from dsms.pandas_hidden import without_pandas
 from dsms.plan.lane import Lane, Output
 from dsms.stages.intake import Admitted, DeadLetter
 from dsms.stages.lane_run import of_member, read_stage, route
@@ -66,7 +65,6 @@ class Letters(msgspec.Struct, frozen=True, array_like=True):
 def run_source_task(task: SourceTask) -> Iterator[pa.RecordBatch]:
     """The routed rows of a task, one Arrow batch a slice."""
     calm_worker()
-    without_pandas()
     if task.wakes or task.behind:
         yield _told(task)
     ranges = [OffsetRange(one.topic, one.partition, one.start, one.end) for one in task.slices]

@@ -24,7 +24,6 @@ from dsms.executor.manifest import LaneManifest
 from dsms.executor.queues import Taken, Takes, Turn, Waiting, served, turns
 from dsms.executor.result_rows import result_rows
 from dsms.executor.source_task import DELTA, FAILURE, MOVED, WAKE, WORK, RoutedRows, Sender
-from dsms.pandas_hidden import without_pandas
 from dsms.plan.dataflow import Exchange
 from dsms.plan.lane import Lane
 from dsms.stages.lane_run import Frontiers, StageStep, route, target_stage
@@ -97,7 +96,6 @@ class TargetStage:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What passes this stage by as it came, then one Arrow batch with everything this target computed."""
         calm_worker()
-        without_pandas()
         arrived: dict[tuple[int, int, str], _Arrived] = defaultdict(_Arrived)
         for batch in batches:
             mine = self._mine(batch)
