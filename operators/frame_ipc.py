@@ -7,6 +7,8 @@ moving the bytes that it saves, even on one machine.
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Literal, cast
 
@@ -23,26 +25,36 @@ def frame_to_ipc(frame: pl.DataFrame) -> bytes:
     {'a': ['x', None]}
     """
     out = pa.BufferOutputStream()
-    write_frame(frame, out)
+    write_frames([frame], out)
     return out.getvalue().to_pybytes()
 
 
-def write_frame(frame: pl.DataFrame, out: pa.NativeFile, compression: Compression | None = "lz4") -> None:
-    """Appends a frame's stream to what `out` holds.
+def write_frames(
+    frames: Iterable[pl.DataFrame], out: pa.NativeFile, compression: Compression | None = "lz4"
+) -> None:  # fmt: skip
+    """Appends one frame's stream to what `out` holds: the frames, at least one and all of one schema, end to end. Each
+    is written as it comes.
 
     >>> out = pa.BufferOutputStream()
-    >>> write_frame(pl.DataFrame({"a": [2**100]}, schema={"a": pl.Int128}), out)
-    >>> frame_from_ipc(out.getvalue().to_pybytes())["a"].to_list() == [2**100]
+    >>> write_frames([pl.DataFrame({"a": [2**100]}, schema={"a": pl.Int128})] * 2, out)
+    >>> frame_from_ipc(out.getvalue().to_pybytes())["a"].to_list() == [2**100] * 2
     True
     """
+    parts = iter(frames)
+    first = next(parts)
     try:
-        table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+        schema = _table(first.clear()).schema
     except pa.ArrowInvalid:  # Arrow has no integers of 128 bits
-        out.write(_written_by_polars(frame, compression))
+        out.write(_written_by_polars(pl.concat([first, *parts]), compression))
         return
     options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
-    with pa.ipc.new_stream(out, table.schema, options=options) as writer:
-        writer.write_table(table)
+    with pa.ipc.new_stream(out, schema, options=options) as writer:
+        for part in chain([first], parts):
+            writer.write_table(_table(part))
+
+
+def _table(frame: pl.DataFrame) -> pa.Table:
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def frame_from_ipc(blob: bytes) -> pl.DataFrame:

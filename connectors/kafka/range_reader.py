@@ -17,10 +17,10 @@ from operators.errors import DsmsError, ExternalError, UserError
 
 #: So many records are asked for at once, and a piece has as many or some more. A record takes about 400 bytes more than
 #: its value.
-_PIECE = 20_000
+_PIECE = 10_000
 _STALL_S = 30.0
 _MOST_CONSUMERS = 32
-_PREFETCH = {"fetch_message_max_bytes": 2_000_000, "queued_min_messages": 20_000, "fetch_wait_max_ms": 10}
+_PREFETCH = {"fetch_message_max_bytes": 1_000_000, "queued_min_messages": 5_000, "fetch_wait_max_ms": 10}
 #: The records of a range, piece by piece in offset order; an error, if there is one, comes last.
 Pieces = Iterator[list[Message] | DsmsError]
 
@@ -104,6 +104,7 @@ class _PartitionReader:
             if messages:
                 heard = time.monotonic()
                 at = self._take(messages, wanted, found)
+                del messages  # a piece is not to stay until the next one is there
             elif time.monotonic() - heard > _STALL_S:
                 raise ExternalError(
                     f"kafka delivers nothing for {_STALL_S:.0f} s from {wanted.topic}/{wanted.partition} at offset {at}"

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
 
-from operators.frame_ipc import frame_from_ipc, frame_to_ipc, map_frame, write_frame
+from operators.frame_ipc import frame_from_ipc, frame_to_ipc, map_frame, write_frames
 
 #: Frames of fewer bytes go along: a file has its price too.
 WORTHWHILE = 1 << 16
@@ -21,17 +23,20 @@ WORTHWHILE = 1 << 16
 _FILE = b"file:"
 
 
-def packed(frame: pl.DataFrame, directory: Path | None) -> bytes:
-    """A frame as bytes: all of it, or the name of a new file in the directory.
+def packed(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
+    """Frames of one schema end to end, at least one, as bytes: all of them, or the name of a new file in the
+    directory. If the first is large, each is written as it comes; the others are no larger.
 
-    >>> unpacked(packed(pl.DataFrame({"a": [1]}), None))["a"].to_list()
-    [1]
+    >>> unpacked(packed([pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [2]})], None))["a"].to_list()
+    [1, 2]
     """
-    if directory is None or frame.estimated_size() < WORTHWHILE:
-        return frame_to_ipc(frame)
+    parts = iter(frames)
+    first = next(parts)
+    if directory is None or first.estimated_size() < WORTHWHILE:
+        return frame_to_ipc(pl.concat([first, *parts]))
     handle, path = tempfile.mkstemp(dir=directory)
     with os.fdopen(handle, "wb") as file, pa.PythonFile(file, "w") as out:
-        write_frame(frame, out, compression=None)
+        write_frames(chain([first], parts), out, compression=None)
     return _FILE + os.fsencode(path)
 
 

@@ -17,6 +17,8 @@ from operators.operator import MEMBER
 from operators.stream_output import DELETE, INSERT, OP
 
 _PARTITION = "__partition"
+#: Which row of the changes it is.
+_AT = "__at"
 #: So many rows become records at a time.
 _PIECE = 20_000
 
@@ -26,44 +28,48 @@ def result_records(written: Written) -> Iterator[Records]:
 
     Rows without a key go to the result partition of their source partition, so their order is kept; partition by
     partition, because the order between partitions is seen by nobody and the producer is quicker. A long result comes
-    in pieces, to bound the memory of their records.
+    in pieces, to bound the memory of their records; only where its rows stand is put in order as a whole.
     """
     for part in _parts(written):
-        ordered = _ordered(part)
-        for start in range(0, ordered.height, _PIECE):
-            yield from _records(written.outputs, ordered[start : start + _PIECE])
+        ordered = _ordered(part, written.changes)
+        for piece in ordered.iter_slices(_PIECE):
+            rows = written.changes[piece[_AT]]
+            yield from _records(written.outputs, rows, piece.get_column(_PARTITION, default=None))
 
 
 def _parts(written: Written) -> Iterator[pl.DataFrame]:
-    """What is put in order at a time. Without a key, the rows of a partition, unless there are many results."""
-    if KEY in written.changes.columns:
-        yield written.changes
+    """The places of the rows that are put in order at a time. Without a key, of those of a partition, unless there are
+    many results."""
+    changes = written.changes
+    places = changes.select(FROM, ORDER, *([MEMBER] if MEMBER in changes.columns else [])).with_row_index(_AT)
+    if KEY in changes.columns:
+        yield places
         return
     sink = next(iter(written.outputs.values())).sink
     assert sink is not None
-    number = written.changes.select((partition_of() % sink.partitions).alias(_PARTITION)).to_series()
-    if MEMBER in written.changes.columns:
-        yield written.changes.with_columns(number)
-        return
-    for partition in number.unique().sort().to_list():
-        yield written.changes.filter(number == partition).with_columns(pl.lit(partition).alias(_PARTITION))
+    places = places.with_columns((partition_of() % sink.partitions).alias(_PARTITION))
+    yield from [places] if MEMBER in changes.columns else places.partition_by(_PARTITION)
 
 
-def _ordered(changes: pl.DataFrame) -> pl.DataFrame:
+def _ordered(places: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
     """In the one order of each result log: (instant, order, `-` first, key, value)."""
-    ordered = in_time(changes)
+    ordered = in_time(places)
     tied = (pl.col(FROM) == pl.col(FROM).shift(1)) & (pl.col(ORDER) == pl.col(ORDER).shift(1))
     if ordered.select(tied.any()).item():
         key = [KEY] if KEY in changes.columns else []
-        ordered = ordered.sort(FROM, ORDER, pl.col(OP) != DELETE, *key, VALUE)
+        rows = changes[ordered[_AT]]
+        ordered = ordered[rows.select(pl.arg_sort_by(FROM, ORDER, pl.col(OP) != DELETE, *key, VALUE)).to_series()]
     if MEMBER not in changes.columns:
         return ordered
-    return ordered.sort([name for name in (MEMBER, _PARTITION) if name in changes.columns], maintain_order=True)
+    return ordered.sort([name for name in (MEMBER, _PARTITION) if name in places.columns], maintain_order=True)
 
 
-def _records(outputs: Mapping[int | None, Output], piece: pl.DataFrame) -> Iterator[Records]:
+def _records(
+    outputs: Mapping[int | None, Output], piece: pl.DataFrame, partition: pl.Series | None
+) -> Iterator[Records]:  # fmt: skip
     """The rows of each result, which stand together."""
-    columns = [piece[name].to_list() if name in piece.columns else None for name in (KEY, VALUE, _PARTITION)]
+    found = (piece.get_column(KEY, default=None), piece[VALUE], partition)
+    columns = [None if column is None else column.to_list() for column in found]
     columns.append(_headers(piece))
     start = 0
     for count, member in _members(piece):

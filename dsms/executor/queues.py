@@ -107,10 +107,10 @@ class Waiting:
         return (Delta(self.read(name)) for segment in segments for name in segment)
 
 
-def served(stage: int, arrived: Mapping[int, Delta], taken: Taken, busy_ns: int) -> Served:
-    """What a stage did on a target."""
+def served(stage: int, arrived: Mapping[int, Delta], taken: Taken) -> Served:
+    """What a stage has to do on a target."""
     rows = sum(len(one) for one in arrived.values())
-    return Served(stage, rows, _bytes(arrived), _bytes(taken.inputs), busy_ns)
+    return Served(stage, rows, _bytes(arrived), _bytes(taken.inputs))
 
 
 def _bytes(deltas: Mapping[int, Delta]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import polars as pl
 from polars.exceptions import PanicException
@@ -17,9 +17,15 @@ from operators.errors import ExternalError
 CHANGES, LOST = "changes", "lost"
 #: A kind of row, the number of what it is about, and its content.
 ResultRow = tuple[str, int, bytes]
-Pack = Callable[[pl.DataFrame], bytes]
+Pack = Callable[[Iterable[pl.DataFrame]], bytes]
 #: The most bytes of key and value together: a record that does not compress takes a little more, and it has headers.
 MOST = LARGEST_RECORD - 2**20
+#: So many changes are encoded at a time, to bound the memory of their records.
+_PIECE = 1 << 15
+
+
+class _TooLarge(Exception):
+    """Which record is larger than can be written."""
 
 
 def result_rows(
@@ -58,20 +64,21 @@ def _encoded(output: Output, changes: pl.DataFrame, pack: Pack) -> bytes | str:
     if not changes.height:
         return b""
     try:
-        records = encode_changes(output, changes)
-        return _too_large(records) or pack(records)
+        return pack(_fitting(encode_changes(output, piece)) for piece in changes.iter_slices(_PIECE))
+    except _TooLarge as error:
+        return str(error)
     except (ExternalError, OSError, MemoryError):
         raise
     except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose result it is
         return f"{type(error).__name__}: {error}"
 
 
-def _too_large(records: pl.DataFrame) -> str:
-    """Which record is the first that is larger than can be written; empty if none is."""
+def _fitting(records: pl.DataFrame) -> pl.DataFrame:
+    """The records, of which none is larger than can be written."""
     if records.estimated_size() <= MOST:
-        return ""
+        return records
     parts = [pl.col(name).bin.size().fill_null(0) for name in (KEY, VALUE) if name in records.columns]
     sizes = records.select(FROM, size=pl.sum_horizontal(parts).cast(pl.Int64))
     for instant, size in sizes.filter(pl.col("size") > MOST).head(1).iter_rows():
-        return f"a result row of {size:,} bytes, at instant {instant}, is too large: {MOST:,} can be written"
-    return ""
+        raise _TooLarge(f"a result row of {size:,} bytes, at instant {instant}, is too large: {MOST:,} can be written")
+    return records

@@ -31,6 +31,7 @@ def admit_slice(
         if isinstance(messages, DsmsError):
             return messages
         intake.take(messages, messages[-1].offset() if messages else one.start)
+        del messages  # a piece is not to stay until the next one is there
     intake.take_heartbeats()
     return intake
 

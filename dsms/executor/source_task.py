@@ -215,7 +215,7 @@ class RoutedRows:
         """Elements for each target that gets any."""
         for target, part in enumerate(parts):
             if part.frame.height:
-                self.add(target, lane, DELTA, packed(part.frame, self._frames), sender)
+                self.add(target, lane, DELTA, packed([part.frame], self._frames), sender)
 
     def batch(self) -> pa.RecordBatch:
         """All rows as one Arrow batch; nothing can be added after it."""

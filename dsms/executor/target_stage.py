@@ -131,16 +131,18 @@ class TargetStage:
         began, arrived = time.perf_counter_ns(), _inputs(came.elements)
         waiting = Waiting(lane, self.stage, held.names[target], _store(self.context).read)
         mine = waiting.taken(turn, arrived, prefix)
+        told, queued = served(self.stage, arrived, mine), mine.names
         moves = turn.moves(reached(held, came.partitions, came.moved))
         step = _RESTS if turn.take == 0 else self._work(lane, target, held.names[target], mine, moves)
         names, written = name_runs(lane, step.state, prefix)
         write = _writer().submit(_store(self.context).write, {**written, **mine.fresh})
+        del arrived, mine  # what came is not to stay while results are encoded
         for edge, delta in step.sent.items():
             out.send(lane.id, Sender(edge), route(lane.flow.exchanges[edge], delta, self.context.targets, target))
         out.add(target, lane.id, MOVED, msgspec.msgpack.encode(moves[1]))
-        out.add(target, lane.id, RUNS, msgspec.json.encode({**names, **mine.names}))
+        out.add(target, lane.id, RUNS, msgspec.json.encode({**names, **queued}))
         _report(lane, target, step, out, self.context)
-        told = served(self.stage, arrived, mine, time.perf_counter_ns() - began)
+        told = msgspec.structs.replace(told, busy_ns=time.perf_counter_ns() - began)
         out.add(target, lane.id, SERVED, msgspec.msgpack.encode(told))
         return write
 
@@ -192,7 +194,7 @@ def _report(lane: Lane, target: int, step: StageStep, out: RoutedRows, context: 
         out.add(target, lane.id, FAILURE, why.encode(), Sender(vertex))
     for vertex, frame in step.faults.items():
         if frame.height:
-            out.add(target, lane.id, FAULTS, pack(frame), Sender(vertex))
+            out.add(target, lane.id, FAULTS, pack([frame]), Sender(vertex))
     for kind, number, blob in result_rows(lane, step.changes, context.poisoned, pack):
         out.add(target, lane.id, kind, blob, Sender(number))
 

@@ -38,6 +38,12 @@ def message(at: int, text: str) -> Message:
     return Message(topic="t", partition=0, offset=at, key=None, value=value, headers=[], timestamp=(1, at))
 
 
+@pytest.fixture(params=[1, 3, 100], autouse=True)
+def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many changes are encoded at a time."""
+    monkeypatch.setattr(result_rows, "_PIECE", request.param)
+
+
 def test_rows_that_are_large_together_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     failures, counts = ran(monkeypatch, *[MOST - AROUND] * 4, 1)
     assert failures == {}

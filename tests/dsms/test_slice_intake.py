@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -49,6 +50,25 @@ def test_pieces_do_not_show(cuts: list[int]) -> None:
     assert (found.admitted().clock.frontier, found.admitted().clock.high) == (50, 40)
     work = found.work(2)
     assert (work.rows_in, work.rows_out, work.bytes_in) == ((len(INSTANTS),), len(rows), sum(map(len, messages())))
+
+
+class Piece(list[Message]):
+    """A list of which it can be seen that it is gone."""
+
+
+def test_a_piece_is_gone_when_the_next_one_is_asked_for() -> None:
+    catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE SLACK 5")
+    gone = []
+
+    def pieces() -> Iterator[list[Message]]:
+        for start in range(3):
+            held = [Piece(messages()[start : start + 1])]
+            seen = weakref.ref(held[0])
+            yield held.pop()
+            gone.append(seen() is None)
+
+    admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces(), frozenset({"k"}))
+    assert gone == [True, True, True]
 
 
 def test_an_error_among_the_pieces_is_the_slices() -> None:

@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from operators.frame_ipc import frame_from_ipc, frame_to_ipc, write_frame
+from operators.frame_ipc import frame_from_ipc, frame_to_ipc, write_frames
 
 POINT = pl.Struct({"a": pl.Int8, "b": pl.String})
 VALUES = {
@@ -51,7 +51,7 @@ def test_streams_lie_end_to_end() -> None:
     out, frames = pa.BufferOutputStream(), [VALUES["text"].to_frame(), VALUES["wide"].to_frame()]
     ends = [0]
     for frame in frames:
-        write_frame(frame, out)
+        write_frames([frame], out)
         ends.append(out.tell())
     whole = out.getvalue().to_pybytes()
     parts = [frame_from_ipc(whole[start:end]) for start, end in zip(ends, ends[1:], strict=False)]
