@@ -8,7 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-import httpx
+import httpx2  # what the client of the registry is made of
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -44,7 +44,7 @@ class AvroCodec:
             raise UserError(f"not Avro of a known schema: {error}") from error
         except SchemaRegistryError as error:
             raise UserError(f"schema of a record not found: {error.error_message}") from error
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise ExternalError(f"schema registry does not answer: {error}") from error
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class AvroCodec:
                 raise UserError(
                     f'schema of "{subject}" not found', hint="register one, or use --format json"
                 ) from error
-            except httpx.HTTPError as error:
+            except httpx2.HTTPError as error:
                 raise ExternalError(f"schema registry does not answer: {error}") from error
             self._writers[key] = (AvroSerializer(self._client, text), json.loads(text))
         return self._writers[key]

@@ -17,7 +17,7 @@ from dsms.pandas_hidden import without_pandas
 
 #: What source and target tasks run, and what those that read Avro ask for schemas; the worker module itself is named by
 #: Spark.
-MODULES = ("dsms.executor.source_task", "dsms.executor.target_stage", "confluent_kafka.schema_registry")
+MODULES = ("dsms.executor.source_task", "dsms.executor.target_stage", "urllib3")
 
 
 def main() -> None:

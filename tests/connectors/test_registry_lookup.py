@@ -1,0 +1,124 @@
+"""What the schema registry answers, refuses, or leaves unanswered, as data and errors of ours."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from connectors.kafka.avro_codec import AvroCodec
+from connectors.kafka.registry import register_schema, schema_lookup
+from operators.errors import ExternalError
+
+SCHEMA = {"type": "record", "name": "row", "fields": [{"name": "k", "type": "long"}]}
+#: What is answered in turn, and what was asked: method, path, user, body.
+Answers = list[tuple[int, object]]
+Asked = list[tuple[str, str, str | None, object]]
+
+
+class Registry(ThreadingHTTPServer):
+    """Answers as it is told to, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers: Answers = []
+        self.asked: Asked = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Registry
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        user = self.headers.get("Authorization")
+        name = base64.b64decode(user.removeprefix("Basic ")).decode() if user else None
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.asked.append((self.command, self.path, name, json.loads(body) if body else None))
+        status, answer = self.server.answers.pop(0)
+        sent = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(sent)))
+        self.end_headers()
+        self.wfile.write(sent)
+
+    do_POST = do_GET  # noqa: N815 the name that the library looks for
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with Registry() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_schema_is_asked_for_once(registry: Registry) -> None:
+    registry.answers = [(200, {"schema": json.dumps(SCHEMA)})]
+    assert [schema_lookup(registry.url)(7) for _ in range(3)] == [SCHEMA] * 3
+    assert registry.asked == [("GET", "/schemas/ids/7", None, None)]
+
+
+def test_an_unknown_id_is_asked_for_again(registry: Registry) -> None:
+    registry.answers = [(404, {"error_code": 40403, "message": "Schema not found"})] * 2
+    for _ in range(2):
+        with pytest.raises(LookupError, match="^'?unknown schema id 7'?$"):
+            schema_lookup(registry.url)(7)
+    assert len(registry.asked) == 2
+
+
+@pytest.mark.parametrize("answer", [{"error_code": 50001, "message": "disk full"}, b"<html>", b'"text"'])
+def test_a_failure_of_the_registry_is_told(registry: Registry, answer: object) -> None:
+    registry.answers = [(500, answer)]
+    with pytest.raises(ExternalError, match=r"^schema registry failed: (disk full \()?HTTP status 500\)?$") as raised:
+        schema_lookup(registry.url)(7)
+    assert raised.value.retryable
+
+
+def test_a_registry_that_is_busy_is_asked_again(registry: Registry) -> None:
+    registry.answers = [(503, b""), (200, {"schema": json.dumps(SCHEMA)})]
+    assert schema_lookup(registry.url)(7) == SCHEMA
+
+
+def test_a_schema_is_registered_under_its_subject(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSMS_TOKEN", "secret")
+    registry.answers = [(200, {"id": 12})]
+    assert register_schema(registry.url, "a/b value", SCHEMA) == 12
+    body = {"schema": json.dumps(SCHEMA), "schemaType": "AVRO"}
+    assert registry.asked == [("POST", "/subjects/a%2Fb%20value/versions", "dsms:secret", body)]
+
+
+def test_name_and_password_of_the_url_are_given(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSMS_TOKEN", "secret")
+    registry.answers = [(200, {"schema": json.dumps(SCHEMA)})]
+    schema_lookup(registry.url.replace("://", "://me:mine@"))(7)
+    assert registry.asked == [("GET", "/schemas/ids/7", "me:mine", None)]
+
+
+def test_a_refused_schema_is_not_tried_again(registry: Registry) -> None:
+    registry.answers = [(409, {"error_code": 409, "message": "incompatible"})]
+    with pytest.raises(ExternalError, match=r'refused subject "s": incompatible \(HTTP status 409\)$') as raised:
+        register_schema(registry.url, "s", SCHEMA)
+    assert not raised.value.retryable
+
+
+def test_a_registry_that_is_not_there_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        url = f"http://127.0.0.1:{one.getsockname()[1]}"
+    with pytest.raises(ExternalError, match="^schema registry cannot be reached: "):
+        schema_lookup(url)(7)
+    with pytest.raises(ExternalError, match="^schema registry does not answer: "):
+        AvroCodec(url, "t").decode(b"\0\0\0\0\7\0", key=False)
