@@ -35,5 +35,9 @@ class HeartbeatLog:
         for partition, beat in beats.items():
             self._learn(source, partition, beat)
 
+    def close(self) -> None:
+        """Closes its producer."""
+        self._writer.close()
+
     def _learn(self, source: str, partition: int, beat: Heartbeat) -> None:
         self.known.setdefault((source, partition), []).append(beat)

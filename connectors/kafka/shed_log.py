@@ -39,5 +39,9 @@ class ShedLog:
         for query, place, rate in each:
             self._learn(query, place, rate)
 
+    def close(self) -> None:
+        """Closes its producer."""
+        self._writer.close()
+
     def _learn(self, query: str, place: Place, rate: Rate) -> None:
         self.known.setdefault(query, {}).setdefault(place, []).append(rate)

@@ -1,15 +1,7 @@
-"""The control file: what the driver tells the reader process beside it.
-
-Spark runs a source's planning (`latestOffset`, `partitions`) in a process of its own. The driver writes this file,
-whole and atomically, before each epoch is planned; the reader only reads it. Both are on one host and trust each
-other.
-"""
+"""What the planner of batches is to know of a fragment."""
 
 from __future__ import annotations
 
-import os
-import pickle
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,17 +43,3 @@ class Control:
         if waiting <= self.batch_records:
             return self.batch_records
         return equal_part(waiting, self.behind_records)
-
-    def write(self, path: Path) -> None:
-        """Replaces the file at once."""
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            pickle.dump(self, file)
-        Path(temporary).rename(path)
-
-    @staticmethod
-    def read(path: Path) -> Control:
-        """What was last written."""
-        found = pickle.loads(path.read_bytes())
-        assert isinstance(found, Control)
-        return found

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import structlog
 from pyspark.errors import PySparkException
@@ -33,12 +32,15 @@ from dsms.executor.lanes import Revision, Standing, moving, revised, standing, w
 from dsms.executor.manifest import Manifest
 from dsms.executor.own_state import limited
 from dsms.executor.pace import Pace
+from dsms.executor.plan_server import PlanServer
+from dsms.executor.planning import BatchPlanner
 from dsms.executor.published import Published
 from dsms.executor.routed import ROUTED
 from dsms.executor.schedule import Schedule
+from dsms.executor.scratch import temporary
 from dsms.executor.settings import ExecutorSettings
 from dsms.executor.shedding import Shedding
-from dsms.executor.source import CONTROL_OPTION, FORMAT
+from dsms.executor.source import ADDRESS_OPTION, FORMAT
 from dsms.executor.source_task import fault_owner
 from dsms.executor.spark_errors import reason_of
 from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
@@ -102,6 +104,8 @@ class Fragment:
         #: The last ones, of which rows may be on their way. Two threads make them.
         self._revisions: list[Revision] = []
         self._revising = threading.Lock()
+        self._planner = BatchPlanner(lambda: self._told)
+        self._plans = PlanServer(temporary(settings.scratch), self._planner.answers)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._pending: Future[None] | None = None
         self._query: StreamingQuery | None = None
@@ -161,7 +165,7 @@ class Fragment:
         """Starts the streaming query where the manifest ends, over a scratch checkpoint."""
         self._revise()
         spark_helpers.starts(self._stream)
-        rows = self._spark.readStream.format(FORMAT).option(CONTROL_OPTION, str(self._control)).load()
+        rows = self._spark.readStream.format(FORMAT).option(ADDRESS_OPTION, self._plans.address).load()
         writer = rows.writeStream.foreachBatch(self._epoch).queryName(self._stream)
         self._query = writer.option("checkpointLocation", str(self._scratch / "checkpoint")).start()
         log.info("fragment started", fragment=self._name, epoch=self._computed.epoch, plan=self._plan.version)
@@ -194,16 +198,14 @@ class Fragment:
                 log.warning("stopping the query failed", reason=str(error))
         spark_helpers.has_started(self._stream, self._spark)
         self._thread.shutdown(wait=True)
+        self._plans.close()
+        self._planner.close()
         self._committer.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     @property
     def _stream(self) -> str:
         return f"{self._name}-{self._token}"
-
-    @property
-    def _control(self) -> Path:
-        return self._scratch / "control"
 
     def _revise(self, computed: Epoch | None = None) -> None:
         """The plan as it is now, from where its lanes stand now: what the next batch runs."""
@@ -214,7 +216,7 @@ class Fragment:
             revision = self._decided(revised(self._plan, self._computed, self.failures.keys(), before))
             fresh = [] if computed is not None else self._revisions[1 - _REVISIONS :]
             self._revisions = [*fresh, revision]
-            self._tell(revision)
+            self._told = self._control(revision)
             if computed is not None:  # no stage is at work, and what comes next reads what was just told
                 self._lane_files.keep(lane for one in self._revisions for lane in one.lanes.values())
 
@@ -226,16 +228,16 @@ class Fragment:
         self._decision = schedule.decide(revision, lanes, moment, self.batch_records)
         return replace(revision, takes=self._decision.takes)
 
-    def _tell(self, revision: Revision) -> None:
-        """Tells the reader process."""
+    def _control(self, revision: Revision) -> Control:
+        """What the planner is to know."""
         settings, decision = self._settings, self._decision
         positions = {lane: one.places for lane, one in moving(revision, self.failures.keys()).items()}
-        Control(
+        return Control(
             revision.number, revision.plan.version, revision.plan.partitions, self._filed(revision), positions,
             decision.reads, decision.records, self._behind_records(len(positions)),
             woken(revision, positions), settings.source_tasks, settings.kafka, settings.registry_url,
             settings.cluster, self._name, self._shedding.decision.rates, self._frames,
-        ).write(self._control)  # fmt: skip
+        )  # fmt: skip
 
     def _behind_records(self, lanes: int) -> int:
         """The size of a batch that cannot hold all there is: a larger one, where only one lane runs, so that nobody

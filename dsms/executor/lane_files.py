@@ -1,4 +1,4 @@
-"""Lanes on their way from the driver to the reader process and the workers: on one machine, by the name of a file.
+"""Lanes on their way from the driver to the workers: on one machine, by the name of a file.
 
 A lane of a thousand queries is a megabyte, and it goes along with every batch, several times. It changes only when
 queries come or go: each process reads it once, and what it remembers of a lane lasts as long as the file.

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.datasource import InputPartition
-
 from connectors.kafka.config import KafkaSettings
 from dsms.executor.manifest import Position, SourcePartition
 from dsms.plan.lane import Lane
@@ -48,7 +46,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class SourceTask(InputPartition):  # type: ignore[misc]
+class SourceTask:
     """The slices one task reads, and the lanes that want them. `wakes` are lanes that work on what waits in them;
     `behind` says how many records lanes have not read yet after this batch."""
 
@@ -62,7 +60,6 @@ class SourceTask(InputPartition):  # type: ignore[misc]
     behind: Mapping[str, int] = field(default_factory=dict)
     #: Where large frames go, if all workers are on one machine.
     frames: Path | None = None
-    value: object = field(default=None)
 
 
 def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:

@@ -1,13 +1,15 @@
-"""Planning of batches: which offsets the next one covers, and its tasks. It runs in a process beside the driver."""
+"""Planning of batches: which offsets the next one covers, and its tasks."""
 
 from __future__ import annotations
 
+import pickle
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from connectors.kafka.heartbeats import HeartbeatLog
 from connectors.kafka.shed_log import ShedLog
@@ -30,8 +32,10 @@ from dsms.executor.offsets import (
     unread,
     waiting,
 )
+from dsms.executor.plan_server import Answers
 from dsms.executor.shed_rates import decided, sheddable
 from operators.delta import BEGINNING
+from operators.errors import ExternalError
 
 #: In an offset document: the last revision in which lanes worked on what waited in them. A document that differs in it
 #: makes a batch, though nothing is read.
@@ -39,29 +43,31 @@ TURN = "turn"
 
 
 class BatchPlanner:
-    """Plans batches from the control file, the ends of the topics and the heartbeat log, for one thread."""
+    """Plans batches from what it is told, the ends of the topics and the heartbeat log, in one thread; another one may
+    close it. `told` gives what it is to know now."""
 
-    def __init__(self, control: Path) -> None:
-        self._path = control
+    def __init__(self, told: Callable[[], Control]) -> None:
+        self._told = told
         self._log: HeartbeatLog | None = None
         self._sheds: ShedLog | None = None
+        #: Whoever makes a log fences the owner before: once this is closed it makes none.
+        self._making, self._closed = threading.Lock(), False
         #: The ends of the logs when a query was first seen: no rate of it begins below them.
         self._floors: dict[str, Ends] = {}
         self._latest: Callable[[set[Partition]], dict[Partition, int]] | None = None
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
         self._looked = 0.0
         self._planned: Control | None = None
-        self._told: tuple[tuple[int, int], Control] | None = None
         self._known: Ends = {}
 
     def initial(self) -> Offsets:
         """Where the manifest says that lanes stand."""
-        control = self._control()
+        control = self._told()
         return offsets_at(control.plan_version, control.positions, self._heartbeats(control).known)
 
     def latest(self, start: Offsets) -> Offsets:
         """Up to where the next batch goes. Idle partitions are promised in the heartbeat log first."""
-        control = self._planned = self._control()
+        control = self._planned = self._told()
         positions = control.positions
         ends = self._known = self._ends(control, positions)
         log = self._heartbeats(control)
@@ -75,7 +81,7 @@ class BatchPlanner:
 
     def tasks(self, start: Offsets, end: Offsets) -> list[SourceTask]:
         """One task for each core, each with about as many records."""
-        control = self._planned or self._control()
+        control = self._planned or self._told()
         found = slices(control.lanes, control.positions, start, end, self._heartbeats(control).known)
         if (sheds := self._shed_log(control)) is not None:
             found = shedding(found, control.lanes, sheds.known)
@@ -85,16 +91,35 @@ class BatchPlanner:
         behind = unread(control.positions, self._known, end)
         return [replace(first, wakes=wakes, behind=behind), *others]
 
-    def _control(self) -> Control:
-        """What was last told; each time in a new file."""
-        found = self._path.stat()
-        if self._told is None or self._told[0] != (found.st_ino, found.st_mtime_ns):
-            self._told = (found.st_ino, found.st_mtime_ns), Control.read(self._path)
-        return self._told[1]
+    @property
+    def answers(self) -> Answers:
+        """What it answers other processes. Tasks are pickled: who passes them on need not know what is in them."""
+
+        def tasks(start: Offsets, end: Offsets) -> list[bytes]:
+            return [pickle.dumps(task) for task in self.tasks(start, end)]
+
+        return {"initial": self.initial, "latest": self.latest, "tasks": tasks}
+
+    def close(self) -> None:
+        """Closes its logs."""
+        with self._making:
+            self._closed = True
+            for held in (self._log, self._sheds):
+                if held is not None:
+                    held.close()
+
+    @contextmanager
+    def _owning(self) -> Iterator[None]:
+        """While a log is made."""
+        with self._making:
+            if self._closed:
+                raise ExternalError("the fragment was stopped")
+            yield
 
     def _heartbeats(self, control: Control) -> HeartbeatLog:
         if self._log is None:
-            self._log = HeartbeatLog(control.kafka, control.cluster, control.fragment)
+            with self._owning():
+                self._log = HeartbeatLog(control.kafka, control.cluster, control.fragment)
         return self._log
 
     def _shed(self, control: Control, positions: Positions) -> None:
@@ -109,7 +134,8 @@ class BatchPlanner:
     def _shed_log(self, control: Control) -> ShedLog | None:
         """The shed log; None as long as no query allows that input is left out."""
         if self._sheds is None and sheddable(control.lanes):
-            self._sheds = ShedLog(control.kafka, control.cluster, control.fragment)
+            with self._owning():
+                self._sheds = ShedLog(control.kafka, control.cluster, control.fragment)
         return self._sheds
 
     def _ends(self, control: Control, positions: Positions) -> dict[SourcePartition, int]:

@@ -1,4 +1,4 @@
-"""Spark's errors in terms of our error tree: those of the reader process and of workers come as text."""
+"""Spark's errors in terms of our error tree: those of planning and of workers come as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OURS = re.compile(r"^operators\.errors\.\w+: (.+)$", re.MULTILINE)
 
 
 def reason_of(error: BaseException | None) -> DsmsError:
-    """Why Spark ended the query: errors of the reader process and of workers come as text, in which ours are named.
+    """Why Spark ended the query: errors of planning and of workers come as text, in which ours are named.
 
     >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\noperators.errors.ExternalError: redis is full\\n at …")))
     'redis is full'

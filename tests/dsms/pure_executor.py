@@ -57,7 +57,7 @@ class World:
         return [_pieces(self.logs[one.topic][one.partition][one.start : one.end]) for one in ranges]
 
     def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
-        """What the reader process logs before it plans a batch."""
+        """What the planner logs before it plans a batch."""
         floors = dict.fromkeys(sheddable(revision.lanes), self.floor)
         for query, rates in decided(revision.lanes, positions, wanted, self.sheds, floors).items():
             for place, rate in rates.items():

@@ -1,4 +1,4 @@
-"""A plan is told to the reader process while other threads read it."""
+"""A plan goes to other processes while other threads read it."""
 
 from __future__ import annotations
 
