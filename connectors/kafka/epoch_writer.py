@@ -18,7 +18,7 @@ _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 60.0
 _POLL_EVERY = 10_000
 #: What may wait in the producer's queue, and how long to wait for room in it.
-_QUEUE = {"queue_buffering_max_messages": 60_000, "queue_buffering_max_kbytes": 65_536}
+_QUEUE = {"queue_buffering_max_messages": 30_000, "queue_buffering_max_kbytes": 32_768}
 _FULL_S = 0.05
 
 Headers = list[tuple[str, bytes]]

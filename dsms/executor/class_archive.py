@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyspark
 
-from dsms.executor.spark_home import linked_home
+from dsms.executor.spark_home import jars, linked_home
 from dsms.local.artifacts import cache_dir
 
 #: The JVM only plans and moves bytes: the quick compiler and the plain collector leave the cores to the workers. An
@@ -39,8 +39,8 @@ def installed(environ: Mapping[str, str]) -> Path | None:
         return None
     release = java / "release"
     said = release.read_text("utf-8", "replace") if release.is_file() else ""
-    jars = sorted((one.name, one.stat().st_mtime_ns) for one in Path(pyspark.__file__).parent.glob("jars/*"))
-    what = f"{java.resolve()}\n{said}\n{pyspark.__file__}\n{jars}\n{JVM}"
+    held = [(one.name, one.stat().st_mtime_ns) for one in jars()]
+    what = f"{java.resolve()}\n{said}\n{pyspark.__file__}\n{held}\n{JVM}"
     return cache_dir(environ) / "spark" / hashlib.sha256(what.encode()).hexdigest()[:16]
 
 

@@ -21,7 +21,7 @@ Pack = Callable[[Iterable[pl.DataFrame]], bytes]
 #: The most bytes of key and value together: a record that does not compress takes a little more, and it has headers.
 MOST = LARGEST_RECORD - 2**20
 #: So many changes are encoded at a time, to bound the memory of their records.
-_PIECE = 1 << 15
+_PIECE = 1 << 14
 
 
 class _TooLarge(Exception):

@@ -1,7 +1,7 @@
-"""A SPARK_HOME whose Python is the installed package.
+"""A SPARK_HOME whose Python is the installed package, and whose jars are those that an executor may need.
 
 Spark's own has the package as a zip of sources, which comes first on the path of the five Python processes that a
-stream begins with: each compiles it anew, for a third of a second.
+stream begins with: each compiles it anew, for a third of a second. Of each jar the JVM keeps the list of what is in it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyspark
+
+#: What jars of other parts of Spark begin with: machine learning, graphs, Hive, Kubernetes and Yarn as masters, the
+#: server and the shells of Spark Connect and Scala.
+_OTHERS = (
+    "algebra", "arpack", "blas", "breeze", "cats-", "connect-repl", "datanucleus-", "derby", "hive-", "JTransforms",
+    "kubernetes-", "lapack", "scala-compiler", "spark-connect", "spark-graphx", "spark-hive", "spark-kubernetes",
+    "spark-mllib", "spark-pipelines", "spark-repl", "spark-yarn", "spire", "vertx-", "volcano-",
+)  # fmt: skip
+
+
+def jars() -> list[Path]:
+    """The jars of an executor, by name."""
+    return sorted(one for one in Path(pyspark.__file__).parent.glob("jars/*.jar") if not one.name.startswith(_OTHERS))
 
 
 def linked_home(target: Path) -> Path:
@@ -18,6 +31,8 @@ def linked_home(target: Path) -> Path:
     modules = target / "python" / "lib" / "pyspark.zip"
     modules.mkdir(parents=True)
     (modules / package.name).symlink_to(package)
-    for name in ("bin", "jars"):
-        (target / name).symlink_to(package / name)
+    (target / "bin").symlink_to(package / "bin")
+    (target / "jars").mkdir()
+    for jar in jars():
+        (target / "jars" / jar.name).symlink_to(jar)
     return target

@@ -32,7 +32,7 @@ def test_the_home_gives_the_installed_package(tmp_path: Path) -> None:
 
 
 def test_the_data_source_alone_is_light() -> None:
-    heavy = {"polars", "sqlglot", "confluent_kafka", "redis", "duckdb", "pandas"}
+    heavy = {"polars", "sqlglot", "confluent_kafka", "redis", "duckdb", "pandas", "structlog"}
     assert loaded("dsms.executor.source", heavy) == "[]"
 
 
@@ -55,3 +55,13 @@ def test_workers_are_forked_before_anything_computes() -> None:
     names = run(f"from pathlib import Path; {imports}; print(*(one.read_text() for one in {comms}))").split()
     assert any(name.startswith("python") for name in names)
     assert [name for name in names if name.startswith(("polars-", "tokio")) and name != "polars-ooc-clea"] == []
+
+
+def test_the_home_has_what_an_executor_needs_and_nothing_else_of_spark(tmp_path: Path) -> None:
+    kept = {path.name for path in (linked_home(tmp_path / "home") / "jars").iterdir()}
+    every = {path.name for path in (Path(pyspark.__file__).parent / "jars").iterdir()}
+    assert kept < every and len(kept) > len(every) // 2
+    for needed in ("spark-core", "spark-sql_", "spark-catalyst", "scala-library", "arrow-vector", "hadoop-client-api"):
+        assert any(name.startswith(needed) for name in kept)
+    for other in ("spark-mllib", "spark-hive", "kubernetes-client", "scala-compiler"):
+        assert not any(name.startswith(other) for name in kept)
