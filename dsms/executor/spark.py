@@ -20,6 +20,8 @@ _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _FILE_MANAGER = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
 #: Little goes through the JVM: a heap that begins at a share of the machine's memory would be filled all the same.
 _HEAP = "-Xms64m -Xmn16m"
+#: What workers begin with. Each of their tasks has one core, so more threads of Polars would take turns, and memory.
+_WORKERS = {**freed_memory.ENVIRONMENT, "POLARS_MAX_THREADS": "1"}
 #: With this Python the JVM would look for data sources in all installed packages, were it a command. Ours is
 #: registered, and workers run the Python that they are told.
 _NO_COMMAND = "no-data-sources-to-look-for"
@@ -28,7 +30,7 @@ _NO_COMMAND = "no-data-sources-to-look-for"
 def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
     """A session tuned for small batches of few, large rows. `scratch` must be `emptied`."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    for name, value in freed_memory.ENVIRONMENT.items():
+    for name, value in _WORKERS.items():
         os.environ.setdefault(name, value)
     os.environ["PYSPARK_DRIVER_PYTHON"] = _NO_COMMAND
     if "SPARK_HOME" not in os.environ and on_one_machine(master):
