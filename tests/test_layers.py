@@ -26,7 +26,11 @@ HOMES = {
     ),
     "redis": (("connectors/redis/", "dsms/local/probes.py"), "state and leases; is the server up?"),
     "kubernetes": (("connectors/kubernetes/",), "the lease of the leading coordinator"),
-    "urllib3": (("connectors/kubernetes/",), "errors of the Kubernetes client"),
+    "urllib3": (
+        ("connectors/kafka/registry.py", "connectors/kubernetes/"),
+        "the schema registry; errors of the Kubernetes client",
+    ),
+    "httpx2": (("connectors/kafka/avro_codec.py",), "errors of the schema registry's client"),
     "fastavro": (("connectors/formats/", "connectors/kafka/", "dsms/coordinator/"), "Avro schemas"),
     "avro": (("connectors/formats/", "dsms/coordinator/"), "compatibility of Avro schemas"),
     "sqlglot": (
