@@ -43,7 +43,7 @@ HOMES = {
     "starlette": (("dsms/coordinator/",), "REST"),
     "uvicorn": (("dsms/coordinator/",), "REST"),
     "httpx": (
-        ("dsms/cli/", "dsms/client/", "connectors/", "dsms/local/", "dsms/demo/"),
+        ("dsms/cli/", "dsms/client/", "dsms/local/", "dsms/demo/"),
         "clients of REST services and downloads",
     ),
     "pydantic": (("dsms/coordinator/",), "documents of the REST API"),
