@@ -1,7 +1,7 @@
 """Looking up and registering schemas in a schema registry, ours or an external one.
 
 Every worker asks it, so it is asked over plain HTTP: Confluent's client brings libraries along that take 11 MB and 0.3
-s of a process.
+s of a process. The library for that is imported when a registry is first asked: not every process asks one.
 """
 
 from __future__ import annotations

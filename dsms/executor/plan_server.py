@@ -7,6 +7,7 @@ Both processes are on one host and trust each other: the socket is in a director
 from __future__ import annotations
 
 import pickle
+import shutil
 import socketserver
 import tempfile
 import threading
@@ -34,7 +35,8 @@ class PlanServer:
     """
 
     def __init__(self, directory: Path, answers: Answers) -> None:
-        self.address = str(Path(tempfile.mkdtemp(prefix="plans-", dir=directory)) / "socket")
+        self._directory = Path(tempfile.mkdtemp(prefix="plans-", dir=directory))
+        self.address = str(self._directory / "socket")
         self._server = _Server(self.address, answers)
         threading.Thread(target=self._server.serve_forever, name="plans", daemon=True).start()
 
@@ -45,6 +47,7 @@ class PlanServer:
     def _end(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+        shutil.rmtree(self._directory, ignore_errors=True)  # the run's directory may be gone before
 
 
 class _Server(socketserver.UnixStreamServer):
@@ -65,7 +68,7 @@ class _Question(socketserver.StreamRequestHandler):
         pickle.dump(self._answer(question, arguments), self.wfile)
 
     def _answer(self, question: str, arguments: tuple[object, ...]) -> object:
-        """The answer, or the error that whoever asks is to raise."""
+        """The answer, or the error that whoever asks is to raise: it could only say that there was no answer."""
         try:
             return self.server.answers[question](*arguments)
         except DsmsError as error:

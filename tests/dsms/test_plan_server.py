@@ -53,9 +53,11 @@ def test_who_goes_before_the_answer_disturbs_nobody(server: PlanServer) -> None:
     assert asked(server.address, "same", 1) == (1,)
 
 
-def test_after_the_end_nothing_is_answered(server: PlanServer) -> None:
+def test_after_the_end_nothing_is_answered_and_nothing_is_left(server: PlanServer, tmp_path: Path) -> None:
     server.close()
     deadline = time.monotonic() + 10
-    with pytest.raises((ConnectionError, EOFError)):
+    with pytest.raises((ConnectionError, EOFError, FileNotFoundError)):
         while time.monotonic() < deadline:
             asked(server.address, "same")
+    while any(tmp_path.iterdir()):
+        assert time.monotonic() < deadline
