@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
@@ -15,6 +14,9 @@ from dsms.catalog.catalog import Catalog
 from dsms.sql.table_names import name_of
 from dsms.sql.types import type_sql
 from operators.errors import SqlError, UserError
+
+if TYPE_CHECKING:
+    import duckdb
 
 Relation = Callable[[str], pa.Table]
 Row = tuple[object, ...]
@@ -62,7 +64,7 @@ def _answering(query: exp.Expr, relations: Mapping[str, pa.Table]) -> Iterator[d
             database.register(name, rows)
         try:
             yield database.sql(query.sql(dialect="duckdb"))
-        except duckdb.Error as error:
+        except _refusal() as error:
             raise SqlError(str(error).splitlines()[0]) from error
 
 
@@ -79,12 +81,22 @@ def type_names(schema: pa.Schema) -> list[str]:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """One for the process: to make one takes longer than most answers. What connections register is theirs alone."""
+    """One for the process: to make one takes longer than most answers. What connections register is theirs alone. The
+    library is imported by the first, since many coordinators are asked nothing and need not hold its 15 MB."""
+    import duckdb
+
     return duckdb.connect(config=_SHUT)
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
     return _database().cursor()
+
+
+def _refusal() -> type[Exception]:
+    """What DuckDB raises."""
+    import duckdb
+
+    return duckdb.Error
 
 
 def _resolved(query: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, list[str]]:
@@ -120,7 +132,7 @@ def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.C
         database.register("given", pa.table({"value": column}))
         try:
             found = database.sql(f"SELECT CAST(value AS {kind}) AS value FROM given").to_arrow_table()
-        except duckdb.Error as error:
+        except _refusal() as error:
             reason = str(error).splitlines()[0].partition(": ")[2].partition(" when casting")[0]
             raise UserError(
                 f'column "{field.name}" is {type_sql(field.type)}: {reason[:1].lower()}{reason[1:]}'

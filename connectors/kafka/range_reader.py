@@ -15,9 +15,9 @@ from connectors.kafka.errors import translate, translated
 from connectors.kafka.topics import Partition
 from operators.errors import DsmsError, ExternalError, UserError
 
-#: So many records are asked for at once, and a piece has as many or some more. A record takes about 400 bytes more than
-#: its value.
-_PIECE = 10_000
+#: A piece has so many records or some more, of which so many are asked for at once. A record takes about 400 bytes more
+#: than its value, and as much again until it is handed over.
+_PIECE, _ASKED = 10_000, 2_000
 _STALL_S = 30.0
 _MOST_CONSUMERS = 32
 _PREFETCH = {"fetch_message_max_bytes": 1_000_000, "queued_min_messages": 5_000, "fetch_wait_max_ms": 10}
@@ -100,7 +100,7 @@ class _PartitionReader:
                 yield found
                 found, heard = [], time.monotonic()
             with translated("reading"):
-                messages = self._consumer.consume(min(wanted.end - at, _PIECE), 0.5)
+                messages = self._consumer.consume(min(wanted.end - at, _ASKED), 0.5)
             if messages:
                 heard = time.monotonic()
                 at = self._take(messages, wanted, found)

@@ -15,9 +15,12 @@ from pyspark import daemon
 
 from dsms.pandas_hidden import without_pandas
 
-#: What source and target tasks run, and what those that read Avro ask for schemas; the worker module itself is named by
-#: Spark.
-MODULES = ("dsms.executor.source_task", "dsms.executor.target_stage", "urllib3")
+#: What source and target tasks run, and what those that read Avro ask for schemas; what they and libraries would import
+#: when they first need it. The worker module itself is named by Spark.
+MODULES = (
+    "dsms.executor.source_task", "dsms.executor.target_stage", "urllib3", "dsms.executor.source",
+    "pyspark.sql.worker.plan_data_source_read", "numpy.ma", "encodings.idna",
+)  # fmt: skip
 
 
 def main() -> None:

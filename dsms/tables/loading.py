@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from connectors.tables.files import CsvLayout, file_batches
 from dsms.catalog.objects import Table
 from dsms.sql import statements as st
 from dsms.sql.statements import Load, LoadDatabase, LoadFile
 from dsms.tables.statements import in_order
 from operators.errors import UserError
+
+# what reads files and databases is imported by the first that is read: most coordinators read none
+if TYPE_CHECKING:
+    from connectors.tables.files import CsvLayout
 
 
 @singledispatch
@@ -29,6 +33,8 @@ def _(load: LoadFile, table: Table) -> Iterator[pa.Table]:
 
 def rows_of_file(path: Path, table: Table, options: Sequence[st.Clause] = ()) -> Iterator[pa.Table]:
     """The rows of a CSV or Parquet file."""
+    from connectors.tables.files import file_batches
+
     layout = _layout(options, table)
     form = next((one.words[0].lower() for one in options if one.name == "format"), path.suffix[1:].lower())
     for batch in file_batches(path, form, layout):
@@ -37,7 +43,7 @@ def rows_of_file(path: Path, table: Table, options: Sequence[st.Clause] = ()) ->
 
 @batches_of.register
 def _(load: LoadDatabase, table: Table) -> Iterator[pa.Table]:
-    from connectors.tables.database import database_batches  # its library takes as long to import as all else here
+    from connectors.tables.database import database_batches
 
     for batch in database_batches(load.url, load.query):
         yield _fitted(batch, table)
@@ -55,6 +61,8 @@ def _fitted(batch: pa.Table, table: Table) -> pa.Table:
 
 
 def _layout(options: Sequence[st.Clause], table: Table) -> CsvLayout:
+    from connectors.tables.files import CsvLayout
+
     given = {one.name: one.words[0] for one in options}
     headless = given.get("header", "true").lower() in ("false", "off", "0")
     return CsvLayout(

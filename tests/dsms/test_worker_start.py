@@ -10,6 +10,7 @@ import pyspark
 import pytest
 
 from dsms.executor import worker_daemon
+from dsms.executor.freed_memory import ENVIRONMENT
 from dsms.executor.spark_home import linked_home
 
 
@@ -43,8 +44,16 @@ def test_what_runs_lanes_loads_no_planner() -> None:
     assert loaded("dsms.executor.target_stage", planner) == "[]"
 
 
-def test_the_coordinator_loads_no_spark() -> None:
-    assert loaded("dsms.coordinator.__main__", {"pyspark", "pandas"}) == "[]"
+def test_the_coordinator_loads_no_spark_and_not_what_answers_or_loads_once() -> None:
+    once = {"duckdb", "pyarrow.parquet", "pyarrow.csv", "sqlalchemy"}
+    assert loaded("dsms.coordinator.__main__", {"pyspark", "pandas"} | once) == "[]"
+
+
+def test_arrow_allocates_as_the_c_library_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one allocator keeps no other can use."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    assert run("import pyarrow; print(pyarrow.default_memory_pool().backend_name)").strip() == "system"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are told by name in /proc, which only Linux has")
