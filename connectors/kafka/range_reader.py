@@ -15,8 +15,8 @@ from connectors.kafka.errors import translate, translated
 from connectors.kafka.topics import Partition
 from operators.errors import DsmsError, ExternalError, UserError
 
-#: A piece has so many records or some more, of which so many are asked for at once. A record takes about 400 bytes more
-#: than its value, and as much again until it is handed over.
+#: A piece has so many records or some more, of which so many are asked for at once: until they are handed over, the
+#: client holds them too. A record takes about 400 bytes more than its value.
 _PIECE, _ASKED = 10_000, 2_000
 _STALL_S = 30.0
 _MOST_CONSUMERS = 32

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -14,10 +13,6 @@ from dsms.sql import statements as st
 from dsms.sql.statements import Load, LoadDatabase, LoadFile
 from dsms.tables.statements import in_order
 from operators.errors import UserError
-
-# what reads files and databases is imported by the first that is read: most coordinators read none
-if TYPE_CHECKING:
-    from connectors.tables.files import CsvLayout
 
 
 @singledispatch
@@ -33,9 +28,10 @@ def _(load: LoadFile, table: Table) -> Iterator[pa.Table]:
 
 def rows_of_file(path: Path, table: Table, options: Sequence[st.Clause] = ()) -> Iterator[pa.Table]:
     """The rows of a CSV or Parquet file."""
-    from connectors.tables.files import file_batches
+    # what reads files and databases is imported by the first that is read: most coordinators read none
+    from connectors.tables.files import CsvLayout, file_batches
 
-    layout = _layout(options, table)
+    layout = CsvLayout(*_layout(options, table))
     form = next((one.words[0].lower() for one in options if one.name == "format"), path.suffix[1:].lower())
     for batch in file_batches(path, form, layout):
         yield _fitted(batch, table)
@@ -60,11 +56,8 @@ def _fitted(batch: pa.Table, table: Table) -> pa.Table:
     return in_order(table, batch.rename_columns([known[name.lower()] for name in batch.column_names]))
 
 
-def _layout(options: Sequence[st.Clause], table: Table) -> CsvLayout:
-    from connectors.tables.files import CsvLayout
-
+def _layout(options: Sequence[st.Clause], table: Table) -> tuple[str, str, tuple[str, ...] | None]:
+    """The delimiter, what stands for NULL, and the columns of a file without a header."""
     given = {one.name: one.words[0] for one in options}
     headless = given.get("header", "true").lower() in ("false", "off", "0")
-    return CsvLayout(
-        given.get("delimiter", ","), given.get("null", ""), tuple(table.schema.names) if headless else None
-    )
+    return given.get("delimiter", ","), given.get("null", ""), tuple(table.schema.names) if headless else None
