@@ -7,6 +7,7 @@ from dataclasses import replace
 from dsms.plan import logical, properties
 from dsms.plan.builder import Builder, Port
 from dsms.plan.lower.dispatch import lower, lowering, stateful, stateless
+from dsms.plan.lower.foremost import foremost
 from dsms.plan.lower.forgetting import by_key, forgetting
 from dsms.plan.lower.panes import panes
 from dsms.plan.lower.promises import kept
@@ -166,7 +167,10 @@ def _(node: logical.TopK, builder: Builder) -> Port:
         node.partition, node.order, node.limit, node.offset, node.method, node.rank, schema(node.input),
         append_only=properties.append_only(node.input),
     )  # fmt: skip
-    return stateful(operator, lower(node.input, builder), node.partition, schema(node), builder, bounds(node.input))
+    below = lower(node.input, builder)
+    if (leading := foremost(node)) is not None:
+        below = stateless(leading, below, below.schema, builder)
+    return stateful(operator, below, node.partition, schema(node), builder, bounds(node.input))
 
 
 @lowering.register
