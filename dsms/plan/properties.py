@@ -33,6 +33,11 @@ def walk(node: logical.Node) -> Iterator[logical.Node]:
         yield from walk(below)
 
 
+def synchronised(node: logical.Node) -> bool:
+    """Whether a node stands above a synchronisation: many of its rows have one instant."""
+    return any(isinstance(one, logical.Sync) for one in walk(node))
+
+
 def sources(node: logical.Node) -> tuple[Source, ...]:
     """The sources that a plan reads, each once, in the order in which the text names them."""
     tags = (one for below in walk(node) if isinstance(below, logical.Tag) for one in _referenced(below))

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from synchronised import planned, pushed
 
 from dsms.testing import LocalSession
 
@@ -27,20 +28,13 @@ BEGIN = dt.datetime.combine(dt.date(2024, 1, 1), dt.time())
 END = 40
 
 
-def planned(query: str) -> str:
-    session = LocalSession()
-    session.execute(SOURCE)
-    session.execute(f"CREATE QUERY Q AS {query}")
-    return session.explain("Q")
-
-
 def test_counts_are_added_up_before_the_exchange() -> None:
-    assert "PeriodicSync → Project → Panes → Assign → Project\nexchange" in planned(COUNTS)
+    assert "PeriodicSync → Project → Panes → Assign → Project\nexchange" in planned(SOURCE, COUNTS)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_are_not(name: str) -> None:
-    assert "Assign" in planned(OTHERS[name]) and "Panes" not in planned(OTHERS[name])
+    assert "Assign" in planned(SOURCE, OTHERS[name]) and "Panes" not in planned(SOURCE, OTHERS[name])
 
 
 #: Key, seconds of the window's time (None: NULL), instant.
@@ -50,17 +44,10 @@ ROWS = st.lists(
 
 
 def answered(rows, partitions: int, batch: int | None, pieces: list[int]) -> LocalSession:
-    session = LocalSession(partitions, batch)
-    session.execute(f"{SOURCE} CREATE STREAMED VIEW Counts AS {COUNTS}")
     records = [
         {"k": k, "at": None if at is None else BEGIN + dt.timedelta(seconds=at), "v": 1, "ts": ts} for k, at, ts in rows
     ]
-    while records:
-        size = pieces.pop() if pieces else len(records)
-        session.push("T", records[:size])
-        records = records[size:]
-    session.advance(END)
-    return session
+    return pushed(f"{SOURCE} CREATE STREAMED VIEW Counts AS {COUNTS}", records, END, partitions, batch, pieces)
 
 
 @given(ROWS, st.integers(1, 3), st.sampled_from([None, 1, 3]), st.lists(st.integers(1, 5), max_size=8))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from synchronised import planned, pushed
 
 from dsms.testing import LocalSession
 
@@ -26,21 +27,14 @@ OTHERS = {
 END = 30
 
 
-def planned(query: str) -> str:
-    session = LocalSession()
-    session.execute(SOURCE)
-    session.execute(f"CREATE QUERY Q AS {query}")
-    return session.explain("Q")
-
-
 def test_what_is_behind_is_left_out_before_the_exchange() -> None:
-    before, _ = planned(FIRST).split("\nexchange", 1)
+    before, _ = planned(SOURCE, FIRST).split("\nexchange", 1)
     assert "PeriodicSync" in before and before.endswith("Foremost")
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_nothing_is_left_out_of_others(name: str) -> None:
-    assert "TopK" in planned(OTHERS[name]) and "Foremost" not in planned(OTHERS[name])
+    assert "TopK" in planned(SOURCE, OTHERS[name]) and "Foremost" not in planned(SOURCE, OTHERS[name])
 
 
 #: Key, value (None: NULL), what breaks ties, instant.
@@ -53,15 +47,8 @@ ROWS = st.lists(
 
 
 def answered(rows, partitions: int, batch: int | None, pieces: list[int]) -> LocalSession:
-    session = LocalSession(partitions, batch)
-    session.execute(f"{SOURCE} CREATE STREAMED VIEW First AS {FIRST}")
     records = [{"k": k, "v": v, "x": 0.0, "w": w, "ts": ts} for k, v, w, ts in rows]
-    while records:
-        size = pieces.pop() if pieces else len(records)
-        session.push("T", records[:size])
-        records = records[size:]
-    session.advance(END)
-    return session
+    return pushed(f"{SOURCE} CREATE STREAMED VIEW First AS {FIRST}", records, END, partitions, batch, pieces)
 
 
 def best(rows, key):

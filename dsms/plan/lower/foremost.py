@@ -14,11 +14,11 @@ def foremost(node: logical.TopK) -> Foremost | None:
 
     Only where its input is synchronised: there many rows have one instant.
     """
-    alone = node.limit == 1 and not node.offset and node.method == "row_number" and bool(node.order)
-    if not alone or not properties.append_only(node.input) or not _compared(schema(node.input), node.order[0].column):
+    first = node.limit == 1 and not node.offset and node.method == "row_number" and bool(node.order)
+    if not first or not _compared(schema(node.input), node.order[0].column):
         return None
-    synchronised = any(isinstance(one, logical.Sync) for one in properties.walk(node.input))
-    return Foremost(node.partition, node.order[0]) if synchronised else None
+    crowded = properties.append_only(node.input) and properties.synchronised(node.input)
+    return Foremost(node.partition, node.order[0]) if crowded else None
 
 
 def _compared(columns: pa.Schema, name: str) -> bool:

@@ -24,8 +24,7 @@ def panes(node: logical.GroupBy) -> tuple[logical.Project, logical.Assign, Panes
         case logical.Project(logical.Assign(input=below) as assign) as project if _counts(node) and renamed(project):
             read = {one for _, output in project.outputs for one in columns(output)}
             time = schema(below).field(assign.column).type
-            synchronised = any(isinstance(one, logical.Sync) for one in properties.walk(below))
-            if assign.column in read or not pa.types.is_timestamp(time) or not synchronised:
+            if assign.column in read or not pa.types.is_timestamp(time) or not properties.synchronised(below):
                 return None
             narrow = replace(assign, input=kept(below, {assign.column, *read}))
             return project, narrow, Panes(assign.column, gcd(assign.size, assign.slide), assign.offset)
