@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 import polars as pl
@@ -44,6 +44,7 @@ class AsofJoin:
     [(5, 4, 5, 1), (5, 4, 7, -1), (5, 5, 7, 1), (9, 5, 9, 1)]
     """
 
+    operator_version: ClassVar[int] = 1
     left_keys: tuple[str, ...]
     right_keys: tuple[str, ...]
     left_time: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -32,6 +32,7 @@ class Assign:
     [(5, 15), (0, 10)]
     """
 
+    operator_version: ClassVar[int] = 1
     kind: Literal["hop", "cumulate"]
     column: str
     size: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -34,6 +35,7 @@ class Clustered:
     ([(1, 0), (2, 1), (1, 2), (3, 9)], 2)
     """
 
+    operator_version: ClassVar[int] = 1
     column: str
     within: int
 

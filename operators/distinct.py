@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ class Distinct:
     >>> step.delta.frame.select("a", "__from", "__weight").rows()
     [(1, 3, 1), (1, 6, -1)]
     """
+
+    operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
         """The multiplicities by row."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -24,6 +25,8 @@ class Expire:
     >>> Expire().step(Delta(window), Expire().traces(), Move(0, 9)).delta.frame.select("a", "__from", "__weight").rows()
     [(1, 3, 1), (1, 7, -1)]
     """
+
+    operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
         """One trace by time: the starts and ends at or above the frontier."""

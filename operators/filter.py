@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -18,6 +19,7 @@ _KEEP = "__keep"
 class Filter:
     """Linear and stateless: σ(ΔA) = Δσ(A). A row whose predicate is in fault is rejected."""
 
+    operator_version: ClassVar[int] = 1
     predicate: Expression
 
     def traces(self) -> tuple[Trace, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -38,6 +39,7 @@ class Final:
     [(2, 9)]
     """
 
+    operator_version: ClassVar[int] = 1
     bound: str
     after: int = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -27,6 +28,7 @@ class Foremost:
     [9, 7, 2]
     """
 
+    operator_version: ClassVar[int] = 1
     partition: tuple[str, ...]
     by: SortKey
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import polars as pl
 
@@ -64,6 +64,7 @@ class Forget:
     (3, [[3]])
     """
 
+    operator_version: ClassVar[int] = 1
     operator: Any
     sweeps: tuple[Sweep | Outlived, ...]
 

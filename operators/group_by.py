@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -41,6 +42,7 @@ class GroupBy:
     [('a', 1, 5, 1), ('a', 1, 7, -1), ('a', 2, 7, 1)]
     """
 
+    operator_version: ClassVar[int] = 1
     keys: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
     schema: pa.Schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -41,6 +42,7 @@ class Join:
     [(1, 1, 5, 1), (1, 1, 7, -1)]
     """
 
+    operator_version: ClassVar[int] = 1
     left_keys: tuple[str, ...]
     right_keys: tuple[str, ...]
     nulls_equal: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -30,6 +31,7 @@ class Living:
     [(None, 7), (2, 7)]
     """
 
+    operator_version: ClassVar[int] = 1
     within: int
 
     def traces(self) -> tuple[Accumulators]:

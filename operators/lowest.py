@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import polars as pl
 
@@ -39,6 +39,7 @@ class Lowest:
     [6]
     """
 
+    operator_version: ClassVar[int] = 1
     terms: tuple[Term, ...]
 
     def traces(self) -> tuple[Accumulators, ...]:

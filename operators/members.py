@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
@@ -43,6 +43,7 @@ class Members(Snapshot):
     is named by.
     """
 
+    operator_version: ClassVar[int] = 1
     family: str
     predicate: Expression
     parameters: tuple[Column, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from operators.delta import Delta
 from operators.operator import Move, Step
@@ -16,6 +17,8 @@ class Negate:
     >>> Negate().step(Delta.of([("+", {"a": 1}, 3)]), (), Move(0, 9)).delta.frame["__weight"].to_list()
     [-1]
     """
+
+    operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
         """None: the operator is stateless."""

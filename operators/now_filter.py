@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -39,6 +40,7 @@ class NowFilter:
     [(7, 12)]
     """
 
+    operator_version: ClassVar[int] = 1
     ranges: tuple[NowRange, ...]
 
     def traces(self) -> tuple[Trace, ...]:

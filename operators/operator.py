@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -70,6 +70,10 @@ class Step:
 
 class Operator(Protocol):
     """One operator of the algebra."""
+
+    #: Raised whenever the same fields mean something else, or state is kept in another form: the operator then has
+    #: another fingerprint, and what was stored for the one before is computed anew.
+    operator_version: ClassVar[int]
 
     def traces(self) -> tuple[State, ...]:
         """The empty traces it starts with; () for a stateless operator."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -52,6 +53,7 @@ class Over:
     ([(7, 1)], [(5, 1), (7, 2)])
     """
 
+    operator_version: ClassVar[int] = 1
     calls: tuple[WindowCall, ...]
     schema: pa.Schema = pa.schema([])
 

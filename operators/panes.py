@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -30,6 +31,7 @@ class Panes:
     [(5, 2)]
     """
 
+    operator_version: ClassVar[int] = 1
     column: str
     width: int
     offset: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -16,6 +17,7 @@ from operators.trace import Trace
 class Project:
     """Linear and stateless: π(ΔA) = Δπ(A). `outputs` are (name, expression); a row in fault is rejected."""
 
+    operator_version: ClassVar[int] = 1
     outputs: tuple[tuple[str, Expression], ...]
 
     def traces(self) -> tuple[Trace, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -30,6 +31,7 @@ class Referenced:
     ([(1, 2), (2, 5)], 2)
     """
 
+    operator_version: ClassVar[int] = 1
     column: str
     partner: str
     within: int

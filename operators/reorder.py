@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ class Reorder:
 
     Its trace is arranged by time; a release is a binary search in each run, so it costs what it releases.
     """
+
+    operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
         """One trace by time: the elements at or above the frontier."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -18,6 +19,7 @@ from operators.trace import Trace
 class Restamp:
     """The composition that SyncSQL defines: the view's tagged stream, read by a tagger."""
 
+    operator_version: ClassVar[int] = 1
     keys: tuple[str, ...]
 
     def traces(self) -> tuple[Trace, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 import polars as pl
@@ -32,6 +32,7 @@ class RowWindow:
     [(1, 3, 1), (1, 5, -1), (2, 5, 1)]
     """
 
+    operator_version: ClassVar[int] = 1
     rows: int
     partition: tuple[str, ...] = ()
     slide: int = 1

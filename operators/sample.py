@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -25,6 +26,7 @@ class Sample:
     101
     """
 
+    operator_version: ClassVar[int] = 1
     percent: float
     keys: tuple[str, ...] = ()
     number: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -46,6 +47,7 @@ class Session:
     ([(1, 1, 6)], [(1, 1, 10), (5, 1, 10)])
     """
 
+    operator_version: ClassVar[int] = 1
     column: str
     gap: int
     partition: tuple[str, ...] = ()

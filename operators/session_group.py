@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 import polars as pl
@@ -47,6 +47,7 @@ class SessionGroup:
     [(1, 10, 2)]
     """
 
+    operator_version: ClassVar[int] = 1
     session: Session
     keys: tuple[tuple[str, str], ...]
     aggregates: tuple[Aggregate, ...]

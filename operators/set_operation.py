@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class SetOperation:
     [(1, 3, 1), (1, 5, -1)]
     """
 
+    operator_version: ClassVar[int] = 1
     kind: Kind
 
     def traces(self) -> tuple[Trace, ...]:

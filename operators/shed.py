@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -101,6 +102,7 @@ class Shed:
     (626, [1.0, 4.0], 1004.0)
     """
 
+    operator_version: ClassVar[int] = 1
     query: str
     keys: tuple[str, ...] = ()
     values: tuple[Value, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -20,6 +21,7 @@ class Since:
     [2]
     """
 
+    operator_version: ClassVar[int] = 1
     start: int
 
     def traces(self) -> tuple[Trace, ...]:

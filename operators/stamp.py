@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -17,6 +18,8 @@ _NO_KEY = "a deletion needs a key, and the stream has none"
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """Every record is an insertion at its instant, which is its `TS`. A deletion is rejected."""
+
+    operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
         """None: the operator is stateless."""

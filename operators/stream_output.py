@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import polars as pl
 
@@ -29,6 +29,7 @@ class StreamOutput:
     The output frame has the row, `__from` (the instant), `__order` and `__op`.
     """
 
+    operator_version: ClassVar[int] = 1
     keys: tuple[str, ...]
     append_only: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -25,6 +25,7 @@ class Switch:
     [[], [{'a': 1}], [{'a': 1}]]
     """
 
+    operator_version: ClassVar[int] = 1
     query: str
     at: int
     streams: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 import polars as pl
@@ -26,6 +26,7 @@ class PeriodicSync:
     [(10, 30)]
     """
 
+    operator_version: ClassVar[int] = 1
     points: Periodic
 
     def traces(self) -> tuple[Trace, ...]:
@@ -57,6 +58,8 @@ class EventSync:
     >>> sync.step(rows, points, sync.traces(), Move(0, 9)).delta.frame.select("a", FROM).rows()
     [(1, 7)]
     """
+
+    operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
         """The waiting changes, and the last point."""

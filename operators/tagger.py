@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -26,6 +27,7 @@ class Tagger:
     `TS` set to its instant. State: the reorder buffer, and the current row of every key.
     """
 
+    operator_version: ClassVar[int] = 1
     keys: tuple[str, ...]
 
     def traces(self) -> tuple[Trace, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -27,6 +28,7 @@ class TimeWindow:
     [(5, 10)]
     """
 
+    operator_version: ClassVar[int] = 1
     length: int | None
     slide: int = 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,8 @@ class Istream:
     [(1, 3, 1), (1, 5, 1)]
     """
 
+    operator_version: ClassVar[int] = 1
+
     def traces(self) -> tuple[Trace, ...]:
         """None: the operator is stateless."""
         return ()
@@ -41,6 +44,8 @@ class Dstream:
     >>> Dstream().step(changes, (), Move(0, 9)).delta.frame.select("a", FROM, WEIGHT).rows()
     [(1, 5, 1)]
     """
+
+    operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
         """None: the operator is stateless."""
@@ -65,6 +70,7 @@ class Rstream:
     [(1, 5), (1, 10)]
     """
 
+    operator_version: ClassVar[int] = 1
     points: Periodic
 
     def traces(self) -> tuple[Trace, ...]:

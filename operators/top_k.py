@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -53,6 +54,7 @@ class TopK:
     [(5, 3, 1), (5, 4, -1), (7, 4, 1)]
     """
 
+    operator_version: ClassVar[int] = 1
     partition: tuple[str, ...]
     order: tuple[SortKey, ...]
     limit: int | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from operators.delta import Delta, union_all
 from operators.operator import Move, Step
@@ -17,6 +18,8 @@ class Union:
     >>> Union().step(one, two, (), Move(0, 9)).delta.snapshot(8).to_dicts()
     [{'a': 1}]
     """
+
+    operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
         """None: the operator is stateless."""

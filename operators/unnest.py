@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 import pyarrow as pa
@@ -24,6 +25,7 @@ class Unnest:
     [(1, 'x'), (1, 'y')]
     """
 
+    operator_version: ClassVar[int] = 1
     column: str
     output: str
     outer: bool

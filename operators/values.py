@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 import pyarrow as pa
@@ -22,6 +23,7 @@ class Values:
     ([(7,)], 0)
     """
 
+    operator_version: ClassVar[int] = 1
     schema: pa.Schema
     rows: tuple[tuple[object, ...], ...]
 

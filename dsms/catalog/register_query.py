@@ -16,6 +16,7 @@ from dsms.catalog.placement import placed
 from dsms.catalog.result import StatementResult
 from dsms.catalog.view_matching import over_views
 from dsms.plan import logical, properties
+from dsms.plan.fingerprint import fingerprint
 from dsms.plan.fragment_plan import Planned, compile_lane, planned
 from dsms.plan.start import started
 from dsms.sql import statements as st
@@ -109,7 +110,7 @@ def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
     together, as one with an index over their constants."""
     if planned.template is None or not draft.shared:
         return draft
-    family, constants = planned.template.family, repr(planned.template.constants)
+    family, constants = planned.template.family, fingerprint(planned.template.constants)
     kin = [other for other in catalog.running() if other.family == family]
     alone = {other.constants for other in kin if not other.grouped}
     grouped = constants not in alone and len({other.constants for other in kin}) >= ALONE

@@ -13,6 +13,7 @@ from dsms.control.show import micros, short
 from dsms.plan import logical, properties
 from dsms.plan.builder import Builder
 from dsms.plan.families import united
+from dsms.plan.fingerprint import fingerprint
 from dsms.plan.fragment_plan import Planned, planned
 from dsms.plan.labels import label
 from dsms.plan.lower import lower
@@ -55,7 +56,7 @@ def labels(query: Planned) -> dict[str, str]:
     lower(node, builder)
     keys, found = builder.dataflow().keys, dict[str, str]()
     for one in _upwards(node):
-        if (port := builder.lowered.get(repr(one))) is not None:
+        if (port := builder.lowered.get(fingerprint(one))) is not None:
             found.setdefault(keys[port.vertex], label(one))
     return found
 

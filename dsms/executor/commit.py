@@ -22,6 +22,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
+import structlog
+
 from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
@@ -34,6 +36,8 @@ from dsms.executor.fault_points import FaultPoints
 from dsms.executor.manifest import Manifest, read_manifest
 from dsms.executor.publish import dead_records, result_records
 from dsms.executor.published import Published, progress_records, read_published
+
+log = structlog.get_logger()
 
 
 @dataclass
@@ -71,13 +75,22 @@ class Committer:
     def recover(self, targets: int) -> Recovered:
         """The last complete epoch."""
         progress = read_compacted(self._kafka, self._kafka.admin(), internal_topic(self._cluster, "progress"))
-        manifest = read_manifest(self._manifests.read()[1])
-        if not (manifest.fits(targets) and self._runs.present(manifest.names())):
+        body = self._manifests.read()[1]
+        manifest = read_manifest(body)
+        if why := self._unusable(manifest, targets):
+            if body:
+                log.warning("state is rebuilt from the logs", fragment=self._fragment, reason=why)
             manifest = Manifest(epoch=manifest.epoch, targets=targets)
         self._named = manifest.names()
         self._runs.sweep(self._named)
         self.lying = self._runs.spill(self._named, None)
         return Recovered(manifest, read_published(progress))
+
+    def _unusable(self, manifest: Manifest, targets: int) -> str | None:
+        """Why the state that a manifest names cannot be gone on from; None where it can."""
+        if not manifest.fits(targets):
+            return "it was stored by another version of dsms or Polars, or for another number of targets"
+        return None if self._runs.present(manifest.names()) else "Redis has lost a part of it"
 
     def close(self) -> None:
         """Closes the transactional producer."""

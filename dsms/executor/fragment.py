@@ -217,6 +217,8 @@ class Fragment:
             fresh = [] if computed is not None else self._revisions[1 - _REVISIONS :]
             self._revisions = [*fresh, revision]
             self._told = self._control(revision)
+            for query in revision.rebuilt - (before.rebuilt if before else frozenset()):
+                log.warning("the state of a query is rebuilt from the logs", query=self._plan.queries[query].name)
             if computed is not None:  # no stage is at work, and what comes next reads what was just told
                 self._lane_files.keep(lane for one in self._revisions for lane in one.lanes.values())
 

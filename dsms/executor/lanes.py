@@ -29,6 +29,8 @@ class Revision:
     manifest: Manifest
     #: What the stages of each lane take of their queues.
     takes: Mapping[str, Takes] = field(default_factory=dict)
+    #: The queries that were computed before and begin anew: what was held for them is not what they need now.
+    rebuilt: frozenset[str] = frozenset()
 
 
 def revised(plan: FragmentPlan, held: Manifest, failed: Collection[str], before: Revision | None = None) -> Revision:
@@ -46,7 +48,8 @@ def revised(plan: FragmentPlan, held: Manifest, failed: Collection[str], before:
     lanes = {lane_id: _lane(one.queries, plan, compiled) for lane_id, one in named.items()}
     trimmed = {lane_id: _trimmed(one, lanes[lane_id]) for lane_id, one in named.items()}
     manifest = msgspec.structs.replace(held, lanes=trimmed, targets=plan.partitions, plan_version=plan.version)
-    return Revision(before.number + 1 if before else 1, plan, lanes, manifest)
+    rebuilt = frozenset(query for one in groups for query in _poor(one, plan, compiled))
+    return Revision(before.number + 1 if before else 1, plan, lanes, manifest, rebuilt=rebuilt)
 
 
 def without_failed(
@@ -129,11 +132,14 @@ def _without_paused(held: LaneManifest, plan: FragmentPlan) -> list[LaneManifest
 def _usable(held: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> Iterator[LaneManifest]:
     """What was held for the queries for which it is all that they need. The others begin anew: another version of us
     held another state, or they have left their family."""
-    lane = _lane(held.queries, plan, compiled)
-    poor = _lacking(held, lane, plan.partitions)
+    poor = _poor(held, plan, compiled)
     if good := tuple(query for query in held.queries if query not in poor):
         yield msgspec.structs.replace(held, queries=good)
     yield from (beginning(_lane((query,), plan, compiled), plan.partitions) for query in held.queries if query in poor)
+
+
+def _poor(held: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> set[str]:
+    return _lacking(held, _lane(held.queries, plan, compiled), plan.partitions)
 
 
 def _lacking(held: LaneManifest, lane: Lane, targets: int) -> set[str]:

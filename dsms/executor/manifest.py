@@ -14,7 +14,8 @@ from operators.clock import PartitionClock
 from operators.delta import BEGINNING
 from operators.ordering import Ordering
 
-FORMAT = 5
+#: Raised when what is stored has another form or goes by other names; what is older is computed anew from the logs.
+FORMAT = 6
 
 #: A source (by id) and a partition of its topic.
 SourcePartition = tuple[str, int]

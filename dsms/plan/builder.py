@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from dsms.catalog.objects import Source
 from dsms.plan.dataflow import Dataflow, Exchange, Feed, Keys, Routing, Vertex, marks_of
+from dsms.plan.fingerprint import fingerprint
 from operators.expire import Expire
 from operators.relay import Relay
 from operators.reorder import Reorder
@@ -54,7 +55,7 @@ class Builder:
         self._vertices: list[Vertex] = []
         self._exchanges: dict[Exchange, int] = {}
         self._known: dict[str, int] = {}
-        #: The port of each logical node that was lowered, by its text.
+        #: The port of each logical node that was lowered, by the node's fingerprint.
         self.lowered: dict[str, Port] = {}
 
     def dataflow(self) -> Dataflow:
@@ -140,7 +141,7 @@ class Builder:
         return self._relayed(self._vertex(relay), stage)
 
     def _vertex(self, vertex: Vertex) -> int:
-        key = repr(vertex)
+        key = fingerprint(vertex)
         if key not in self._known:
             self._known[key] = len(self._vertices)
             self._vertices.append(vertex)

@@ -6,13 +6,13 @@ on each of them, and an exchange brings the elements that belong together to one
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from dsms.plan.fingerprint import fingerprint
 from operators.delta import Delta, polars_schema
 from operators.forget import Forget
 from operators.operator import MEMBER, RIGHT_MEMBER, Narrow
@@ -156,15 +156,14 @@ class Dataflow(Snapshot):
             inputs = [(found[feed.vertex], self._by(feed)) for feed in vertex.inputs]
             if isinstance(vertex.operator, Switch):
                 inputs = []  # what it computes from its instant on is the same with and without what was before
-            what = vertex.operator, vertex.leaf, vertex.stage, sorted(vertex.leaves), vertex.single, inputs
-            found.append(hashlib.sha256(repr(what).encode()).hexdigest()[:20])
+            what = vertex.operator, vertex.leaf, vertex.stage, vertex.leaves, vertex.single, inputs
+            found.append(fingerprint(what))
         return tuple(found)
 
     @cached_property
     def queues(self) -> tuple[str, ...]:
         """A name of each exchange, the same in every dataflow that holds it: what waits there goes by it."""
-        told = (f"{self.keys[one.producer]} {one.stage} {one.by}" for one in self.exchanges)
-        return tuple(hashlib.sha256(one.encode()).hexdigest()[:20] for one in told)
+        return tuple(fingerprint((self.keys[one.producer], one.stage, one.by)) for one in self.exchanges)
 
     @cached_property
     def arriving(self) -> dict[int, list[int]]:

@@ -7,12 +7,12 @@ plan with one state is all members' plans side by side: σ_{__member = m} of it 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 
 from dsms.plan import logical
+from dsms.plan.fingerprint import fingerprint
 from dsms.plan.properties import inputs
 from dsms.plan.rebuild import with_inputs
 from dsms.plan.rules.conjuncts import conjunction, conjuncts, total
@@ -42,7 +42,7 @@ def template(node: logical.Node, *facts: object) -> Template | None:
     lifted = nameless.lift(node)
     if lifted is None or not nameless.constants:
         return None
-    family = hashlib.sha256(repr((lifted, facts)).encode()).hexdigest()[:16]
+    family = fingerprint((lifted, facts))
     named = _Lifting(family)
     lifted = named.lift(node)
     assert lifted is not None
@@ -85,10 +85,10 @@ class _Lifting:
 
     def _of(self, node: logical.Node) -> logical.Node:
         """Equal parts of a plan have equal parameters."""
-        text = repr(node)
-        if text not in self._known:
-            self._known[text] = self._lifted(with_inputs(node, tuple(map(self._of, inputs(node)))))
-        return self._known[text]
+        identity = fingerprint(node)
+        if identity not in self._known:
+            self._known[identity] = self._lifted(with_inputs(node, tuple(map(self._of, inputs(node)))))
+        return self._known[identity]
 
     def _lifted(self, node: logical.Node) -> logical.Node:
         """A node over inputs that were lifted."""
@@ -197,7 +197,8 @@ def _with(part: Expression, constant: Literal, parameter: Column) -> Expression:
 def _shape(part: Expression) -> str:
     """A conjunct without its constant: the order of conjuncts must not depend on it."""
     constant = _constant(part)
-    return repr(part if constant is None else _with(part, constant, Column(_PARAMETER, constant.type, nullable=False)))
+    parameter = Column(_PARAMETER, (constant or part).type, nullable=False)
+    return fingerprint(part if constant is None else _with(part, constant, parameter))
 
 
 def _renamed(node: logical.Node) -> logical.Node:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from dsms.plan import logical
 from dsms.plan.by_identity import by_identity
+from dsms.plan.fingerprint import fingerprint
 from dsms.plan.properties import append_only, inputs, keys
 from dsms.plan.rebuild import with_inputs
 from dsms.plan.rules import REORDERING, RULES, WHOLE_PLAN_RULES, Rule
@@ -55,7 +56,7 @@ def rewritten(node: logical.Node) -> Optimized:
         for rule in WHOLE_PLAN_RULES:
             found = rule(node)
             node = found if found is not None and _accepted(rule, node, found, run) else node
-        if run.steps == steps or repr(node) == repr(before):
+        if run.steps == steps or fingerprint(node) == fingerprint(before):
             break
     return Optimized(node, tuple(run.used))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from dsms.plan.fingerprint import fingerprint
 from operators.delta import FROM
 from operators.stream_output import DELETE, INSERT, OP
 
@@ -39,7 +40,7 @@ def relation_at(changes: Sequence[Change], keys: Sequence[str], at: int | None) 
         if at is not None and ts > at:
             break
         if keys:
-            key = repr([row[name] for name in keys])
+            key = fingerprint([row[name] for name in keys])
             by_key.pop(key, None) if op == DELETE else by_key.__setitem__(key, row)
         elif op == INSERT:
             rows.append(row)

@@ -159,6 +159,7 @@ def test_only_the_query_whose_state_is_lost_begins_anew() -> None:
     found = revised(first.plan, Manifest(lanes={lane_id: poorer}, targets=1), (), first)
     at = {queries: one.places for one in found.manifest.lanes.values() for queries in one.queries}
     (stays,), (begins,) = ids(first.plan, "V"), ids(first.plan, "W")
+    assert (first.rebuilt, found.rebuilt) == (frozenset(), {begins})
     assert at[stays] == held.places
     assert set(at[begins].values()) == {Position(0)}
 

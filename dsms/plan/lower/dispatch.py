@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dsms.plan import logical
 from dsms.plan.builder import Builder, Port
+from dsms.plan.fingerprint import fingerprint
 from dsms.plan.lower.forgetting import by_key, forgetting
 from dsms.plan.lows import Bounds
 
@@ -17,10 +18,10 @@ _NONE = Bounds()
 
 def lower(node: logical.Node, builder: Builder) -> Port:
     """The port of a node; equal nodes have one."""
-    text = repr(node)
-    if text not in builder.lowered:
-        builder.lowered[text] = lowering(node, builder)
-    return builder.lowered[text]
+    identity = fingerprint(node)
+    if identity not in builder.lowered:
+        builder.lowered[identity] = lowering(node, builder)
+    return builder.lowered[identity]
 
 
 @singledispatch

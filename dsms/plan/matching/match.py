@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dsms.plan import logical
+from dsms.plan.fingerprint import fingerprint
 from dsms.plan.matching.columns_of import all_over, given
 from dsms.plan.matching.conditions import remaining
 from dsms.plan.matching.roll_up import rolled_up
@@ -101,7 +102,7 @@ def _selected(asked: Skin, candidate: _Candidate) -> logical.Node | None:
     left = remaining(asked.conditions, held.conditions)
     columns = given(held.outputs)
     outputs = all_over(list(asked.outputs.values()), columns)
-    conditions = None if left is None else all_over(sorted(left, key=repr), columns)
+    conditions = None if left is None else all_over(sorted(left, key=fingerprint), columns)
     if outputs is None or conditions is None:
         return None
     rows = _at_points(filtered(candidate.node, conjunction(conditions)), asked, held)
@@ -112,7 +113,7 @@ def _selected(asked: Skin, candidate: _Candidate) -> logical.Node | None:
 
 
 def _at_points(rows: logical.Node, asked: Skin, held: Skin) -> logical.Node | None:
-    if repr(asked.points) == repr(held.points):
+    if fingerprint(asked.points) == fingerprint(held.points):
         return rows
     if asked.points is None or (held.points is not None and not among(asked.points, held.points)):
         return None

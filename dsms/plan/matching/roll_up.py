@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from dsms.plan import logical
+from dsms.plan.fingerprint import fingerprint
 from dsms.plan.matching.columns_of import all_over, given
 from dsms.plan.matching.conditions import remaining
 from dsms.plan.matching.skin import signature, skin
@@ -28,7 +29,7 @@ _ZERO = Literal(0, pa.int64())
 def rolled_up(wanted: logical.GroupBy, finer: logical.GroupBy) -> logical.Node | None:
     """`wanted` over the rows of `finer`; None where that cannot be."""
     asked, held = skin(wanted.input), skin(finer.input)
-    if asked.cores != held.cores or repr(asked.points) != repr(held.points):
+    if asked.cores != held.cores or fingerprint(asked.points) != fingerprint(held.points):
         return None
     left = remaining(asked.conditions, held.conditions)
     columns = given({key: held.outputs[key] for key in finer.keys})

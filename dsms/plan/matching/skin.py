@@ -7,7 +7,6 @@ one core differ in conditions, columns and points only.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import singledispatch
@@ -15,6 +14,7 @@ from functools import singledispatch
 import pyarrow as pa
 
 from dsms.plan import logical
+from dsms.plan.fingerprint import fingerprint
 from dsms.plan.rules.conjuncts import conjuncts, total
 from dsms.plan.rules.order_sensitive import order_sensitive
 from dsms.plan.rules.split import agreed
@@ -41,7 +41,7 @@ class Skin:
     @property
     def data(self) -> str:
         """The name of what conditions and columns are about."""
-        return digest(*sorted(self.cores))
+        return digest(self.cores)
 
 
 def digest(*parts: object) -> str:
@@ -50,7 +50,7 @@ def digest(*parts: object) -> str:
     >>> digest("a", 1) == digest("a", 1) != digest("a1")
     True
     """
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+    return fingerprint(parts)[:12]
 
 
 @singledispatch
@@ -60,7 +60,7 @@ def skin(node: logical.Node) -> Skin:
 
 
 def _leaf(node: logical.Node) -> Skin:
-    name = digest(repr(node))
+    name = digest(node)
     return Skin(frozenset({name}), {one.name: replace(column(one), name=f"{name}.{one.name}") for one in schema(node)})
 
 
@@ -104,7 +104,7 @@ def _(node: logical.Join) -> Skin:
 def _merged(joined: Skin, paired: Conditions) -> Skin:
     """Of two columns that are equal one stands for both, except of floats: 0.0 and -0.0 are equal and differ."""
     one_of: dict[str, Expression] = {}
-    for pair in sorted(paired, key=repr):
+    for pair in sorted(paired, key=fingerprint):
         match pair:
             case Call("equal", (Column() as left, Column() as right)) if not pa.types.is_floating(left.type):
                 kept, gone = substitute(left, one_of), substitute(right, one_of)
@@ -124,7 +124,7 @@ def _beside(node: logical.SemiJoin | logical.Join) -> Skin:
     keys = [(left.outputs[mine], theirs) for mine, theirs in node.on]
     residual = None if node.residual is None else substitute(node.residual, left.outputs)
     how = (type(node).__name__, getattr(node, "anti", None), node.nulls_equal)
-    name = digest(*how, sorted(left.cores), repr(node.right), keys, residual)
+    name = digest(*how, left.cores, node.right, keys, residual)
     moved = _moved(left, name)
     beside = [one for one in schema(node) if one.name not in left.outputs]
     padded = {one.name: replace(column(one), name=f"{name}.right.{one.name}") for one in beside}
@@ -200,7 +200,7 @@ def _moved(below: Skin, name: str) -> Skin:
 
 
 def _sorted(expressions: Iterable[Expression]) -> list[str]:
-    return sorted(map(repr, expressions))
+    return sorted(map(fingerprint, expressions))
 
 
 def _conditions(predicate: Expression | None, outputs: Mapping[str, Expression]) -> Conditions:

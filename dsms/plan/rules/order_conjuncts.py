@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dsms.plan import logical
+from dsms.plan.fingerprint import fingerprint
 from dsms.plan.rules.conjuncts import conjunction, conjuncts, total
 from operators.expressions import MIRRORED, Call, Expression, Literal, to_sql
 
@@ -29,7 +30,7 @@ def _ordered(predicate: Expression) -> Expression:
     if not total(predicate):
         return predicate
     mirrored = [_mirrored(one) for one in conjuncts(predicate)]
-    found = conjunction(sorted(mirrored, key=lambda one: (to_sql(one), repr(one))))
+    found = conjunction(sorted(mirrored, key=lambda one: (to_sql(one), fingerprint(one))))
     assert found is not None
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsms.plan import logical
+from dsms.plan.fingerprint import fingerprint
 from dsms.plan.rules.conjuncts import total
 
 
@@ -23,6 +24,6 @@ def sync_above(node: logical.Node) -> logical.Node | None:
 
 
 def _one_regulator(parts: list[logical.Sync], every: int) -> logical.Node | None:
-    if len(parts) != every or len({repr(one.points) for one in parts}) != 1:
+    if len(parts) != every or len({fingerprint(one.points) for one in parts}) != 1:
         return None
     return logical.Sync(logical.Union(tuple(one.input for one in parts)), parts[0].points)

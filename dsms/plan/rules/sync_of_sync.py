@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsms.plan import logical
+from dsms.plan.fingerprint import fingerprint
 from operators.sync_points import Periodic
 
 _MOST = 100_000
@@ -19,7 +20,7 @@ def sync_of_sync(node: logical.Node) -> logical.Node | None:
 def among(points: Periodic | logical.Node, finer: Periodic | logical.Node) -> bool:
     """Whether all of `points` are known to be among `finer`; common periods that are very long are not looked at."""
     if not isinstance(points, Periodic) or not isinstance(finer, Periodic):
-        return repr(points) == repr(finer)
+        return fingerprint(points) == fingerprint(finer)
     if len(points.residues) * finer.period > _MOST:
         return False
     reached = (residue + turn * points.period for residue in points.residues for turn in range(finer.period))
