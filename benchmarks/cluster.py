@@ -15,7 +15,7 @@ from dsms.local import supervisor
 from dsms.local.settings import LocalSettings
 from dsms.local.state import LocalState, ServiceState, read_state
 from dsms.local.waiting import wait_until
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 READY_S = 180.0
 LOG_LINES = 12

@@ -16,8 +16,8 @@ from benchmarks.killing import END, PARTITIONS, Standstill, disturbed, register,
 from benchmarks.report import Result, write_report
 from dsms.local.installed import local_broker, local_redis
 
-from cluster import running  # isort: skip  found where benchmarks.killing looks
-from kafka_topics import create_topic  # isort: skip
+from integration.cluster import running  # isort: skip  found where benchmarks.killing looks
+from integration.kafka_topics import create_topic  # isort: skip
 
 OUT = Path(__file__).parent / "out" / "failover.json"
 AIM_S = 10.0

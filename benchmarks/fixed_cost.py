@@ -12,7 +12,7 @@ from benchmarks.progress import FrontierWatch
 from benchmarks.throughput import register
 from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import KEPT, ensure_topic
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 BATCHES = 20
 _EVERY_S = 0.02

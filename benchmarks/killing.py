@@ -4,23 +4,18 @@ are in the end."""
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from benchmarks.progress import Frontiers, ProgressReader
 from connectors.kafka.config import KafkaSettings
 from dsms.local.process import ManagedProcess
 from dsms.local.waiting import wait_until
-
-sys.path.append(str(Path(__file__).parents[1] / "integration"))
-
-from cluster import DEADLINE_S, Cluster, kill_9
-from kafka_log import Change, Input, advance, changes, write
+from integration.cluster import DEADLINE_S, Cluster, kill_9
+from integration.kafka_log import Change, Input, advance, changes, write
 
 PARTITIONS, PER_TICK, TICK_S = 2, 400, 0.2
 KILLINGS = ("an executor", "the coordinator", "an executor and the coordinator")

@@ -17,7 +17,7 @@ from benchmarks.results import integers
 from benchmarks.throughput import PREFIX, register
 from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import KEPT, ensure_topic
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 WARM_UP_S = 10
 _CONSUME = 20_000

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import internal_topic
 from connectors.kafka.topics import latest, partitions_of
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 _PIECE, _POLL_S = 10_000, 0.1
 

@@ -25,7 +25,7 @@ from connectors.kafka.pieces import committed, pieces
 from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import KEPT, ensure_topic
 from dsms.local.waiting import wait_until
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 OUT = Path(__file__).parent / "out" / "query_life.json"
 #: What runs all the time.

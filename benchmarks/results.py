@@ -15,7 +15,7 @@ from benchmarks.bids import all_bids
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import translate
 from connectors.kafka.pieces import settled
-from operators.errors import InternalError
+from operators.core.errors import InternalError
 
 _CONSUME = 50_000
 _POLL_S = 0.2

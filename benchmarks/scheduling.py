@@ -27,7 +27,7 @@ from benchmarks.throughput import register
 from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import KEPT, Partition, ensure_topic, latest
 from dsms.local.waiting import wait_until
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 OUT = Path(__file__).parent / "out" / "scheduling.json"
 TOPIC = "burst"

@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from benchmarks.report import Result, write_report
-from dsms.scheduler import progress
+from dsms.scheduler import progress_chart as progress
 from dsms.scheduler.inputs import Bursts, Input
 from dsms.scheduler.registry import parse_policy
 from dsms.scheduler.simulate import Outcome, Setup, simulate

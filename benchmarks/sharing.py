@@ -29,7 +29,7 @@ from benchmarks.throughput import register
 from benchmarks.usage import Usage
 from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import KEPT, ensure_topic
-from operators.errors import DsmsError, ExternalError
+from operators.core.errors import DsmsError, ExternalError
 
 OUT = Path(__file__).parent / "out" / "sharing.json"
 #: The shapes; `c` is the constant. Prices are spread evenly over the powers of ten from 100 to 10^8.

@@ -17,9 +17,9 @@ import polars as pl
 from benchmarks.report import Result, write_report
 from dsms.scheduler.shedding import Demand, Load, cost, decide
 from dsms.scheduler.spread import Observed
-from operators.delta import FROM, ORDER, TO, WEIGHT, Delta
-from operators.operator import Move
-from operators.shed import SHARE, Shed, Value, rates_of
+from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.operator import Move
+from operators.streams.shed import SHARE, Shed, Value, rates_of
 
 OUT = Path(__file__).parent / "out" / "shedding.json"
 BURST_S, CALM_S, STEP_S, WINDOW_S = 60.0, 40.0, 0.5, 5.0

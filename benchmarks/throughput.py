@@ -16,7 +16,7 @@ from benchmarks.progress import FrontierWatch, Moved
 from benchmarks.results import committed, expected, verify
 from benchmarks.usage import Usage
 from connectors.kafka.registry import register_schema
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 SLOWEST = 20_000
 PREFIX = 5

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import typer
 
-from dsms.pandas_hidden import without_pandas
-from operators.errors import UserError
+from dsms.spark.compat.hidden_pandas import without_pandas
+from operators.core.errors import UserError
 
 
 def serve(main: Callable[..., None]) -> None:

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from kafka_log import followed, last_values, settled
 
-from dsms.executor.scratch import temporary
 from dsms.local.java import find_java
 from dsms.local.ports import free_port
 from dsms.local.process import ManagedProcess, ProcessSpec
 from dsms.local.services import http_ready
 from dsms.local.waiting import wait_until
+from dsms.spark.scratch import temporary
+from integration.kafka_log import followed, last_values, settled
 
 DEADLINE_S = 240.0
 #: Spark starts often here and never runs long.

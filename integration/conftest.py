@@ -9,8 +9,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from kafka_topics import TopicFactory, create_topic
-from session_services import Services, give, given, started
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling, Scheduling
 from xdist.workermanage import WorkerController
@@ -19,6 +17,8 @@ from dsms.local.broker import Broker
 from dsms.local.installed import local_broker, local_redis
 from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
+from integration.kafka_topics import TopicFactory, create_topic
+from integration.session_services import Services, give, given, started
 
 SERVERS = ("java", "redis-server")
 #: What takes longest begins first: at the end nobody waits for it.

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyspark
 
-from dsms.executor.scratch import emptied, temporary
 from dsms.local.java import find_java
 from dsms.local.ports import free_port
 from dsms.local.process import ManagedProcess, ProcessSpec
 from dsms.local.waiting import wait_until
+from dsms.spark.scratch import emptied, temporary
 
 HOME = Path(pyspark.__file__).parent
 HOST = "127.0.0.1"

@@ -9,9 +9,10 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from cluster import Cluster, running
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from integration.cluster import Cluster, running
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 #: What is there, so that calls also reach further than to an unknown name.

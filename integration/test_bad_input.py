@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from cluster import Cluster, Refused, running
-from kafka_log import Input, advance, changes, letters, write
-from kafka_topics import create_topic
 
 from dsms.local.waiting import wait_until
+from integration.cluster import Cluster, Refused, running
+from integration.kafka_log import Input, advance, changes, letters, write
+from integration.kafka_topics import create_topic
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 

@@ -6,10 +6,10 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.names import internal_topic, transactional_id
 from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
-from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Stream
-from dsms.coordinator.catalog_log import CatalogLog
-from operators.errors import ExternalError, Fenced
+from dsms.coordinator.statements.catalog_log import CatalogLog
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Stream
+from operators.core.errors import ExternalError, Fenced
 
 pytestmark = pytest.mark.services
 

@@ -12,12 +12,12 @@ from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
 from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
-from dsms.executor.commit import Committer
-from dsms.executor.epoch import Epoch
-from dsms.executor.fault_points import FaultPoints
-from dsms.executor.manifest import Manifest
-from dsms.executor.published import DeadMark, Published
-from operators.errors import ExternalError, Fenced
+from dsms.runtime.epoch.commit import Committer
+from dsms.runtime.epoch.epoch import Epoch
+from dsms.runtime.epoch.fault_points import FaultPoints
+from dsms.runtime.epoch.progress_log import DeadMark, Published
+from dsms.runtime.lanes.manifest import Manifest
+from operators.core.errors import ExternalError, Fenced
 
 pytestmark = pytest.mark.services
 Owner = Callable[[int, int], Committer]

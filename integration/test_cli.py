@@ -8,19 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from dsms.cli.main import run
-from dsms.coordinator.api import create_app
-from dsms.coordinator.registry import SchemaRegistry
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "dsms"))
-from fake_service import READINGS, FakeService
-from http_server_thread import serving
+from dsms.coordinator.http.api import create_app
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from tests.support.fake_service import READINGS, FakeService
+from tests.support.http_server_thread import serving
 
 pytestmark = pytest.mark.services
 

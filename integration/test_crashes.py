@@ -10,15 +10,15 @@ from pathlib import Path
 import psutil
 import pytest
 import redis
-from cluster import await_crash, kill_9, running
-from workload import Outcome, assert_begins, await_all, feed_of, finish, outcome
 
-from dsms.executor.fault_points import POINTS
 from dsms.local.broker import Broker
 from dsms.local.installed import local_broker, local_redis
 from dsms.local.process import ManagedProcess
 from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
+from dsms.runtime.epoch.fault_points import POINTS
+from integration.cluster import await_crash, kill_9, running
+from integration.workload import Outcome, assert_begins, await_all, feed_of, finish, outcome
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 STEP = 40
@@ -72,7 +72,7 @@ def kill_workers(executor: ManagedProcess) -> int:
     for process in psutil.Process(executor.pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             parent = process.parent()
-            if parent is not None and "dsms.executor.worker_daemon" in parent.cmdline():
+            if parent is not None and "dsms.spark.compat.worker_daemon" in parent.cmdline():
                 process.kill()
                 killed += 1
     return killed

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dockerfile import PYTHON, ROOT, copy_context, our_stages
+
+from integration.dockerfile import PYTHON, ROOT, copy_context, our_stages
 
 VENV = Path("opt/dsms")
 #: Narrow help cuts the names of options off.

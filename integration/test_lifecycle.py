@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
-from cluster import Cluster, Refused, kill_9, running
 from confluent_kafka.admin import AdminClient, NewPartitions
-from kafka_log import Input, advance, changes, write
 
-from dsms.executor.class_archive import archive
 from dsms.local.waiting import wait_until
+from dsms.spark.compat.class_archive import archive
+from integration.cluster import Cluster, Refused, kill_9, running
+from integration.kafka_log import Input, advance, changes, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 

@@ -12,7 +12,6 @@ import pytest
 import redis
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
-from kafka_topics import TopicFactory, create_topic
 
 from dsms.local.broker import Broker
 from dsms.local.redis_server import RedisServer
@@ -20,7 +19,8 @@ from dsms.local.settings import LocalSettings
 from dsms.local.state import LocalState, process_started, read_state
 from dsms.local.supervisor import down, status, up
 from dsms.local.waiting import wait_until
-from operators.errors import ConfigError, ExternalError
+from integration.kafka_topics import TopicFactory, create_topic
+from operators.core.errors import ConfigError, ExternalError
 
 pytestmark = pytest.mark.services
 

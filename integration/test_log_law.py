@@ -7,11 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, kill_9, log_of, running
-from standalone import standalone
-from workload import END, PARTITIONS, VIEWS, Outcome, await_all, feed_of, finish, outcome, result_topic
 
 from dsms.local.waiting import wait_until
+from integration.cluster import Cluster, kill_9, log_of, running
+from integration.standalone import standalone
+from integration.workload import END, PARTITIONS, VIEWS, Outcome, await_all, feed_of, finish, outcome, result_topic
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 STEP, PIECES = 100, 4

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from cluster import Cluster, Refused, running
 
 from benchmarks.nexmark.answers import decoded, final_values
 from benchmarks.nexmark.generator import Events
@@ -16,6 +15,7 @@ from benchmarks.nexmark.streams import STREAMS
 from benchmarks.nexmark.timeline import Timeline
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.registry import schema_lookup
+from integration.cluster import Cluster, Refused, running
 
 pytestmark = pytest.mark.services
 

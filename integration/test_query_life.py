@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from cluster import Cluster, Refused, kill_9, running
-from kafka_log import Change, advance, changes, write
-from kafka_topics import create_topic
-from workload import END, PARTITIONS, VIEWS, Outcome, assert_same, await_all, outcome, register, workload
 
 from dsms.local.waiting import wait_until
+from integration.cluster import Cluster, Refused, kill_9, running
+from integration.kafka_log import Change, advance, changes, write
+from integration.kafka_topics import create_topic
+from integration.workload import END, PARTITIONS, VIEWS, Outcome, assert_same, await_all, outcome, register, workload
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 CHUNK = 40

@@ -10,16 +10,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 import redis
-from self_signed import certificate
 
 from connectors.redis.client import connect
 from connectors.redis.cluster_state import ClusterState
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
-from dsms.coordinator.idempotency import RedisAnswers
+from dsms.coordinator.statements.idempotency import RedisAnswers
 from dsms.local.ports import free_port
 from dsms.local.waiting import wait_until
-from operators.errors import ExternalError, Fenced
+from integration.self_signed import certificate
+from operators.core.errors import ExternalError, Fenced
 
 pytestmark = [
     pytest.mark.services,

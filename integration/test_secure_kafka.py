@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cluster import running
 from confluent_kafka.admin import AdminClient
-from kafka_log import Input, advance, changes, write
-from kafka_topics import create_topic
-from self_signed import certificate
 
 from dsms.local.broker import Broker
 from dsms.local.installed import local_broker
 from dsms.local.ports import free_port
+from integration.cluster import running
+from integration.kafka_log import Input, advance, changes, write
+from integration.kafka_topics import create_topic
+from integration.self_signed import certificate
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 LISTENER = """\

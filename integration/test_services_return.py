@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, Refused, running
-from kafka_log import Input, advance, changes, write
 
 from dsms.local.broker import Broker
 from dsms.local.installed import local_broker, local_redis
 from dsms.local.redis_server import RedisServer
 from dsms.local.services import http_ready
 from dsms.local.waiting import wait_until
+from integration.cluster import Cluster, Refused, running
+from integration.kafka_log import Input, advance, changes, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 

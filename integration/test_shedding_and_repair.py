@@ -6,11 +6,11 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from cluster import kill_9, log_of, running
-from kafka_log import Input, advance, changes, read_committed, write
-from kafka_topics import create_topic
 
 from dsms.local.waiting import wait_until
+from integration.cluster import kill_9, log_of, running
+from integration.kafka_log import Input, advance, changes, read_committed, write
+from integration.kafka_topics import create_topic
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 FIRST, COUNT, PARTITIONS, END = 60, 1_500, 2, 10_000

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import redis
-from cluster import Cluster, kill_9, log_of, running
-from kafka_log import Input, advance, changes, write
 
 from dsms.local.installed import local_redis
 from dsms.local.waiting import wait_until
+from integration.cluster import Cluster, kill_9, log_of, running
+from integration.kafka_log import Input, advance, changes, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 MB, KEYS, END = 1_000_000, 12_000, 1_000

@@ -4,9 +4,9 @@ import json
 import random
 from dataclasses import dataclass
 
-from cluster import Cluster
-from kafka_log import Change, Input, Letter, advance, changes_of, letters, write
-from kafka_topics import create_topic
+from integration.cluster import Cluster
+from integration.kafka_log import Change, Input, Letter, advance, changes_of, letters, write
+from integration.kafka_topics import create_topic
 
 PARTITIONS = 2
 SLACK = 5

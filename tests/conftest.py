@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from pool_thread import on_pool_thread
+
+from tests.support.pool_thread import on_pool_thread
 
 GOLDEN = Path(__file__).parent / "golden"
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

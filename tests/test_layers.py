@@ -1,27 +1,62 @@
-"""Imports point one way, dsms → connectors → operators, and each foreign library has one home."""
+"""Imports point one way: packages have an order, each foreign library has one home, and there are no circles."""
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-#: What each package of ours may import of ours.
-ALLOWED = {
-    "operators": {"operators"},
-    "connectors": {"operators", "connectors"},
-    "dsms": {"operators", "connectors", "dsms"},
-}
+#: The packages, lowest first: a module imports from its own package and from those before it.
+ORDER = (
+    "operators.core",
+    "operators.kernels",
+    "operators.state",
+    "operators.expressions",
+    "operators.relational",
+    "operators.aggregates",
+    "operators.grouping",
+    "operators.joins",
+    "operators.ranking",
+    "operators.streams",
+    "operators.sync",
+    "operators.windows",
+    "operators.sessions",
+    "operators.constraints",
+    "connectors.formats",
+    "connectors.redis",
+    "connectors.kafka",
+    "connectors.kubernetes",
+    "connectors.tables",
+    "dsms.model",
+    "dsms.optimizer",
+    "dsms.sql",
+    "dsms.physical",
+    "dsms.registration",
+    "dsms.tables",
+    "dsms.scheduler",
+    "dsms.runtime",
+    "dsms.introspection",
+    "dsms.local",
+    "dsms.spark",
+    "dsms.command",
+    "dsms.executor",
+    "dsms.coordinator",
+    "dsms.client",
+    "dsms.testing",
+    "dsms.cli",
+    "dsms.demo",
+)
 #: Where a foreign library is at home, and why it is there.
 HOMES = {
-    "pyspark": (("dsms/executor/",), "Spark runs fragments"),
-    "py4j": (("dsms/executor/",), "Spark's own errors"),
+    "pyspark": (("dsms/spark/", "dsms/executor/"), "Spark runs fragments"),
+    "py4j": (("dsms/spark/",), "Spark's own errors"),
     "confluent_kafka": (
-        ("connectors/kafka/", "dsms/executor/", "dsms/local/probes.py"),
+        ("connectors/kafka/", "dsms/runtime/stages/", "dsms/local/probes.py"),
         "the log; a message's type crosses into the source task; is the broker up?",
     ),
     "redis": (("connectors/redis/", "dsms/local/probes.py"), "state and leases; is the server up?"),
@@ -34,10 +69,10 @@ HOMES = {
     "fastavro": (("connectors/formats/", "connectors/kafka/", "dsms/coordinator/"), "Avro schemas"),
     "avro": (("connectors/formats/", "dsms/coordinator/"), "compatibility of Avro schemas"),
     "sqlglot": (
-        ("dsms/sql/", "dsms/one_time.py", "dsms/tables/statements.py", "dsms/cli/"),
-        "parsing; trees end at the binder, or at what is asked once",
+        ("dsms/sql/", "dsms/model/", "dsms/tables/", "dsms/cli/"),
+        "parsing; statements and types as written hold its trees, which end at the binder or at what is asked once",
     ),
-    "duckdb": (("dsms/one_time.py",), "the one-time SELECT, INSERT, UPDATE and DELETE"),
+    "duckdb": (("dsms/tables/",), "the one-time SELECT, INSERT, UPDATE and DELETE"),
     "sqlalchemy": (("connectors/tables/",), "loading tables from databases"),
     "fastapi": (("dsms/coordinator/",), "REST"),
     "starlette": (("dsms/coordinator/",), "REST"),
@@ -49,7 +84,10 @@ HOMES = {
     "pydantic": (("dsms/coordinator/",), "documents of the REST API"),
     "typer": (
         (
-            "dsms/cli/", "dsms/command.py", "dsms/coordinator/__main__.py", "dsms/executor/__main__.py",
+            "dsms/cli/",
+            "dsms/command.py",
+            "dsms/coordinator/__main__.py",
+            "dsms/executor/__main__.py",
             "dsms/demo/__main__.py",
         ),
         "command lines",
@@ -62,43 +100,93 @@ HOMES = {
     "opentelemetry": (("dsms/",), "traces and metrics"),
     "structlog": (("dsms/",), "logs of the services"),
     "tenacity": (("dsms/", "connectors/"), "repeating what may succeed later"),
-}  # fmt: skip
+}
 #: Arrow crosses every boundary; Polars and NumPy are the columns; msgspec is how documents are written.
 EVERYWHERE = {"pyarrow", "polars", "numpy", "msgspec"}
+OURS = ("operators", "connectors", "dsms")
 
 
-def modules(package: str) -> Iterator[Path]:
-    return (ROOT / package).rglob("*.py")
+def modules() -> dict[str, Path]:
+    """Our source files, by the names that they are imported by."""
+    found = (path for package in OURS for path in (ROOT / package).rglob("*.py"))
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in found}
 
 
-def imported(path: Path) -> Iterator[tuple[str, int]]:
-    """The first names of all imports of a file, and their lines."""
+MODULES = modules()
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """The modules that a file imports, also where it does so late or for its types alone, and the lines."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((alias.name.split(".")[0], node.lineno) for alias in node.names)
+            yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"relative import in {path}"
-            yield (node.module or "").split(".")[0], node.lineno
+            assert node.level == 0 and node.module, f"relative import in {path}"
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield (full if full in MODULES else node.module), node.lineno
 
 
-@pytest.mark.parametrize("package", ALLOWED)
-def test_imports_point_one_way(package: str) -> None:
+def package_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def graph() -> dict[str, dict[str, int]]:
+    """How many imports lead from each package to each other one."""
+    found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for module, path in MODULES.items():
+        for name, _ in imports(path):
+            if name in MODULES and package_of(name) != package_of(module):
+                found[package_of(module)][package_of(name)] += 1
+    return found
+
+
+def circles(edges: dict[str, dict[str, int]]) -> list[list[str]]:
+    """The sets of packages that reach each other: what is left when leaves are taken away from both ends, repeatedly."""
+    left = {package: set(below) for package, below in edges.items()}
+    while free := {package for package in left if not left[package] & left.keys()}:
+        left = {package: below for package, below in left.items() if package not in free}
+    return [[package, *sorted(below & left.keys())] for package, below in sorted(left.items())]
+
+
+def test_every_package_has_its_place() -> None:
+    found = {package_of(module) for module in MODULES} - set(OURS)
+    assert found == set(ORDER)
+
+
+def test_imports_point_down() -> None:
     upward = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
-        for path in modules(package)
-        for name, line in imported(path)
-        if name in ALLOWED and name not in ALLOWED[package]
+        for module, path in MODULES.items()
+        if package_of(module) in ORDER
+        for name, line in imports(path)
+        if name in MODULES
+        and package_of(name) in ORDER
+        and ORDER.index(package_of(name)) > ORDER.index(package_of(module))
     ]
     assert not upward, "\n".join(upward)
 
 
-@pytest.mark.parametrize("package", ALLOWED)
+def test_packages_import_each_other_in_no_circle() -> None:
+    """It prints the graph, with the number of imports on each edge: `pytest -s tests/test_layers.py`."""
+    edges = graph()
+    for package in reversed(ORDER):
+        print(f"{package} -> {', '.join(f'{below} {count}' for below, count in sorted(edges[package].items()))}")
+    assert circles(edges) == []
+
+
+def test_a_circle_would_be_seen() -> None:
+    assert circles({"a": {"b": 1}, "b": {"c": 1}, "c": {"a": 1}, "d": {"a": 1}})
+    assert circles({"a": {"b": 1, "c": 1}, "b": {"c": 1}}) == []
+
+
+@pytest.mark.parametrize("package", OURS)
 def test_each_foreign_library_has_one_home(package: str) -> None:
-    known = {*ALLOWED, *EVERYWHERE, *sys.stdlib_module_names}
-    astray = [
-        f"{path.relative_to(ROOT)}:{line} imports {name}; home: {HOMES.get(name, 'none, add it with a reason')}"
-        for path in modules(package)
-        for name, line in imported(path)
-        if name not in known and not str(path.relative_to(ROOT)).startswith(HOMES.get(name, ((), ""))[0] or ("?",))
-    ]
+    known = {*OURS, *EVERYWHERE, *sys.stdlib_module_names}
+    astray = []
+    for path in (ROOT / package).rglob("*.py"):
+        for module, line in imports(path):
+            name, place = module.split(".")[0], str(path.relative_to(ROOT))
+            if name not in known and not place.startswith(HOMES.get(name, ((), ""))[0] or ("?",)):
+                astray.append(f"{place}:{line} imports {name}; home: {HOMES.get(name, 'none, add it with a reason')}")
     assert not astray, "\n".join(astray)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from operators.delta import Delta
-from operators.operator import Move, State, run
-from operators.time_window import TimeWindow
-from operators.trace import Run
+from operators.core.delta import Delta
+from operators.core.operator import Move, State, run
+from operators.core.run import Run
+from operators.windows.time_window import TimeWindow
 
 Traces = tuple[tuple[State, ...], ...]
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 from benchmarks.delta_law.flow import Flow, Input, state_bytes
 from benchmarks.delta_law.measuring import loaded
 from benchmarks.delta_law.windows import WindowedGroups
-from operators.delta import Delta
-from operators.expire import Expire
-from operators.group_by import GroupBy
-from operators.time_window import TimeWindow
+from operators.core.delta import Delta
+from operators.grouping.group_by import GroupBy
+from operators.streams.as_changes import Expire
+from operators.windows.time_window import TimeWindow
 
 WINDOW = 100_000
 #: A slide of each of these has every key in it, many times.

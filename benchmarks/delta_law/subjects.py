@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from benchmarks.delta_law.flow import Flow, Input, Subject
 from benchmarks.delta_law.table import CHANGE, INSTANTS, LOADS, Table
-from operators.aggregate import Aggregate
-from operators.delta import BEGINNING, Delta
-from operators.distinct import Distinct
-from operators.group_by import GroupBy
-from operators.join import Join
-from operators.operator import Move
-from operators.sort_key import SortKey
-from operators.top_k import TopK
+from operators.aggregates.aggregate import Aggregate
+from operators.core.delta import BEGINNING, Delta
+from operators.core.operator import Move
+from operators.core.sort_key import SortKey
+from operators.grouping.group_by import GroupBy
+from operators.joins.join import Join
+from operators.ranking.top_k import TopK
+from operators.relational.distinct import Distinct
 
 ROW = pa.schema([("k", pa.int64()), ("i", pa.int64()), ("v", pa.int64())])
 #: Groups that a change of groups of several rows touches, five rows of each; small states have so many groups.

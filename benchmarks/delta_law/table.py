@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from operators.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 
 #: Elements of a change: half of them take rows out, half put rows in.
 CHANGE = 10_000

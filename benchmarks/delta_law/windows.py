@@ -12,13 +12,13 @@ import pyarrow as pa
 from benchmarks.delta_law.flow import Flow, Input
 from benchmarks.delta_law.subjects import COUNT, ROW, SUM
 from benchmarks.delta_law.table import CHANGE, LOADS, elements
-from operators.aggregate import Aggregate
-from operators.delta import BEGINNING, Delta
-from operators.expire import Expire
-from operators.group_by import GroupBy
-from operators.join import Join
-from operators.operator import Move
-from operators.time_window import TimeWindow
+from operators.aggregates.aggregate import Aggregate
+from operators.core.delta import BEGINNING, Delta
+from operators.core.operator import Move
+from operators.grouping.group_by import GroupBy
+from operators.joins.join import Join
+from operators.streams.as_changes import Expire
+from operators.windows.time_window import TimeWindow
 
 #: Rows an instant, over all inputs.
 RATE = 10

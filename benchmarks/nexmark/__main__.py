@@ -28,7 +28,7 @@ from benchmarks.nexmark.timeline import Timeline
 from benchmarks.peers.flink import NAME
 from benchmarks.peers.flink_install import flink_install
 from benchmarks.report import Result, write_report
-from operators.errors import DsmsError
+from operators.core.errors import DsmsError
 
 OUT = Path(__file__).parent.parent / "out" / "nexmark.json"
 #: Whether results are synchronised to whole seconds.

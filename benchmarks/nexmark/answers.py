@@ -14,7 +14,7 @@ import polars as pl
 from benchmarks.results import committed_messages
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import OP_HEADER
-from operators.errors import InternalError
+from operators.core.errors import InternalError
 
 _UNITS = {"timestamp-millis": "ms", "timestamp-micros": "us"}
 _DELETE = b"-"

@@ -28,7 +28,7 @@ from benchmarks.peers.flink_install import FlinkInstall
 from benchmarks.usage import Usage
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.topics import ensure_topic
-from operators.errors import DsmsError, ExternalError
+from operators.core.errors import DsmsError, ExternalError
 
 MINI_BATCH = {
     "table.exec.mini-batch.enabled": "true",

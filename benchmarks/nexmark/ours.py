@@ -14,7 +14,7 @@ from benchmarks.nexmark.streams import STREAMS
 from benchmarks.progress import FrontierWatch
 from benchmarks.usage import Usage
 from connectors.kafka.registry import schema_lookup
-from operators.errors import DsmsError, ExternalError
+from operators.core.errors import DsmsError, ExternalError
 
 OPTIONS = 'FORMAT AVRO TIMESTAMP BY "dateTime" TAGGED NONE IDLE AFTER 1 SECOND'
 #: So few events that a run over them is all start-up; every partition has some of every kind.

@@ -7,7 +7,7 @@ import polars.selectors as cs
 from benchmarks.nexmark.generator import Events
 from benchmarks.nexmark.questions import Question
 from benchmarks.nexmark.streams import STREAMS, Stream
-from operators.errors import InternalError
+from operators.core.errors import InternalError
 
 _RELATIVE = 1e-9
 

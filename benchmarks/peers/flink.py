@@ -26,7 +26,7 @@ from benchmarks.usage import Usage
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.topics import ensure_topic
 from dsms.local.java import find_java
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 NAME = f"Flink SQL {VERSION}, warm"
 PARALLELISM = 2

@@ -18,7 +18,7 @@ from connectors.formats.avro_pieces import Piece, Texts, decimals, floats, octet
 from connectors.formats.avro_schema import avro_schema
 from connectors.formats.avro_types import physical
 from connectors.formats.base import NULL_REFUSED, Unfit, empty_frame
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 _SLICE = 1 << 14
 Array: TypeAlias = "pa.Array[Any]"

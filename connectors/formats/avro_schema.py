@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from connectors.formats.base import NULL_REFUSED, Unfit, empty_frame
 from connectors.formats.calendar_text import DAY_US, date_text, timestamp_text
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 Change = Callable[[object], object]
 

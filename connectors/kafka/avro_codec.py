@@ -15,7 +15,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 
 from connectors.kafka.record_codec import Row
-from operators.errors import ExternalError, UserError
+from operators.core.errors import ExternalError, UserError
 
 
 class AvroCodec:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from operators.errors import DsmsError, ExternalError, Fenced, UserError
+from operators.core.errors import DsmsError, ExternalError, Fenced, UserError
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}

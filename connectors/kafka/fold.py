@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from confluent_kafka import Message
 
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
-from operators.delta import BEGINNING, FOREVER
+from operators.core.delta import BEGINNING, FOREVER
 
 
 class Fold:

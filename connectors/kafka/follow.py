@@ -12,7 +12,7 @@ from connectors.kafka.errors import translate, translated
 from connectors.kafka.names import OP_HEADER, TS_HEADER
 from connectors.kafka.publish import existing_partitions
 from connectors.kafka.topics import Partition, latest
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 #: A broker answers as soon as there are records; partitions that are begun with wait for the answer about others.
 _WAIT_MS = 100

@@ -10,7 +10,7 @@ from connectors.kafka.compacted import read_log
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter, Records
 from connectors.kafka.names import internal_topic, transactional_id
-from operators.clock import Heartbeat
+from operators.core.clock import Heartbeat
 
 
 class HeartbeatLog:

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.range_reader import OffsetRange, RangeReader, sound
 from connectors.kafka.topics import earliest, latest, partitions_of, written
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 _DECIDED_S = 30.0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from connectors.kafka.config import KafkaSettings
-from operators.errors import ConfigError
+from operators.core.errors import ConfigError
 
 PREFIX = "DSMS_KAFKA_CONFIG_"
 #: What exactly-once rests on is not for others to set; the address has an option of its own.

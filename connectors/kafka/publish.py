@@ -11,7 +11,7 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import translate, translated
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.kafka.topics import TIMEOUT_S, partitions_of
-from operators.errors import DsmsError, UserError
+from operators.core.errors import DsmsError, UserError
 
 DELIVERY_TIMEOUT_MS = 60_000
 _APPEARS_S = 2.0

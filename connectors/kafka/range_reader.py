@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import translate, translated
 from connectors.kafka.topics import Partition
-from operators.errors import DsmsError, ExternalError, UserError
+from operators.core.errors import DsmsError, ExternalError, UserError
 
 #: A piece has so many records or some more, of which so many are asked for at once: until they are handed over, the
 #: client holds them too. A record takes about 400 bytes more than its value.

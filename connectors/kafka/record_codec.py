@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 Row = dict[str, Any]
 

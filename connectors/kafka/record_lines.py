@@ -7,7 +7,7 @@ from typing import Any
 
 from connectors.kafka.publish import Outgoing
 from connectors.kafka.record_codec import RowEncoder
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 OPS = ("+", "u", "-")
 

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, PoolManager

@@ -11,7 +11,7 @@ from connectors.kafka.compacted import read_log
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter, Records
 from connectors.kafka.names import internal_topic, transactional_id
-from operators.shed import Rate
+from operators.streams.shed import Rate
 
 #: A source (by id) and a partition of its topic.
 Place = tuple[str, int]

@@ -18,7 +18,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_expo
 
 from connectors.kafka.config import LARGEST_RECORD
 from connectors.kafka.errors import translate, translated
-from operators.errors import ExternalError, UserError
+from operators.core.errors import ExternalError, UserError
 
 TIMEOUT_S = 10.0
 _LARGEST = "max.message.bytes"

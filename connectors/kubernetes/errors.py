@@ -9,7 +9,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
-from operators.errors import ConfigError, ExternalError
+from operators.core.errors import ConfigError, ExternalError
 
 NOT_FOUND, CONFLICT = 404, 409
 _UNAUTHORIZED, _FORBIDDEN, _INVALID = 401, 403, 422

@@ -14,7 +14,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from connectors.redis.errors import translated
-from operators.errors import ConfigError
+from operators.core.errors import ConfigError
 
 _WAITING: dict[str, Any] = {"socket_timeout": 20, "socket_connect_timeout": 2}
 _SENTINEL, _CLUSTER = "+sentinel", "+cluster"
@@ -31,7 +31,7 @@ def connect(url: str) -> redis.Redis:
     >>> connect("redis+sentinel://a:26379/")
     Traceback (most recent call last):
     ...
-    operators.errors.ConfigError: no master in "redis+sentinel://a:26379/"; have: redis://HOST:PORT/0, ...
+    operators.core.errors.ConfigError: no master in "redis+sentinel://a:26379/"; have: redis://HOST:PORT/0, ...
     """
     parts = urlsplit(url)
     if parts.scheme.endswith(_SENTINEL):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import redis
 
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 FULL = "redis is full"
 _ROOM = "raise its maxmemory, or let less state lie there: ALTER EXECUTOR … SET (state_memory = '500 MB')"

@@ -9,7 +9,7 @@ import redis
 
 from connectors.redis.client import key
 from connectors.redis.errors import translated
-from operators.errors import Fenced
+from operators.core.errors import Fenced
 
 
 class Claim(NamedTuple):

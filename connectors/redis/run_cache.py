@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from operators.errors import ExternalError
-from operators.frame_ipc import map_frame
+from operators.core.errors import ExternalError
+from operators.core.frame_ipc import map_frame
 
 
 class RunCache:

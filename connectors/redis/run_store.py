@@ -18,8 +18,8 @@ from connectors.redis.client import key
 from connectors.redis.errors import translated
 from connectors.redis.run_cache import RunCache
 from connectors.redis.state_memory import Part, StateMemory, leaving
-from operators.errors import ExternalError
-from operators.frame_ipc import frame_from_ipc, frame_to_ipc
+from operators.core.errors import ExternalError
+from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
 
 #: A Redis string holds 512 MB; pieces of this size keep every command short.
 CHUNK = 48 * 1024 * 1024

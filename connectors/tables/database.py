@@ -8,7 +8,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
-from operators.errors import DsmsError, ExternalError, UserError
+from operators.core.errors import DsmsError, ExternalError, UserError
 
 BATCH_ROWS = 10_000
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as parquet
 
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 BATCH_ROWS = 65_536
 FORMATS = ("csv", "parquet")

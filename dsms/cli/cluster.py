@@ -8,7 +8,7 @@ import typer
 from connectors.kafka.config import KafkaSettings
 from dsms.cli.api_client import ApiClient
 from dsms.local.supervisor import status
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 DataDir = Annotated[
     Path, typer.Option("--data-dir", envvar="DSMS_DATA", help="Where a one-machine cluster keeps its data and state.")

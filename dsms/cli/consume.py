@@ -16,7 +16,7 @@ from connectors.kafka.topics import Partition
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.notation import TableView, render_change
 from dsms.cli.output import print_json, print_line, stdout, table
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 FRONTIER_EVERY_S = 0.5
 

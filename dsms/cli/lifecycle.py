@@ -14,7 +14,7 @@ from dsms.local import supervisor
 from dsms.local.encoding import encode
 from dsms.local.settings import load_settings
 from dsms.local.state import LocalState
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 picks a free one.", show_default=False)]
 

@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import print_json, print_result
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 _PART_BYTES = 1 << 20
 

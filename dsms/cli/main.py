@@ -14,7 +14,7 @@ from dsms.cli.plan import plan
 from dsms.cli.publish import publish
 from dsms.cli.sql import sql
 from dsms.cli.token import token
-from operators.errors import DsmsError, ExternalError
+from operators.core.errors import DsmsError, ExternalError
 
 DONE, REFUSED, UNREACHABLE, INTERRUPTED = 0, 1, 3, 130
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dsms.catalog.result import StatementResult
 from dsms.cli.notation import render_value
-from operators.errors import DsmsError
+from dsms.model.statement_result import StatementResult
+from operators.core.errors import DsmsError
 
 
 def stdout() -> Console:

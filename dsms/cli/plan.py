@@ -8,7 +8,7 @@ import typer
 
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import note, print_json
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 plan = typer.Typer(
     name="plan", no_args_is_help=True, help="Write all objects and plans to a document, or make those of one."

@@ -16,7 +16,7 @@ from connectors.kafka.topics import ensure_topic
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.output import note
 from dsms.client.documents import Document
-from operators.errors import DsmsError, UserError
+from operators.core.errors import DsmsError, UserError
 
 
 def publish(  # noqa: PLR0913 (the options of a command line)

@@ -8,12 +8,12 @@ from typing import Annotated, Protocol
 
 import typer
 
-from dsms.catalog.result import StatementResult
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import print_error, print_json, print_result
 from dsms.cli.shell import Shell
 from dsms.cli.statement_text import caret
-from operators.errors import DsmsError, SqlError, UserError
+from dsms.model.statement_result import StatementResult
+from operators.core.errors import DsmsError, SqlError, UserError
 
 
 class Session(Protocol):

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from dsms.cli.output import note, print_line
-from dsms.coordinator.access import Role, new_token
+from dsms.coordinator.http.access import Role, new_token
 
 
 def token(

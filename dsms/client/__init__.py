@@ -9,7 +9,6 @@
 external start one with "dsms up", or give --coordinator URL
 """
 
-from dsms.catalog.result import StatementResult
 from dsms.client.asynchronous import AsyncClient
 from dsms.client.blocking import Client
 from dsms.client.documents import Change, Cover, Document, Place, RefusedRecord, Relation, Row, Token
@@ -28,6 +27,7 @@ from dsms.client.errors import (
     Unavailable,
 )
 from dsms.client.feed import ResultDropped
+from dsms.model.statement_result import StatementResult
 
 __all__ = [
     "ApiError",

@@ -11,13 +11,12 @@ from typing import Literal, Self, TypeVar
 import httpx
 import tenacity
 
-from dsms.catalog.result import StatementResult
 from dsms.client import calls
 from dsms.client.calls import Call
 from dsms.client.documents import Change, Cover, Document, Relation, Row, Token
 from dsms.client.errors import Unavailable, error_of, unreachable
 from dsms.client.feed import Feed
-from dsms.client.sending import (
+from dsms.client.retrying import (  # fmt: skip
     CUT,
     FEED_TIMEOUT_S,
     STATEMENT_TIMEOUT_S,
@@ -26,7 +25,8 @@ from dsms.client.sending import (
     connection,
     covered,
     request,
-)  # fmt: skip
+)
+from dsms.model.statement_result import StatementResult
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from dsms.catalog.result import StatementResult
 from dsms.client.documents import Cover, Document, Relation, Row, Token
+from dsms.model.statement_result import StatementResult
 
 T = TypeVar("T")
 #: A wait is asked for in parts, so that no proxy ends a silent connection.

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from operators.errors import DsmsError, ExternalError, InternalError, SqlError, UserError
+from operators.core.errors import DsmsError, ExternalError, InternalError, SqlError, UserError
 
 
 class ApiError(DsmsError):

@@ -14,13 +14,13 @@ import typer
 
 from connectors.kafka.properties import kafka_settings
 from dsms.command import serve
-from dsms.coordinator.access import read_tokens
-from dsms.coordinator.core import Coordinator
-from dsms.coordinator.election import Candidate, Timing
-from dsms.coordinator.leadership import Leadership
-from dsms.coordinator.loading import LoadPolicy
-from dsms.coordinator.running import Service, contend, end_at_once, lead_alone
-from dsms.coordinator.serving import Address
+from dsms.coordinator.election.candidate import Candidate, Timing
+from dsms.coordinator.election.leadership import Leadership
+from dsms.coordinator.election.running import Service, contend, end_at_once, lead_alone
+from dsms.coordinator.http.access import read_tokens
+from dsms.coordinator.http.serving import Address
+from dsms.coordinator.statements.coordinator import Coordinator
+from dsms.coordinator.tables.loading import LoadPolicy
 
 
 def main(  # noqa: PLR0913 a parameter an option

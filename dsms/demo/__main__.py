@@ -24,7 +24,7 @@ from dsms.local import supervisor
 from dsms.local.settings import DEFAULT_DATA_DIR, load_settings
 from dsms.local.state import LocalState
 from dsms.local.waiting import wait_until
-from operators.errors import DsmsError, ExternalError, UserError
+from operators.core.errors import DsmsError, ExternalError, UserError
 
 EXECUTOR_DEADLINE_S = 120.0
 INTERRUPTED = 130

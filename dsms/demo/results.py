@@ -14,7 +14,7 @@ from dsms.cli.api_client import ApiClient
 from dsms.cli.consume import Result
 from dsms.cli.notation import render_change
 from dsms.local.waiting import wait_until
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 DEADLINE_S = 120.0
 _ASK_EVERY_S = 0.1

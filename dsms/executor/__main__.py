@@ -13,13 +13,13 @@ import typer
 
 from connectors.kafka.properties import kafka_settings
 from dsms.command import serve
-from dsms.control.tuning import Tuning
 from dsms.executor.health import serve_health
-from dsms.executor.scratch import emptied
-from dsms.executor.settings import ExecutorSettings
-from dsms.executor.spark import spark_session
+from dsms.model.sizes import read_bytes
+from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.registry import choices, parse_policy
-from dsms.sql.sizes import read_bytes
+from dsms.scheduler.tuning import Tuning
+from dsms.spark.scratch import emptied
+from dsms.spark.session import spark_session
 
 
 def main(  # noqa: PLR0913 one parameter an option

@@ -18,38 +18,38 @@ from pyspark.sql.streaming import StreamingQuery
 from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import Lying, RunStore
-from dsms.control.sampling import keys_of
-from dsms.control.tuning import Bounds
-from dsms.executor import spark_helpers
-from dsms.executor.commit import Committer
-from dsms.executor.control import Control
-from dsms.executor.epoch import Epoch, assemble, following
-from dsms.executor.fault_points import FaultPoints, poisoned
-from dsms.executor.frame_files import clear
-from dsms.executor.freed_memory import give_back
-from dsms.executor.lane_files import LaneFiles
-from dsms.executor.lanes import Revision, Standing, moving, revised, standing, woken
-from dsms.executor.manifest import Manifest
-from dsms.executor.own_state import limited
-from dsms.executor.pace import Pace
-from dsms.executor.plan_server import PlanServer
-from dsms.executor.planning import BatchPlanner
-from dsms.executor.published import Published
-from dsms.executor.routed import ROUTED
-from dsms.executor.schedule import Schedule
-from dsms.executor.scratch import temporary
-from dsms.executor.settings import ExecutorSettings
-from dsms.executor.shedding import Shedding
-from dsms.executor.source import ADDRESS_OPTION, FORMAT
-from dsms.executor.source_task import fault_owner
-from dsms.executor.spark_errors import reason_of
-from dsms.executor.target_stage import LaneContext, StageContext, TargetStage
-from dsms.plan.fragment_plan import FragmentPlan
-from dsms.plan.lane import Lane
+from dsms.introspection.entity_sampling import keys_of
+from dsms.physical.fragment_plan import FragmentPlan
+from dsms.physical.lane import Lane
+from dsms.runtime.batching.batch_size import Pace
+from dsms.runtime.batching.planner import BatchPlanner
+from dsms.runtime.batching.planner_input import Control
+from dsms.runtime.batching.schedule import Schedule
+from dsms.runtime.epoch.commit import Committer
+from dsms.runtime.epoch.epoch import Epoch, assemble, following
+from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
+from dsms.runtime.epoch.progress_log import Published
+from dsms.runtime.lanes.manifest import Manifest
+from dsms.runtime.lanes.query_state import limited
+from dsms.runtime.lanes.revision import Revision, Standing, moving, revised, standing, woken
+from dsms.runtime.memory.allocators import give_back
+from dsms.runtime.settings import ExecutorSettings
+from dsms.runtime.shedding.load_shedding import Shedding
+from dsms.runtime.stages.frame_files import clear
+from dsms.runtime.stages.lane_files import LaneFiles
+from dsms.runtime.stages.source_task import fault_owner
+from dsms.runtime.stages.target_task import LaneContext, StageContext, TargetStage
+from dsms.runtime.stages.wire import ROUTED
 from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
-from dsms.stages.work import Measures
-from operators.errors import DsmsError
+from dsms.scheduler.tuning import Bounds
+from dsms.scheduler.work import Measures
+from dsms.spark.compat import helper_processes as spark_helpers
+from dsms.spark.errors import reason_of
+from dsms.spark.plan_server import PlanServer
+from dsms.spark.scratch import temporary
+from dsms.spark.source import ADDRESS_OPTION, FORMAT
+from operators.core.errors import DsmsError
 
 log = structlog.get_logger()
 OnEpoch = Callable[[Epoch, Iterable[Standing]], None]

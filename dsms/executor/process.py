@@ -11,15 +11,15 @@ import structlog
 from pyspark.sql import SparkSession
 
 from connectors.redis.cluster_state import LEASE_MS, ClusterState
-from dsms.catalog.catalog import Catalog
-from dsms.catalog.leases import STARTING, Assignment, ExecutorStatus, together
-from dsms.executor.garbage import calm_driver
 from dsms.executor.health import Health
 from dsms.executor.reporting import Reporter
 from dsms.executor.runner import Runner
-from dsms.executor.settings import ExecutorSettings
-from dsms.executor.warm_up import warm_up
-from operators.errors import ExternalError
+from dsms.model.catalog import Catalog
+from dsms.runtime.memory.cyclic_collector import calm_driver
+from dsms.runtime.settings import ExecutorSettings
+from dsms.scheduler.leases import STARTING, Assignment, ExecutorStatus, together
+from dsms.spark.warm_up import warm_up
+from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
 _POLL_S = 0.2

@@ -13,16 +13,16 @@ from connectors.kafka.names import internal_topic
 from connectors.kafka.sample_log import SampleLog
 from connectors.kafka.topics import latest
 from connectors.redis.cluster_state import ClusterState
-from dsms.control.entities import Report
-from dsms.control.samples import changed
-from dsms.control.sampling import Ends, Sampler, Waiting, topics_of
-from dsms.control.tuning import read_tuning
-from dsms.executor.manifest import LaneManifest, Manifest
 from dsms.executor.runner import Runner
-from dsms.executor.settings import ExecutorSettings
-from dsms.plan.lane import Lane
-from dsms.stages.work import Measures
-from operators.errors import DsmsError, ExternalError
+from dsms.introspection.entities import Report
+from dsms.introspection.entity_sampling import Ends, Sampler, Waiting, topics_of
+from dsms.introspection.sample_records import changed
+from dsms.physical.lane import Lane
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest
+from dsms.runtime.settings import ExecutorSettings
+from dsms.scheduler.tuning import read_tuning
+from dsms.scheduler.work import Measures
+from operators.core.errors import DsmsError, ExternalError
 
 log = structlog.get_logger()
 _PERIOD_S = 1.0

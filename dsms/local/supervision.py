@@ -10,7 +10,7 @@ from dsms.local.services import Instance, Service
 from dsms.local.settings import LocalSettings
 from dsms.local.state import ServiceState
 from dsms.local.waiting import wait_until
-from operators.errors import DsmsError
+from operators.core.errors import DsmsError
 
 WATCH_PAUSE_S = 0.1
 FIRST_BACKOFF_S = 0.25

@@ -27,7 +27,7 @@ from dsms.local.settings import LocalSettings
 from dsms.local.state import LocalState, Phase, ServiceState, process_started, read_state, supervisor_alive, write_state
 from dsms.local.supervision import Supervision
 from dsms.local.waiting import wait_until
-from operators.errors import ConfigError, DsmsError, ExternalError
+from operators.core.errors import ConfigError, DsmsError, ExternalError
 
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 120.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dsms.scheduler.policies import Policy
 from dsms.scheduler.ready import Moment, Past, Ready
-from operators.errors import InternalError
+from operators.core.errors import InternalError
 
 #: Sizes and times that differ by less than this part of them are equal: costs are measured, and sums are rounded.
 NEARLY = 1e-9
@@ -34,7 +34,7 @@ def grants(policy: Policy, past: Past, ready: Sequence[Ready], moment: Moment) -
     budget or is all there is. What the served ones give is ready for the next batch.
 
     >>> from dsms.scheduler.policies import Fifo
-    >>> from dsms.scheduler.progress import Operator
+    >>> from dsms.scheduler.progress_chart import Operator
     >>> ready = [Ready(("a",), (Operator(1, 1),), 0, 2, 1), Ready(("b",), (Operator(1, 1),), 0, 4, 0)]
     >>> granted, past = grants(Fifo(), Past(), ready, Moment(2, 5))
     >>> [(one.ready.key, one.size) for one in granted], past.last

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
-from dsms.scheduler.progress import chain_slopes, step_slopes
+from dsms.scheduler.progress_chart import chain_slopes, step_slopes
 from dsms.scheduler.ready import Key, Moment, Past, Ready
 
 
@@ -24,7 +24,7 @@ class Policy(Protocol):
 class RoundRobin:
     """The queues in turn, in the order of their keys, from the one behind the last on.
 
-    >>> from dsms.scheduler.progress import Operator
+    >>> from dsms.scheduler.progress_chart import Operator
     >>> ready = [Ready((key,), (Operator(1, 1),), 0, 1, 0) for key in "abc"]
     >>> [one.key for one in RoundRobin().order(ready, Past(last=("b",)), Moment(0, 1))]
     [('c',), ('a',), ('b',)]
@@ -43,7 +43,7 @@ class RoundRobin:
 class Fifo:
     """The oldest input goes all the way through first.
 
-    >>> from dsms.scheduler.progress import Operator
+    >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 1), Operator(1, 1))
     >>> ready = [Ready(("new",), path, 0, 1, 5), Ready(("old",), path, 1, 1, 3)]
     >>> [one.key for one in Fifo().order(ready, Past(), Moment(6, 1))]
@@ -62,7 +62,7 @@ class Fifo:
 class Greedy:
     """The operator first that frees the most memory a second by itself.
 
-    >>> from dsms.scheduler.progress import Operator
+    >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(1, 1))
     >>> ready = [Ready((at,), path, at, 1, 0) for at in range(3)]
     >>> [one.operator for one in Greedy().order(ready, Past(), Moment(0, 1))]
@@ -92,7 +92,7 @@ class SteepestChain:
 
     The first operator of `a` frees little, but opens the way for the second:
 
-    >>> from dsms.scheduler.progress import Operator
+    >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(10, 1))
     >>> ready = [Ready(("a",), path, 0, 1, 3), Ready(("b",), (Operator(4, 1),), 0, 1, 0)]
     >>> [one.key for one in SteepestChain().order(ready, Past(), Moment(3, 1))]
@@ -118,7 +118,7 @@ class SteepestChain:
 class WeightedFair:
     """Who has received the least service by weight first; the queues of one owner by age.
 
-    >>> from dsms.scheduler.progress import Operator
+    >>> from dsms.scheduler.progress_chart import Operator
     >>> path, weights = (Operator(1, 1),), {"a": 1, "b": 3}
     >>> ready = [Ready((key,), path, 0, 1, 0, owner=key, weight=weight) for key, weight in weights.items()]
     >>> past = Past().after(ready[0], 1).after(ready[1], 2)

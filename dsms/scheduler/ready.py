@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dsms.scheduler.progress import Path, remaining
-from operators.errors import InternalError
+from dsms.scheduler.progress_chart import Path, remaining
+from operators.core.errors import InternalError
 
 #: Names a queue. Its parts mean nothing here; keys of one scheduler are comparable, which gives them a fixed order.
 Key = tuple[str | int, ...]
@@ -63,7 +63,7 @@ class Past:
     Service is a *tag* for each owner: seconds of service by weight. An owner that was away begins at the tag of who was
     served last: it is owed nothing for the time it had nothing to do. So only the tags above that are kept.
 
-    >>> from dsms.scheduler.progress import Operator
+    >>> from dsms.scheduler.progress_chart import Operator
     >>> line = Ready(("a",), (Operator(1, 1),), 0, 1, 0.0, owner="a", weight=2)
     >>> Past().after(line, 3).tag("a"), Past().after(line, 3).tag("b")
     (1.5, 0.0)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from dsms.scheduler.policies import Fifo, Greedy, Policy, RoundRobin, SteepestChain, WeightedFair
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 POLICIES: Mapping[str, Policy] = {
     "round_robin": RoundRobin(),
@@ -30,7 +30,7 @@ def parse_policy(text: str) -> Policy:
     >>> parse_policy("lifo")
     Traceback (most recent call last):
     ...
-    operators.errors.UserError: policy "lifo" not found; have: round_robin, fifo, greedy, chain, ...
+    operators.core.errors.UserError: policy "lifo" not found; have: round_robin, fifo, greedy, chain, ...
     """
     call = _CALL.fullmatch(text.lower())
     name, options = call.groups() if call else (text, None)

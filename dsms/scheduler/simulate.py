@@ -11,7 +11,7 @@ from itertools import pairwise
 from dsms.scheduler.grants import NEARLY, Grant, grants
 from dsms.scheduler.inputs import Input
 from dsms.scheduler.policies import Policy
-from dsms.scheduler.progress import Path
+from dsms.scheduler.progress_chart import Path
 from dsms.scheduler.ready import Moment, Past, Ready
 
 
@@ -61,7 +61,7 @@ def simulate(policy: Policy, setup: Setup, inputs: Sequence[Input]) -> Outcome:
     """Serves all of the inputs. What a grant serves is in its queue until the grant ends.
 
     >>> from dsms.scheduler.policies import Fifo
-    >>> from dsms.scheduler.progress import Operator
+    >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 0.5), Operator(2, 1))
     >>> simulate(Fifo(), Setup((path,), 1), [Input(0, 1), Input(1, 1)]).memory
     ((0, 1), (1, 1.5), (2.0, 1), (3.0, 0.5), (4.0, 0))

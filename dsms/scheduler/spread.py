@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dsms.stages.work import HALF_LIFE_S
-from operators.shed import Seen, Spread
+from dsms.scheduler.work import HALF_LIFE_S
+from operators.streams.shed import Seen, Spread
 
 #: The normal distribution's quantile that 98 of 100 are within: more than the 95 that are promised, because spreads are
 #: only seen in samples, and windows differ.

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from dsms.catalog.objects import Table
-from dsms.one_time import cast_columns
-from operators.errors import UserError
+from dsms.model.objects import Table
+from dsms.tables.one_time import cast_columns
+from operators.core.errors import UserError
 
 Key = tuple[object, ...]
 

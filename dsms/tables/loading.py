@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from dsms.catalog.objects import Table
-from dsms.sql import statements as st
-from dsms.sql.statements import Load, LoadDatabase, LoadFile
+from dsms.model import statements as st
+from dsms.model.objects import Table
+from dsms.model.statements import Load, LoadDatabase, LoadFile
 from dsms.tables.statements import in_order
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 
 @singledispatch

@@ -7,11 +7,11 @@ from functools import singledispatch
 import pyarrow as pa
 from sqlglot import exp
 
-from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Table, kind_of
-from dsms.one_time import Relation, evaluate, names_of
-from dsms.sql import statements as st
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Table, kind_of
 from dsms.tables.effect import Content, Effect, inserted, removed, replaced
+from dsms.tables.one_time import Relation, evaluate, names_of
 
 Write = st.Insert | st.Update | st.Delete
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from dsms.plan.fingerprint import fingerprint
-from operators.delta import FROM
-from operators.stream_output import DELETE, INSERT, OP
+from dsms.model.fingerprint import fingerprint
+from operators.core.delta import FROM
+from operators.streams.stream_output import DELETE, INSERT, OP
 
 #: (op, row, ts): `+`, `u` or `-`; the row as a dict (of the key alone for `-` on a keyed result); the instant.
 Change = tuple[str, dict[str, object], int]

@@ -11,20 +11,20 @@ import numpy as np
 import polars as pl
 
 from connectors.formats import RowDecoder
-from dsms.catalog.objects import Source
-from dsms.plan.fragment_plan import Planned, compile_lane
-from dsms.plan.lane import Lane
-from dsms.stages.intake import Arrivals, DeadLetter, Intake, reading_schema
-from dsms.stages.lane_run import Frontiers, StageStep, frontier, of_member, read_stage, route, target_stage
-from dsms.stages.state_names import united
-from dsms.stages.work import Measures, Work, Works
+from dsms.model.objects import Source
+from dsms.physical.fragment_plan import Planned, compile_lane
+from dsms.physical.lane import Lane
+from dsms.runtime.stages.intake import Arrivals, DeadLetter, Intake, reading_schema
+from dsms.runtime.stages.lane_step import Frontiers, StageStep, frontier, of_member, read_stage, route, target_stage
+from dsms.runtime.stages.stored_state import united
+from dsms.scheduler.work import Measures, Work, Works
 from dsms.testing.changes import Change, as_changes
 from dsms.testing.local_tables import INSTANT, OPERATION
-from operators.clock import Heartbeat, PartitionClock
-from operators.delta import BEGINNING, FROM, ORDER, Delta, origin, union_all
-from operators.errors import InternalError
-from operators.operator import FAULT, State
-from operators.stream_output import OP
+from operators.core.clock import Heartbeat, PartitionClock
+from operators.core.delta import BEGINNING, FROM, ORDER, Delta, origin, union_all
+from operators.core.errors import InternalError
+from operators.core.operator import FAULT, State
+from operators.streams.stream_output import OP
 
 #: A dead letter, and the source that it belongs to.
 Letter = tuple[Source, DeadLetter]

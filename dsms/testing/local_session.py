@@ -8,30 +8,30 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Object, Query, Source, Stream, Table
-from dsms.catalog.register_replace import retired
-from dsms.catalog.register_table import apply
-from dsms.catalog.result import StatementResult
-from dsms.control.analyze import explain_analyze
-from dsms.control.entities import Report
-from dsms.control.sampling import Sampler, Waiting
-from dsms.control.show import show
-from dsms.one_time import answer
-from dsms.plan import logical
-from dsms.plan.explain import explain
-from dsms.plan.fragment_plan import Planned, plan_fragment, planned
-from dsms.plan.lane import Output
-from dsms.sql import statements as st
-from dsms.sql.bind import plan_of
-from dsms.sql.parse import parse
-from dsms.stages.intake import DeadLetter
+from dsms.introspection.entities import Report
+from dsms.introspection.entity_sampling import Sampler, Waiting
+from dsms.introspection.explain_analyze import explain_analyze
+from dsms.introspection.show_tables import show
+from dsms.model import logical
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object, Query, Source, Stream, Table
+from dsms.model.statement_result import StatementResult
+from dsms.physical.explain import explain
+from dsms.physical.fragment_plan import Planned, plan_fragment, planned
+from dsms.physical.lane import Output
+from dsms.registration.replacement import retired
+from dsms.registration.tables import apply
+from dsms.runtime.stages.intake import DeadLetter
+from dsms.sql.binder.bind import plan_of
+from dsms.sql.parser.parse import parse
+from dsms.tables.one_time import answer
 from dsms.testing.changes import Change, relation_at
 from dsms.testing.local_lane import LocalLane, Log
 from dsms.testing.local_tables import as_table, reached, written
-from operators.clock import Heartbeat
-from operators.delta import BEGINNING
-from operators.errors import UserError
+from operators.core.clock import Heartbeat
+from operators.core.delta import BEGINNING
+from operators.core.errors import UserError
 
 
 class LocalSession:

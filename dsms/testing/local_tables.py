@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from dsms.catalog.catalog import Catalog
-from dsms.catalog.objects import Table
-from dsms.catalog.register import schema_and_keys
-from dsms.catalog.result import StatementResult
-from dsms.one_time import Relation
-from dsms.sql.statements import Load
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Table
+from dsms.model.statement_result import StatementResult
+from dsms.model.statements import Load
+from dsms.registration.statements import schema_and_keys
 from dsms.tables.effect import Effect, counted, inserted, key_rows
 from dsms.tables.loading import batches_of
+from dsms.tables.one_time import Relation
 from dsms.tables.statements import Write, effect_of, table_of
-from operators.clock import PartitionClock
-from operators.delta import BEGINNING
+from operators.core.clock import PartitionClock
+from operators.core.delta import BEGINNING
 
 #: Where a table's records hold instant and operation; no column can have these names.
 INSTANT, OPERATION = "__ts", "__op"

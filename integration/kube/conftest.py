@@ -8,18 +8,18 @@ from collections.abc import Iterator
 import psutil
 import pytest
 import redis
-from api import Api
-from certificates import certificate_for
-from control_plane import ControlPlane
-from image import Image, build
-from kubelet import Kubelet
-from release import Release
-from sandbox import check_sandboxes
-from service_proxy import ServiceProxy
 
-from dsms.coordinator.access import Token, new_token
+from dsms.coordinator.http.access import Token, new_token
 from dsms.local.installed import local_redis
 from dsms.local.waiting import wait_until
+from integration.kube.api import Api
+from integration.kube.certificates import certificate_for
+from integration.kube.control_plane import ControlPlane
+from integration.kube.image import Image, build
+from integration.kube.kubelet import Kubelet
+from integration.kube.release import Release
+from integration.kube.sandbox import check_sandboxes
+from integration.kube.service_proxy import ServiceProxy
 
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 NAMESPACE = "streams"

@@ -4,8 +4,6 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import programs
-from api import Api
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -13,6 +11,8 @@ from dsms.local.ports import free_port
 from dsms.local.process import ManagedProcess, ProcessSpec
 from dsms.local.services import http_ready
 from dsms.local.waiting import wait_until
+from integration.kube import programs
+from integration.kube.api import Api
 
 SERVICE_RANGE = "10.96.0.0/16"
 #: No controller that deletes pods of nodes it does not hear of: there is no real node.

@@ -4,7 +4,7 @@ import base64
 import re
 from collections.abc import Callable
 
-from api import Api, Document
+from integration.kube.api import Api, Document
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 

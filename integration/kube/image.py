@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dockerfile import PYTHON, copy_context, our_stages
-from sandbox import Bind, Sandbox
-
 from dsms.local.java import find_java
-from operators.errors import ExternalError
+from integration.dockerfile import PYTHON, copy_context, our_stages
+from integration.kube.sandbox import Bind, Sandbox
+from operators.core.errors import ExternalError
 
 _PASSED_ON = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_")
 _TAIL = 2000

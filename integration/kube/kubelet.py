@@ -3,10 +3,10 @@
 import threading
 from pathlib import Path
 
-from addresses import on_this_machine
-from api import Api, Document
-from image import Image
-from pod_runner import PodRunner
+from integration.kube.addresses import on_this_machine
+from integration.kube.api import Api, Document
+from integration.kube.image import Image
+from integration.kube.pod_runner import PodRunner
 
 NODE = "this-machine"
 _TURN_S = 0.2

@@ -6,15 +6,14 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from addresses import new_pod_address, on_this_machine
-from api import Api, Document
-from environment import environment_of
-from image import Image
-from probes import Probe, probe
-from sandbox import Bind, Sandbox
-from volumes import fill
-
 from dsms.local.process import ManagedProcess, ProcessSpec
+from integration.kube.addresses import new_pod_address, on_this_machine
+from integration.kube.api import Api, Document
+from integration.kube.environment import environment_of
+from integration.kube.image import Image
+from integration.kube.probes import Probe, probe
+from integration.kube.sandbox import Bind, Sandbox
+from integration.kube.volumes import fill
 
 _TURN_S = 0.1
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 10.0, 300.0

@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass, field
 
 import httpx
-from api import Document
+
+from integration.kube.api import Document
 
 
 @dataclass

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dsms.local.artifacts import cache_dir
-from operators.errors import ConfigError, DsmsError, ExternalError
+from operators.core.errors import ConfigError, DsmsError, ExternalError
 
 HELM = "helm.sh/helm/v3/cmd/helm@v3.22.0"
 CONTROL_PLANE = Path(__file__).parent / "control_plane"

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import programs
 import yaml
-from addresses import on_this_machine
-from api import Api
-from kubelet import Kubelet
-from pod_runner import PodRunner
-from service_proxy import ready_endpoints
+
+from integration.kube import programs
+from integration.kube.addresses import on_this_machine
+from integration.kube.api import Api
+from integration.kube.kubelet import Kubelet
+from integration.kube.pod_runner import PodRunner
+from integration.kube.service_proxy import ready_endpoints
 
 CHART = Path(__file__).parents[2] / "helm" / "dsms"
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from operators.errors import ConfigError
+from operators.core.errors import ConfigError
 
 #: What is taken from the host as it is; links such as /bin are made anew.
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")

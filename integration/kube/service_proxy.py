@@ -5,8 +5,8 @@ import socketserver
 import threading
 from contextlib import suppress
 
-from addresses import on_this_machine
-from api import Api, Document
+from integration.kube.addresses import on_this_machine
+from integration.kube.api import Api, Document
 
 _TURN_S = 0.3
 _BYTES = 65536

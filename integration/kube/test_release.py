@@ -9,13 +9,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
-from api import Api
-from kafka_log import Input, advance, changes, write
-from kafka_topics import create_topic
-from pod_runner import PodRunner
-from release import Release
 
 from dsms.local.waiting import wait_until
+from integration.kafka_log import Input, advance, changes, write
+from integration.kafka_topics import create_topic
+from integration.kube.api import Api
+from integration.kube.pod_runner import PodRunner
+from integration.kube.release import Release
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(900)]
 PARTITIONS = 2

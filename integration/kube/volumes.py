@@ -3,8 +3,8 @@
 import base64
 from pathlib import Path
 
-from api import Api, Document
-from environment import field
+from integration.kube.api import Api, Document
+from integration.kube.environment import field
 
 
 def fill(volume: Document, directory: Path, pod: Document, api: Api) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from cluster import Cluster, running
+
+from integration.cluster import Cluster, running
 
 
 @pytest.fixture(scope="package")

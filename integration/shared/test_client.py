@@ -11,9 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from cluster import Cluster, kill_9, running
-from cutting_proxy import cutting
-from kafka_log import Input, changes, write
 
 from dsms.client import (
     AsyncClient,
@@ -27,9 +24,12 @@ from dsms.client import (
     ResultDropped,
     StatementError,
 )
-from dsms.coordinator.idempotency import RedisAnswers
+from dsms.coordinator.statements.idempotency import RedisAnswers
 from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
+from integration.cluster import Cluster, kill_9, running
+from integration.cutting_proxy import cutting
+from integration.kafka_log import Input, changes, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 #: Long enough for an executor to start.

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import duckdb
 import polars as pl
 import pytest
-from cluster import Cluster, Refused
-from kafka_log import changes
 
 from benchmarks.nexmark.answers import decoded, final_values
 from benchmarks.nexmark.generator import Events
@@ -17,6 +15,8 @@ from benchmarks.nexmark.streams import AUCTION, BID, STREAMS
 from benchmarks.nexmark.timeline import Timeline
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.registry import schema_lookup
+from integration.cluster import Cluster, Refused
+from integration.kafka_log import changes
 
 pytestmark = pytest.mark.services
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import fastavro
 import httpx
 import pytest
-from cluster import Cluster
-from kafka_log import Input, advance, changes, write
+
+from integration.cluster import Cluster
+from integration.kafka_log import Input, advance, changes, write
 
 pytestmark = pytest.mark.services
 

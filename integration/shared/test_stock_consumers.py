@@ -5,11 +5,12 @@ import shutil
 import subprocess
 
 import pytest
-from cluster import Cluster
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from kafka_log import Input, advance, read_committed, write
+
+from integration.cluster import Cluster
+from integration.kafka_log import Input, advance, read_committed, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 ROWS = [("a", 78, 1), ("a", 105, 2), ("b", 70, 3), ("c", 95, 4), ("a", 76, 5), ("c", 103, 6)]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from cluster import Cluster, Refused, kill_9
-from kafka_log import Input, changes, read_committed, write
 
 from dsms.local.waiting import wait_until
+from integration.cluster import Cluster, Refused, kill_9
+from integration.kafka_log import Input, changes, read_committed, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from operators.aggregates.function import AggregateFunction, Best, Parameters, Types, Use
 from operators.aggregates.rules import same
-from operators.arrivals import ARRIVAL, AT, SEQUENCE
-from operators.sort_key import SortKey
+from operators.core.sort_key import SortKey
+from operators.state.arrivals import ARRIVAL, AT, SEQUENCE
 
 
 def _reversed(key: SortKey) -> SortKey:

@@ -11,11 +11,11 @@ import polars as pl
 from operators.aggregates.function import Holistic, Use
 from operators.aggregates.holistic import RESULT
 from operators.aggregates.winner import held
-from operators.cells import CELL, Cells
-from operators.delta import ORDER, WEIGHT
+from operators.core.delta import ORDER, WEIGHT
 from operators.expressions.arrow_types import polars_type
-from operators.lifetimes import Lifetimes
-from operators.sorted_trace import SortedTrace
+from operators.kernels.cells import CELL, Cells
+from operators.state.lifetimes import Lifetimes
+from operators.state.sorted_trace import SortedTrace
 
 #: Rows that are laid out at once.
 _CHUNK = 4_000_000

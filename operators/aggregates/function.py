@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 import polars as pl
 import pyarrow as pa
 
-from operators.errors import UserError
+from operators.core.errors import UserError
+from operators.core.sort_key import SortKey
 from operators.expressions import type_name
-from operators.sort_key import SortKey
 
 Types: TypeAlias = tuple[pa.DataType, ...]
 Parameters: TypeAlias = tuple[object, ...]

@@ -9,11 +9,11 @@ import polars as pl
 
 from operators.aggregates.function import AggregateFunction, Holistic, Use
 from operators.aggregates.rules import fraction, integers, interpolated, listed, picked, same, strings
-from operators.arrivals import ARRIVAL
-from operators.cells import CELL
-from operators.delta import WEIGHT
+from operators.core.delta import WEIGHT
+from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type, temporal
-from operators.sort_key import SortKey
+from operators.kernels.cells import CELL
+from operators.state.arrivals import ARRIVAL
 
 RESULT = "__result"
 

@@ -8,14 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.aggregates.function import AggregateFunction, Columns, Linear, Part, Use
-from operators.aggregates.rules import (
-    always,
-    booleans,
-    counted_booleans,
-    integers,
-    numbers_to_double,
-    summed,
-)
+from operators.aggregates.rules import always, booleans, counted_booleans, integers, numbers_to_double, summed
 from operators.expressions.arrow_types import decimal, digits, floating
 from operators.expressions.quotient import quotient
 

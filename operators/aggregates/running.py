@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from operators.aggregates.function import Part
-from operators.cells import CELL, Cells
-from operators.delta import ORDER, WEIGHT
+from operators.core.delta import ORDER, WEIGHT
+from operators.kernels.cells import CELL, Cells
 
 _SEGMENT, _FIRST, _COPIES = "__segment", "__first_of_segment", "__copies"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from operators.accumulators import Accumulators
-from operators.cells import CELL, Cells
-from operators.delta import FROM, ORDER, WEIGHT
-from operators.equal_join import equal_join
-from operators.lifetimes import GROUP, Lifetimes
+from operators.core.delta import FROM, ORDER, WEIGHT
+from operators.kernels.cells import CELL, Cells
+from operators.kernels.equal_join import equal_join
+from operators.state.accumulators import Accumulators
+from operators.state.lifetimes import GROUP, Lifetimes
 
 _COUNT = "__multiplicity"
 

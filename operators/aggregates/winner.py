@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from operators.best import best_of_ranges
-from operators.cells import CELL, Cells
-from operators.delta import ORDER, WEIGHT, Delta
-from operators.equal_join import equal_join
-from operators.lifetimes import GROUP, Lifetimes
-from operators.sort_key import SortKey
-from operators.sorted_trace import SortedTrace
+from operators.core.delta import ORDER, WEIGHT, Delta
+from operators.core.sort_key import SortKey
+from operators.kernels.cells import CELL, Cells
+from operators.kernels.equal_join import equal_join
+from operators.kernels.range_minimum import best_of_ranges
+from operators.state.lifetimes import GROUP, Lifetimes
+from operators.state.sorted_trace import SortedTrace
 
 PRESENT = "__present"
 

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from operators.errors import UserError
+from operators.core.errors import UserError
 from operators.expressions.arrow_types import polars_type
 from operators.expressions.functions import FUNCTIONS
 from operators.expressions.functions.conversion import converted, convertible
@@ -25,7 +25,7 @@ def call(name: str, *arguments: Expression) -> Call:
     DataType(int64)
     >>> call("add", Column("x", pa.int32()), Column("s", pa.string()))
     Traceback (most recent call last):
-    operators.errors.UserError: "add" does not take (INTEGER, VARCHAR) in "x + s"; it takes two numbers; ...
+    operators.core.errors.UserError: "add" does not take (INTEGER, VARCHAR) in "x + s"; it takes two numbers; ...
     """
     function = FUNCTIONS.get(name)
     if function is None:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import duckdb
-from case_session import session_of
-from cases import Case
-from duck import INSTANTS, Bag, Duck, hashable, same
 from hypothesis import strategies as st
 
 from dsms.testing import LocalSession
+from tests.algebra.case_session import session_of
+from tests.algebra.cases import Case
+from tests.algebra.duck import INSTANTS, Bag, Duck, hashable, same
 
 
 @dataclass(frozen=True)

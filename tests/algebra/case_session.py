@@ -9,16 +9,15 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from cases import Case
-from query_leaves import END, Source
-
-from dsms.catalog.objects import Query, Stream, Table
+from dsms.model.objects import Query, Stream, Table
 from dsms.testing import LocalSession
 from dsms.testing.changes import Change
 from dsms.testing.local_lane import LocalLane, Log
 from dsms.testing.local_tables import INSTANT
-from operators.clock import Heartbeat
-from operators.errors import UserError
+from operators.core.clock import Heartbeat
+from operators.core.errors import UserError
+from tests.algebra.cases import Case
+from tests.algebra.query_leaves import END, Source
 
 
 class Session(LocalSession):

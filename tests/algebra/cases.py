@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import query_arrays as arrays
-import query_joins as joins
-import query_shapes as shapes
-import query_times as times
-import query_tops as tops
-import query_views as views
 from hypothesis import strategies as st
-from query_leaves import Source, leaf, sources
-from query_parts import Drawing, Kept, Relation
-from query_tables import NAME, Table, tables
+
+from tests.algebra import query_arrays as arrays
+from tests.algebra import query_joins as joins
+from tests.algebra import query_shapes as shapes
+from tests.algebra import query_times as times
+from tests.algebra import query_tops as tops
+from tests.algebra import query_views as views
+from tests.algebra.query_leaves import Source, leaf, sources
+from tests.algebra.query_parts import Drawing, Kept, Relation
+from tests.algebra.query_tables import NAME, Table, tables
 
 
 @dataclass(frozen=True)

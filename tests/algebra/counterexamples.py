@@ -7,12 +7,12 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 
-from case_check import Cutting
-from cases import Case
-from oracle import Advance, Record
-from query_leaves import Source
-from query_parts import Kept
-from query_tables import Table
+from tests.algebra.case_check import Cutting
+from tests.algebra.cases import Case
+from tests.algebra.query_leaves import Source
+from tests.algebra.query_parts import Kept
+from tests.algebra.query_tables import Table
+from tests.support.oracle import Advance, Record
 
 #: With these names `make fuzz` writes cases.
 __all__ = ["COUNTEREXAMPLES", "Advance", "Decimal", "Kept", "Record", "Source", "Table", "datetime"]

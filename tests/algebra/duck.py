@@ -10,13 +10,13 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import cast
 
 import duckdb
-import oracle
 import pyarrow as pa
-from cases import Case
-from query_leaves import END, load
-from query_parts import NOW, Kept
 
-from operators.delta import BEGINNING
+from operators.core.delta import BEGINNING
+from tests.algebra.cases import Case
+from tests.algebra.query_leaves import END, load
+from tests.algebra.query_parts import NOW, Kept
+from tests.support import oracle
 
 Bag = list[tuple[object, ...]]
 #: Relations are compared at these; nothing is there yet at the first.

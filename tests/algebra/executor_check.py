@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 
 import pytest
-from cases import Case
 from confluent_kafka import Message
 from hypothesis import strategies as st
-from oracle import Record
-from query_leaves import ARROW, END, Source
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "dsms"))
-
-from facts import Topics, apply_all
-from pure_executor import World, run
+from tests.algebra.cases import Case
+from tests.algebra.query_leaves import ARROW, END, Source
+from tests.support.facts import Topics, apply_all
+from tests.support.oracle import Record
+from tests.support.pure_executor import World, run
 
 #: After this instant everything of a history is final.
 _LAST = 2 * END

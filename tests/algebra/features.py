@@ -1,4 +1,4 @@
-"""What the drawn cases hold, counted: `python tests/algebra/features.py 2000` prints the table of docs/testing.md."""
+"""What the drawn cases hold, counted: `python -m tests.algebra.features 2000` prints the table of docs/testing.md."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from cases import Case, cases  # noqa: E402
-from even_draws import install  # noqa: E402
-from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
-from oracle import Record  # noqa: E402
-
-from dsms.testing import LocalSession  # noqa: E402
+from dsms.testing import LocalSession
+from tests.algebra.cases import Case, cases
+from tests.algebra.even_draws import install
+from tests.support.oracle import Record
 
 #: By name, a pattern of the statements of a case.
 PATTERNS = {

@@ -1,4 +1,4 @@
-"""Draws cases, checks both laws, shows progress and keeps counterexamples: `python tests/algebra/fuzz.py --help`."""
+"""Draws cases, checks both laws, shows progress and keeps counterexamples: `python -m tests.algebra.fuzz --help`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
-
-from case_check import CUTTINGS, Cutting, check, first_error, shown  # noqa: E402
-from cases import NAMES, Case, cases  # noqa: E402
-from duck import Duck  # noqa: E402
-from even_draws import install  # noqa: E402
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
-from pool_thread import on_pool_thread  # noqa: E402
+
+from tests.algebra.case_check import CUTTINGS, Cutting, check, first_error, shown  # noqa: E402
+from tests.algebra.cases import NAMES, Case, cases  # noqa: E402
+from tests.algebra.duck import Duck  # noqa: E402
+from tests.algebra.even_draws import install  # noqa: E402
+from tests.support.pool_thread import on_pool_thread  # noqa: E402
 
 CORPUS = HERE / "counterexamples.py"
 #: Cases of one run of Hypothesis; a failure ends such a run, not the whole.
@@ -96,7 +95,7 @@ def in_processes(
     share, skipped = -(-count // processes), skip // processes // CHUNK * CHUNK
     seeds = [str(number * processes + at) for at in range(processes)]
     counts = ["--cases", str(share), "--skip", str(skipped)]
-    command = [sys.executable, __file__, *counts, "--processes", "1", *options, "--seed"]
+    command = [sys.executable, "-m", "tests.algebra.fuzz", *counts, "--processes", "1", *options, "--seed"]
     return [subprocess.Popen([*command, one], stdout=output, text=True) for one in seeds]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from query_parts import Column, Drawing, Kind, Relation, named, select
-from query_scalars import LITERALS, outputs, predicate, scope, value
+from tests.algebra.query_parts import Column, Drawing, Kind, Relation, named, select
+from tests.algebra.query_scalars import LITERALS, outputs, predicate, scope, value
 
 
 def unnested(g: Drawing, outer: Relation) -> Relation:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from query_parts import Column, Drawing, Kind, Relation, named, select
-from query_scalars import Scope, comparison, outputs, predicate, scope, value
+from tests.algebra.query_parts import Column, Drawing, Kind, Relation, named, select
+from tests.algebra.query_scalars import Scope, comparison, outputs, predicate, scope, value
 
 
 def join(g: Drawing, left: Relation, right: Relation) -> Relation:

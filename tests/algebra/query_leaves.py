@@ -8,12 +8,13 @@ from datetime import date, datetime
 from decimal import Decimal
 
 import duckdb
-import oracle
 import pyarrow as pa
 from hypothesis import strategies as st
-from oracle import Advance, Event, Record, Row
-from query_parts import NOW, Column, Drawing, Kind, Relation
-from query_scalars import predicate
+
+from tests.algebra.query_parts import NOW, Column, Drawing, Kind, Relation
+from tests.algebra.query_scalars import predicate
+from tests.support import oracle
+from tests.support.oracle import Advance, Event, Record, Row
 
 #: After every instant of a history; relations are compared up to here.
 END = 12

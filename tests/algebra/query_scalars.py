@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from query_parts import Column, Drawing, Kind
+from tests.algebra.query_parts import Column, Drawing, Kind
 
 LITERALS: dict[Kind, list[str]] = {
     "int": ["0", "1", "2", "-1", "3", "CAST(NULL AS INTEGER)"],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from query_parts import NOW, Column, Drawing, Kind, Relation, named, select
-from query_scalars import Scope, outputs, predicate, scope, value
-from query_tops import total_order
+from tests.algebra.query_parts import NOW, Column, Drawing, Kind, Relation, named, select
+from tests.algebra.query_scalars import Scope, outputs, predicate, scope, value
+from tests.algebra.query_tops import total_order
 
 
 def project(g: Drawing, relation: Relation) -> Relation:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import duckdb
 from hypothesis import strategies as st
-from query_leaves import END, FOREVER, KINDS, NULLABLE, SHAPES, TYPED_SHAPES, TYPES
-from query_parts import NOW, Column, Drawing, Kind, Relation
-from query_scalars import LITERALS, Scope, predicate, value
+
+from tests.algebra.query_leaves import END, FOREVER, KINDS, NULLABLE, SHAPES, TYPED_SHAPES, TYPES
+from tests.algebra.query_parts import NOW, Column, Drawing, Kind, Relation
+from tests.algebra.query_scalars import LITERALS, Scope, predicate, value
 
 NAME = "Tab"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import query_joins as joins
-from query_leaves import leaf
-from query_parts import NOW, Column, Drawing, Kind, Relation, named, select
-from query_scalars import Scope, outputs, predicate, scope
-from query_shapes import AGGREGATES, aggregates, grouped
-from query_tops import total_order
-from query_views import with_last_change
+from tests.algebra import query_joins as joins
+from tests.algebra.query_leaves import leaf
+from tests.algebra.query_parts import NOW, Column, Drawing, Kind, Relation, named, select
+from tests.algebra.query_scalars import Scope, outputs, predicate, scope
+from tests.algebra.query_shapes import AGGREGATES, aggregates, grouped
+from tests.algebra.query_tops import total_order
+from tests.algebra.query_views import with_last_change
 
 NUMBERS: tuple[Kind, ...] = ("int", "float", "real", "dec")
 DATES: tuple[Kind, ...] = ("date", "time")

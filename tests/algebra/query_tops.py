@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from query_parts import Column, Drawing, Relation, named, select
-from query_scalars import Scope, scope
+from tests.algebra.query_parts import Column, Drawing, Relation, named, select
+from tests.algebra.query_scalars import Scope, scope
 
 
 def total_order(g: Drawing, mine: Scope) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from query_leaves import last_rows, range_window, synchronised
-from query_parts import NOW, Column, Drawing, Kept, Relation, named, select
-from query_scalars import outputs, predicate, scope
-from query_shapes import AGGREGATES, aggregates
+from tests.algebra.query_leaves import last_rows, range_window, synchronised
+from tests.algebra.query_parts import NOW, Column, Drawing, Kept, Relation, named, select
+from tests.algebra.query_scalars import outputs, predicate, scope
+from tests.algebra.query_shapes import AGGREGATES, aggregates
 
 
 def viewed(g: Drawing, found: Relation, *, sync: bool = True) -> Relation:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from cases import Case, cases
-from even_draws import install
-from executor_check import RUNS, check_executor
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Record
-from query_leaves import Source
+
+from tests.algebra.cases import Case, cases
+from tests.algebra.even_draws import install
+from tests.algebra.executor_check import RUNS, check_executor
+from tests.algebra.query_leaves import Source
+from tests.support.oracle import Record
 
 
 @settings(max_examples=40, backend=install())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import fuzz
 import pytest
-from case_check import Cutting, check
-from cases import Case
-from counterexamples import COUNTEREXAMPLES
-from duck import Duck
+
+from tests.algebra import fuzz
+from tests.algebra.case_check import Cutting, check
+from tests.algebra.cases import Case
+from tests.algebra.counterexamples import COUNTEREXAMPLES
+from tests.algebra.duck import Duck
 
 #: Each of these is so many cases.
 SEEDS, CASES = range(1, 6), 400

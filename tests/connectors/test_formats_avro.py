@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from strategies import examples
 
 from connectors.formats import AvroDecoder, AvroEncoder, avro_schema
 from connectors.formats.avro_decode import _Plan
-from operators.errors import UserError
+from operators.core.errors import UserError
 from tests.connectors.formats_strategies import all_types, record_types, tables
+from tests.support.strategies import examples
 
 ID = 7
 PREFIX = bytes([0, 0, 0, 0, ID])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from connectors.formats import JsonDecoder, JsonEncoder, RowDecoder
 from connectors.formats.calendar_text import date_text, days, microseconds, timestamp_text
-from operators.errors import UserError
+from operators.core.errors import UserError
 from tests.connectors.formats_strategies import all_types, tables
 
 

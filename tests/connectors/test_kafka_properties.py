@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connectors.kafka.properties import kafka_settings
-from operators.errors import ConfigError
+from operators.core.errors import ConfigError
 
 TLS = """
 # of the cluster

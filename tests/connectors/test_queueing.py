@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka.publish import Outgoing, heartbeats, queue
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 
 class FullQueue:

@@ -10,7 +10,7 @@ from connectors.kafka.avro_codec import avro_natural
 from connectors.kafka.publish import Outgoing
 from connectors.kafka.record_codec import JsonCodec
 from connectors.kafka.record_lines import LineFormat
-from operators.errors import UserError
+from operators.core.errors import UserError
 
 PLAIN = LineFormat(JsonCodec())
 KEYED = LineFormat(JsonCodec(), key=["k"])

@@ -13,7 +13,7 @@ import pytest
 
 from connectors.kafka.avro_codec import AvroCodec
 from connectors.kafka.registry import register_schema, schema_lookup
-from operators.errors import ExternalError
+from operators.core.errors import ExternalError
 
 SCHEMA = {"type": "record", "name": "row", "fields": [{"name": "k", "type": "long"}]}
 #: What is answered in turn, and what was asked: method, path, user, body.

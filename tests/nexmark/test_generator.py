@@ -12,7 +12,7 @@ from benchmarks.nexmark.questions import QUESTIONS
 from benchmarks.nexmark.reference import Reference, verify
 from benchmarks.nexmark.streams import STREAMS
 from connectors.formats import AvroEncoder
-from operators.errors import InternalError
+from operators.core.errors import InternalError
 
 
 @pytest.mark.parametrize("kind", KINDS)

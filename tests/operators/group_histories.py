@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 
-import duck_engine
 import polars as pl
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from operators.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.operator import Move
 from operators.expressions.arrow_types import polars_type
-from operators.group_by import GroupBy
-from operators.operator import Move
+from operators.grouping.group_by import GroupBy
+from tests.support import duck_engine
 
 END = 10
 SCHEMA = pa.schema(

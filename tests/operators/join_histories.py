@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import polars as pl
 from hypothesis import strategies as st
 
-from operators.delta import BEGINNING, FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
-from operators.operator import Move, Step
+from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.core.operator import Move, Step
 
 END = 10
 #: Where frontiers stop between the beginning and the end of a history.

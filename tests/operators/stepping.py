@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import polars as pl
 from hypothesis import strategies as st
 
-from operators.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
-from operators.operator import Move, Operator, Step
+from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.operator import Move, Operator, Step
 
 END = 12
 #: Records (key, value, instant, weight) in log order; weight -1 is a deletion by key.

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 from hypothesis import strategies as st
 
-from operators.delta import BEGINNING, FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
-from operators.operator import Move, Operator, Step
+from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.core.operator import Move, Operator, Step
 
 END = 12
 KEYS = st.sampled_from([None, "a", "b"])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-import duck_engine
 import polars as pl
 import pyarrow as pa
 from hypothesis import strategies as st
-from window_histories import END, changes, copies_at, relation, same_log
 
-from operators.over import Over
-from operators.sort_key import SortKey
-from operators.window_call import WindowCall
+from operators.core.sort_key import SortKey
+from operators.ranking.over import Over
+from operators.ranking.window_call import WindowCall
+from tests.operators.window_histories import END, changes, copies_at, relation, same_log
+from tests.support import duck_engine
 
 DUCKDB = duck_engine.connection()
 INT, DOUBLE = pa.int64(), pa.float64()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsms.testing import LocalSession
-from operators.delta import BEGINNING
+from operators.core.delta import BEGINNING
 
 #: Section 4.1: five streams. Instants are milliseconds.
 STREAMS = """

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tables import elements
-
 from dsms.testing import LocalSession
+from tests.papers.tables import elements
 
 FOREVER = 1 << 40
 #: Raw streams: L1, L2, L3 (chapter 8) and C3 (chapter 11). A stream without window is its now-window in PIPES.

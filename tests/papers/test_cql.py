@@ -8,11 +8,11 @@ the paper says.
 from __future__ import annotations
 
 import pytest
-from auction import auction, happens, minutes
-from tables import CUTS
 
 from dsms.testing import LocalSession
-from operators.errors import SqlError
+from operators.core.errors import SqlError
+from tests.papers.auction import auction, happens, minutes
+from tests.papers.tables import CUTS
 
 Cut = tuple[int, int | None]
 pytestmark = pytest.mark.parametrize("cut", CUTS, ids=str)

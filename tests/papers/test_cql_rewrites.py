@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from auction import STREAMS
-from tables import FEW_CUTS, changes, relations
 
 from dsms.testing import LocalSession
-from operators.errors import SqlError
+from operators.core.errors import SqlError
+from tests.papers.auction import STREAMS
+from tests.papers.tables import FEW_CUTS, changes, relations
 
 END = 45
 

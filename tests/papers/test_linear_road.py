@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import pytest
-from linear_road import SECOND, Road, tolls, traffic
 
 from dsms.testing import LocalSession
+from tests.papers.linear_road import SECOND, Road, tolls, traffic
 
 QUERIES = """
 REGISTER SOURCE Cars (car_id INT, speed INT, exp_way INT, lane INT, dir INT, x_pos INT) FROM cars;

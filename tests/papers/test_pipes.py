@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from pipes_streams import LOGICAL, session_of
-from tables import FEW_CUTS, intervals, relations, snapshots
 
 from dsms.testing import LocalSession
+from tests.papers.pipes_streams import LOGICAL, session_of
+from tests.papers.tables import FEW_CUTS, intervals, relations, snapshots
 
 UNTIL = 15
 #: The raw streams as relations: what is valid at each instant (a time window of one instant).

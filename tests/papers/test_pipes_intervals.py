@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from pipes_streams import PHYSICAL, interval_session
-from tables import FEW_CUTS, intervals, relations
 
 from dsms.testing import LocalSession
-from operators.errors import SqlError
+from operators.core.errors import SqlError
+from tests.papers.pipes_streams import PHYSICAL, interval_session
+from tests.papers.tables import FEW_CUTS, intervals, relations
 
 UNTIL = 25
 Cut = tuple[int, int | None]

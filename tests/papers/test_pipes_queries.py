@@ -7,10 +7,10 @@ the auctions are ours and the results are worked out by hand.
 from __future__ import annotations
 
 import pytest
-from tables import FEW_CUTS, intervals, relations
 
 from dsms.testing import LocalSession
-from operators.errors import SqlError
+from operators.core.errors import SqlError
+from tests.papers.tables import FEW_CUTS, intervals, relations
 
 HOUR = 3_600_000
 AUCTIONS = """

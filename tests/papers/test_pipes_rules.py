@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from pipes_streams import LOGICAL, session_of
-from tables import FEW_CUTS, relations, snapshots
 
 from dsms.testing import LocalSession
+from tests.papers.pipes_streams import LOGICAL, session_of
+from tests.papers.tables import FEW_CUTS, relations, snapshots
 
 UNTIL = 12
 NOW = {f"S{n}": f"SELECT e FROM L{n} WINDOW(RANGE 1)" for n in (1, 2, 3)}

@@ -8,9 +8,9 @@ section 2.2 speaks of. The third is run with and without its Sample.
 from __future__ import annotations
 
 import pytest
-from tables import CUTS
 
 from dsms.testing import LocalSession
+from tests.papers.tables import CUTS
 
 HOUR = 3_600_000
 STANFORD = "stanford.edu"

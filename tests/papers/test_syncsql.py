@@ -7,9 +7,9 @@ streams are ours and the results are worked out by hand from its definitions.
 from __future__ import annotations
 
 import pytest
-from tables import CUTS, changes, listed, push, relations, snapshots, written
 
 from dsms.testing import LocalSession
+from tests.papers.tables import CUTS, changes, listed, push, relations, snapshots, written
 
 ROOMS = """
 REGISTER SOURCE TemperatureSource (char RoomID, int Temperature) From port5501;

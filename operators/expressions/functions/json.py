@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from operators.errors import UserError
+from operators.core.errors import UserError
 from operators.expressions.arrow_types import polars_type
 from operators.expressions.function import (
     Arguments,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 import pyarrow as pa
 
-from operators.errors import UserError
+from operators.core.errors import UserError
 from operators.expressions.arrow_types import common_type
 from operators.expressions.function import (
     Arguments,

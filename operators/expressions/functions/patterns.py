@@ -6,7 +6,7 @@ from collections.abc import Callable
 import polars as pl
 from polars.exceptions import ComputeError
 
-from operators.errors import UserError
+from operators.core.errors import UserError
 from operators.expressions.function import (
     Arguments,
     Function,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import polars as pl
 import pyarrow as pa
 
-from operators.errors import UserError
+from operators.core.errors import UserError
 from operators.expressions.arrow_types import TIMESTAMP, integer, temporal
 from operators.expressions.function import (
     Arguments,

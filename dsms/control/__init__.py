@@ -1,1 +1,0 @@
-"""Control tables: the operators, queues and synopses that run, as entities with attributes."""

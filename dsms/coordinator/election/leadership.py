@@ -1,0 +1,93 @@
+"""The loops around an election: one reads and writes the lease, one sees in time that leading has ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from connectors.kubernetes import Lease
+from dsms.coordinator.election.candidate import Candidate
+from operators.core.errors import ExternalError
+
+log = structlog.get_logger()
+_GUARD_S = 0.1
+
+
+class LeaseStore(Protocol):
+    """Where the lease is kept. Both calls end soon; a write that names an older version fails."""
+
+    def read(self) -> Lease | None: ...
+    def write(self, lease: Lease) -> Lease: ...
+
+
+class Leadership:
+    """One candidate. `lost` is called once it led and can no longer be sure to: it must not return for long."""
+
+    def __init__(
+        self,
+        store: LeaseStore,
+        candidate: Candidate,
+        lost: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._candidate, self._lost, self._clock = store, candidate, lost, clock
+        #: Set once this candidate leads.
+        self.leading = threading.Event()
+
+    @property
+    def holder(self) -> str:
+        """Who held the lease when it was last seen; empty: nobody."""
+        seen = self._candidate.seen
+        return seen.holder if seen else ""
+
+    def run(self, ended: threading.Event) -> None:
+        """Tries until it is told to end, then gives the lease up."""
+        guard = threading.Thread(target=self._guard, args=(ended,), name="guard-of-lease")
+        guard.start()
+        while not ended.is_set():
+            self.turn()
+            ended.wait(self._candidate.timing.retry_s)
+        guard.join()
+        self._leave()
+
+    def check(self) -> None:
+        """Calls `lost` when this candidate led and leads no more."""
+        if self.leading.is_set() and not self._candidate.leads(self._clock()):
+            self._lost(f"the lease is held by {self.holder or 'nobody'}")
+
+    def _guard(self, ended: threading.Event) -> None:
+        """Beside the loop, which may hang in a call for longer than the lease allows."""
+        while not ended.wait(_GUARD_S):
+            self.check()
+
+    def turn(self) -> None:
+        """One look at the lease, and what follows from it."""
+        try:
+            self._try()
+        except ExternalError as error:
+            log.warning("the lease could not be reached", reason=str(error))
+        if not self.leading.is_set() and self._candidate.leads(self._clock()):
+            log.info("leading", candidate=self._candidate.me)
+            self.leading.set()
+        self.check()
+
+    def _try(self) -> None:
+        lease = self._store.read()
+        self._candidate = self._candidate.saw(lease, self._clock())
+        began = self._clock()
+        wanted = self._candidate.wants(began)
+        if wanted is not None:
+            self._candidate = self._candidate.wrote(self._store.write(wanted), began)
+
+    def _leave(self) -> None:
+        given_up = self._candidate.leaves(self._clock())
+        if given_up is None:
+            return
+        try:
+            self._store.write(given_up)
+        except ExternalError as error:
+            log.warning("the lease ends by itself", reason=str(error))

@@ -1,0 +1,108 @@
+"""How a coordinator process spends its life: alone, or as one of several candidates.
+
+A candidate answers that it does not lead until it holds the lease. Then it makes the coordinator, which fences an older
+one, and serves. One that led and can no longer be sure to ends at once, whatever it was doing, and is started anew as a
+candidate: nothing of it is left that could still write.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import structlog
+
+from dsms.coordinator.election.leadership import Leadership
+from dsms.coordinator.election.standby import standby_app
+from dsms.coordinator.http.access import Access
+from dsms.coordinator.http.api import create_app
+from dsms.coordinator.http.serving import Address, serve
+from dsms.coordinator.statements.coordinator import Coordinator
+from operators.core.errors import ExternalError
+
+log = structlog.get_logger()
+Make = Callable[[], Coordinator]
+_RETRY_S = 1.0
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Service:
+    """How a coordinator is made, where it listens and who may ask it."""
+
+    make: Make
+    address: Address
+    access: Access | None
+
+
+def lead(service: Service, coordinator: Coordinator, stopping: threading.Event, replaced: Callable[[], None]) -> None:
+    """Serves and watches the cluster until it is to stop."""
+    watcher = threading.Thread(target=coordinator.watch, args=(stopping, replaced), name="watch")
+    watcher.start()
+    try:
+        serve(create_app(coordinator, coordinator.registry, service.access), service.address, stopping)
+    finally:
+        stopping.set()
+        watcher.join()
+
+
+def lead_alone(service: Service, stopping: threading.Event) -> None:
+    """Leads without asking anybody. One that was replaced tells so, and stays."""
+    coordinator = service.make()
+    coordinator.turn()
+    lead(service, coordinator, stopping, lambda: None)
+
+
+def contend(service: Service, leadership: Leadership, stopping: threading.Event) -> None:
+    """Waits for the lease, leads, and gives the lease up at the end."""
+    ended = threading.Event()
+    election = threading.Thread(target=leadership.run, args=(ended,), name="election")
+    election.start()
+    try:
+        coordinator = _chosen(service, leadership, stopping)
+        if coordinator is not None:
+            lead(service, coordinator, stopping, lambda: end_at_once("a newer coordinator has taken over"))
+    finally:
+        ended.set()
+        election.join()
+
+
+def end_at_once(reason: str) -> None:
+    """The end of a leader that may lead no more: no thread of it gets to finish what it was writing."""
+    log.error("leads no more", reason=reason)
+    os._exit(1)
+
+
+def _chosen(service: Service, leadership: Leadership, stopping: threading.Event) -> Coordinator | None:
+    """The coordinator, once this candidate leads; until then, and while it is made, others are named. None: stop."""
+    done = threading.Event()
+    with ThreadPoolExecutor(1, "taking-over") as pool:
+        made = pool.submit(_take_over, service.make, leadership, stopping)
+        made.add_done_callback(lambda _: done.set())
+        serve(standby_app(lambda: _state(leadership)), service.address, done, stopping)
+        return made.result()
+
+
+def _state(leadership: Leadership) -> str:
+    if leadership.leading.is_set():
+        return "this one takes over"
+    return f'"{leadership.holder}" leads' if leadership.holder else "nobody leads"
+
+
+def _take_over(make: Make, leadership: Leadership, stopping: threading.Event) -> Coordinator | None:
+    """A coordinator that has looked at the cluster once, made as soon as this candidate leads; tried until the services
+    it needs are there."""
+    while not stopping.is_set():
+        if not leadership.leading.wait(_POLL_S):
+            continue
+        try:
+            coordinator = make()
+            coordinator.turn()
+            return coordinator
+        except ExternalError as error:
+            log.warning("cannot take over yet", reason=str(error))
+            stopping.wait(_RETRY_S)
+    return None

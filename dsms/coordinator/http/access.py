@@ -1,0 +1,134 @@
+"""Who may do what: API tokens and their roles. The file of tokens holds hashes, so reading it opens nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import tomllib
+from dataclasses import dataclass
+from functools import singledispatch
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from dsms.model import statements as st
+from dsms.sql.parser.parse import parse
+from operators.core.errors import ConfigError, UserError
+
+Role = Literal["reader", "writer", "administrator"]
+ROLES: tuple[Role, ...] = ("reader", "writer", "administrator")
+_PREFIX, _BYTES = "dsms_", 32
+
+
+class Forbidden(UserError):
+    """The token's role does not allow it."""
+
+
+class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A token by its hash: whose it is, and what it allows."""
+
+    name: str
+    role: Role
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Access:
+    """The tokens that are known. A reader sees everything, a writer makes and drops objects and writes rows, an
+    administrator may also do what reads with the coordinator's own rights.
+
+    >>> text, known = new_token("ann", "writer")
+    >>> Access((known,)).role_of(text), Access((known,)).role_of("else")
+    ('writer', None)
+    """
+
+    tokens: tuple[Token, ...]
+
+    def role_of(self, text: str) -> Role | None:
+        """The role of a token, None of an unknown one; how long it takes tells nothing about the known ones."""
+        given = _hash(text)
+        found = [one.role for one in self.tokens if hmac.compare_digest(one.sha256, given)]
+        return found[0] if found else None
+
+
+def new_token(name: str, role: Role) -> tuple[str, Token]:
+    """A new secret, and what is kept of it."""
+    text = _PREFIX + secrets.token_urlsafe(_BYTES)
+    return text, Token(name, role, _hash(text))
+
+
+def read_tokens(file: Path) -> Access:
+    """The tokens of a TOML file: tables `[[token]]` with name, role and sha256. ConfigError when it is no such file."""
+    try:
+        content = tomllib.loads(file.read_text("utf-8"))
+        if content.keys() - {"token"}:
+            raise ConfigError(f'"{file}" has more than [[token]]: {", ".join(sorted(content.keys() - {"token"}))}')
+        return Access(tuple(msgspec.convert(content.get("token", []), list[Token])))
+    except OSError as error:
+        raise ConfigError(f'tokens "{file}" cannot be read: {error.strerror}') from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise ConfigError(
+            f'tokens "{file}" are wrong: {error}', hint="make one with: dsms token NAME --role ROLE"
+        ) from error
+
+
+def allows(role: Role, needed: Role) -> bool:
+    """Whether a role includes another.
+
+    >>> allows("administrator", "writer"), allows("reader", "writer")
+    (True, False)
+    """
+    return ROLES.index(role) >= ROLES.index(needed)
+
+
+def check_statements(sql: str, role: Role) -> None:
+    """Raises Forbidden for the first statement that needs more than the role; nothing has been done then."""
+    for number, statement in enumerate(parse(sql), 1):
+        needed = needed_for(statement)
+        if not allows(role, needed):
+            raise Forbidden(f"statement {number} needs the role {needed}, the token has {role}")
+
+
+def needed_for_request(method: str, path: str) -> Role:
+    """The role that a request needs; statements are looked at one by one later.
+
+    >>> needed_for_request("GET", "/v1/queries"), needed_for_request("DELETE", "/subjects/bids-value")
+    ('reader', 'administrator')
+    """
+    if method in ("GET", "HEAD", "OPTIONS") or path == "/v1/statements" or path.startswith("/compatibility/"):
+        return "reader"
+    if path.startswith("/subjects/"):
+        looks_up = method == "POST" and not path.endswith("/versions")
+        return "reader" if looks_up else "writer" if method == "POST" else "administrator"
+    return "administrator" if path.startswith(("/config", "/v1/control/executors")) else "writer"
+
+
+@singledispatch
+def needed_for(statement: st.Statement) -> Role:
+    """The role that a statement needs."""
+    return "writer"
+
+
+@needed_for.register(st.Select)
+@needed_for.register(st.Show)
+@needed_for.register(st.Describe)
+@needed_for.register(st.Explain)
+@needed_for.register(st.ShowEntities)
+@needed_for.register(st.ShowExecutors)
+@needed_for.register(st.ExplainAnalyze)
+def _(statement: st.Statement) -> Role:
+    return "reader"
+
+
+@needed_for.register(st.LoadFile)
+@needed_for.register(st.LoadDatabase)
+@needed_for.register(st.AlterExecutor)
+def _(statement: st.Statement) -> Role:
+    """Files and databases are read with the rights of the coordinator; executors work for everybody."""
+    return "administrator"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,50 @@
+"""The HTTP calls about control tables."""
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from dsms.coordinator.http.errors import json_response
+from dsms.coordinator.http.models import EntityModel, ErrorResponse, ExecutorChange, QueryChange
+from dsms.coordinator.http.service import Service
+from dsms.coordinator.statements.control_tables import MEASURED, AnyKind
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorResponse, "description": "the request is wrong; nothing was done"},
+    404: {"model": ErrorResponse, "description": "no such entity"},
+    503: {"model": ErrorResponse, "description": "another system failed; try again after Retry-After seconds"},
+}
+
+
+def control_router(service: Service) -> APIRouter:
+    """`/v1/control/…`: what runs, with its attributes; some of them can be changed."""
+    router = APIRouter(prefix="/v1/control", tags=["control"], responses=_ERRORS)
+    for kind in MEASURED:
+        _add_kind(router, service, kind)
+    _add_kind(router, service, "queries")
+    _add_kind(router, service, "executors")
+
+    @router.patch("/queries/{id}", summary="Change attributes of a query", response_model=EntityModel)
+    def set_query(id: str, change: QueryChange) -> Response:
+        return json_response(service.control.set_query(id, change.weight, paused=change.paused))
+
+    @router.patch(
+        "/executors/{id}",
+        summary="Change attributes of an executor",
+        description="null returns to what it was started with; holds from the next batch on",
+        response_model=EntityModel,
+    )
+    def set_executor(id: str, change: ExecutorChange) -> Response:
+        return json_response(service.control.set_executor(id, change.model_dump(exclude_unset=True)))
+
+    return router
+
+
+def _add_kind(router: APIRouter, service: Service, kind: AnyKind) -> None:
+    @router.get(f"/{kind}", summary=f"The {kind}, all or those of a query", response_model=list[EntityModel])
+    def entities(query: str | None = None) -> Response:
+        return json_response(service.control.all(kind, query))
+
+    @router.get(f"/{kind}/{{id}}", summary=f"One of the {kind}", response_model=EntityModel)
+    def entity(id: str) -> Response:
+        return json_response(service.control.one(kind, id))

@@ -1,0 +1,78 @@
+"""One table from the error tree to HTTP: the first class that matches gives the status and the kind."""
+
+import msgspec
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+
+from dsms.coordinator.http.access import Forbidden
+from dsms.coordinator.http.registry_api import MEDIA_TYPE
+from dsms.coordinator.http.service import Document, UnknownName
+from dsms.coordinator.results.feed import PositionGone, TooMany
+from dsms.coordinator.statements.idempotency import OutcomeUnknown, Underway, WrongBody
+from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
+
+RETRY_AFTER_S = 1
+
+
+class NotAcceptable(UserError):
+    """No notation of ours is accepted."""
+
+
+class TooLarge(UserError):
+    """The body is larger than one call may send."""
+
+
+_STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
+    (SqlError, 400, "sql"),
+    (UnknownName, 404, "not-found"),
+    (Forbidden, 403, "forbidden"),
+    (NotAcceptable, 406, "user"),
+    (TooLarge, 413, "user"),
+    (PositionGone, 410, "gone"),
+    (TooMany, 429, "busy"),
+    (Underway, 409, "underway"),
+    (OutcomeUnknown, 409, "unknown"),
+    (WrongBody, 422, "user"),
+    (UserError, 400, "user"),
+    (ExternalError, 503, "external"),
+    (DsmsError, 500, "internal"),
+)
+#: What passes by itself.
+_PASSING = ("external", "busy", "underway")
+
+
+def error_document(error: DsmsError, kind: str) -> Document:
+    """The error as JSON; a place in the SQL text is told by fields, not by the message.
+
+    >>> error_document(SqlError("no table", line=2, column=3, hint="have: t"), "sql")["error"]
+    {'kind': 'sql', 'message': 'no table', 'hint': 'have: t', 'line': 2, 'column': 3}
+    """
+    line, column, message = None, None, error.message
+    if isinstance(error, SqlError):
+        line, column = error.line, error.column
+        message = message.removeprefix(f"line {line}, column {column}: ")
+    return {"error": {"kind": kind, "message": message, "hint": error.hint or None, "line": line, "column": column}}
+
+
+def json_response(document: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A document with the values a row can hold: decimals and instants as text, bytes as base64, NaN as null."""
+    body = msgspec.json.encode(document, enc_hook=str)
+    return Response(body, status_code=status, headers=headers, media_type="application/json")
+
+
+def dsms_error_response(request: Request, error: Exception) -> Response:
+    """Any error of the tree."""
+    assert isinstance(error, DsmsError)
+    status, kind = next((status, kind) for cls, status, kind in _STATUS if isinstance(error, cls))
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if kind in _PASSING else None
+    return json_response(error_document(error, kind), status, headers)
+
+
+def invalid_request_response(request: Request, error: Exception) -> Response:
+    """A body or a parameter that does not fit, in the shape of the interface that was called."""
+    assert isinstance(error, RequestValidationError)
+    reasons = "; ".join(f"{'.'.join(str(part) for part in e['loc'])}: {e['msg'].lower()}" for e in error.errors())
+    if request.url.path.startswith("/v1/"):
+        return json_response(error_document(UserError(reasons), "user"), 400)
+    body = msgspec.json.encode({"error_code": 422, "message": reasons})
+    return Response(body, status_code=422, media_type=MEDIA_TYPE)

@@ -1,0 +1,37 @@
+"""The HTTP calls about plans as documents."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from dsms.coordinator.http.errors import json_response
+from dsms.coordinator.http.models import ErrorResponse, ImportedModel, PlanModel
+from dsms.coordinator.http.service import Service
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorResponse, "description": "the document is wrong; nothing was done"},
+    503: {"model": ErrorResponse, "description": "another system failed; try again after Retry-After seconds"},
+}
+
+
+def plan_router(service: Service) -> APIRouter:
+    """`GET` and `POST /v1/plan`."""
+    router = APIRouter(prefix="/v1", tags=["plan"], responses=_ERRORS)
+
+    @router.get("/plan", summary="All objects and plans as a document", response_model=PlanModel)
+    def export(form: Annotated[Literal["json", "xml"], Query(alias="format")] = "json") -> Response:
+        body, media = service.control.exported(form), "application/json" if form == "json" else "application/xml"
+        return Response(body, media_type=media)
+
+    @router.post(
+        "/plan",
+        summary="Make the objects of a document that are not there",
+        response_model=ImportedModel,
+        openapi_extra={"requestBody": {"content": {"application/json": {}, "application/xml": {}}, "required": True}},
+    )
+    async def make(request: Request) -> Response:
+        body = await request.body()
+        return json_response(await run_in_threadpool(service.control.make, body))
+
+    return router

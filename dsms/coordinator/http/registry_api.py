@@ -1,0 +1,181 @@
+"""The schema registry's HTTP endpoints, as stock Confluent clients call them."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import BaseModel, Field
+
+from dsms.coordinator.registry.subjects import SCHEMA_TYPES, RegisteredSchema, RegistryError, SchemaRegistry
+
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+class RegistryResponse(JSONResponse):
+    media_type = MEDIA_TYPE
+
+
+class SchemaRequest(BaseModel):
+    """A schema to register, to look up or to check."""
+
+    schema_text: str = Field(alias="schema", description="the schema as JSON text", examples=['"string"'])
+    schemaType: str | None = Field(default=None, description="AVRO")  # noqa: N815 (the wire's name)
+    references: list[dict[str, Any]] | None = Field(default=None, description="not supported: write the types out")
+
+
+class ConfigRequest(BaseModel):
+    """A compatibility level to set."""
+
+    compatibility: str = Field(examples=["BACKWARD"])
+
+
+def registry_error_response(request: Request, error: Exception) -> JSONResponse:
+    """The refusal in the clients' shape: {"error_code", "message"}."""
+    assert isinstance(error, RegistryError)
+    return RegistryResponse({"error_code": error.code, "message": str(error)}, status_code=error.status)
+
+
+def registry_router(registry: SchemaRegistry) -> APIRouter:
+    """All endpoints over one registry. Subjects may hold slashes, so the longer paths come first."""
+    router = APIRouter(tags=["schema registry"], default_response_class=RegistryResponse)
+    for add in (_add_schemas, _add_config, _add_compatibility, _add_versions, _add_subjects, _add_constants):
+        add(router, registry)
+    return router
+
+
+def _add_constants(router: APIRouter, registry: SchemaRegistry) -> None:
+    @router.get("/")
+    def root() -> dict[str, str]:
+        return {}
+
+    @router.get("/mode")
+    @router.get("/mode/{subject:path}")
+    def mode() -> dict[str, str]:
+        return {"mode": "READWRITE"}
+
+    @router.get("/contexts")
+    def contexts() -> list[str]:
+        return ["."]
+
+
+def _add_schemas(router: APIRouter, registry: SchemaRegistry) -> None:
+    @router.get("/schemas/types")
+    def types() -> list[str]:
+        return list(SCHEMA_TYPES)
+
+    @router.get("/schemas/ids/{schema_id}")
+    def schema_by_id(schema_id: int) -> dict[str, str]:
+        return {"schema": registry.by_id(schema_id)}
+
+    @router.get("/schemas/ids/{schema_id}/schema")
+    def schema_text_by_id(schema_id: int) -> PlainTextResponse:
+        return PlainTextResponse(registry.by_id(schema_id), media_type=MEDIA_TYPE)
+
+    @router.get("/schemas/ids/{schema_id}/subjects")
+    def subjects_of_id(schema_id: int, deleted: bool = False) -> list[str]:
+        return sorted({subject for subject, _ in registry.uses(schema_id, deleted=deleted)})
+
+    @router.get("/schemas/ids/{schema_id}/versions")
+    def versions_of_id(schema_id: int, deleted: bool = False) -> list[dict[str, Any]]:
+        return [{"subject": s, "version": v} for s, v in registry.uses(schema_id, deleted=deleted)]
+
+
+def _add_config(router: APIRouter, registry: SchemaRegistry) -> None:
+    @router.get("/config")
+    def level() -> dict[str, Any]:
+        return {"compatibilityLevel": registry.compatibility()}
+
+    @router.put("/config")
+    def set_level(request: ConfigRequest) -> dict[str, str]:
+        return {"compatibility": registry.set_compatibility(request.compatibility)}
+
+    @router.delete("/config")
+    def reset_level() -> dict[str, Any]:
+        registry.reset_compatibility()
+        return {"compatibility": registry.compatibility()}
+
+    @router.get("/config/{subject:path}")
+    def subject_level(subject: str, defaultToGlobal: bool = False) -> dict[str, Any]:  # noqa: N803 (the wire's name)
+        found = registry.compatibility(subject) or (registry.compatibility() if defaultToGlobal else None)
+        if found is None:
+            raise RegistryError(40408, f'subject "{subject}" has no compatibility level of its own')
+        return {"compatibilityLevel": found}
+
+    @router.put("/config/{subject:path}")
+    def set_subject_level(subject: str, request: ConfigRequest) -> dict[str, str]:
+        return {"compatibility": registry.set_compatibility(request.compatibility, subject)}
+
+    @router.delete("/config/{subject:path}")
+    def reset_subject_level(subject: str) -> dict[str, Any]:
+        return {"compatibility": registry.reset_compatibility(subject)}
+
+
+def _add_compatibility(router: APIRouter, registry: SchemaRegistry) -> None:
+    @router.post("/compatibility/subjects/{subject:path}/versions")
+    def check(subject: str, request: SchemaRequest, verbose: bool = False) -> dict[str, Any]:
+        return _verdict(registry.check(subject, _text(request)), verbose=verbose)
+
+    @router.post("/compatibility/subjects/{subject:path}/versions/{version}")
+    def check_version(subject: str, version: str, request: SchemaRequest, verbose: bool = False) -> dict[str, Any]:
+        return _verdict(registry.check(subject, _text(request), version), verbose=verbose)
+
+
+def _add_versions(router: APIRouter, registry: SchemaRegistry) -> None:
+    @router.get("/subjects/{subject:path}/versions")
+    def versions(subject: str, deleted: bool = False) -> list[int]:
+        return registry.versions(subject, deleted=deleted)
+
+    @router.post("/subjects/{subject:path}/versions")
+    def register(subject: str, request: SchemaRequest) -> dict[str, int]:
+        return {"id": registry.register(subject, _text(request), request.schemaType or "AVRO")}
+
+    @router.get("/subjects/{subject:path}/versions/{version}/schema")
+    def schema_text(subject: str, version: str, deleted: bool = False) -> PlainTextResponse:
+        return PlainTextResponse(registry.version(subject, version, deleted=deleted).schema, media_type=MEDIA_TYPE)
+
+    @router.get("/subjects/{subject:path}/versions/{version}/referencedby")
+    def referenced_by(subject: str, version: str) -> list[int]:
+        registry.version(subject, version)
+        return []
+
+    @router.get("/subjects/{subject:path}/versions/{version}")
+    def version_of(subject: str, version: str, deleted: bool = False) -> dict[str, Any]:
+        return _document(registry.version(subject, version, deleted=deleted))
+
+    @router.delete("/subjects/{subject:path}/versions/{version}")
+    def delete_version(subject: str, version: str, permanent: bool = False) -> int:
+        return registry.delete_version(subject, version, permanent=permanent)
+
+
+def _add_subjects(router: APIRouter, registry: SchemaRegistry) -> None:
+    @router.get("/subjects")
+    def subjects(deleted: bool = False) -> list[str]:
+        return registry.subjects(deleted=deleted)
+
+    @router.post("/subjects/{subject:path}")
+    def lookup(subject: str, request: SchemaRequest, deleted: bool = False) -> dict[str, Any]:
+        return _document(registry.lookup(subject, _text(request), deleted=deleted))
+
+    @router.delete("/subjects/{subject:path}")
+    def delete_subject(subject: str, permanent: bool = False) -> list[int]:
+        return registry.delete_subject(subject, permanent=permanent)
+
+
+def _text(request: SchemaRequest) -> str:
+    if request.references:
+        raise RegistryError(42201, "schema references are not supported", hint="write the named types out")
+    return request.schema_text
+
+
+def _verdict(problems: list[str], *, verbose: bool) -> dict[str, Any]:
+    verdict: dict[str, Any] = {"is_compatible": not problems}
+    return {**verdict, "messages": problems} if verbose else verdict
+
+
+def _document(registered: RegisteredSchema) -> dict[str, Any]:
+    return {
+        "subject": registered.subject,
+        "version": registered.version,
+        "id": registered.id,
+        "schema": registered.schema,
+    }

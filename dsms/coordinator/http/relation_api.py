@@ -1,0 +1,50 @@
+"""The HTTP calls about relations and the loading of tables."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from dsms.coordinator.http.errors import json_response
+from dsms.coordinator.http.models import ErrorResponse, RelationModel, StatementResultModel
+from dsms.coordinator.http.service import Service
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorResponse, "description": "the request is wrong; nothing was done"},
+    404: {"model": ErrorResponse, "description": "no such object"},
+    503: {"model": ErrorResponse, "description": "another system failed; try again after Retry-After seconds"},
+}
+MOST_ROWS = 100_000
+
+
+def relations_router(service: Service) -> APIRouter:
+    """`GET /v1/queries/{name}/relation` and `POST /v1/tables/{name}/rows`."""
+    router = APIRouter(prefix="/v1", tags=["relations"], responses=_ERRORS)
+
+    @router.get(
+        "/queries/{name}/relation", summary="A view, query or table at an instant", response_model=RelationModel
+    )
+    def relation(
+        name: str, at: int | None = None, limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = MOST_ROWS
+    ) -> Response:
+        found = service.relation(name, at)
+        rows = found["rows"]
+        return json_response({**found, "rows": rows[:limit], "total": len(rows)})
+
+    @router.post(
+        "/tables/{name}/rows",
+        summary="Add the rows of a CSV or Parquet file to a table, at one instant",
+        response_model=StatementResultModel,
+        openapi_extra={"requestBody": {"content": {"application/octet-stream": {}}, "required": True}},
+    )
+    async def load(request: Request, name: str, form: Annotated[str, Query(alias="format")] = "csv") -> Response:
+        with tempfile.TemporaryDirectory(prefix="dsms-load-") as directory:
+            path = Path(directory) / "rows"
+            with path.open("wb") as file:
+                async for part in request.stream():
+                    await run_in_threadpool(file.write, part)
+            return json_response(await run_in_threadpool(service.load, name, path, form))
+
+    return router

@@ -1,0 +1,165 @@
+"""The HTTP calls about results: following their changes, publishing to sources, and reading one's own writes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from dsms.coordinator.http.errors import NotAcceptable, TooLarge, json_response
+from dsms.coordinator.http.idempotency_header import IdempotencyKey, once_response
+from dsms.coordinator.http.models import CoverModel, ErrorResponse, PublishedModel
+from dsms.coordinator.http.service import Service
+from dsms.coordinator.results.coverage import Asked, Cover
+from dsms.coordinator.results.documents import Followed
+from dsms.coordinator.results.events import MEDIA_TYPES, notation_of
+from dsms.coordinator.results.feed import From, Wanted
+from dsms.coordinator.results.positions import parse_position
+from dsms.coordinator.statements.idempotency import Once
+
+MOST_BYTES = 16 * 1024 * 1024
+LONGEST_WAIT_S = 60
+_LOOK_S = 0.1
+_T = TypeVar("_T")
+
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorResponse, "description": "the request is wrong; nothing was done"},
+    404: {"model": ErrorResponse, "description": "no such object"},
+    503: {"model": ErrorResponse, "description": "another system failed; try again after Retry-After seconds"},
+}
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {media: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()}},
+    406: {"model": ErrorResponse, "description": "neither notation is accepted"},
+    410: {"model": ErrorResponse, "description": "the position is none of this result, or its records are gone"},
+    429: {"model": ErrorResponse, "description": "too many readers"},
+}
+_BODY = {"requestBody": {"content": {"application/x-ndjson": {}, "application/json": {}}, "required": True}}
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def results_router(service: Service, once: Once) -> APIRouter:
+    """`GET /v1/queries/{name}/changes` and `/covers`, `POST /v1/sources/{name}/records`."""
+    router = APIRouter(prefix="/v1", tags=["results"], responses=_ERRORS)
+    _add_changes(router, service)
+    _add_covers(router, service)
+    _add_records(router, service, once)
+    return router
+
+
+def _add_changes(router: APIRouter, service: Service) -> None:
+    @router.get(
+        "/queries/{name}/changes",
+        summary="Follow the changes of a view, query or table",
+        response_class=StreamingResponse,
+        responses=_STREAM,
+    )
+    async def changes(
+        request: Request,
+        name: str,
+        after: Annotated[str | None, Query(description="go on behind this token")] = None,
+        start: Annotated[From, Query(alias="from", description="where to begin without a token")] = "earliest",
+        follow: Annotated[bool, Query(description="whether to wait for what is to come")] = True,
+        last: Annotated[str | None, Header(alias="Last-Event-ID", description="as `after`, and before it")] = None,
+    ) -> Response:
+        notation = notation_of(request.headers.get("accept", ""))
+        if notation is None:
+            raise NotAcceptable(
+                "results come as event streams or lines of JSON", hint=" or ".join(MEDIA_TYPES.values())
+            )
+        position = last or after
+        result: Followed = await _in_thread(None, service.outlet.result, name)
+        wanted = Wanted(result, notation, parse_position(position) if position else None, start, follow)
+        text = await service.outlet.feeds.opened(wanted)
+        return StreamingResponse(text, media_type=MEDIA_TYPES[notation], headers=_HEADERS)
+
+
+def _add_covers(router: APIRouter, service: Service) -> None:
+    pool = ThreadPoolExecutor(4, "covers")
+
+    @router.get(
+        "/queries/{name}/covers",
+        summary="Wait until a result covers published records",
+        description="200 when it does, 202 when it does not within the time or the query stands still",
+        response_model=CoverModel,
+        responses={202: {"model": CoverModel, "description": "not yet; how far it is"}},
+    )
+    async def covers(
+        name: str,
+        token: Annotated[str, Query(description="of the records", examples=["o1:0/17"])],
+        wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT_S, description="at most so many seconds")] = 0,
+    ) -> Response:
+        deadline = time.monotonic() + wait
+        asked: Asked | None = None
+        while True:
+            asked = asked or await _in_thread(pool, service.outlet.asked, name, token)
+            cover = await _in_thread(pool, service.outlet.look, asked) if asked else Cover(covered=False)
+            if cover.covered or cover.error or time.monotonic() >= deadline:
+                return json_response(_cover_document(cover, asked), 200 if cover.covered else 202)
+            await asyncio.sleep(_LOOK_S)
+
+
+def _cover_document(cover: Cover, asked: Asked | None) -> dict[str, Any]:
+    return {
+        "covered": cover.covered, "processed": cover.processed, "instant": asked.instant if asked else None,
+        "frontier": cover.frontier, "offsets": dict(cover.offsets or {}), "refused": list(cover.refused),
+        "error": cover.error,
+    }  # fmt: skip
+
+
+def _add_records(router: APIRouter, service: Service, once: Once) -> None:
+    pool = ThreadPoolExecutor(8, "publish")
+
+    @router.post(
+        "/sources/{name}/records",
+        summary="Publish records: a JSON list of objects, or lines of JSON",
+        response_model=PublishedModel,
+        responses={413: {"model": ErrorResponse, "description": "too large for one call"}},
+        openapi_extra=_BODY,
+    )
+    async def records(
+        request: Request,
+        name: str,
+        key: Annotated[list[str] | None, Query(description="columns of the records' keys")] = None,
+        advance: Annotated[int | None, Query(description="promise that no record below it will follow")] = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Response:
+        body = await _body(request)
+
+        def send() -> Response:
+            return json_response(service.outlet.publish(name, body, key or [], advance).document())
+
+        content = f"{name}\0{key}\0{advance}\0".encode() + body
+        answer = partial(once_response, once, request, idempotency_key, content, send, _Unrepeatable(service))
+        return await _in_thread(pool, answer)
+
+
+class _Unrepeatable:
+    """Records that may have been sent are not sent again."""
+
+    def __init__(self, service: Service) -> None:
+        self.version = service.settled_version
+
+    def harmless(self, version: int) -> bool:
+        """Whether beginning again does nothing twice."""
+        return False
+
+
+async def _body(request: Request) -> bytes:
+    held = bytearray()
+    async for part in request.stream():
+        held += part
+        if len(held) > MOST_BYTES:
+            raise TooLarge(f"the body has more than {MOST_BYTES} bytes", hint="send it in several calls")
+    return bytes(held)
+
+
+async def _in_thread(pool: ThreadPoolExecutor | None, call: Callable[..., _T], *arguments: object) -> _T:
+    """What the call gives in a thread; without a pool, in one of the loop's."""
+    return await asyncio.get_running_loop().run_in_executor(pool, call, *arguments)

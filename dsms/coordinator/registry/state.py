@@ -1,0 +1,88 @@
+"""The schema registry's contents as immutable data, changed only by events.
+
+An event is a JSON-able document; applying one twice is the same as once, so a log of them may be replayed from
+anywhere below its end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, cast
+
+from dsms.coordinator.registry.avro_compatibility import Level
+from operators.core.errors import InternalError
+
+Event = dict[str, Any]
+
+
+def _empty() -> Mapping[Any, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One numbered entry of a subject. A deleted one is hidden, and kept until it is deleted for good."""
+
+    number: int
+    schema_id: int
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryState:
+    """Schemas by id, versions by subject in ascending order, compatibility levels. Ids are never taken back.
+
+    >>> event = {"event": "schema", "subject": "s", "version": 1, "id": 1, "schema": '"int"'}
+    >>> state = RegistryState().applied(event)
+    >>> state.applied(event) == state
+    True
+    """
+
+    schemas: Mapping[int, str] = field(default_factory=_empty)
+    subjects: Mapping[str, tuple[Version, ...]] = field(default_factory=_empty)
+    levels: Mapping[str, Level] = field(default_factory=_empty)
+    level: Level = "BACKWARD"
+
+    def applied(self, event: Event) -> "RegistryState":
+        """The state after the event."""
+        change = _CHANGES.get(event["event"])
+        if change is None:
+            raise InternalError(f'registry event "{event["event"]}" unknown', hint=f"have: {', '.join(_CHANGES)}")
+        return change(self, event)
+
+    def next_id(self) -> int:
+        """The id a new schema gets."""
+        return max(self.schemas, default=0) + 1
+
+
+def _add_schema(state: RegistryState, event: Event) -> RegistryState:
+    subject, version = event["subject"], Version(event["version"], event["id"])
+    others = tuple(v for v in state.subjects.get(subject, ()) if v.number != version.number)
+    versions = tuple(sorted((*others, version), key=lambda v: v.number))
+    return replace(
+        state,
+        schemas={**state.schemas, event["id"]: event["schema"]},
+        subjects={**state.subjects, subject: versions},
+    )
+
+
+def _delete_versions(state: RegistryState, event: Event) -> RegistryState:
+    gone, subject = set(event["versions"]), event["subject"]
+    versions = state.subjects.get(subject, ())
+    if event["permanent"]:
+        kept = tuple(v for v in versions if v.number not in gone)
+    else:
+        kept = tuple(replace(v, deleted=True) if v.number in gone else v for v in versions)
+    subjects = {name: kept if name == subject else old for name, old in state.subjects.items()}
+    return replace(state, subjects={name: vs for name, vs in subjects.items() if vs})
+
+
+def _set_level(state: RegistryState, event: Event) -> RegistryState:
+    subject, level = event["subject"], cast(Level | None, event["compatibility"])
+    if subject is None:
+        return replace(state, level=level or "BACKWARD")
+    others = {name: old for name, old in state.levels.items() if name != subject}
+    return replace(state, levels={**others, subject: level} if level else others)
+
+
+_CHANGES = {"schema": _add_schema, "delete": _delete_versions, "config": _set_level}

@@ -1,0 +1,253 @@
+"""A schema registry as a state machine: calls decide, events change, the log is the truth."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+
+import fastavro
+from avro.errors import AvroException
+from fastavro.schema import SchemaParseException, UnknownType
+
+from dsms.coordinator.registry.avro_compatibility import LEVELS, Level, incompatibilities, unreadable
+from dsms.coordinator.registry.state import Event, RegistryState, Version
+from operators.core.errors import UserError
+
+SCHEMA_TYPES = ("AVRO",)
+
+
+class RegistryError(UserError):
+    """A refusal with the code that stock registry clients know; its first three digits are the HTTP status.
+
+    >>> RegistryError(40401, 'subject "s" not found').status
+    404
+    """
+
+    def __init__(self, code: int, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.status = int(str(code)[:3])
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """A schema where it stands: subject, version, id and text."""
+
+    subject: str
+    version: int
+    id: int
+    schema: str
+
+
+class SchemaRegistry:
+    """The registry's verbs. Each writing call hands one event to `log` and applies it when `log` has returned.
+
+    Writers take turns, so `log` sees the events in the order of their decisions; it may call `apply` itself.
+
+    >>> registry = SchemaRegistry()
+    >>> registry.register("a-value", '"int"'), registry.register("b-value", ' "int" ')
+    (1, 1)
+    >>> registry.subjects()
+    ['a-value', 'b-value']
+    """
+
+    def __init__(self, log: Callable[[Event], None] = lambda event: None) -> None:
+        self._log = log
+        self._writing = Lock()
+        self._applying = Lock()
+        self.state = RegistryState()
+
+    def apply(self, event: Event) -> None:
+        """Takes over an event read from the log; applying one again changes nothing."""
+        with self._applying:
+            self.state = self.state.applied(event)
+
+    def register(self, subject: str, schema_text: str, type: str = "AVRO") -> int:
+        """The schema's id; a new version unless the subject has the schema. Equal schemas have one id everywhere."""
+        text, key = _checked(schema_text, type)
+        with self._writing:
+            found = self._find(subject, key)
+            if found is not None:
+                return found.schema_id
+            self._refuse_incompatible(subject, text)
+            schema_id = self._id_of(key) or self.state.next_id()
+            number = max((v.number for v in self.state.subjects.get(subject, ())), default=0) + 1
+            stored = self.state.schemas.get(schema_id, text)
+            self._commit({"event": "schema", "subject": subject, "version": number, "id": schema_id, "schema": stored})
+            return schema_id
+
+    def lookup(self, subject: str, schema_text: str, *, deleted: bool = False) -> RegisteredSchema:
+        """Where the schema stands under the subject, or 40403."""
+        _, key = _checked(schema_text, "AVRO")
+        self._versions(subject, deleted=deleted)
+        found = self._find(subject, key, deleted=deleted)
+        if found is None:
+            raise RegistryError(40403, f'schema not found under subject "{subject}"')
+        return self._registered(subject, found)
+
+    def by_id(self, schema_id: int) -> str:
+        """The text of a schema. It stays readable after every deletion, because logs go on referring to it."""
+        text = self.state.schemas.get(schema_id)
+        if text is None:
+            raise RegistryError(40403, f'schema id "{schema_id}" not found')
+        return text
+
+    def uses(self, schema_id: int, *, deleted: bool = False) -> list[tuple[str, int]]:
+        """The (subject, version) pairs of a schema id."""
+        self.by_id(schema_id)
+        return [
+            (subject, v.number)
+            for subject, versions in sorted(self.state.subjects.items())
+            for v in versions
+            if v.schema_id == schema_id and (deleted or not v.deleted)
+        ]
+
+    def subjects(self, *, deleted: bool = False) -> list[str]:
+        """The names of the subjects, those that are wholly deleted only on demand."""
+        return sorted(
+            s for s, versions in self.state.subjects.items() if deleted or not all(v.deleted for v in versions)
+        )
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
+        """The version numbers of a subject, ascending."""
+        return [v.number for v in self._versions(subject, deleted=deleted)]
+
+    def version(self, subject: str, version: str | int, *, deleted: bool = False) -> RegisteredSchema:
+        """One version of a subject; "latest" or -1 is the highest."""
+        return self._registered(subject, self._version(subject, version, deleted=deleted))
+
+    def compatibility(self, subject: str | None = None) -> Level | None:
+        """The global level, or a subject's own one if it was set."""
+        return self.state.level if subject is None else self.state.levels.get(subject)
+
+    def set_compatibility(self, level: str, subject: str | None = None) -> Level:
+        """Sets the level, global or of one subject."""
+        for known in LEVELS:
+            if level.upper() == known:
+                self._write({"event": "config", "subject": subject, "compatibility": known})
+                return known
+        raise RegistryError(42203, f'compatibility level "{level}" unknown', hint=f"have: {', '.join(LEVELS)}")
+
+    def reset_compatibility(self, subject: str | None = None) -> Level:
+        """Returns a subject to the global level, or the global one to BACKWARD; gives back the level it had."""
+        old = self.state.level if subject is None else self.state.levels.get(subject)
+        if old is None:
+            raise RegistryError(40408, f'subject "{subject}" has no compatibility level of its own')
+        self._write({"event": "config", "subject": subject, "compatibility": None})
+        return old
+
+    def check(self, subject: str, schema_text: str, version: str | int | None = None) -> list[str]:
+        """Why the schema may not follow that version (None: those its level looks at); empty when it may.
+
+        A missing version is an error, a missing subject has nothing to be compatible with.
+        """
+        text, _ = _checked(schema_text, "AVRO")
+        if version is not None:
+            return incompatibilities(self._level(subject), text, [self.version(subject, version).schema])
+        return incompatibilities(self._level(subject), text, self._texts(subject))
+
+    def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
+        """Hides all versions; `permanent` forgets those that are hidden already. Returns their numbers."""
+        with self._writing:
+            versions = self._versions(subject, deleted=permanent)
+            if permanent and not all(v.deleted for v in versions):
+                raise RegistryError(40405, f'subject "{subject}" was not deleted', hint="delete it softly first")
+            numbers = [v.number for v in versions]
+            self._commit({"event": "delete", "subject": subject, "versions": numbers, "permanent": permanent})
+            return numbers
+
+    def delete_version(self, subject: str, version: str | int, *, permanent: bool = False) -> int:
+        """Hides one version; `permanent` forgets one that is hidden already. Returns its number."""
+        with self._writing:
+            found = self._version(subject, version, deleted=permanent)
+            if permanent and not found.deleted:
+                raise RegistryError(
+                    40407,
+                    f'version "{found.number}" of subject "{subject}" was not deleted',
+                    hint="delete it softly first",
+                )
+            self._commit({"event": "delete", "subject": subject, "versions": [found.number], "permanent": permanent})
+            return found.number
+
+    def _write(self, event: Event) -> None:
+        with self._writing:
+            self._commit(event)
+
+    def _commit(self, event: Event) -> None:
+        self._log(event)
+        self.apply(event)
+
+    def _level(self, subject: str) -> Level:
+        return self.state.levels.get(subject, self.state.level)
+
+    def _texts(self, subject: str) -> list[str]:
+        return [self.state.schemas[v.schema_id] for v in self.state.subjects.get(subject, ()) if not v.deleted]
+
+    def _refuse_incompatible(self, subject: str, text: str) -> None:
+        problems = incompatibilities(self._level(subject), text, self._texts(subject))
+        if problems:
+            raise RegistryError(
+                409, f'schema is incompatible with an earlier one of subject "{subject}"', hint="; ".join(problems)
+            )
+
+    def _id_of(self, key: str) -> int | None:
+        return next((schema_id for schema_id, text in self.state.schemas.items() if _identity(text) == key), None)
+
+    def _find(self, subject: str, key: str, *, deleted: bool = False) -> Version | None:
+        versions = self.state.subjects.get(subject, ())
+        return next(
+            (
+                v
+                for v in reversed(versions)
+                if (deleted or not v.deleted) and _identity(self.state.schemas[v.schema_id]) == key
+            ),
+            None,
+        )
+
+    def _versions(self, subject: str, *, deleted: bool) -> list[Version]:
+        versions = [v for v in self.state.subjects.get(subject, ()) if deleted or not v.deleted]
+        if not versions:
+            raise RegistryError(40401, f'subject "{subject}" not found')
+        return versions
+
+    def _version(self, subject: str, version: str | int, *, deleted: bool) -> Version:
+        versions = self._versions(subject, deleted=deleted)
+        number = _version_number(version)
+        if number is None:
+            return versions[-1]
+        for candidate in versions:
+            if candidate.number == number:
+                return candidate
+        raise RegistryError(
+            40402, f'version "{number}" not found', hint=f"have: {', '.join(str(v.number) for v in versions)}"
+        )
+
+    def _registered(self, subject: str, version: Version) -> RegisteredSchema:
+        return RegisteredSchema(subject, version.number, version.schema_id, self.state.schemas[version.schema_id])
+
+
+def _version_number(version: str | int) -> int | None:
+    """The number, or None for the latest."""
+    if str(version) in ("latest", "-1"):
+        return None
+    if not str(version).isdecimal() or int(version) == 0:
+        raise RegistryError(42202, f'version "{version}" is not a version', hint='a number from 1, or "latest"')
+    return int(version)
+
+
+def _checked(text: str, kind: str) -> tuple[str, str]:
+    """The compact text of a valid schema, and its identity."""
+    if kind not in SCHEMA_TYPES:
+        raise RegistryError(42201, f'schema type "{kind}" unknown', hint=f"have: {', '.join(SCHEMA_TYPES)}")
+    try:
+        document = json.loads(text)
+        fastavro.parse_schema(document)
+        unreadable(text, text)
+    except (ValueError, TypeError, KeyError, UnknownType, SchemaParseException, AvroException) as error:
+        raise RegistryError(42201, f"schema is not valid Avro: {error}") from error
+    return json.dumps(document, separators=(",", ":")), _identity(text)
+
+
+def _identity(text: str) -> str:
+    """Equal for schemas that differ only in spacing and in the order of attributes."""
+    return json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))

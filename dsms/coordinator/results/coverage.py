@@ -1,0 +1,161 @@
+"""Reading one's own writes: whether a result covers published records.
+
+The law: a result covers a record when the executors have processed the record's offset, and every partition of what
+the query reads has passed the record's instant. Both are told by the executor after it has committed an epoch, so what
+the record makes of the result stands in the result's topic then, and is final.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from connectors.kafka.range_reader import OffsetRange
+from dsms.coordinator.results.log import ResultLog
+from dsms.coordinator.results.positions import RecordToken, Span
+from dsms.model.objects import Query, Source
+from dsms.runtime.stages.record_reading import WriterSchema, arrivals_of, intake_of
+from dsms.scheduler.leases import ExecutorStatus, LaneStatus
+from operators.core.clock import PartitionClock
+from operators.core.delta import BEGINNING, FROM
+from operators.core.errors import UserError
+
+#: How old what is known of the executors may be: one look serves all who wait.
+_FRESH_S = 0.1
+_MOST_OFFSETS = 200_000
+_PIECE = 20_000
+LETTERS = 2_000
+
+Letters = Callable[[Source, int], list[dict[str, Any]]]
+
+
+class Standings(Protocol):
+    """How queries fare."""
+
+    def lane(self, query: str) -> LaneStatus | None:
+        """What the executor that runs a query last said of it, by id; None when nobody runs it."""
+        ...
+
+
+class SharedStandings:
+    """The signs of life of all executors, looked at once for everybody who asks at about the same time."""
+
+    def __init__(self, executors: Callable[[], Mapping[str, ExecutorStatus]]) -> None:
+        self._executors = executors
+        self._looking = threading.Lock()
+        self._seen: Mapping[str, ExecutorStatus] = {}
+        self._at = float("-inf")
+
+    def lane(self, query: str) -> LaneStatus | None:
+        """What the executor that runs a query last said of it."""
+        with self._looking:
+            if time.monotonic() - self._at > _FRESH_S:
+                self._seen, self._at = self._executors(), time.monotonic()
+            found = [status.lanes[query] for status in self._seen.values() if query in status.lanes]
+        return found[0] if found else None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query, records of a source, and their greatest instant; None when the source can read none of them."""
+
+    query: Query
+    source: Source
+    spans: tuple[Span, ...]
+    instant: int | None
+
+
+@dataclass(frozen=True)
+class Cover:
+    """How far a result is: whether all is processed, its frontier, the next offset by partition, what was refused, and
+    why the query stands still."""
+
+    covered: bool
+    processed: bool = False
+    frontier: int | None = None
+    offsets: Mapping[int, int] | None = None
+    refused: Sequence[Mapping[str, Any]] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Answers whether a result covers records."""
+
+    log: ResultLog
+    standings: Standings
+    letters: Letters
+    writer: Callable[[Source], WriterSchema]
+
+    def asked(self, query: Query, source: Source, token: RecordToken) -> Asked | None:
+        """The question, with the records looked up; None while they are not all committed."""
+        if source.latent:
+            hint = "its instants are decided by what came before; ask for a frontier instead"
+            raise UserError(f'source "{source.name}" gives records their instants on arrival', hint=hint)
+        if sum(one.last - one.first + 1 for one in token.spans) > _MOST_OFFSETS:
+            raise UserError(f"the token stands for more than {_MOST_OFFSETS} records")
+        places = sorted({(source.topic, one.partition) for one in token.spans})
+        if any(partition >= source.partitions for _, partition in places):
+            raise UserError(
+                f'source "{source.name}" has {source.partitions} partitions', hint="send the token as it came"
+            )
+        starts, ends = self.log.starts(places), self.log.ends(places)
+        for one in token.spans:
+            if one.first < starts.get((source.topic, one.partition), 0):
+                raise UserError(f'topic "{source.topic}" holds record {one} no more')
+            if one.last >= ends.get((source.topic, one.partition), 0):
+                return None
+        instants = [found for one in token.spans if (found := self._instant(source, one)) is not None]
+        return Asked(query, source, token.spans, max(instants, default=None))
+
+    def look(self, asked: Asked) -> Cover:
+        """How far the result is now."""
+        lane = self.standings.lane(asked.query.id)
+        if lane is None:
+            return Cover(covered=False)
+        cover = standing(asked, lane)
+        if not cover.processed:
+            return cover
+        refused = refusals(asked, self.letters(asked.source, LETTERS))
+        return Cover(cover.covered, cover.processed, cover.frontier, cover.offsets, refused, cover.error)
+
+    def _instant(self, source: Source, span: Span) -> int | None:
+        """The greatest instant among the records that the source can read."""
+        found: list[int] = []
+        for first in range(span.first, span.last + 1, _PIECE):
+            end = min(first + _PIECE, span.last + 1)
+            messages = self.log.read(OffsetRange(source.topic, span.partition, first, end))
+            arrivals = arrivals_of(source, span.partition, messages, ())
+            rows = intake_of(source, self.writer(source)).admit(arrivals, PartitionClock()).delta.frame
+            found += [int(rows[FROM].max())] if rows.height else []  # type: ignore[arg-type]
+        return max(found, default=None)
+
+
+def standing(asked: Asked, lane: LaneStatus) -> Cover:
+    """Whether a query that stands here covers the records.
+
+    >>> source = Source(name="s", id="o1", sql="", columns=(), topic="s")
+    >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
+    >>> asked = Asked(query, source, (Span(0, 4, 6),), instant=9)
+    >>> [standing(asked, LaneStatus(at, {"o1/0": read})).covered for at, read in ((9, 7), (10, 6), (10, 7))]
+    [False, False, True]
+    """
+    wanted = {one.partition for one in asked.spans}
+    offsets = {partition: lane.offsets.get(f"{asked.source.id}/{partition}", 0) for partition in sorted(wanted)}
+    processed = all(offsets[one.partition] > one.last for one in asked.spans)
+    frontier = BEGINNING if lane.frontier is None else lane.frontier
+    passed = asked.instant is None or frontier > asked.instant
+    return Cover(processed and passed, processed, lane.frontier, offsets, error=lane.error)
+
+
+def refusals(asked: Asked, letters: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The dead letters that are about the records: refused by the source, or in fault in the query."""
+    return [
+        {name: letter[name] for name in ("partition", "offset", "reason", "query")}
+        for letter in letters
+        if letter["query"] in (None, asked.query.name)
+        and any(one.holds(letter["partition"], letter["offset"]) for one in asked.spans)
+    ]

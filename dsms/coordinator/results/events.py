@@ -1,0 +1,128 @@
+"""The events of a feed as text: server-sent events, or lines of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Literal
+
+import msgspec
+
+from dsms.coordinator.results.documents import Followed, Line
+from dsms.coordinator.results.positions import ResultPosition
+
+Notation = Literal["sse", "ndjson"]
+MEDIA_TYPES: dict[Notation, str] = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The feed begins at a position."""
+
+    result: Followed
+    at: ResultPosition
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes of one partition, in order, and the position before them."""
+
+    lines: tuple[Line, ...]
+    at: ResultPosition
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Nothing has come for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """There is no more: everything was told ("end"), or the result was dropped, or its query was replaced, so that one
+    goes on behind the position, or it cannot be read ("failed")."""
+
+    reason: Literal["end", "dropped", "replaced", "failed"]
+    at: ResultPosition
+    message: str
+
+
+Event = Started | Changes | Beat | Ended
+
+
+def notation_of(accept: str) -> Notation | None:
+    """The notation that an Accept header asks for; JSON lines where it does not say, None where it wants another.
+
+    >>> notation_of("text/event-stream"), notation_of("*/*"), notation_of("text/html")
+    ('sse', 'ndjson', None)
+    """
+    asked = [part.partition(";")[0].strip().lower() for part in accept.split(",") if part.strip()] or ["*/*"]
+    if MEDIA_TYPES["sse"] in asked:
+        return "sse"
+    return "ndjson" if {MEDIA_TYPES["ndjson"], "application/*", "*/*"} & set(asked) else None
+
+
+def rendered(notation: Notation, event: Event) -> bytes:
+    """An event in a notation.
+
+    >>> rendered("sse", Beat()), rendered("ndjson", Beat())
+    (b': beat\\n\\n', b'\\n')
+    """
+    return as_sse(event) if notation == "sse" else as_ndjson(event)
+
+
+@singledispatch
+def as_sse(event: Event) -> bytes:
+    """As server-sent events: `id` is the position after the event, a comment keeps the connection alive."""
+    return b": beat\n\n"
+
+
+@as_sse.register
+def _(event: Changes) -> bytes:
+    return b"".join(b"id: %b\ndata: %b\n\n" % (token, line.document) for token, line in _tokens(event))
+
+
+@as_sse.register
+def _(event: Started) -> bytes:
+    return b"id: %b\nevent: start\ndata: %b\n\n" % (str(event.at).encode(), msgspec.json.encode(_start(event)))
+
+
+@as_sse.register
+def _(event: Ended) -> bytes:
+    data = msgspec.json.encode({"reason": event.reason, "message": event.message})
+    return b"id: %b\nevent: end\ndata: %b\n\n" % (str(event.at).encode(), data)
+
+
+@singledispatch
+def as_ndjson(event: Event) -> bytes:
+    """As lines of JSON: `token` is the position after the line, an empty line keeps the connection alive."""
+    return b"\n"
+
+
+@as_ndjson.register
+def _(event: Changes) -> bytes:
+    return b"".join(b'%b,"token":"%b"}\n' % (line.document[:-1], token) for token, line in _tokens(event))
+
+
+@as_ndjson.register
+def _(event: Started) -> bytes:
+    return msgspec.json.encode({"event": "start", **_start(event), "token": str(event.at)}) + b"\n"
+
+
+@as_ndjson.register
+def _(event: Ended) -> bytes:
+    told = {"event": "end", "reason": event.reason, "message": event.message, "token": str(event.at)}
+    return msgspec.json.encode(told) + b"\n"
+
+
+def _tokens(event: Changes) -> Iterator[tuple[bytes, Line]]:
+    """Each change with the position after it: only one offset of the position differs."""
+    partition = event.lines[0].partition
+    before, after = (b",".join(b"%d" % at for at in part) for part in event.at.beside(partition))
+    head = b"%b:%b" % (event.at.query.encode(), before + b"," if before else b"")
+    tail = b"," + after if after else b""
+    return ((b"%b%d%b" % (head, line.following, tail), line) for line in event.lines)
+
+
+def _start(event: Started) -> dict[str, object]:
+    return {"name": event.result.name, "columns": event.result.schema.names, "key": event.result.keys}

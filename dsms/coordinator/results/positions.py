@@ -1,0 +1,129 @@
+"""Tokens: where a reader of a result stands, and where published records stand. Both are plain text for clients."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from operators.core.errors import UserError
+
+_FAR = 2**62
+#: A token with more spans would not fit a URL: records of others between one's own are then waited for as well.
+MOST_SPANS = 64
+#: The most records that a token stands for.
+MOST_RECORDS = 10_000
+_RESULT = re.compile(r"(o\d{1,18}):(\d{1,19}(?:,\d{1,19})*)", re.ASCII)
+_RECORDS = re.compile(r"(o\d{1,18}):(\d{1,9}/\d{1,19}(?:-\d{1,19})?(?:,\d{1,9}/\d{1,19}(?:-\d{1,19})?)*)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPosition:
+    """The next offset of each partition of a result, by the id of its query.
+
+    >>> str(ResultPosition("o3", (17, 0)))
+    'o3:17,0'
+    >>> parse_position("o3:17,0") == ResultPosition("o3", (17, 0))
+    True
+    """
+
+    query: str
+    next: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.query}:{','.join(map(str, self.next))}"
+
+    def after(self, partition: int, following: int) -> ResultPosition:
+        """The position when everything before an offset of a partition has been seen.
+
+        >>> str(ResultPosition("o3", (17, 0)).after(1, 9))
+        'o3:17,9'
+        """
+        before, after = self.beside(partition)
+        return ResultPosition(self.query, (*before, following, *after))
+
+    def beside(self, partition: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The offsets of the partitions before one, and of those after it."""
+        return self.next[:partition], self.next[partition + 1 :]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Records of a partition, from the first offset to the last."""
+
+    partition: int
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}/{self.first}" + (f"-{self.last}" if self.last > self.first else "")
+
+    def holds(self, partition: int, offset: int) -> bool:
+        """Whether a record is one of them."""
+        return partition == self.partition and self.first <= offset <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class RecordToken:
+    """Published records, by the id of their source.
+
+    >>> str(RecordToken("o1", (Span(0, 5, 7), Span(1, 2, 2))))
+    'o1:0/5-7,1/2'
+    >>> parse_records("o1:0/5-7,1/2").spans[0]
+    Span(partition=0, first=5, last=7)
+    """
+
+    source: str
+    spans: tuple[Span, ...]
+
+    def __str__(self) -> str:
+        return f"{self.source}:{','.join(map(str, self.spans))}"
+
+
+def token_of(source: str, places: Iterable[tuple[int, int]]) -> RecordToken:
+    """The token of records at (partition, offset) places.
+
+    >>> str(token_of("o1", [(0, 4), (1, 9), (0, 5), (0, 8)]))
+    'o1:0/4-5,0/8,1/9'
+    """
+    ordered = sorted(set(places))
+    spans = tuple(_spans(ordered, 1))
+    return RecordToken(source, spans if len(spans) <= MOST_SPANS else tuple(_spans(ordered, _FAR)))
+
+
+def _spans(ordered: Sequence[tuple[int, int]], gap: int) -> Iterator[Span]:
+    start = 0
+    ends = [at for at, (one, two) in enumerate(pairwise(ordered), 1) if one[0] != two[0] or two[1] - one[1] > gap]
+    for end in [*ends, len(ordered)]:
+        yield Span(ordered[start][0], ordered[start][1], ordered[end - 1][1])
+        start = end
+
+
+def parse_position(text: str) -> ResultPosition:
+    """A position from its text, or UserError.
+
+    >>> parse_position("o3:17;0")
+    Traceback (most recent call last):
+    operators.core.errors.UserError: "o3:17;0" is no position in a result; send back a token as it came
+    """
+    found = _RESULT.fullmatch(text)
+    offsets = [int(part) for part in found[2].split(",")] if found else [_FAR]
+    if not found or max(offsets) >= _FAR:
+        raise UserError(f'"{text[:80]}" is no position in a result', hint="send back a token as it came")
+    return ResultPosition(found[1], tuple(offsets))
+
+
+def parse_records(text: str) -> RecordToken:
+    """A token of published records from its text, or UserError."""
+    found = _RECORDS.fullmatch(text)
+    spans = tuple(map(_span, found[2].split(","))) if found else ()
+    if not found or any(not one.first <= one.last < _FAR for one in spans):
+        raise UserError(f'"{text[:80]}" is no token of published records', hint="send back a token as it came")
+    return RecordToken(found[1], spans)
+
+
+def _span(text: str) -> Span:
+    partition, _, offsets = text.partition("/")
+    first, _, last = offsets.partition("-")
+    return Span(int(partition), int(first), int(last or first))

@@ -1,0 +1,168 @@
+"""Publishing records to sources over HTTP: checked first, then sent, each once and in order."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from connectors.formats import AvroEncoder, JsonDecoder, avro_schema
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.errors import translate, translated
+from connectors.kafka.publish import Outgoing, Record, existing_partitions, heartbeats, queue
+from connectors.kafka.record_codec import JsonCodec, Row, RowEncoder
+from connectors.kafka.record_lines import LineFormat
+from dsms.coordinator.results.positions import MOST_RECORDS, token_of
+from dsms.model.objects import Source
+from dsms.runtime.stages.intake import reading_schema
+from operators.core.delta import BEGINNING
+from operators.core.errors import DsmsError, ExternalError, UserError
+
+_DELIVERY_MS = 20_000
+_BODY = msgspec.json.Decoder(list[msgspec.Raw])
+#: Registers a schema under a subject, and gives its id.
+SchemaId = Callable[[Source, str, dict[str, Any]], int]
+
+
+@dataclass(frozen=True)
+class Published:
+    """Where records stand now, in the order in which they came."""
+
+    source: Source
+    places: tuple[tuple[int, int], ...]
+
+    def document(self) -> dict[str, Any]:
+        """As the answer of the interface."""
+        source = self.source.id
+        records = [
+            {"partition": one[0], "offset": one[1], "token": str(token_of(source, [one]))} for one in self.places
+        ]
+        return {"records": records, "token": str(token_of(source, self.places)) if records else None}
+
+
+def split_body(body: bytes) -> list[bytes]:
+    """The records of a body: the items of a JSON list, or lines of JSON.
+
+    >>> split_body(b'[{"a": 1}, {"a": 2}]') == split_body(b'{"a": 1}\\n\\n{"a": 2}\\n')
+    True
+    """
+    try:
+        listed = [bytes(one) for one in _BODY.decode(body)] if body.lstrip()[:1] == b"[" else body.split(b"\n")
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UserError(f"not a JSON list: {error}", hint="send a list of objects, or a line for each") from error
+    found = [one for one in listed if one.strip()]
+    if len(found) > MOST_RECORDS:
+        raise UserError(f"{len(found)} records in one call", hint=f"send at most {MOST_RECORDS}")
+    return found
+
+
+class Inlet:
+    """Sends records to the topics of sources."""
+
+    def __init__(self, kafka: KafkaSettings, schema_id: SchemaId) -> None:
+        self._kafka, self._schema_id = kafka, schema_id
+        self._starting = threading.Lock()
+        self._producer: Any = None
+
+    def publish(self, source: Source, body: bytes, key: Sequence[str] = (), advance: int | None = None) -> Published:
+        """Sends the records of a body, then promises on every partition that none below `advance` will follow. One
+        wrong record refuses all of them."""
+        if advance is not None and not BEGINNING < advance < -BEGINNING:
+            raise UserError(f'"advance" is {advance}', hint="want an instant")
+        records = self._records(source, split_body(body), key)
+        partitions = existing_partitions(self._kafka, source.topic)
+        places = self._send(source, [one.record() for one in records])
+        if advance is not None:
+            self._send(source, heartbeats(partitions, advance))
+        return Published(source, tuple(places))
+
+    def _records(self, source: Source, lines: Sequence[bytes], key: Sequence[str]) -> list[Outgoing]:
+        encoder: RowEncoder = JsonCodec() if source.format == "json" else _AvroRows(source, key, self._schema_id)
+        named = {*source.schema.names, source.timestamp or "", source.tagged}
+        form = LineFormat(encoder, tuple(key), frozenset(named))
+        return [_outgoing(form, number, line) for number, line in enumerate(lines, 1)]
+
+    def _send(self, source: Source, records: Sequence[Record]) -> list[tuple[int, int]]:
+        producer, sent = self._started(), _Sent(source.topic, len(records))
+        for number, record in enumerate(records):
+            with translated(f'publishing to topic "{source.topic}"'):
+                queue(producer, source.topic, record, partial(sent.done, number))
+        deadline = time.monotonic() + 2 * _DELIVERY_MS / 1000
+        while sent.open and time.monotonic() < deadline:
+            producer.poll(0.05)
+        return sent.places()
+
+    def _started(self) -> Any:
+        with self._starting:
+            if self._producer is None:
+                self._producer = self._kafka.producer(message_timeout_ms=_DELIVERY_MS, linger_ms=5)
+            return self._producer
+
+
+class _Sent:
+    """What became of records."""
+
+    def __init__(self, topic: str, count: int) -> None:
+        self._topic = topic
+        self._places: list[tuple[int, int] | None] = [None] * count
+        self._failure: DsmsError | None = None
+        self.open = count
+
+    def done(self, number: int, error: Any, message: Any) -> None:
+        """Called by the client for each record; each is told once."""
+        if error is None:
+            self._places[number] = (message.partition(), message.offset())
+        else:
+            self._failure = self._failure or translate(error, f'publishing to topic "{self._topic}"')
+        self.open -= 1
+
+    def places(self) -> list[tuple[int, int]]:
+        """Where all of them stand; ExternalError when some have failed, or may have."""
+        found = [one for one in self._places if one is not None]
+        if len(found) == len(self._places):
+            return found
+        reason = str(self._failure) if self._failure else "kafka does not acknowledge them"
+        raise ExternalError(f"{len(found)} of {len(self._places)} records were published: {reason}")
+
+
+class _AvroRows:
+    """Rows as Avro with the schema of the source's own columns."""
+
+    def __init__(self, source: Source, key: Sequence[str], schema_id: SchemaId) -> None:
+        self._source, self._key, self._schema_id = source, tuple(key), schema_id
+        self._parts: dict[bool, tuple[JsonDecoder, AvroEncoder]] = {}
+
+    def encode(self, row: Row, *, key: bool) -> bytes:
+        """The bytes of a row."""
+        decoder, encoder = self._parts.get(key) or self._part(key)
+        found = decoder.decode([JsonCodec().encode(row, key=key)])
+        if found.refused:
+            raise UserError(found.refused[0].message)
+        return bytes(encoder.encode(found.frame)[0])
+
+    def _part(self, key: bool) -> tuple[JsonDecoder, AvroEncoder]:
+        name, part = self._source.name, "key" if key else "value"
+        schema = reading_schema(self._source)
+        if key:
+            missing = [column for column in self._key if column not in schema.names]
+            if missing:
+                raise UserError(f'key column "{missing[0]}" not found', hint=f"have: {', '.join(schema.names)}")
+            schema = pa.schema([schema.field(column) for column in self._key])
+        schema_id = self._schema_id(self._source, part, avro_schema(schema, f"{name}_{part}"))
+        self._parts[key] = (JsonDecoder(schema), AvroEncoder(schema, schema_id))
+        return self._parts[key]
+
+
+def _outgoing(form: LineFormat, number: int, line: bytes) -> Outgoing:
+    try:
+        return form.outgoing(line.decode())
+    except UserError as error:
+        raise UserError(f"record {number}: {error.message}", hint=error.hint) from error
+    except (UnicodeError, RecursionError) as error:
+        raise UserError(f"record {number}: not JSON: {error}") from error

@@ -1,0 +1,110 @@
+"""Relations of views and queries at an instant, folded from their result topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import pyarrow as pa
+
+from connectors.kafka.compacted import read_compacted
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.fold import Fold
+from connectors.kafka.names import internal_topic
+from connectors.kafka.pieces import pieces, settled
+from dsms.coordinator.results.encoded_rows import own_rows
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Format, Object, Query, Table, kind_of
+from dsms.registration.statements import schema_and_keys
+from dsms.runtime.epoch.progress_log import read_published
+from dsms.tables.one_time import Relation
+from operators.core.errors import UserError
+
+
+class CurrentTables(Protocol):
+    """The tables of a cluster as they stand."""
+
+    def rows_at(self, table: Table, at: int | None) -> pa.Table:
+        """The rows at an instant, or now."""
+        ...
+
+    def last_instant(self, tables: Iterable[Table]) -> int:
+        """The last instant at which what the tables hold is final."""
+        ...
+
+
+class Relations:
+    """Reads what is published, and nothing of what is not: records below the frontier of the same transaction."""
+
+    def __init__(self, kafka: KafkaSettings, cluster: str, tables: CurrentTables) -> None:
+        self._kafka, self._tables = kafka, tables
+        self._admin = kafka.admin()
+        self._progress = internal_topic(cluster, "progress")
+
+    def common_instant(self, names: Iterable[str], catalog: Catalog) -> int | None:
+        """The last instant that is final in all of these objects; None when there are none."""
+        found = [_readable(catalog.find(name)) for name in names]
+        frontiers = self._frontiers() if any(isinstance(one, Query) for one in found) else {}
+        instants = [_last(one, frontiers) for one in found if isinstance(one, Query)]
+        tables = [one for one in found if isinstance(one, Table)]
+        return min([*instants, *([self._tables.last_instant(tables)] if tables else [])], default=None)
+
+    def at(self, instant: int | None, catalog: Catalog) -> Relation:
+        """How to read objects by name at one instant; tables as they stand where it is None."""
+        return lambda name: self._rows(_readable(catalog.find(name)), instant, catalog)
+
+    def now(self, names: Iterable[str], catalog: Catalog) -> Relation:
+        """What a statement that changes a table reads: tables as they stand, all else at one final instant."""
+        others = [name for name in names if not isinstance(catalog.find(name), Table)]
+        instant = self.common_instant(others, catalog)
+        final, current = self.at(instant, catalog), self.at(None, catalog)
+        return lambda name: current(name) if isinstance(catalog.find(name), Table) else final(name)
+
+    def rows(self, name: str, instant: int | None, catalog: Catalog) -> tuple[int, pa.Table]:
+        """The relation of one object at a final instant (the last one when it is None), and that instant."""
+        last = self.common_instant([name], catalog)
+        assert last is not None
+        if instant is not None and instant > last:
+            raise UserError(f"instant {instant} is not final yet", hint=f'"{name}" is final up to {last}')
+        at = last if instant is None else instant
+        return at, self._rows(_readable(catalog.find(name)), at, catalog)
+
+    def _rows(self, found: Query | Table, instant: int | None, catalog: Catalog) -> pa.Table:
+        if isinstance(found, Table):
+            return self._tables.rows_at(found, instant)
+        assert instant is not None
+        schema, keys = schema_and_keys(found, catalog)
+        fold = Fold(keyed=bool(keys), at=instant)
+        for piece in pieces(self._kafka, settled(self._admin, found.topic)):
+            fold.take(piece)
+        if fold.later and keys and found.output != "complete":
+            raise UserError(
+                f'"{found.name}" has changed after instant {instant}, and its topic is compacted',
+                hint="ask for a later instant, or CREATE COMPLETE VIEW, whose topic keeps what was",
+            )
+        return decoded(fold.values(), schema, found.format)
+
+    def _frontiers(self) -> dict[str, int]:
+        return dict(read_published(read_compacted(self._kafka, self._admin, self._progress)).frontiers)
+
+
+def decoded(values: Iterable[bytes], schema: pa.Schema, form: Format = "json") -> pa.Table:
+    """Encoded rows of our own as an Arrow table."""
+    return own_rows(values, schema, form).to_arrow().cast(schema)
+
+
+def _readable(found: Object) -> Query | Table:
+    """What has a topic of its own changes."""
+    if isinstance(found, Table) or (isinstance(found, Query) and found.periodic is None):
+        return found
+    raise UserError(
+        f'the {kind_of(found)} "{found.name}" has no results that can be read',
+        hint=f"make a view of it: CREATE COMPLETE VIEW … AS SELECT * FROM R({found.name})",
+    )
+
+
+def _last(query: Query, frontiers: dict[str, int]) -> int:
+    frontier = max((at for at in (frontiers.get(query.id), query.since) if at is not None), default=None)
+    if frontier is None:
+        raise UserError(f'{query.kind} "{query.name}" has no final instant yet', hint="try again when it has results")
+    return frontier - 1

@@ -1,0 +1,108 @@
+"""The catalog's truth: a compacted topic, one record an object, one transaction a change.
+
+Only one coordinator writes it, though others may believe that they do. Making a log begins a *term*, whose number
+stands in the topic: the transactional id fences every writer of an older term. A coordinator that must make a new
+writer, because it does not know how its last write ended, reads the topic before and after: a greater term there says
+that it was replaced, and it stops. Should its new writer have fenced the newer one in between, that one finds its own
+term in the topic, and goes on with a new writer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from connectors.kafka.compacted import read_compacted
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.epoch_writer import EpochWriter, Records
+from connectors.kafka.names import internal_topic, transactional_id
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object
+from operators.core.errors import ExternalError, Fenced
+
+_META = b"catalog"
+_OBJECT, _REGISTRY = b"object/", b"registry/"
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    version: int = 0
+    ids: int = 0
+    term: int = 0
+
+
+class CatalogLog:
+    """Making one fences an older coordinator; then it reads what was written."""
+
+    def __init__(self, settings: KafkaSettings, cluster: str) -> None:
+        self._settings = settings
+        self._topic = internal_topic(cluster, "catalog")
+        self._id = transactional_id(cluster, "catalog")
+        self._writer = EpochWriter(settings, self._id)
+        self._registry_events = 0
+        #: A write failed: its change may be in the log or not, until the log is read again.
+        self.in_doubt = False
+        #: A newer coordinator has begun: this one may never write again.
+        self.replaced = False
+        last = self._meta(self._entries())
+        self._term = last.term + 1
+        self._write(Records(self._topic, [_META], [msgspec.json.encode(_Meta(last.version, last.ids, self._term))]))
+
+    def read(self) -> tuple[Catalog, list[dict[str, Any]]]:
+        """The catalog, and the events of the schema registry in order. A write in doubt is settled first."""
+        if self.in_doubt:
+            self._check_term(self._meta(self._entries()))
+            self._writer = EpochWriter(self._settings, self._id)
+        entries = self._entries()
+        meta = self._meta(entries)
+        self._check_term(meta)
+        found = [msgspec.json.decode(body, type=Object) for key, body in entries.items() if key.startswith(_OBJECT)]
+        objects = {one.name.lower(): one for one in sorted(found, key=lambda one: (one.id[0], int(one.id[1:])))}
+        events = sorted(
+            (int(key.removeprefix(_REGISTRY)), body) for key, body in entries.items() if key.startswith(_REGISTRY)
+        )
+        self._registry_events = max((number for number, _ in events), default=0)
+        self.in_doubt = False
+        return Catalog(meta.version, meta.ids, objects), [msgspec.json.decode(body) for _, body in events]
+
+    def write(self, before: Catalog, after: Catalog) -> None:
+        """Logs the difference, as a whole."""
+        changed = {name: found for name, found in after.objects.items() if before.objects.get(name) != found}
+        gone = [name for name in before.objects if name not in after.objects]
+        keys = [_META, *(_OBJECT + name.encode() for name in (*changed, *gone))]
+        meta = msgspec.json.encode(_Meta(after.version, after.ids, self._term))
+        values = [meta, *(msgspec.json.encode(found) for found in changed.values()), *(None for _ in gone)]
+        self._write(Records(self._topic, keys, values))
+
+    def write_event(self, event: dict[str, Any]) -> None:
+        """Logs an event of the schema registry."""
+        self._registry_events += 1
+        key = _REGISTRY + str(self._registry_events).encode()
+        self._write(Records(self._topic, [key], [msgspec.json.encode(event)]))
+
+    def _entries(self) -> dict[bytes, bytes]:
+        return read_compacted(self._settings, self._settings.admin(), self._topic)
+
+    @staticmethod
+    def _meta(entries: dict[bytes, bytes]) -> _Meta:
+        return msgspec.json.decode(entries[_META], type=_Meta) if _META in entries else _Meta()
+
+    def _check_term(self, meta: _Meta) -> None:
+        """Raises Fenced once a newer term has begun."""
+        self.replaced = self.replaced or meta.term > self._term
+        if self.replaced:
+            raise Fenced("a newer coordinator has taken over")
+
+    def _write(self, records: Records) -> None:
+        """Writes one transaction; how a failed one ended only a new writer can tell, unless this one was replaced."""
+        if self.replaced:
+            raise Fenced("a newer coordinator has taken over")
+        self.in_doubt = True
+        try:
+            self._writer.begin()
+            self._writer.write(records)
+            self._writer.commit()
+        except Fenced as error:
+            self._check_term(self._meta(self._entries()))
+            raise ExternalError("the catalog's writer has to begin anew", hint="try again") from error
+        self.in_doubt = False

@@ -1,0 +1,55 @@
+"""The ends of logs: how far sources have come, and what is published of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.names import internal_topic
+from connectors.kafka.pieces import pieces, settled
+from connectors.kafka.range_reader import read_whole
+from connectors.kafka.topics import latest
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.results.writer_schemas import writer_schema
+from dsms.model.objects import Source
+from dsms.runtime.epoch.progress_log import read_published
+from dsms.runtime.stages.record_reading import arrivals_of, intake_of
+from operators.core.clock import PartitionClock
+from operators.core.delta import BEGINNING
+
+#: So many of the last offsets of a partition are looked at.
+_LAST = 100
+
+
+class Tails:
+    """Reads the ends of topics."""
+
+    def __init__(
+        self, kafka: KafkaSettings, cluster: str, registry: SchemaRegistry, registry_url: str | None
+    ) -> None:  # fmt: skip
+        self._kafka, self._cluster = kafka, cluster
+        self._registry, self._registry_url = registry, registry_url
+        self._admin = kafka.admin()
+
+    def published(self, query: str) -> int | None:
+        """The instant below which a query's results are in its topic; None: it has published nothing."""
+        listed = pieces(self._kafka, settled(self._admin, internal_topic(self._cluster, "progress")))
+        progress = {message.key(): message.value() for piece in listed for message in piece if message.value()}
+        frontier = read_published(progress).frontiers.get(query, BEGINNING)
+        return None if frontier == BEGINNING else frontier
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        """The instant after the greatest of the last records of some sources; None when they have none."""
+        high = max((self._high(source) for source in sources), default=BEGINNING)
+        return None if high == BEGINNING else high + 1
+
+    def _high(self, source: Source) -> int:
+        ends = latest(self._admin, [(source.topic, partition) for partition in range(source.partitions)])
+        return max((self._high_of(source, partition, end) for (_, partition), end in ends.items()), default=BEGINNING)
+
+    def _high_of(self, source: Source, partition: int, end: int) -> int:
+        start = max(end - _LAST, source.start.get(partition, 0))
+        messages = read_whole(self._kafka, source.topic, [(partition, start, end)])
+        arrivals = arrivals_of(source, partition, messages, ())
+        writer = writer_schema(source, self._registry, self._registry_url)
+        return intake_of(source, writer).admit(arrivals, PartitionClock()).clock.high

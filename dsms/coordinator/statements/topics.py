@@ -1,0 +1,92 @@
+"""The topics of sources and results, and the schemas of their records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from connectors.formats import avro_schema
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.names import dead_letter_topic
+from connectors.kafka.registry import register_schema
+from connectors.kafka.topics import COMPACTED, KEPT, admit_large_records, earliest, ensure_topic, latest, partitions_of
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.model import logical, properties
+from dsms.model.objects import Query, Source
+from dsms.model.schema import visible
+from operators.core.delta import MAX_PARTITIONS
+from operators.core.errors import UserError
+
+
+class Topics:
+    """Makes what registration needs in Kafka and in the schema registry, ours or an external one."""
+
+    def __init__(self, kafka: KafkaSettings, registry: SchemaRegistry, registry_url: str | None) -> None:
+        self._admin, self._registry, self._registry_url = kafka.admin(), registry, registry_url
+
+    def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
+        """The first offset of each partition of a source topic; it is made when `partitions` is given."""
+        found = partitions_of(self._admin, topic)
+        if not found and partitions is None:
+            raise UserError(
+                f'topic "{topic}" does not exist', hint=f"create it, or say FROM {topic} PARTITIONS 4 to have it made"
+            )
+        if not found:
+            ensure_topic(self._admin, topic, partitions or 1)
+            found = list(range(partitions or 1))
+        if len(found) > MAX_PARTITIONS:
+            raise UserError(
+                f'topic "{topic}" has {len(found)} partitions', hint=f"at most {MAX_PARTITIONS} can be read"
+            )
+        first = earliest(self._admin, [(topic, partition) for partition in found])
+        return {partition: first.get((topic, partition), 0) for partition in found}
+
+    def make_result_topic(self, query: Query, node: logical.Node) -> Query:
+        """The result topic, empty, and the schemas of its records."""
+        keyed = bool(properties.keys(node))
+        existing = partitions_of(self._admin, query.topic)
+        ends = latest(self._admin, [(query.topic, partition) for partition in existing])
+        starts = earliest(self._admin, [(query.topic, partition) for partition in existing])
+        if any(ends[partition] > starts[partition] for partition in ends):
+            raise UserError(
+                f'topic "{query.topic}" holds records already',
+                hint="choose another one: CREATE … WITH (topic = 'name') AS …",
+            )
+        if existing:
+            admit_large_records(self._admin, query.topic)
+            query = msgspec.structs.replace(query, partitions=len(existing))
+        else:
+            # what a complete result was at an instant can be asked later, so nothing of it is compacted away
+            compacted = keyed and query.output != "complete"
+            ensure_topic(self._admin, query.topic, query.partitions, COMPACTED if compacted else KEPT)
+        return self._with_schemas(query, node) if query.format == "avro" else query
+
+    def _with_schemas(self, query: Query, node: logical.Node) -> Query:
+        schema, keys = visible(node), properties.keys(node)
+        # members of a family have one schema, so their records are encoded together
+        record = f"family_{query.family}" if query.grouped else query.name
+        ids = {"value_schema_id": self._schema_id(f"{query.topic}-value", avro_schema(schema, f"{record}_value"))}
+        if keys:
+            key_schema = schema.empty_table().select(list(keys)).schema
+            ids["key_schema_id"] = self._schema_id(f"{query.topic}-key", avro_schema(key_schema, f"{record}_key"))
+        return msgspec.structs.replace(query, **ids)
+
+    def _schema_id(self, subject: str, schema: dict[str, Any]) -> int:
+        """The id of a schema, registered in the external registry where one is configured, else in our own."""
+        if self._registry_url is not None:
+            return register_schema(self._registry_url, subject, schema)
+        return self._registry.register(subject, msgspec.json.encode(schema).decode())
+
+    def offer_schema(self, source: Source) -> None:
+        """Producers find a schema of an Avro source under its topic, unless one has registered theirs already."""
+        subject = f"{source.topic}-value"
+        ours = source.format == "avro" and source.registry is None and self._registry_url is None
+        if ours and subject not in self._registry.subjects():
+            self._schema_id(subject, avro_schema(source.record, f"{source.name}_value"))
+
+    def make_dead_letter_topic(self, source: str) -> None:
+        """The topic of a source's dead letters, which are larger than what they tell of."""
+        topic = dead_letter_topic(source)
+        ensure_topic(self._admin, topic, 1, KEPT)
+        admit_large_records(self._admin, topic)

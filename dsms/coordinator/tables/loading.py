@@ -1,0 +1,37 @@
+"""What COPY and LOAD TABLE may reach from the coordinator: nothing, unless it was started so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dsms.model.statements import Load, LoadDatabase
+from operators.core.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPolicy:
+    """A directory of files that may be read, and whether databases may be asked: whoever may send statements reads
+    with the coordinator's rights."""
+
+    directory: Path | None = None
+    databases: bool = False
+
+    def checked(self, load: Load) -> Load:
+        """The statement with the file's whole path; UserError when it is not allowed."""
+        if isinstance(load, LoadDatabase):
+            if not self.databases:
+                raise UserError(
+                    "the coordinator may not connect to databases", hint="start it with --load-databases to allow it"
+                )
+            return load
+        return replace(load, path=str(self._inside(load.path)))
+
+    def _inside(self, name: str) -> Path:
+        if self.directory is None:
+            hint = "send one from your machine with dsms load TABLE FILE, or start it with --load-dir"
+            raise UserError("the coordinator may not read files of its machine", hint=hint)
+        path = (self.directory / name).resolve()
+        if not path.is_relative_to(self.directory.resolve()):
+            raise UserError(f'"{name}" is outside the directory of files to load')
+        return path

@@ -1,0 +1,179 @@
+"""The tables of a cluster: their logs, which the coordinator alone writes.
+
+The law: one statement is one transaction and one instant. All tables have one clock, the time in milliseconds, which
+never stands still between two statements and never goes back, whoever the coordinator is. Every transaction ends with
+a promise in the log of each table that nothing below the next instant follows, so what reads tables alone is final at
+once. What reads a table beside a stream is promised the time, again and again while the stream goes on (`follow`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import polars as pl
+import pyarrow as pa
+
+from connectors.formats import JsonEncoder
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.epoch_writer import EpochWriter, Headers, Records
+from connectors.kafka.fold import Fold
+from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER, transactional_id
+from connectors.kafka.pieces import pieces, settled
+from dsms.coordinator.results.relations import decoded
+from dsms.model.objects import Table
+from dsms.tables.effect import Effect
+from operators.core.delta import BEGINNING
+from operators.core.errors import ExternalError, Fenced
+
+
+def wall_clock_ms() -> int:
+    """The time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass
+class _Held:
+    """A table as far as its log has been read."""
+
+    fold: Fold = field(default_factory=lambda: Fold(keyed=True))
+    next: dict[int, int] = field(default_factory=dict)
+
+
+class ClusterTables:
+    """Making one fences an older coordinator's. The caller sees to it that there is one call at a time."""
+
+    def __init__(self, kafka: KafkaSettings, cluster: str, clock: Callable[[], int] = wall_clock_ms) -> None:
+        self._kafka, self._clock = kafka, clock
+        self._admin = kafka.admin()
+        self._start = partial(EpochWriter, kafka, transactional_id(cluster, "tables"))
+        self._writer: EpochWriter | None = self._start()
+        self._held: dict[str, _Held] = {}
+
+    def write(self, table: Table, tables: Iterable[Table], effects: Iterable[Effect]) -> tuple[int, int]:
+        """Writes effects as one statement on `table`; gives how many rows they are about, and the instant.
+
+        Effects may be computed while they are written: when one fails, nothing of the statement has been done.
+        """
+        every = list(tables)
+        instant, count = self._instant(every), 0
+        writer = self._begin()
+        try:
+            for effect in effects:
+                count += effect.count
+                for records in _records(table, effect, instant):
+                    writer.write(records)
+            self._promise(writer, every, instant + 1)
+            writer.commit()
+        except BaseException as error:
+            self._give_up(error)
+            raise
+        return count, instant
+
+    def promise(self, tables: Iterable[Table]) -> None:
+        """Promises the time to readers of the tables."""
+        every = list(tables)
+        instant = self._instant(every)
+        writer = self._begin()
+        try:
+            self._promise(writer, every, instant)
+            writer.commit()
+        except BaseException as error:
+            self._give_up(error)
+            raise
+
+    def content(self, table: Table) -> TableContent:
+        """The table as it stands."""
+        return TableContent(table, self._read(table))
+
+    def rows_at(self, table: Table, at: int | None) -> pa.Table:
+        """The rows at an instant, or now."""
+        fold = self._read(table)
+        if at is not None and at < fold.last:
+            fold = Fold(keyed=True, at=at)
+            for piece in pieces(self._kafka, settled(self._admin, table.topic)):
+                fold.take(piece)
+        return decoded(fold.values(), table.schema)
+
+    def last_instant(self, tables: Iterable[Table]) -> int:
+        """The last instant at which what the tables hold is final."""
+        return min(self._read(table).frontier for table in tables) - 1
+
+    def unopened(self, tables: Iterable[Table]) -> list[Table]:
+        """The tables whose readers have been promised nothing yet."""
+        return [table for table in tables if self._read(table).frontier == BEGINNING]
+
+    def forget(self, table: Table) -> None:
+        """The table is gone."""
+        self._held.pop(table.id, None)
+
+    def _instant(self, tables: Iterable[Table]) -> int:
+        return max([self._clock(), *(self._read(table).frontier for table in tables)])
+
+    def _read(self, table: Table) -> Fold:
+        """The fold of all that is committed; what has been read is not read again."""
+        held = self._held.setdefault(table.id, _Held())
+        for one in settled(self._admin, table.topic, held.next):
+            for piece in pieces(self._kafka, [one]):
+                held.fold.take(piece)
+            held.next[one.partition] = one.end
+        return held.fold
+
+    def _begin(self) -> EpochWriter:
+        if self._writer is None:
+            self._writer = self._start()
+        self._writer.begin()
+        return self._writer
+
+    def _promise(self, writer: EpochWriter, tables: Iterable[Table], instant: int) -> None:
+        for table in tables:
+            count = table.source.partitions
+            headers: list[Headers] = [[(HEARTBEAT_HEADER, str(instant).encode())]] * count
+            writer.write(Records(table.topic, [None] * count, [None] * count, headers, list(range(count))))
+
+    def _give_up(self, error: BaseException) -> None:
+        """A new writer ends what the old one has begun; one that was fenced stays as it is, and fails for ever."""
+        if isinstance(error, Fenced) or self._writer is None:
+            return
+        self._writer.close()
+        self._writer = None
+        try:
+            self._writer = self._start()
+        except ExternalError:
+            return
+
+
+@dataclass(frozen=True)
+class TableContent:
+    """A table as it stands before a statement."""
+
+    table: Table
+    fold: Fold
+
+    def rows(self) -> pa.Table:
+        """All rows."""
+        return decoded(self.fold.values(), self.table.schema)
+
+    def holds(self, keys: pa.Table) -> list[bool]:
+        """Which of the keys have a row."""
+        return [key in self.fold.rows for key in _encoded(self.table.key_schema, keys)]
+
+
+def _records(table: Table, effect: Effect, instant: int) -> Iterator[Records]:
+    """The records of an effect: the key in JSON, the row in JSON or nothing, operation and instant in headers."""
+    at = (TS_HEADER, str(instant).encode())
+    gone = _encoded(table.key_schema, effect.removed)
+    if gone:
+        yield Records(table.topic, gone, [None] * len(gone), [[(OP_HEADER, b"-"), at]] * len(gone))
+    rows = _encoded(table.schema, effect.upserts)
+    if rows:
+        keys = _encoded(table.key_schema, effect.upserts.select(list(table.keys)))
+        yield Records(table.topic, keys, rows, [[at] if effect.new else [(OP_HEADER, b"u"), at]] * len(rows))
+
+
+def _encoded(schema: pa.Schema, rows: pa.Table) -> list[bytes]:
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)
+    return JsonEncoder(schema).encode(frame).to_list() if frame.height else []

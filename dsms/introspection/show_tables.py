@@ -1,0 +1,95 @@
+"""SHOW OPERATORS, SHOW QUEUES, SHOW SYNOPSES and SHOW CONSTRAINTS: control tables as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import singledispatch
+
+from dsms.introspection.entities import (
+    Adherence,
+    Entity,
+    Kind,
+    Operator,
+    Queue,
+    Report,
+    Synopsis,
+    concerns,
+    entities,
+    listed,
+)
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.statement_result import StatementResult
+
+_COLUMNS: dict[Kind, tuple[str, ...]] = {
+    "operators": (
+        "id", "operator", "queries", "runs", "rows in", "rows out", "rows/s", "selectivity", "µs/row", "load",
+        "state rows", "state bytes",
+    ),
+    "queues": ("id", "before", "queries", "next offset", "end offset", "rows", "bytes"),
+    "synopses": ("id", "operator", "queries", "traces", "rows", "bytes", "rows by target"),
+    "constraints": ("source", "partition", "queries", "promise", "largest k seen", "violations"),
+}  # fmt: skip
+
+
+def show(statement: st.ShowEntities, reports: Iterable[Report], catalog: Catalog) -> StatementResult:
+    """The entities of a kind, all or those of one query."""
+    asked = statement.query
+    query = None if asked is None else catalog.find(asked.text, asked.place).name
+    found = selected(reports, statement.kind, query)
+    rows = tuple(row(one) for one in found)
+    return StatementResult("SHOW", f"{len(rows)} found", _COLUMNS[statement.kind], rows)
+
+
+def selected(reports: Iterable[Report], kind: Kind, query: str | None = None) -> list[Entity]:
+    """The entities of a kind that have to do with a query; of all queries, if none is named."""
+    return [one for report in reports for one in entities(report, kind) if concerns(one, query)]
+
+
+@singledispatch
+def row(entity: Entity) -> tuple[object, ...]:
+    """An entity in the columns of its kind."""
+    raise TypeError(entity)
+
+
+@row.register
+def _(entity: Operator) -> tuple[object, ...]:
+    return (
+        entity.id, entity.operator, listed(entity.queries), entity.runs, sum(entity.rows_in), entity.rows_out,
+        short(entity.rows_in_per_second), short(entity.selectivity), micros(entity.seconds_per_row), short(entity.load),
+        entity.state_rows, entity.state_bytes,
+    )  # fmt: skip
+
+
+@row.register
+def _(entity: Queue) -> tuple[object, ...]:
+    before = f"stage {entity.stage}" if entity.source is None else f"{entity.source}/{entity.partition}"
+    where = (entity.id, before, listed(entity.queries))
+    return (*where, entity.next_offset, entity.end_offset, entity.rows, entity.bytes)
+
+
+@row.register
+def _(entity: Synopsis) -> tuple[object, ...]:
+    by_target = ", ".join(map(str, entity.rows_by_target))
+    where = (entity.id, entity.operator, listed(entity.queries))
+    return (*where, entity.traces, entity.rows, entity.bytes, by_target)
+
+
+@row.register
+def _(entity: Adherence) -> tuple[object, ...]:
+    promise = entity.promise + (" (watched)" if entity.k is None else "")
+    return entity.source, entity.partition, listed(entity.queries), promise, entity.worst, entity.violations
+
+
+def short(number: float | None) -> float | None:
+    """A number with four digits that count.
+
+    >>> short(1234567.0), short(0.0123456), short(None)
+    (1235000.0, 0.01235, None)
+    """
+    return None if number is None else float(f"{number:.4g}")
+
+
+def micros(seconds: float | None) -> float | None:
+    """Seconds in millionths."""
+    return None if seconds is None else short(seconds * 1e6)

@@ -1,0 +1,93 @@
+"""The catalog: every named object, as one immutable value with a version."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import msgspec
+
+from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of
+from dsms.model.statements import Place
+from operators.core.delta import MAX_SOURCES
+from operators.core.errors import UserError
+
+
+class Catalog(msgspec.Struct, frozen=True):
+    """Objects by lower-case name, in order of creation. Each change gives a new catalog with the next version.
+
+    >>> Catalog().version, Catalog().get("nothing")
+    (0, None)
+    """
+
+    version: int = 0
+    #: How many ids were given out; an id is never used twice.
+    ids: int = 0
+    objects: dict[str, Object] = {}
+
+    def get(self, name: str) -> Object | None:
+        """The object of a name, whatever its case."""
+        return self.objects.get(name.lower())
+
+    def find(self, name: str, place: Place | None = None) -> Object:
+        """The object of a name; SqlError with the close matches when there is none."""
+        found = self.get(name)
+        if found is None:
+            raise (place or Place()).error(f'"{name}" not found', self._choices(name))
+        return found
+
+    def with_object(self, added: Object) -> Catalog:
+        """The catalog with an object more. Its name must be free."""
+        taken = self.get(added.name)
+        if taken is not None:
+            raise UserError(
+                f'a {kind_of(taken)} named "{taken.name}" exists already', hint="drop it first or choose another name"
+            )
+        return Catalog(self.version + 1, self.ids + 1, {**self.objects, added.name.lower(): added})
+
+    def without(self, names: Iterable[str]) -> Catalog:
+        """The catalog without some objects."""
+        gone = {name.lower() for name in names}
+        kept = {name: found for name, found in self.objects.items() if name not in gone}
+        return Catalog(self.version + 1, self.ids, kept)
+
+    def with_changed(self, *changed: Object) -> Catalog:
+        """The catalog with other versions of objects that it has."""
+        return Catalog(self.version + 1, self.ids, {**self.objects, **{one.name.lower(): one for one in changed}})
+
+    def next_id(self) -> str:
+        """The id of the next object."""
+        return f"o{self.ids + 1}"
+
+    def sources(self) -> list[Source]:
+        """All sources, oldest first."""
+        return [found for found in self.objects.values() if isinstance(found, Source)]
+
+    def next_number(self) -> int:
+        """The number of the next source or table: the smallest that is free. UserError when there are too many."""
+        taken = {source.number for source in [*self.sources(), *(table.source for table in self.tables())]}
+        free = next(number for number in range(len(taken) + 1) if number not in taken)
+        if free >= MAX_SOURCES:
+            raise UserError(f"there are {MAX_SOURCES} sources and tables already", hint="drop some first")
+        return free
+
+    def streams(self) -> list[Stream]:
+        """All tagged streams over sources, oldest first."""
+        return [found for found in self.objects.values() if isinstance(found, Stream)]
+
+    def tables(self) -> list[Table]:
+        """All tables, oldest first."""
+        return [found for found in self.objects.values() if isinstance(found, Table)]
+
+    def queries(self) -> list[Query]:
+        """All views and queries, oldest first."""
+        return [found for found in self.objects.values() if isinstance(found, Query)]
+
+    def running(self) -> list[Query]:
+        """The views and queries that a lane runs: all but views over the clock, whose points are known in advance."""
+        return [found for found in self.queries() if found.periodic is None]
+
+    def _choices(self, name: str) -> str:
+        names = [found.name for found in self.objects.values()]
+        close = difflib.get_close_matches(name, names) or names
+        return "have: " + ", ".join(close) if close else "nothing is registered yet"

@@ -1,0 +1,323 @@
+"""The bound logical plan: frozen nodes. What can be derived from them is in `schema` and `properties`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+
+from dsms.model.objects import Source
+from operators.aggregates.aggregate import Aggregate
+from operators.core.sort_key import SortKey
+from operators.expressions import Column, Expression
+from operators.joins.asof_join import Comparison
+from operators.ranking.window_call import WindowCall
+from operators.relational.members import Roster
+from operators.streams.shed import Value
+from operators.sync.sync_points import Periodic
+from operators.windows.now_filter import NowRange
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The records with one value of a column come together: never more than `within` instants apart."""
+
+    column: str
+    within: int
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A record has a partner in another source, with its value in the column `theirs`, at most `within` before it."""
+
+    column: str
+    within: int
+    other: Tag
+    theirs: str
+
+
+@dataclass(frozen=True)
+class Tag:
+    """The relational view ℜ(S) of a tagged stream over a source: its columns and TS. No keys means append-only. With
+    `start` records of earlier instants are not seen at all. Records that do not keep the `promises` are none of its."""
+
+    source: Source
+    stream: str
+    keys: tuple[str, ...]
+    start: int | None = None
+    promises: tuple[Cluster | Reference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Values:
+    """A constant relation, there at every instant."""
+
+    schema: pa.Schema
+    rows: tuple[tuple[object, ...], ...]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The rows for which a predicate is TRUE."""
+
+    input: Node
+    predicate: Expression
+
+
+@dataclass(frozen=True)
+class Project:
+    """Named expressions over each row."""
+
+    input: Node
+    outputs: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True)
+class Restamp:
+    """ℜ(V) of a view V with its column TS: the instant at which V last changed the row."""
+
+    input: Node
+    view: str
+
+
+@dataclass(frozen=True)
+class Join:
+    """Pairs of rows whose key columns are equal and for which `residual` is TRUE; all columns of both, whose names
+    differ. `outer` keeps the rows of that side that have no partner, padded with NULLs. No keys: every pair.
+
+    The two columns of a key have one type. With `nulls_equal` NULL is equal to NULL.
+    """
+
+    left: Node
+    right: Node
+    on: tuple[tuple[str, str], ...]
+    residual: Expression | None = None
+    outer: Literal["none", "left", "right", "full"] = "none"
+    nulls_equal: bool = False
+
+
+@dataclass(frozen=True)
+class SemiJoin:
+    """The rows of `left` that have (`anti`: have no) partner in `right`; multiplicities of `left` are kept."""
+
+    left: Node
+    right: Node
+    on: tuple[tuple[str, str], ...]
+    residual: Expression | None = None
+    anti: bool = False
+    nulls_equal: bool = False
+
+
+@dataclass(frozen=True)
+class Union:
+    """UNION ALL of inputs with equal column names and types."""
+
+    inputs: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Every row once."""
+
+    input: Node
+
+
+@dataclass(frozen=True)
+class SetOperation:
+    """EXCEPT and INTERSECT, with ALL by multiplicities; both sides have equal column names and types."""
+
+    left: Node
+    right: Node
+    kind: Literal["except", "except_all", "intersect", "intersect_all"]
+
+
+@dataclass(frozen=True)
+class GroupBy:
+    """One row for each group: its key columns, then the aggregates. Without keys there is always one row.
+
+    `bound` names a key column that bounds time: no row of a group changes at or after the group's value of it.
+    """
+
+    input: Node
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    bound: str | None = None
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The rows of each partition whose rank by `order` is in (offset, offset + limit]; None: no limit.
+
+    `method` is how ties rank. With `rank` the rank is a column of that name. Ties of row numbers break by (time, order
+    of arrival), the elder first.
+    """
+
+    input: Node
+    partition: tuple[str, ...]
+    order: tuple[SortKey, ...]
+    limit: int | None
+    offset: int = 0
+    method: Literal["row_number", "rank", "dense_rank"] = "row_number"
+    rank: str | None = None
+
+
+@dataclass(frozen=True)
+class WindowFunctions:
+    """SQL's OVER: each row with further columns that are functions of its partition."""
+
+    input: Node
+    calls: tuple[WindowCall, ...]
+
+
+@dataclass(frozen=True)
+class Unnest:
+    """Each row with each element of its array `column` under the name `output`; rows with an empty array are gone
+    (`outer`: NULL)."""
+
+    input: Node
+    column: str
+    output: str
+    outer: bool = False
+
+
+@dataclass(frozen=True)
+class Sample:
+    """CQL's `Sample(p)`: that percentage of the rows, chosen by the records that they come from; with `keys` by the
+    row's key. Samples of one row that differ in `number` are independent."""
+
+    input: Node
+    percent: float
+    keys: tuple[str, ...] = ()
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class Shed:
+    """The rows that stay while the input of `query` is shed, each with its `__share`; `keys` and `values` are what is
+    looked at to know the error. Only rows of which the column `where` is TRUE may go."""
+
+    input: Node
+    query: str
+    keys: tuple[str, ...]
+    values: tuple[Value, ...]
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class TimeWindow:
+    """CQL's `[Range T Slide L]` over a stream: a row stays for `length` instants after its own (None: for ever)."""
+
+    input: Node
+    length: int | None
+    slide: int = 1
+
+
+@dataclass(frozen=True)
+class RowWindow:
+    """CQL's `[Partition By … Rows N Slide L]` over a stream: the last `rows` rows of each partition."""
+
+    input: Node
+    rows: int
+    partition: tuple[str, ...] = ()
+    slide: int = 1
+
+
+@dataclass(frozen=True)
+class Assign:
+    """SQL's TUMBLE, HOP and CUMULATE: each row once for each window that holds its `column`, with `window_start` and
+    `window_end` (after the columns of the row)."""
+
+    input: Node
+    kind: Literal["hop", "cumulate"]
+    column: str
+    size: int
+    slide: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Session:
+    """SQL's SESSION: each row with `window_start` and `window_end` of the maximal chain of rows of its partition whose
+    neighbours are less than or equal to `gap` apart."""
+
+    input: Node
+    column: str
+    gap: int
+    partition: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NowFilter:
+    """Predicates over Now: at τ the rows for which one of the ranges holds τ."""
+
+    input: Node
+    ranges: tuple[NowRange, ...]
+
+
+@dataclass(frozen=True)
+class Sync:
+    """ℜ[Sync](S): the relation of `input` at the last synchronisation point; before the first one nothing.
+
+    `points` is periodic, or a relation whose insertions are the points."""
+
+    input: Node
+    points: Periodic | Node
+
+
+@dataclass(frozen=True)
+class ToStream:
+    """CQL's Istream (rows that enter), Dstream (rows that leave), Rstream (the whole relation at each instant or point)
+    as an append-only stream. `points` are Rstream's."""
+
+    input: Node
+    kind: Literal["istream", "dstream", "rstream"]
+    points: Periodic | None = None
+
+
+@dataclass(frozen=True)
+class AsofJoin:
+    """Each row of `left` with the row of `right` that has its key columns, for which `left_time comparison right_time`,
+    and of those the nearest `right_time`; of several such rows the least by all columns of `right` from left to right,
+    NULLs last. `outer` keeps the rows of `left` without one, padded with NULLs. Names differ, types of pairs do not.
+    """
+
+    left: Node
+    right: Node
+    on: tuple[tuple[str, str], ...]
+    left_time: str
+    right_time: str
+    comparison: Comparison = "greater_or_equal"
+    outer: bool = False
+
+
+@dataclass(frozen=True)
+class Final:
+    """EMIT FINAL: the rows of `input` from `after` instants after their column `bound` on, when they change no more."""
+
+    input: Node
+    bound: str
+    after: int = 0
+
+
+@dataclass(frozen=True)
+class Members:
+    """The selections of a family's members at once: each row with the column `__member` for every member whose
+    constants, put in place of `parameters`, make the predicate TRUE. With `known` rows have that column already.
+
+    Who the members are is no part of the plan's identity: they come and go while it runs.
+    """
+
+    input: Node
+    family: str
+    predicate: Expression
+    parameters: tuple[Column, ...]
+    known: bool = False
+    roster: Roster = field(default=Roster(), repr=False, compare=False)
+
+
+Node = (
+    Tag | Values | Filter | Project | Restamp | Join | SemiJoin | Union | Distinct | SetOperation | GroupBy | TopK
+    | WindowFunctions | Unnest | Sample | Shed | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync | ToStream
+    | AsofJoin | Final | Members
+)  # fmt: skip

@@ -1,0 +1,30 @@
+"""Where in the text a parsed node stands."""
+
+from sqlglot import exp
+
+from operators.core.errors import SqlError
+
+
+def position_of(node: exp.Expr) -> tuple[int, int]:
+    """Returns line and column, from 1, of the node's first word that carries a position; (1, 1) without any.
+
+    >>> import sqlglot
+    >>> position_of(sqlglot.parse_one("SELECT 1 +\\n  total").find(exp.Column))
+    (2, 3)
+    """
+    places = [(part.meta["line"], _column(part)) for part in node.walk() if "line" in part.meta]
+    if places:
+        return min(places)
+    return position_of(node.parent) if node.parent is not None else (1, 1)
+
+
+def error_at(node: exp.Expr, message: str, *, hint: str = "") -> SqlError:
+    """Returns the error that points at the node."""
+    line, column = position_of(node)
+    return SqlError(message, line=line, column=column, hint=hint)
+
+
+def _column(part: exp.Expr) -> int:
+    meta = part.meta
+    # the parser notes the column of a word's last character
+    return max(1, int(meta["col"]) - (int(meta.get("end", 0)) - int(meta.get("start", 0))))

@@ -1,0 +1,181 @@
+"""What is known of a plan's relation at every instant: its key, whether rows ever leave it, the sources it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import singledispatch
+
+from dsms.model import logical
+from dsms.model.objects import Source
+from dsms.model.schema import schema
+from operators.core.operator import MEMBER
+from operators.expressions import Column
+from operators.sync.sync_points import Periodic
+
+
+def inputs(node: logical.Node) -> tuple[logical.Node, ...]:
+    """The nodes right below a node."""
+    if isinstance(node, logical.Tag | logical.Values):
+        return ()
+    if isinstance(node, logical.Union):
+        return node.inputs
+    if isinstance(node, logical.Join | logical.SemiJoin | logical.SetOperation | logical.AsofJoin):
+        return (node.left, node.right)
+    if isinstance(node, logical.Sync) and not isinstance(node.points, Periodic):
+        return (node.input, node.points)
+    return (node.input,)
+
+
+def walk(node: logical.Node) -> Iterator[logical.Node]:
+    """A node and all below it, parents first."""
+    yield node
+    for below in inputs(node):
+        yield from walk(below)
+
+
+def synchronised(node: logical.Node) -> bool:
+    """Whether a node stands above a synchronisation: many of its rows have one instant."""
+    return any(isinstance(one, logical.Sync) for one in walk(node))
+
+
+def sources(node: logical.Node) -> tuple[Source, ...]:
+    """The sources that a plan reads, each once, in the order in which the text names them."""
+    tags = (one for below in walk(node) if isinstance(below, logical.Tag) for one in _referenced(below))
+    return tuple({one.source.id: one.source for one in tags}.values())
+
+
+def _referenced(tag: logical.Tag) -> Iterator[logical.Tag]:
+    """A tag, and those that its records refer to."""
+    yield tag
+    for promise in tag.promises:
+        if isinstance(promise, logical.Reference):
+            yield from _referenced(promise.other)
+
+
+@singledispatch
+def keys(node: logical.Node) -> tuple[str, ...]:
+    """Columns that are unique in the relation at every instant; () when none are known."""
+    return ()
+
+
+@keys.register
+def _(node: logical.Tag) -> tuple[str, ...]:
+    return node.keys
+
+
+@keys.register(logical.Filter)
+@keys.register(logical.Restamp)
+@keys.register(logical.Sample)
+@keys.register(logical.Shed)
+@keys.register(logical.NowFilter)
+@keys.register(logical.Sync)
+@keys.register(logical.WindowFunctions)
+@keys.register(logical.Session)
+@keys.register(logical.Final)
+def _(node: logical.Filter) -> tuple[str, ...]:
+    return keys(node.input)
+
+
+@keys.register
+def _(node: logical.Project) -> tuple[str, ...]:
+    """A key survives a projection that keeps each of its columns, under any name."""
+    renamed: dict[str, str] = {}
+    for name, output in node.outputs:
+        if isinstance(output, Column):
+            renamed.setdefault(output.name, name)
+    below = keys(node.input)
+    return tuple(renamed[key] for key in below) if all(key in renamed for key in below) else ()
+
+
+@keys.register
+def _(node: logical.GroupBy) -> tuple[str, ...]:
+    return node.keys
+
+
+@keys.register
+def _(node: logical.Members) -> tuple[str, ...]:
+    below = keys(node.input)
+    return (*below, MEMBER) if below and not node.known else below
+
+
+@keys.register
+def _(node: logical.Assign) -> tuple[str, ...]:
+    below = keys(node.input)
+    return (*below, "window_start", "window_end") if below else ()
+
+
+@keys.register
+def _(node: logical.Distinct) -> tuple[str, ...]:
+    return keys(node.input) or tuple(schema(node).names)
+
+
+@keys.register(logical.SemiJoin)
+@keys.register(logical.AsofJoin)
+def _(node: logical.SemiJoin | logical.AsofJoin) -> tuple[str, ...]:
+    """A row of the left side is there at most as often as on that side."""
+    return keys(node.left)
+
+
+@keys.register
+def _(node: logical.SetOperation) -> tuple[str, ...]:
+    return keys(node.left)
+
+
+@keys.register
+def _(node: logical.TopK) -> tuple[str, ...]:
+    """The rank is a key of its partition; where one row of a partition stays, the partition is."""
+    if node.method == "row_number" and node.limit == 1:
+        return node.partition
+    below = keys(node.input)
+    if below or node.rank is None or node.method != "row_number":
+        return below
+    return (*node.partition, node.rank)
+
+
+@keys.register
+def _(node: logical.Join) -> tuple[str, ...]:
+    """Both keys together; one of them alone where the other side's key is in the join's columns."""
+    if node.outer == "full":
+        return ()
+    left, right = keys(node.left), keys(node.right)
+    if not left or not right:
+        return ()
+    if node.outer != "right" and set(right) <= {theirs for _, theirs in node.on}:
+        return left
+    if node.outer != "left" and set(left) <= {mine for mine, _ in node.on}:
+        return right
+    return (*left, *right)
+
+
+def append_only(node: logical.Node) -> bool:
+    """Whether rows are never retracted: a monotonic relation (CQL section 4)."""
+    match node:
+        case logical.Tag():
+            return not node.keys
+        case logical.ToStream() | logical.Values() | logical.Final():
+            return True
+        case (
+            logical.Filter()
+            | logical.Project()
+            | logical.Unnest()
+            | logical.Assign()
+            | logical.Restamp()
+            | logical.Sample()
+            | logical.Shed()
+            | logical.Members()
+        ):
+            return append_only(node.input)
+        case logical.TimeWindow():
+            return node.length is None and node.slide == 1 and append_only(node.input)
+        case logical.Distinct():
+            return append_only(node.input)
+        case logical.Sync():
+            return append_only(node.input)
+        case logical.Union():
+            return all(append_only(one) for one in node.inputs)
+        case logical.Join():
+            return node.outer == "none" and append_only(node.left) and append_only(node.right)
+        case logical.SemiJoin():
+            return not node.anti and append_only(node.left) and append_only(node.right)
+        case _:
+            return False

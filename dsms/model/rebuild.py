@@ -1,0 +1,37 @@
+"""Plans with other inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dsms.model import logical
+from dsms.model.properties import inputs
+
+
+def with_inputs(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.Node:
+    """The node over other inputs, in the order of `properties.inputs`; itself where they are the ones it has.
+
+    >>> import pyarrow as pa
+    >>> one, two = (logical.Values(pa.schema([("x", pa.int64())]), ((x,),)) for x in (1, 2))
+    >>> with_inputs(logical.Union((one, one)), (one, two)) == logical.Union((one, two))
+    True
+    """
+    had = inputs(node)
+    assert len(had) == len(below)
+    if all(one is other for one, other in zip(had, below, strict=True)):
+        return node
+    return _over(node, below)
+
+
+def _over(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.Node:
+    match node:
+        case logical.Tag() | logical.Values():
+            return node
+        case logical.Union():
+            return replace(node, inputs=below)
+        case logical.Join() | logical.SemiJoin() | logical.SetOperation() | logical.AsofJoin():
+            return replace(node, left=below[0], right=below[1])
+        case logical.Sync() if len(below) == 2:
+            return replace(node, input=below[0], points=below[1])
+        case _:
+            return replace(node, input=below[0])

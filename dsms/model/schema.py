@@ -1,0 +1,153 @@
+"""The columns of a plan's relation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import singledispatch
+from typing import Any
+
+import pyarrow as pa
+
+from dsms.model import logical
+from operators.core.operator import MEMBER
+from operators.relational.members import MEMBER_TYPE
+from operators.streams.shed import SHARE
+from operators.streams.tagger import TS
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+#: What shows the columns that its input shows.
+_PLAIN = (
+    logical.Filter, logical.Sample, logical.TimeWindow, logical.RowWindow, logical.Sync, logical.NowFilter,
+)  # fmt: skip
+
+
+@singledispatch
+def schema(node: logical.Node) -> pa.Schema:
+    """The columns of a node's relation, in order."""
+    raise TypeError(node)
+
+
+@schema.register
+def _(node: logical.Tag) -> pa.Schema:
+    return _with_ts(node.source.schema)
+
+
+@schema.register
+def _(node: logical.Restamp) -> pa.Schema:
+    return _with_ts(schema(node.input))
+
+
+def _with_ts(columns: pa.Schema) -> pa.Schema:
+    return columns.append(pa.field(TS, pa.int64(), nullable=False))
+
+
+@schema.register
+def _(node: logical.Values) -> pa.Schema:
+    return node.schema
+
+
+@schema.register(logical.Filter)
+@schema.register(logical.Distinct)
+@schema.register(logical.Sample)
+@schema.register(logical.TimeWindow)
+@schema.register(logical.RowWindow)
+@schema.register(logical.NowFilter)
+@schema.register(logical.Sync)
+@schema.register(logical.ToStream)
+@schema.register(logical.Final)
+def _(node: logical.Filter) -> pa.Schema:
+    return schema(node.input)
+
+
+@schema.register
+def _(node: logical.Project) -> pa.Schema:
+    return pa.schema([pa.field(name, output.type, output.nullable) for name, output in node.outputs])
+
+
+@schema.register
+def _(node: logical.Join) -> pa.Schema:
+    left = _nullable(schema(node.left), node.outer in ("right", "full"))
+    return pa.schema([*left, *_nullable(schema(node.right), node.outer in ("left", "full"))])
+
+
+def _nullable(columns: Iterable[pa.Field[Any]], padded: bool) -> list[pa.Field[Any]]:
+    return [column.with_nullable(True) if padded else column for column in columns]
+
+
+@schema.register
+def _(node: logical.AsofJoin) -> pa.Schema:
+    return pa.schema([*schema(node.left), *_nullable(schema(node.right), node.outer)])
+
+
+@schema.register
+def _(node: logical.SemiJoin) -> pa.Schema:
+    return schema(node.left)
+
+
+@schema.register
+def _(node: logical.Union) -> pa.Schema:
+    return _merged([schema(one) for one in node.inputs])
+
+
+@schema.register
+def _(node: logical.SetOperation) -> pa.Schema:
+    return _merged([schema(node.left), schema(node.right)])
+
+
+def _merged(inputs: list[pa.Schema]) -> pa.Schema:
+    """The first's columns, nullable where any is."""
+    columns = zip(*inputs, strict=True)
+    return pa.schema([same[0].with_nullable(any(column.nullable for column in same)) for same in columns])
+
+
+@schema.register
+def _(node: logical.GroupBy) -> pa.Schema:
+    below = schema(node.input)
+    keys = [below.field(key) for key in node.keys]
+    return pa.schema([*keys, *(pa.field(one.name, one.type, one.nullable) for one in node.aggregates)])
+
+
+@schema.register
+def _(node: logical.TopK) -> pa.Schema:
+    below = schema(node.input)
+    return below if node.rank is None else below.append(pa.field(node.rank, pa.int64(), nullable=False))
+
+
+@schema.register
+def _(node: logical.WindowFunctions) -> pa.Schema:
+    return pa.schema([*schema(node.input), *(pa.field(call.name, call.type) for call in node.calls)])
+
+
+@schema.register
+def _(node: logical.Members) -> pa.Schema:
+    below = schema(node.input)
+    return below if node.known else below.append(pa.field(MEMBER, MEMBER_TYPE, nullable=False))
+
+
+@schema.register
+def _(node: logical.Shed) -> pa.Schema:
+    return schema(node.input).append(pa.field(SHARE, pa.float64(), nullable=False))
+
+
+@schema.register
+def _(node: logical.Unnest) -> pa.Schema:
+    below = schema(node.input)
+    return below.append(pa.field(node.output, below.field(node.column).type.value_type))
+
+
+@schema.register(logical.Assign)
+@schema.register(logical.Session)
+def _(node: logical.Assign | logical.Session) -> pa.Schema:
+    below = schema(node.input)
+    kind = below.field(node.column).type
+    kind = pa.timestamp("us") if pa.types.is_date(kind) else kind
+    return pa.schema([*below, *(pa.field(name, kind, nullable=False) for name in WINDOW_COLUMNS)])
+
+
+def visible(node: logical.Node) -> pa.Schema:
+    """The columns that `*` stands for: TS of a relational view is a pseudo-column, read only by name."""
+    shown = schema(node)
+    below = node
+    while isinstance(below, _PLAIN):
+        below = below.input
+    return shown.remove(shown.get_field_index(TS)) if isinstance(below, logical.Tag | logical.Restamp) else shown

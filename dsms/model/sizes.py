@@ -1,0 +1,23 @@
+"""Sizes as options say them."""
+
+from __future__ import annotations
+
+import re
+
+from operators.core.errors import UserError
+
+_UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3}
+
+
+def read_bytes(text: str) -> int | None:
+    """A number of bytes; None for `none`. UserError where it is neither.
+
+    >>> read_bytes("500 MB"), read_bytes("2GiB"), read_bytes("0"), read_bytes("none")
+    (500000000, 2147483648, 0, None)
+    """
+    if text.strip().lower() == "none":
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    if found is None or found[2].upper() not in _UNITS:
+        raise UserError(f'state_memory needs a size, not "{text}"', hint="have: 500 MB, 2 GiB, a number of bytes, none")
+    return int(float(found[1]) * _UNITS[found[2].upper()])

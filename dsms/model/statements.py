@@ -1,0 +1,292 @@
+"""What can be said to the system: one frozen dataclass a statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sqlglot import exp
+
+from operators.core.errors import SqlError
+
+Kind = Literal["source", "stream", "table", "view", "query"]
+
+#: What a continuous query gives: the changes of its relation, the relation itself, or one of CQL's streams of it.
+Output = Literal["streamed", "complete", "istream", "dstream", "rstream"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a word stands in the script: line and column, both from 1."""
+
+    line: int = 1
+    column: int = 1
+
+    def error(self, message: str, hint: str = "") -> SqlError:
+        """The error that points here.
+
+        >>> str(Place(2, 5).error("no such thing"))
+        'line 2, column 5: no such thing'
+        """
+        return SqlError(message, line=self.line, column=self.column, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier as written, and where."""
+
+    text: str
+    place: Place = Place()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """A declared column: its type as SQL text."""
+
+    name: Name
+    type: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """An option of a statement as words, such as `SLACK 5 SECONDS` → ("slack", ("5", "SECONDS"))."""
+
+    name: str
+    words: tuple[str, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterSource:
+    """`REGISTER SOURCE name (columns) FROM topic …`."""
+
+    name: Name
+    columns: tuple[ColumnDefinition, ...]
+    topic: Name
+    clauses: tuple[Clause, ...]
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    """`CREATE STREAM name OVER source KEY columns | KEY NULL`; `keys` is empty for KEY NULL."""
+
+    name: Name
+    source: Name
+    keys: tuple[Name, ...]
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareStream:
+    """`CREATE STREAM name (columns) [SOURCE 'topic' | SOURCE function('topic', …)] [ORDERED BY column] clauses`: a
+    source and its append-only stream at once (PIPES, ESL). `function` is the one that SOURCE names. With ORDERED BY
+    the column is `hidden`, no part of the stream; with ESL's ORDER BY it stays one."""
+
+    name: Name
+    columns: tuple[ColumnDefinition, ...]
+    topic: Name
+    ordered: Name | None
+    function: str | None
+    clauses: tuple[Clause, ...]
+    sql: str
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """`CREATE TABLE name (columns, PRIMARY KEY (…))`; every column of `keys` is NOT NULL."""
+
+    name: Name
+    columns: tuple[ColumnDefinition, ...]
+    keys: tuple[Name, ...]
+    sql: str
+
+
+@dataclass(frozen=True)
+class Insert:
+    """`INSERT INTO table [(columns)] VALUES … | SELECT …`; no columns: all, in order. `rows` is the parsed source."""
+
+    table: Name
+    columns: tuple[Name, ...]
+    rows: exp.Expr
+    sql: str
+
+
+@dataclass(frozen=True)
+class Update:
+    """`UPDATE table SET column = expression, … [WHERE predicate]`."""
+
+    table: Name
+    changes: tuple[tuple[Name, exp.Expr], ...]
+    where: exp.Expr | None
+    sql: str
+
+
+@dataclass(frozen=True)
+class Delete:
+    """`DELETE FROM table [WHERE predicate]`."""
+
+    table: Name
+    where: exp.Expr | None
+    sql: str
+
+
+@dataclass(frozen=True)
+class LoadFile:
+    """`COPY table FROM 'file' [WITH (FORMAT csv | parquet, DELIMITER ';', HEADER false, NULL 'text')]`."""
+
+    table: Name
+    path: str
+    options: tuple[Clause, ...]
+    sql: str
+
+
+@dataclass(frozen=True)
+class LoadDatabase:
+    """`LOAD TABLE table FROM DATABASE 'url' QUERY 'select'`. The url is a secret: it is in no message."""
+
+    table: Name
+    url: str
+    query: str
+
+
+Load = LoadFile | LoadDatabase
+
+
+@dataclass(frozen=True)
+class ContinuousQuery:
+    """`CREATE STREAMED VIEW name AS select`, `CREATE QUERY name AS select STREAMED …`, or `select STREAMED …` alone.
+
+    `output` None is CQL's default: Istream where the result is monotonic. An Istream(…) of the text is a part of
+    `select` (see `nodes.StreamOf`), `output` repeats it.
+    """
+
+    kind: Literal["view", "query"]
+    name: Name | None
+    select: exp.Expr
+    clauses: tuple[Clause, ...]
+    sql: str
+    #: The text of the select alone, without the word STREAMED.
+    select_sql: str
+    output: Output | None = "streamed"
+
+
+@dataclass(frozen=True)
+class ReplaceQuery:
+    """`CREATE OR REPLACE …`: the query, which may take the place of one that has its name."""
+
+    name: Name
+    query: ContinuousQuery
+
+
+@dataclass(frozen=True, slots=True)
+class RepairQuery:
+    """`REPAIR QUERY name`: what was left out of its input is read again, and its results become exact."""
+
+    name: Name
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """`DROP kind [IF EXISTS] name [CASCADE]`."""
+
+    kind: Kind
+    name: Name
+    if_exists: bool
+    cascade: bool
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetPaused:
+    """`PAUSE | DEACTIVATE [QUERY | VIEW] name`, `RESUME | ACTIVATE [QUERY | VIEW] name`."""
+
+    name: Name
+    paused: bool
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlterQuery:
+    """`ALTER QUERY | VIEW name SET (option = value, …)`."""
+
+    name: Name
+    clauses: tuple[Clause, ...]
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """`SHOW SOURCES | STREAMS | TABLES | VIEWS | QUERIES`."""
+
+    kind: Kind
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """`DESCRIBE name`."""
+
+    name: Name
+    sql: str
+
+
+@dataclass(frozen=True)
+class Explain:
+    """`EXPLAIN name` or `EXPLAIN select …`."""
+
+    name: Name | None
+    select: exp.Expr | None
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowEntities:
+    """`SHOW OPERATORS | QUEUES | SYNOPSES | CONSTRAINTS [FOR query]`."""
+
+    kind: Literal["operators", "queues", "synopses", "constraints"]
+    query: Name | None
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowExecutors:
+    """`SHOW EXECUTORS`."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlterExecutor:
+    """`ALTER EXECUTOR name SET (option = value, …)`, `ALTER EXECUTOR name SET POLICY 'chain'`."""
+
+    name: Name
+    clauses: tuple[Clause, ...]
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainAnalyze:
+    """`EXPLAIN ANALYZE name`: a running query with what was measured of it."""
+
+    name: Name
+    sql: str
+
+
+@dataclass(frozen=True)
+class Select:
+    """A one-time `SELECT` over streams and views."""
+
+    select: exp.Expr
+    sql: str
+    names: tuple[Name, ...] = field(default=())
+
+
+Statement = (
+    RegisterSource | CreateStream | DeclareStream | CreateTable | Insert | Update | Delete | LoadFile | LoadDatabase
+    | ContinuousQuery | ReplaceQuery | RepairQuery | Drop | SetPaused | AlterQuery | AlterExecutor | Show | ShowEntities
+    | ShowExecutors | Describe | Explain | ExplainAnalyze | Select
+)  # fmt: skip

@@ -1,0 +1,120 @@
+"""SQL type names to Arrow types and back."""
+
+from functools import lru_cache
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+
+from dsms.model.position import error_at
+from operators.core.errors import SqlError
+from operators.expressions.rendering import type_name
+
+_T = exp.DType
+
+_SIMPLE: dict[exp.DType, pa.DataType] = {
+    _T.BOOLEAN: pa.bool_(),
+    _T.TINYINT: pa.int8(),
+    _T.SMALLINT: pa.int16(),
+    _T.INT: pa.int32(),
+    _T.MEDIUMINT: pa.int32(),
+    _T.BIGINT: pa.int64(),
+    _T.FLOAT: pa.float32(),
+    _T.DOUBLE: pa.float64(),
+    _T.CHAR: pa.string(),
+    _T.NCHAR: pa.string(),
+    _T.VARCHAR: pa.string(),
+    _T.NVARCHAR: pa.string(),
+    _T.TEXT: pa.string(),
+    _T.BINARY: pa.binary(),
+    _T.VARBINARY: pa.binary(),
+    _T.BLOB: pa.binary(),
+    _T.DATE: pa.date32(),
+    _T.TIMESTAMP: pa.timestamp("us"),
+    _T.TIMESTAMPNTZ: pa.timestamp("us"),
+    _T.DATETIME: pa.timestamp("us"),
+}
+_WORDS: dict[str, pa.DataType] = {
+    "BYTES": pa.binary(),
+    "LONG": pa.int64(),
+    "STRING": pa.string(),
+    "REAL": pa.float32(),
+    "INT1": pa.int8(),
+}
+NAMES = (
+    "BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, REAL, DOUBLE, DECIMAL(p, s), VARCHAR, VARBINARY, DATE, TIMESTAMP, "
+    "T[], ARRAY<T>, STRUCT<a T, …>, ROW(a T, …)"
+)
+
+
+def parse_type(source: exp.Expr | str) -> pa.DataType:
+    """Returns the Arrow type of a parsed or written SQL type.
+
+    >>> parse_type("DECIMAL(9, 2)[]")
+    ListType(list<item: decimal128(9, 2)>)
+    >>> parse_type("ROW(a INT, b STRING)")
+    StructType(struct<a: int32, b: string>)
+    """
+    return _written(source.strip()) if isinstance(source, str) else _bind(source)
+
+
+@lru_cache(maxsize=4096)
+def _written(text: str) -> pa.DataType:
+    if text[:3].upper() == "ROW":
+        text = "STRUCT" + text[3:]
+    if (word := _WORDS.get(text.upper())) is not None:
+        return word
+    try:
+        return _bind(exp.DataType.build(text, dialect="duckdb", udt=True))
+    except sqlglot.ParseError as error:
+        raise SqlError(f'type "{text}" not found', hint=f"have: {NAMES}") from error
+
+
+def type_sql(type_: pa.DataType) -> str:
+    """Returns the SQL spelling of an Arrow type; `parse_type` reads it back.
+
+    >>> type_sql(pa.struct([("a", pa.int32())]))
+    'STRUCT(a INTEGER)'
+    """
+    return type_name(type_)
+
+
+def _bind(node: exp.Expr) -> pa.DataType:
+    if not isinstance(node, exp.DataType):
+        return _by_word(node, node.name)
+    kind = node.this
+    if kind in (_T.DECIMAL, _T.BIGDECIMAL):
+        return _decimal(node)
+    if kind in (_T.ARRAY, _T.LIST):
+        if len(node.expressions) != 1:
+            raise error_at(node, "an array needs the type of its elements", hint="for example ARRAY<INT> or INT[]")
+        return pa.list_(_bind(node.expressions[0]))
+    if kind in (_T.STRUCT, _T.OBJECT):
+        return _struct(node)
+    if (simple := _SIMPLE.get(kind)) is not None:
+        return simple
+    name = str(node.args.get("kind") or (kind.value if isinstance(kind, exp.DType) else kind))
+    return _by_word(node, name)
+
+
+def _by_word(node: exp.Expr, name: str) -> pa.DataType:
+    if (word := _WORDS.get(name.upper())) is not None:
+        return word
+    raise error_at(node, f'type "{name}" not found', hint=f"have: {NAMES}")
+
+
+def _decimal(node: exp.DataType) -> pa.DataType:
+    numbers = [int(parameter.name) for parameter in node.expressions]
+    precision, scale = (*numbers, 18, 3)[:2] if not numbers else (*numbers, 0)[:2]
+    if not (1 <= precision <= 38 and 0 <= scale <= precision):
+        raise error_at(node, f"DECIMAL({precision}, {scale}) is out of range", hint="precision 1 to 38, scale up to it")
+    return pa.decimal128(precision, scale)
+
+
+def _struct(node: exp.DataType) -> pa.DataType:
+    fields = []
+    for field in node.expressions:
+        if not isinstance(field, exp.ColumnDef) or field.args.get("kind") is None:
+            raise error_at(node, "every field of a struct needs a name and a type", hint="for example STRUCT<a INT>")
+        fields.append(pa.field(field.name, _bind(field.args["kind"])))
+    return pa.struct(fields)

@@ -1,0 +1,42 @@
+"""A rough estimate of how many rows a relation has."""
+
+from __future__ import annotations
+
+from dsms.model import logical
+from dsms.model.properties import inputs
+
+_STREAM, _KEYED, _FEW = 100_000.0, 10_000.0, 100.0
+_FILTERED, _WINDOWED, _GROUPED = 0.3, 0.1, 0.5
+
+
+def estimate(node: logical.Node) -> float:
+    """Rows of a relation, from its shape alone: nothing is measured, so equal plans have one order everywhere.
+
+    Unbounded streams are the largest, then keyed relations; filters and windows make less of them.
+    """
+    match node:
+        case logical.Tag(keys=keys):
+            return _KEYED if keys else _STREAM
+        case logical.Values(rows=rows):
+            return float(len(rows))
+        case logical.TimeWindow(below, None):
+            return estimate(below)
+        case logical.RowWindow() | logical.TopK():
+            return _FEW
+        case logical.Sample(below, percent):
+            return estimate(below) * percent / 100
+        case logical.Join() if not node.on:
+            return estimate(node.left) * estimate(node.right)
+    return max(estimate(one) for one in inputs(node)) * _share(node)
+
+
+def _share(node: logical.Node) -> float:
+    """The part of its input's rows that a node has."""
+    match node:
+        case logical.Filter() | logical.SemiJoin():
+            return _FILTERED
+        case logical.TimeWindow() | logical.NowFilter():
+            return _WINDOWED
+        case logical.GroupBy() | logical.Distinct():
+            return _GROUPED
+    return 1.0

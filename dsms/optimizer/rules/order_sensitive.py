@@ -1,0 +1,41 @@
+"""Nodes whose result depends on more than the rows at an instant."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from dsms.model import logical
+from dsms.model.schema import schema
+from operators.aggregates import ALIASES
+
+_EXACT = frozenset({"count", "count_if", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"})
+_SUMS = frozenset({"sum", "avg"})
+
+
+def tells_age(node: logical.Node) -> bool:
+    """Whether the result may depend on when or in what order rows came: ties of top-k and OVER, windows of the last
+    rows, and some aggregates; and samples by the records that rows come from."""
+    match node:
+        case logical.Sample(keys=()) | logical.Shed():
+            return True
+        case logical.TopK() | logical.WindowFunctions() | logical.RowWindow():
+            return True
+        case logical.GroupBy():
+            return order_sensitive(node)
+    return False
+
+
+def order_sensitive(node: logical.GroupBy) -> bool:
+    """Whether an aggregate may depend on when rows came or on changes that cancel: all but those known not to.
+
+    Floats are added in the order of time, and x + y - y need not be x.
+    """
+    columns = schema(node.input)
+    return not all(
+        _exact(one.function, [columns.field(name).type for name in one.arguments]) for one in node.aggregates
+    )
+
+
+def _exact(function: str, types: list[pa.DataType]) -> bool:
+    name = ALIASES.get(function, function)
+    return name in _EXACT or (name in _SUMS and not any(pa.types.is_floating(kind) for kind in types))

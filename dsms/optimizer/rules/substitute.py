@@ -1,0 +1,31 @@
+"""Expressions over other columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from operators.expressions import Call, Column, Expression
+from operators.windows.now_filter import NowRange
+
+
+def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expression:
+    """The expression with each column replaced by its value.
+
+    >>> import pyarrow as pa
+    >>> from operators.expressions import call, to_sql
+    >>> x, y = Column("x", pa.int64()), Column("y", pa.int64())
+    >>> to_sql(substitute(call("add", x, x), {"x": call("negate", y)}))
+    '-y + -y'
+    """
+    if isinstance(expression, Column):
+        return values.get(expression.name, expression)
+    if isinstance(expression, Call):
+        return replace(expression, arguments=tuple(substitute(one, values) for one in expression.arguments))
+    return expression
+
+
+def substitute_range(one: NowRange, values: Mapping[str, Expression]) -> NowRange:
+    """A range of Now over other columns."""
+    parts = (one.lower, one.upper, one.condition)
+    return NowRange(*(None if part is None else substitute(part, values) for part in parts))

@@ -1,0 +1,60 @@
+"""Unions, set operations and synchronisation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from dsms.model import logical
+from dsms.model.schema import schema
+from dsms.physical.builder import Builder, Port
+from dsms.physical.column_bounds import bounds
+from dsms.physical.lower.dispatch import lower, lowering, stateless
+from dsms.physical.lower.forgetting import by_key, forgetting
+from dsms.physical.lower.sides import aligned, summed
+from operators.expressions import Column
+from operators.relational.project import Project
+from operators.relational.set_operation import SetOperation
+from operators.sync.sync_points import Periodic
+from operators.sync.synchronise import EventSync, PeriodicSync
+
+
+@lowering.register
+def _(node: logical.Sync, builder: Builder) -> Port:
+    below = lower(node.input, builder)
+    if isinstance(node.points, Periodic):
+        found = stateless(PeriodicSync(node.points), below, schema(node), builder)
+        return replace(found, released=False)
+    everywhere = replace(lower(node.points, builder), via="all")
+    leaves = builder.leaves([below, everywhere])
+    (points,) = builder.release([everywhere], changes=True, leaves=leaves)
+    found = builder.add(EventSync(), [*builder.release([below], leaves=leaves), points], schema(node))
+    return replace(found, partitioned=below.partitioned, ends=below.ends, released=False)
+
+
+@lowering.register
+def _(node: logical.Union, builder: Builder) -> Port:
+    columns = schema(node)
+    return summed([_as(lower(one, builder), columns, builder) for one in node.inputs], columns, builder)
+
+
+def _as(port: Port, columns: pa.Schema, builder: Builder) -> Port:
+    """The port under the column names of a union."""
+    if port.schema.names == columns.names:
+        return port
+    pairs = zip(columns, port.schema, strict=True)
+    outputs = tuple((new.name, Column(old.name, old.type, old.nullable)) for new, old in pairs)
+    names = dict(zip(port.schema.names, columns.names, strict=True))
+    return replace(stateless(Project(outputs), port, columns, builder), partitioned=port.renamed(names))
+
+
+@lowering.register
+def _(node: logical.SetOperation, builder: Builder) -> Port:
+    columns = schema(node)
+    names = tuple(columns.names)
+    sides = [_as(lower(one, builder), columns, builder) for one in (node.left, node.right)]
+    ready = builder.release(aligned(sides, [names, names]), changes=True)
+    operator = SetOperation(node.kind)
+    forgetful, ports = forgetting(operator, ready, by_key(operator, names, bounds(node)), builder)
+    return replace(builder.add(forgetful, ports, columns), partitioned=ready[0].partitioned)

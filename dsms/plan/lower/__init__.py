@@ -1,6 +1,0 @@
-"""Logical nodes as operators: one function a node."""
-
-from dsms.plan.lower import final, joins, many_inputs, one_input
-from dsms.plan.lower.dispatch import lower
-
-__all__ = ["final", "joins", "lower", "many_inputs", "one_input"]

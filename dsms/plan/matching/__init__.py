@@ -1,5 +1,0 @@
-"""View matching: a new query answered over one that runs and contains it (SyncSQL section 5)."""
-
-from dsms.plan.matching.match import Answer, answered_over, marks
-
-__all__ = ["Answer", "answered_over", "marks"]

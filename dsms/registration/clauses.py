@@ -1,0 +1,241 @@
+"""The clauses of REGISTER SOURCE and of views, read into settings; what was not said is reported as a default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from dsms.model.objects import DEFAULT_IDLE_MS
+from dsms.model.sizes import read_bytes
+from dsms.model.statements import Clause
+from operators.core.errors import SqlError, UserError
+
+#: Where START is to be found by a look at the sources.
+LATEST = "latest"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+_SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
+_FORMATS = ("json", "avro")
+_STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
+
+
+def source_settings(clauses: Sequence[Clause]) -> tuple[dict[str, object], tuple[str, ...]]:
+    """The settings of a source by field name, and the defaults that were applied.
+
+    >>> source_settings([])[1][0]
+    'FORMAT JSON'
+    """
+    given = {clause.name: clause for clause in clauses}
+    settings: dict[str, object] = {}
+    for clause in clauses:
+        settings.update(_SOURCE[clause.name](clause))
+    return settings, tuple(text for name, text in _SOURCE_DEFAULTS.items() if name not in given)
+
+
+def result_settings(clauses: Sequence[Clause]) -> dict[str, object]:
+    """The settings of a view or query by field name."""
+    settings: dict[str, object] = {}
+    for clause in clauses:
+        settings.update(_RESULT[clause.name](clause))
+    return settings
+
+
+def _format(clause: Clause) -> dict[str, object]:
+    word = _word(clause).lower()
+    if word not in _FORMATS:
+        raise _wrong(clause, f'unknown format "{word}"', "have: JSON, AVRO")
+    return {"format": word}
+
+
+def _partitions(clause: Clause) -> dict[str, object]:
+    count = _number(clause, _word(clause))
+    if count < 1:
+        raise _wrong(clause, "PARTITIONS needs a positive number")
+    return {"partitions": count}
+
+
+def _shared(clause: Clause) -> dict[str, object]:
+    return {"shared": _truth(clause)}
+
+
+def _weight(clause: Clause) -> dict[str, object]:
+    weight = _real(clause)
+    if not 0.0 < weight < float("inf"):
+        raise _wrong(clause, f'WEIGHT needs a positive number, not "{_word(clause)}"')
+    return {"weight": weight}
+
+
+def _state_memory(clause: Clause) -> dict[str, object]:
+    try:
+        return {"state_memory": read_bytes(_word(clause))}
+    except UserError as error:
+        raise _wrong(clause, error.message, error.hint) from error
+
+
+def _max_error(clause: Clause) -> dict[str, object]:
+    error = _real(clause)
+    if not 0.0 < error < 1.0:
+        raise _wrong(clause, f'MAX_ERROR needs a number between 0 and 1, not "{_word(clause)}"', "0.05 is 5 percent")
+    return {"max_error": error}
+
+
+def _deadline(clause: Clause) -> dict[str, object]:
+    words = _word(clause).split()
+    unit = _SHORT.get(words[1].upper(), words[1]) if len(words) == 2 else ""
+    return {"deadline": _duration(clause, [*words[:1], unit], bare=False)}
+
+
+def _shed_where(clause: Clause) -> dict[str, object]:
+    return {"shed_where": _word(clause)}
+
+
+def _error_columns(clause: Clause) -> dict[str, object]:
+    return {"error_columns": _truth(clause)}
+
+
+def _start(clause: Clause) -> dict[str, object]:
+    """An instant, None for the beginning, or the word "latest", which only a look at the sources can tell."""
+    words = [word for word in clause.words if word.upper() != "TIMESTAMP"]
+    text = "".join(words)
+    if text.lower() in _STARTS:
+        return {"start": _STARTS[text.lower()]}
+    if text.removeprefix("-").isdecimal():
+        return {"start": int(text)}
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        hint = "have: 'earliest', 'latest', an instant, TIMESTAMP '2024-05-01 12:00:00'"
+        raise _wrong(clause, f'cannot read START "{text}"', hint) from error
+    return {"start": -((EPOCH - (at if at.tzinfo else at.replace(tzinfo=UTC))) // timedelta(milliseconds=1))}
+
+
+def _timestamp(clause: Clause) -> dict[str, object]:
+    words = [word.upper() for word in clause.words]
+    if words == ["FROM", "RECORD"]:
+        return {"timestamp": None}
+    if words == ["LATENT"]:
+        return {"timestamp": None, "latent": True}
+    if len(words) == 2 and words[0] == "BY":
+        return {"timestamp": clause.words[1]}
+    raise _wrong(clause, "cannot read TIMESTAMP", "have: TIMESTAMP BY column, TIMESTAMP FROM RECORD, TIMESTAMP LATENT")
+
+
+def _slack(clause: Clause) -> dict[str, object]:
+    return {"slack": _duration(clause, clause.words, bare=True)}
+
+
+def _idle(clause: Clause) -> dict[str, object]:
+    words = [word.upper() for word in clause.words]
+    if words == ["NEVER"]:
+        return {"idle_ms": None}
+    if words[:1] == ["AFTER"]:
+        return {"idle_ms": _duration(clause, clause.words[1:], bare=False)}
+    raise _wrong(clause, "cannot read IDLE", "have: IDLE AFTER 5 SECONDS, IDLE NEVER")
+
+
+def _tagged(clause: Clause) -> dict[str, object]:
+    words = [word.upper() for word in clause.words]
+    if words == ["NONE"]:
+        return {"tagged": "none"}
+    if words == ["BY", "HEADER"]:
+        return {"tagged": "header"}
+    if len(words) == 2 and words[0] == "BY":
+        return {"tagged": clause.words[1]}
+    raise _wrong(clause, "cannot read TAGGED", "have: TAGGED BY HEADER, TAGGED BY column, TAGGED NONE")
+
+
+def _registry(clause: Clause) -> dict[str, object]:
+    return {"registry": _word(clause)}
+
+
+def _constraint(clause: Clause) -> dict[str, object]:
+    """`ORDERED BY column [WITHIN k]`, `CLUSTERED BY column WITHIN k` and `column REFERENCES source (column) WITHIN k`,
+    several with commas between them."""
+    parts: list[list[str]] = [[]]
+    for word in clause.words:
+        if word == ",":
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    found = [_promise(clause, part) for part in parts]
+    for one in found:
+        if sum(str(one["column"]).lower() == str(other["column"]).lower() for other in found) > 1:
+            raise _wrong(clause, f'CONSTRAINT names "{one["column"]}" twice')
+    return {"constraints": found}
+
+
+def _promise(clause: Clause, words: list[str]) -> dict[str, object]:
+    match [word.upper() for word in words]:
+        case ["ORDERED", "BY", _]:
+            return {"column": words[2], "k": None}
+        case [("ORDERED" | "CLUSTERED") as kind, "BY", _, "WITHIN", _, *_]:
+            return {"kind": kind.lower(), "column": words[2], "k": _duration(clause, words[4:], bare=True)}
+        case [_, "REFERENCES", _, "(", _, ")", "WITHIN", _, *_]:
+            k = _duration(clause, words[7:], bare=True)
+            return {"kind": "references", "column": words[0], "other": words[2], "theirs": words[4], "k": k}
+    have = "have: ORDERED BY a [WITHIN 10], CLUSTERED BY a WITHIN 5 SECONDS, a REFERENCES source (b) WITHIN 1 HOUR"
+    raise _wrong(clause, "cannot read CONSTRAINT", have)
+
+
+def _topic(clause: Clause) -> dict[str, object]:
+    return {"topic": _word(clause)}
+
+
+def _duration(clause: Clause, words: Sequence[str], *, bare: bool) -> int:
+    """Milliseconds; a bare number is allowed where the unit is that of the instants."""
+    if len(words) == 1 and bare:
+        return _number(clause, words[0])
+    unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
+    factor = _UNITS.get(unit) or _UNITS.get(unit + "S")
+    if factor is None:
+        raise _wrong(clause, f"cannot read the duration of {clause.name.upper()}", "have: 500 MS, 5 SECONDS, 1 MINUTE")
+    return _number(clause, words[0]) * factor
+
+
+def _number(clause: Clause, word: str) -> int:
+    if not word.isdecimal():
+        raise _wrong(clause, f'{clause.name.upper()} needs a number, not "{word}"')
+    return int(word)
+
+
+def _word(clause: Clause) -> str:
+    if len(clause.words) != 1:
+        raise _wrong(clause, f"{clause.name.upper()} needs one word")
+    return clause.words[0]
+
+
+def _truth(clause: Clause) -> bool:
+    word = _word(clause).upper()
+    if word not in ("TRUE", "FALSE"):
+        raise _wrong(clause, f'{clause.name.upper()} is TRUE or FALSE, not "{word}"')
+    return word == "TRUE"
+
+
+def _real(clause: Clause) -> float:
+    """A number that may have a fraction; NaN where it is none, which is within no bounds."""
+    try:
+        return float(_word(clause))
+    except ValueError:
+        return float("nan")
+
+
+def _wrong(clause: Clause, message: str, hint: str = "") -> SqlError:
+    return clause.place.error(message, hint)
+
+
+_SOURCE = {
+    "format": _format, "partitions": _partitions, "timestamp": _timestamp, "slack": _slack, "idle": _idle,
+    "tagged": _tagged, "registry": _registry, "constraint": _constraint,
+}  # fmt: skip
+_RESULT = {
+    "format": _format, "partitions": _partitions, "shared": _shared, "start": _start, "topic": _topic,
+    "weight": _weight, "max_error": _max_error, "deadline": _deadline, "error_columns": _error_columns,
+    "shed_where": _shed_where, "state_memory": _state_memory,
+}  # fmt: skip
+_SOURCE_DEFAULTS = {
+    "format": "FORMAT JSON",
+    "timestamp": "TIMESTAMP FROM RECORD (header dsms-ts, else the record's timestamp in ms)",
+    "slack": "SLACK 0",
+    "idle": f"IDLE AFTER {DEFAULT_IDLE_MS // 1000} SECONDS",
+    "tagged": "TAGGED BY HEADER (dsms-op)",
+}

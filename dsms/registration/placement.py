@@ -1,0 +1,60 @@
+"""Which fragment runs a query: what shares state goes together, anything else where there is least to do.
+
+How much there is to do is told half by what was measured and half by the weights of queries, since what has just been
+registered is not measured yet.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import msgspec
+
+from dsms.model import logical, properties
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query
+
+#: Fragments whose work differs by less than a quarter of the mean have the same to do.
+_STEPS = 4
+
+
+def fragments_of(catalog: Catalog, count: int) -> list[str]:
+    """The names of all fragments: so many, and those that queries and sources were given to before."""
+    given = {query.fragment for query in catalog.running()} | {source.home for source in catalog.sources()}
+    return sorted(given | {str(number) for number in range(count)}, key=lambda name: (len(name), name))
+
+
+def placed(draft: Query, node: logical.Node, catalog: Catalog, busy: Mapping[str, float]) -> Query:
+    """The query with the sources that it reads, and with its fragment: that of a query with which it shares operators
+    with state, the oldest first; else of those with the least to do one that reads its sources anyway. `busy`: how busy
+    each fragment was measured to be."""
+    reads = tuple(source.id for source in properties.sources(node))
+    kin = next((other for other in catalog.running() if _shares(draft, other)), None)
+    fragment = kin.fragment if kin is not None else _least(catalog, reads, busy)
+    return msgspec.structs.replace(draft, reads=reads, fragment=fragment)
+
+
+def _shares(draft: Query, other: Query) -> bool:
+    if not (draft.shared and other.shared):
+        return False
+    return (draft.family is not None and draft.family == other.family) or bool({*draft.marks} & {*other.marks})
+
+
+def _least(catalog: Catalog, reads: tuple[str, ...], busy: Mapping[str, float]) -> str:
+    weights: dict[str, float] = defaultdict(float)
+    read: dict[str, set[str]] = defaultdict(set)
+    for query in catalog.running():
+        weights[query.fragment] += query.weight
+        read[query.fragment] |= set(query.reads)
+    homes = {source.home for source in catalog.sources() if source.id in reads}
+
+    def cost(fragment: str) -> tuple[int, int, bool]:
+        work = _share_of(busy[fragment], busy) + _share_of(weights[fragment], weights)
+        return round(_STEPS * len(busy) * work), len(set(reads) - read[fragment]), fragment not in homes
+
+    return min(busy, key=cost)
+
+
+def _share_of(one: float, all_of_them: Mapping[str, float]) -> float:
+    return one / total if (total := sum(all_of_them.values())) else 0.0

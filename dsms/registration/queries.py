@@ -1,0 +1,198 @@
+"""Continuous queries and views applied to a catalog."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dsms.model import logical, properties
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.fingerprint import fingerprint
+from dsms.model.objects import DEFAULT_DEADLINE_MS, Query, Source, kind_of
+from dsms.model.position import error_at
+from dsms.model.statement_result import StatementResult
+from dsms.optimizer.start_instants import started
+from dsms.physical.fragment_plan import Planned, compile_lane, planned
+from dsms.registration.clauses import LATEST, result_settings
+from dsms.registration.environment import Applied, Facts, apply, check_free
+from dsms.registration.placement import placed
+from dsms.registration.view_matching import over_views
+from dsms.sql.binder.bind import bind
+from dsms.sql.binder.clock import CLOCK, ClockView, clock_view
+from dsms.sql.binder.expansion import default_windows, written_out
+from dsms.sql.binder.shed_where import with_shed
+from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.nodes import WholeQuery
+from operators.core.errors import UserError
+
+RESULT_PREFIX = "dsms."
+#: So many queries that differ in constants alone run each for itself.
+ALONE: Final = 2
+_QUALITY = ("max_error", "deadline", "error_columns", "shed_where")
+
+
+@apply.register
+def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
+    """A query over a view of the clock is kept as its points; any other gets a result topic."""
+    name = statement.name or st.Name(_generated_name(statement))
+    if statement.name is None and (known := catalog.get(name.text)):
+        return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" runs already', name=known.name)
+    view = clock_view(statement.select, catalog)
+    if view is not None:
+        return _clock(statement, view, name, catalog)
+    defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
+    settings = settled(statement, catalog, facts)
+    node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
+    if not properties.sources(node):
+        raise error_at(statement.select, "the query reads no stream, so it never changes", hint="SELECT … runs it once")
+    output = statement.output or default_output(statement, node)
+    check_free(catalog, name)
+    check_quality(statement, settings)
+    draft = draft_of(statement, name, {"output": output, "partitions": _partitions(node), **settings}, catalog)
+    node = with_shed(node, draft)
+    _check_topic_free(catalog, draft)
+    plan = Planned(draft.id, draft.name, node, draft)
+    draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
+    draft = placed(draft, node, catalog, facts.busy())
+    compile_lane(draft.id, [planned(draft, catalog, plan)])  # refuses what cannot run
+    query = facts.result_topic(draft, node)
+    return catalog.with_object(query), StatementResult(
+        _label(query),
+        f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"',
+        notices=(
+            *_notices(node, query, result_settings(statement.clauses)),
+            *_cql_notices(statement),
+            *_family_notices(query, catalog),
+            *(f'answered over "{view}", whose operators it shares' for view in views),
+            *defaults,
+            *_expanded(statement, written, catalog),
+        ),
+        name=name.text,
+    )
+
+
+def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
+    """Refuses options of quality that mean nothing."""
+    given = [clause for clause in statement.clauses if clause.name in _QUALITY]
+    if given and statement.kind == "view":
+        why = "a view is read by others, who did not allow for errors"
+        raise given[0].place.error(f"{given[0].name.upper()} is for queries: {why}", "make it a query: CREATE QUERY …")
+    if given and "max_error" not in settings:
+        raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it nothing is ever left out")
+
+
+def settled(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> dict[str, Any]:
+    """The settings of the clauses, with the instant of a start at what is latest."""
+    settings = result_settings(statement.clauses)
+    if "max_error" in settings:
+        settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
+    if settings.get("start") == LATEST:
+        node = bind(WholeQuery(this=statement.select), catalog)
+        settings["start"] = facts.reached([one for one in properties.sources(node) if not one.table])
+    return settings
+
+
+def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, Any], catalog: Catalog) -> Query:
+    """The query that a statement describes, with its settings by field name."""
+    fields = {
+        "type": "query", "name": name.text, "id": catalog.next_id(), "sql": statement.sql, "kind": statement.kind,
+        "select": statement.select_sql, "topic": RESULT_PREFIX + name.text,
+    }  # fmt: skip
+    return msgspec.convert({**fields, **settings}, Query)
+
+
+def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
+    """The first queries of a shape run for themselves, and what is equal to one of them runs with it; later ones run
+    together, as one with an index over their constants."""
+    if planned.template is None or not draft.shared:
+        return draft
+    family, constants = planned.template.family, fingerprint(planned.template.constants)
+    kin = [other for other in catalog.running() if other.family == family]
+    alone = {other.constants for other in kin if not other.grouped}
+    grouped = constants not in alone and len({other.constants for other in kin}) >= ALONE
+    return msgspec.structs.replace(draft, family=family, constants=constants, grouped=grouped)
+
+
+def _partitions(node: logical.Node) -> int:
+    return max((one.partitions for one in properties.sources(node)), default=1)
+
+
+def default_output(statement: st.ContinuousQuery, node: logical.Node) -> st.Output:
+    """CQL adds Istream where the result is monotonic (section 6.2.2)."""
+    if properties.append_only(node):
+        return "istream"
+    raise error_at(
+        statement.select,
+        "rows leave the result, so CQL has no default for its output",
+        hint="say SELECT STREAMED, SELECT COMPLETE, or Istream(…), Dstream(…), Rstream(…) around the select list",
+    )
+
+
+def _clock(statement: st.ContinuousQuery, view: ClockView, name: st.Name, catalog: Catalog) -> Applied:
+    if statement.kind == "query":
+        hint = f"make it a view, and read a relation at its points: R[{name.text if statement.name else 'Sync'}](S)"
+        raise error_at(statement.select, f"a query over {CLOCK} alone lists every instant and is never run", hint=hint)
+    check_free(catalog, name)
+    if any(clause.name == "start" for clause in statement.clauses):
+        raise error_at(statement.select, "a view over the clock has all its instants: START is not supported here")
+    draft = draft_of(statement, name, {"output": "streamed", **result_settings(statement.clauses)}, catalog)
+    query = msgspec.structs.replace(draft, periodic=(view.points.period, view.points.residues))
+    message = f'view "{name.text}" created over {CLOCK}; it is computed, not run'
+    notices = (f"points: t mod {view.points.period} in {{{', '.join(map(str, view.points.residues))}}}",)
+    return catalog.with_object(query), StatementResult(_label(query), message, notices=notices, name=name.text)
+
+
+def _label(query: Query) -> str:
+    if query.kind == "query":
+        return "SELECT COMPLETE" if query.output == "complete" else "SELECT STREAMED"
+    return "CREATE COMPLETE VIEW" if query.output == "complete" else "CREATE STREAMED VIEW"
+
+
+def _check_topic_free(catalog: Catalog, query: Query) -> None:
+    taken: list[Query | Source] = [*catalog.queries(), *catalog.sources()]
+    for other in taken:
+        if other.topic == query.topic:
+            raise UserError(
+                f'topic "{query.topic}" belongs to the {kind_of(other)} "{other.name}"', hint="choose another"
+            )
+
+
+def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tuple[str, ...]:
+    keys = properties.keys(node)
+    key = f"key: {', '.join(keys)}" if keys else "no key: a deletion carries the whole row"
+    start = [] if query.start is None else [f"start: instants from {query.start} on"]
+    form = [] if "format" in given else [f"FORMAT {query.format.upper()}"]
+    return (key, f"output: {query.output.upper()}", *form, *start, *_quality_notices(query))
+
+
+def _quality_notices(query: Query) -> tuple[str, ...]:
+    if query.max_error is None:
+        return ()
+    return (f"input may be left out: within {query.max_error:g} of the exact result, DEADLINE {query.deadline} MS",)
+
+
+def _cql_notices(statement: st.ContinuousQuery) -> tuple[str, ...]:
+    return () if statement.output else ("Istream is applied: rows never leave the result",)
+
+
+def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
+    if not query.grouped:
+        return ()
+    kin = sum(other.grouped and other.family == query.family for other in catalog.running())
+    word = "query that differs" if kin == 1 else "queries that differ"
+    return (f"runs as one with {kin} {word} in constants",) if kin else ()
+
+
+def _expanded(statement: st.ContinuousQuery, written: str, catalog: Catalog) -> tuple[str, ...]:
+    """The query with its defaults, where it says less."""
+    text = written_out(statement.select, catalog).sql(dialect=Dsms)
+    return () if text == written else (f"expanded: {text}",)
+
+
+def _generated_name(statement: st.ContinuousQuery) -> str:
+    """The same query text gives the same name, so asking twice runs it once."""
+    return "query_" + hashlib.sha256(statement.select.sql(dialect=Dsms).lower().encode()).hexdigest()[:8]

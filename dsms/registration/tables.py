@@ -1,0 +1,81 @@
+"""CREATE TABLE applied to a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from dsms.model import logical
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query, Source, Table
+from dsms.model.statement_result import StatementResult
+from dsms.registration.environment import Applied, Facts, check_free
+from dsms.registration.statements import RESULT_PREFIX, apply
+from operators.core.errors import UserError
+
+__all__ = ["apply"]
+
+
+@apply.register
+def _(statement: st.CreateTable, catalog: Catalog, facts: Facts) -> Applied:
+    """A table is checked like the source and the keyed stream that it is read as; its topic is a new one."""
+    check_free(catalog, statement.name)
+    if not statement.keys:
+        raise statement.name.place.error(
+            f'table "{statement.name.text}" has no primary key',
+            "say PRIMARY KEY behind a column, or PRIMARY KEY (a, b)",
+        )
+    source, keys = _checked(statement, catalog)
+    logged = _with_topic(source, keys, facts)
+    table = Table(name=source.name, id=source.id, sql=statement.sql, source=logged, keys=keys)
+    result = StatementResult(
+        "CREATE TABLE",
+        f'table "{table.name}" created; its changes are in topic "{table.topic}"',
+        notices=(f"key: {', '.join(keys)}",),
+        name=table.name,
+    )
+    return catalog.with_object(table), result
+
+
+def _checked(statement: st.CreateTable, catalog: Catalog) -> tuple[Source, tuple[str, ...]]:
+    """The source and the key that REGISTER SOURCE and CREATE STREAM would make of the declaration."""
+    name, scratch = statement.name, st.Name(f"{statement.name.text}_key", statement.name.place)
+    alone = Catalog(ids=catalog.ids)
+    topic = st.Name(RESULT_PREFIX + name.text, name.place)
+    declared, _ = apply(st.RegisterSource(name, statement.columns, topic, (), statement.sql), alone, _NoTopics())
+    keyed, _ = apply(st.CreateStream(scratch, name, statement.keys, statement.sql), declared, _NoTopics())
+    number = catalog.next_number()
+    source = msgspec.structs.replace(declared.sources()[0], idle_ms=None, table=True, number=number)
+    return source, keyed.streams()[0].keys
+
+
+def _with_topic(source: Source, keys: tuple[str, ...], facts: Facts) -> Source:
+    """The source over a topic of its own, which is made like that of a complete result: empty, and kept as a whole."""
+    draft = Query(name=source.name, id=source.id, sql="", kind="view", select="", topic=source.topic, output="complete")
+    made = facts.result_topic(draft, logical.Tag(source, source.name, keys))
+    start = facts.source_topic(source.name, made.topic, made.partitions)
+    return msgspec.structs.replace(source, start=start, partitions=len(start))
+
+
+class _NoTopics:
+    """Facts for a check that makes nothing."""
+
+    def busy(self) -> Mapping[str, float]:
+        return {"0": 0.0}
+
+    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
+        return {0: 0}
+
+    def result_topic(self, query: Query, node: logical.Node) -> Query:
+        raise UserError("a table has no result")
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        return None
+
+    def published(self, query: str) -> int | None:
+        return None
+
+    def state_of(self, found: object) -> str:
+        return ""

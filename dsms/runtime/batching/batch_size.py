@@ -1,0 +1,69 @@
+"""The pace of batches: their size follows the time they take, so that a burst makes larger batches, not later
+results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dsms.scheduler.tuning import Bounds
+
+_GROWTH = 2.0
+
+
+def equal_part(waiting: int, most: int) -> int:
+    """The size of the batches, all alike, in which a backlog is done: a small rest would cost half of a large batch.
+
+    >>> equal_part(1_040, most=1_000), equal_part(900, most=1_000)
+    (520, 900)
+    """
+    return -(-waiting // -(-waiting // most))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How many records the next batch may hold, so that it takes about `target_s`.
+
+    Where all that runs is behind, a batch may take `behind_s`: its results are late in any case, and larger batches
+    cost less a record. Nothing is that large before a batch was measured.
+
+    >>> Pace(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=0.25).batch_records
+    200
+    >>> Pace(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=4.0).batch_records
+    50
+    >>> pace = Pace(100, 10, 1000, 1.0, 3.0)
+    >>> pace.behind_records, pace.after(records=100, seconds=1.0).behind_records
+    (100, 300)
+    """
+
+    batch_records: int
+    #: Below this the fixed cost of a batch outweighs its records: a smaller one would not be sooner.
+    least: int
+    most: int
+    target_s: float
+    behind_s: float
+    measured: bool = False
+
+    @property
+    def behind_records(self) -> int:
+        """How many records a batch may hold that cannot hold all there is."""
+        larger = int(self.batch_records * self.behind_s / self.target_s)
+        return min(larger, self.most) if self.measured else self.batch_records
+
+    def within(self, bounds: Bounds) -> Pace:
+        """The pace with other bounds.
+
+        >>> Pace(500, 10, 1000, 1.0, 3.0).within(Bounds(10, 100, 0.5))
+        Pace(batch_records=100, least=10, most=100, target_s=0.5, behind_s=1.5, measured=False)
+        """
+        least, most, target_s = bounds.min_batch_records, bounds.max_batch_records, bounds.target_batch_seconds
+        size, behind_s = max(least, min(self.batch_records, most)), target_s * self.behind_s / self.target_s
+        return replace(self, batch_records=size, least=least, most=most, target_s=target_s, behind_s=behind_s)
+
+    def after(self, *, records: int, seconds: float) -> Pace:
+        """The pace after a batch. A batch that was not full tells nothing about larger ones."""
+        if records < self.batch_records // 2 and seconds < self.target_s:
+            return self
+        fitting = max(records, self.batch_records) * self.target_s / max(seconds, 1e-3)
+        size = int(min(max(fitting, self.batch_records / _GROWTH), self.batch_records * _GROWTH))
+        measured = self.measured or records >= self.batch_records // 2
+        return replace(self, batch_records=max(self.least, min(size, self.most)), measured=measured)

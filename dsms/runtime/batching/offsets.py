@@ -1,0 +1,176 @@
+"""What a batch covers, as pure functions over Spark's offset documents.
+
+An offset document is `{"plan": version, "at": {lane: {"source/partition": [offset, heartbeats]}}}`: how far each lane
+has read each partition of its sources, and how many of the partition's logged heartbeats it has taken.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from connectors.kafka.config import KafkaSettings
+from dsms.physical.lane import Lane
+from dsms.runtime.lanes.manifest import Position, SourcePartition
+from operators.core.clock import Heartbeat, PartitionClock
+from operators.core.errors import InternalError
+from operators.streams.shed import Rate
+
+Beats = Mapping[SourcePartition, Sequence[Heartbeat]]
+#: The decisions to shed, by query and source partition, in the order of their offsets.
+Decisions = Mapping[str, Mapping[SourcePartition, Sequence[Rate]]]
+#: Where lanes stand.
+Positions = Mapping[str, Mapping[SourcePartition, Position]]
+Offsets = dict[str, Any]
+#: The committed ends of source partitions.
+Ends = Mapping[SourcePartition, int]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A range of one source partition, read once for all lanes that stand at its start."""
+
+    source_id: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+    clock: PartitionClock
+    heartbeats: tuple[Heartbeat, ...]
+    lanes: tuple[str, ...]
+    #: For the queries whose input is shed, the part of the records that stays from an offset on.
+    rates: Mapping[str, tuple[Rate, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SourceTask:
+    """The slices one task reads, and the lanes that want them. `wakes` are lanes that work on what waits in them;
+    `behind` says how many records lanes have not read yet after this batch."""
+
+    slices: tuple[Slice, ...]
+    lanes: dict[str, Lane]
+    revision: int
+    targets: int
+    kafka: KafkaSettings
+    registry_url: str
+    wakes: tuple[str, ...] = ()
+    behind: Mapping[str, int] = field(default_factory=dict)
+    #: Where large frames go, if all workers are on one machine.
+    frames: Path | None = None
+
+
+def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:
+    """The document of where lanes stand. Heartbeats at a position itself count as not yet taken: taking one again
+    changes nothing."""
+    at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
+    for lane, place, position in _places(positions):
+        at[lane][_text(place)] = [position.offset, _before(place, position.offset, beats)]
+    return {"plan": version, "at": at}
+
+
+def next_offsets(
+    version: int, positions: Positions, ends: Ends, beats: Beats, limit: int, reads: Collection[str] | None = None
+) -> Offsets:  # fmt: skip
+    """The document a batch may read up to: everything committed, or a fair share of `limit` records of each range.
+
+    Lanes at one position of one partition share a range, so they stay together. `reads` are the lanes that read; None
+    stands for all.
+    """
+    readers, waits = positions.keys() if reads is None else reads, waiting(positions, ends, reads)
+    at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
+    for lane, place, position in _places(positions):
+        available = max(ends.get(place, position.offset) - position.offset, 0) if lane in readers else 0
+        share = available if waits <= limit else max(available * limit // waits, min(available, 1))
+        at[lane][_text(place)] = _mark(place, position.offset + share, beats)
+    return {"plan": version, "at": at}
+
+
+def waiting(positions: Positions, ends: Ends, reads: Collection[str] | None = None) -> int:
+    """How many records there are that lanes have not read; what several read from one position on counts once."""
+    ranges = {
+        (place, position.offset, max(ends.get(place, 0), position.offset))
+        for lane, place, position in _places(positions)
+        if reads is None or lane in reads
+    }
+    return sum(end - start for _, start, end in ranges)
+
+
+def unread(positions: Positions, ends: Ends, upto: Offsets) -> dict[str, int]:
+    """How many records each lane has not read yet after a document."""
+    found = dict.fromkeys(positions, 0)
+    for lane, place, position in _places(positions):
+        read = upto["at"].get(lane, {}).get(_text(place), (position.offset, 0))[0]
+        found[lane] += max(ends.get(place, read) - read, 0)
+    return found
+
+
+def _places(positions: Positions) -> Iterator[tuple[str, SourcePartition, Position]]:
+    return ((lane, place, position) for lane, each in positions.items() for place, position in each.items())
+
+
+def _text(place: SourcePartition) -> str:
+    return f"{place[0]}/{place[1]}"
+
+
+def _mark(place: SourcePartition, offset: int, beats: Beats) -> list[int]:
+    return [offset, bisect_right(beats.get(place, ()), offset, key=lambda beat: beat.offset)]
+
+
+def _before(place: SourcePartition, offset: int, beats: Beats) -> int:
+    return bisect_left(beats.get(place, ()), offset, key=lambda beat: beat.offset)
+
+
+def slices(
+    lanes: Mapping[str, Lane], positions: Positions, start: Offsets, end: Offsets, beats: Beats
+) -> list[Slice]:  # fmt: skip
+    """The ranges between two documents; a lane that is new in `end` starts where `positions` say."""
+    lanes_at: dict[tuple[object, ...], list[str]] = {}
+    for lane, place, position in _places(positions):
+        upto, beats_upto = end["at"].get(lane, {}).get(_text(place), (position.offset, 0))
+        seen = start["at"].get(lane, {}).get(_text(place), [position.offset, 0])
+        if lane not in end["at"]:
+            continue
+        if seen[0] != position.offset:
+            raise InternalError(f"lane {lane} stands at {position.offset} of {_text(place)}, spark at {seen[0]}")
+        if (position.offset, seen[1]) != (upto, beats_upto):
+            key = (lane, place, position, upto, seen[1], beats_upto)
+            lanes_at.setdefault(key[1:], []).append(lane)
+    return [_slice(lanes[held[0]], key, tuple(held), beats) for key, held in lanes_at.items()]
+
+
+def _slice(lane: Lane, key: tuple[Any, ...], held: tuple[str, ...], beats: Beats) -> Slice:
+    (source_id, partition), position, end, first, last = key
+    topic = lane.sources[lane.leaf(source_id)].topic
+    taken = tuple(beats.get((source_id, partition), ())[first:last])
+    return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, held)
+
+
+def shedding(found: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
+    """The slices with the rates of the queries that read them, as far as they go."""
+    return [_under(one, lanes, decided) for one in found]
+
+
+def _under(one: Slice, lanes: Mapping[str, Lane], decided: Decisions) -> Slice:
+    place = (one.source_id, one.partition)
+    queries = {query for lane in one.lanes for query in lanes[lane].shed}
+    rates = {query: _within(one, decided[query][place]) for query in queries if place in decided.get(query, {})}
+    return replace(one, rates=rates) if rates else one
+
+
+def _within(one: Slice, rates: Sequence[Rate]) -> tuple[Rate, ...]:
+    """The rate at the start of a slice, and those that follow in it."""
+    first = max(bisect_right(rates, one.start, key=lambda rate: rate[0]) - 1, 0)
+    return tuple(rates[first : bisect_left(rates, one.end, key=lambda rate: rate[0])])
+
+
+def spread(found: Sequence[Slice], tasks: int) -> list[list[Slice]]:
+    """The slices dealt out to at most `tasks` tasks, the largest first, each to the task with the least to do."""
+    loads: list[tuple[int, list[Slice]]] = [(0, []) for _ in range(min(tasks, len(found)))]
+    for one in sorted(found, key=lambda one: (one.start - one.end, one.source_id, one.partition)):
+        least = min(range(len(loads)), key=lambda index: loads[index][0])
+        load, held = loads[least]
+        loads[least] = (load + one.end - one.start + 1, [*held, one])
+    return [held for _, held in loads]

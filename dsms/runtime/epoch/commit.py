@@ -1,0 +1,134 @@
+"""The commit of an epoch, and recovery from any point of it.
+
+The order, with every gap a fault point of the crash tests:
+
+    computed          the stages have written the epoch's new runs to Redis; nothing names them yet
+    begun             the Kafka transaction is open
+    half_written      some records are in it; no reader sees them
+    written           results, dead letters and progress are in it
+    committed         a read-committed reader sees all of them
+    manifest_written  the manifest names the epoch's runs; old runs may go, and large ones from Redis to disk alone
+
+Recovery claims the manifest in Redis, where one under an older lease than an owner's is refused: its executor read it
+long ago. Whoever Kafka fences finds there whether it was replaced, or goes on. Recovery then fences older owners by
+starting the transactional producer; reads the published frontiers from Kafka and the manifest from Redis;
+removes runs that no manifest names; and goes on from the manifest (or from the beginning of the logs when Redis lost
+it). What it computes again is equal by the log law, and what is published already is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+import structlog
+
+from connectors.kafka.compacted import read_compacted
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.epoch_writer import EpochWriter
+from connectors.kafka.names import internal_topic, transactional_id
+from connectors.redis.manifest import Claim, ManifestStore
+from connectors.redis.run_store import Lying, RunStore
+from connectors.redis.state_memory import Part
+from dsms.runtime.epoch.epoch import Epoch
+from dsms.runtime.epoch.fault_points import FaultPoints
+from dsms.runtime.epoch.progress_log import Published, read_published
+from dsms.runtime.epoch.result_records import dead_records, progress_records, result_records
+from dsms.runtime.lanes.manifest import Manifest, read_manifest
+
+log = structlog.get_logger()
+
+
+@dataclass
+class Recovered:
+    """Where a fragment goes on."""
+
+    manifest: Manifest
+    published: Published
+
+
+class Committer:
+    """Commits the epochs of one fragment, in order. Making one fences older owners, and raises Fenced if there is one
+    with a newer lease. The token grows with every one made, at least one above the last owner's.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        cluster: str,
+        fragment: str,
+        stores: tuple[ManifestStore, RunStore],
+        faults: FaultPoints,
+        claim: Claim,
+    ) -> None:
+        self._kafka, self._cluster, self._fragment = kafka, cluster, fragment
+        self._manifests, self._runs = stores
+        self._faults = faults
+        self._claim = Claim(claim.lease, max(claim.token, self._manifests.read()[0].token + 1))
+        self._manifests.claim(self._claim)
+        self._writer = EpochWriter(kafka, transactional_id(cluster, fragment))
+        self._named: set[str] = set()
+        #: Where the runs of the last epoch lie.
+        self.lying = Lying({}, {})
+
+    def recover(self, targets: int) -> Recovered:
+        """The last complete epoch."""
+        progress = read_compacted(self._kafka, self._kafka.admin(), internal_topic(self._cluster, "progress"))
+        body = self._manifests.read()[1]
+        manifest = read_manifest(body)
+        if why := self._unusable(manifest, targets):
+            if body:
+                log.warning("state is rebuilt from the logs", fragment=self._fragment, reason=why)
+            manifest = Manifest(epoch=manifest.epoch, targets=targets)
+        self._named = manifest.names()
+        self._runs.sweep(self._named)
+        self.lying = self._runs.spill(self._named, None)
+        return Recovered(manifest, read_published(progress))
+
+    def _unusable(self, manifest: Manifest, targets: int) -> str | None:
+        """Why the state that a manifest names cannot be gone on from; None where it can."""
+        if not manifest.fits(targets):
+            return "it was stored by another version of dsms or Polars, or for another number of targets"
+        return None if self._runs.present(manifest.names()) else "Redis has lost a part of it"
+
+    def close(self) -> None:
+        """Closes the transactional producer."""
+        self._writer.close()
+
+    def replaced(self) -> bool:
+        """Whether a newer incarnation has recovered the fragment. Kafka fences also who was silent for too long."""
+        return self._manifests.read()[0] > self._claim
+
+    def commit(
+        self, epoch: Epoch, topics: Mapping[str, str], published: Published, limit: int | None = None,
+        parts: Iterable[Part] = (),
+    ) -> Published:  # fmt: skip
+        """Commits an epoch, and gives what is published after it; `topics` are those of the sources, by name. `limit`
+        is the most bytes that the runs may take in Redis, and `parts` have limits of their own."""
+        self._faults.hit("computed")
+        self._publish(epoch, topics, published)
+        self._faults.hit("committed")
+        self._manifests.commit(self._claim, epoch.manifest.encode())
+        self._faults.hit("manifest_written")
+        named = epoch.manifest.names()
+        if gone := self._named - named:
+            self._runs.delete(gone)
+        self._named = named
+        self.lying = self._runs.spill(named, limit, parts)
+        moved = {query: max(one.frontier, published.upto(query)) for query, one in epoch.results.items()}
+        return Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
+
+    def _publish(self, epoch: Epoch, topics: Mapping[str, str], published: Published) -> None:
+        progress = progress_records(self._cluster, epoch, published)
+        if not (any(written.changes.height for written in epoch.written) or epoch.dead or progress.values):
+            return
+        self._writer.begin()
+        self._faults.hit("begun")
+        results = chain.from_iterable(map(result_records, epoch.written))
+        for at, one in enumerate(chain(results, dead_records(epoch.dead, topics), [progress])):
+            self._writer.write(one)
+            if at == 0:
+                self._faults.hit("half_written")
+        self._faults.hit("written")
+        self._writer.commit()

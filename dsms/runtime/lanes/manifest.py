@@ -1,0 +1,132 @@
+"""The manifest of an epoch: all that recovery needs beside the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import polars as pl
+
+from dsms.model.objects import Source
+from dsms.physical.lane import Lane
+from dsms.runtime.stages.stored_state import Names, all_names
+from operators.core.clock import PartitionClock
+from operators.core.delta import BEGINNING
+from operators.core.ordering import Ordering
+
+#: Raised when what is stored has another form or goes by other names; what is older is computed anew from the logs.
+FORMAT = 6
+
+#: A source (by id) and a partition of its topic.
+SourcePartition = tuple[str, int]
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """Where a lane stands in a source partition: the next offset, and the clock there."""
+
+    offset: int
+    frontier: int = BEGINNING
+    high: int = BEGINNING
+    orders: tuple[Ordering, ...] = ()
+
+    @property
+    def clock(self) -> PartitionClock:
+        """The partition's clock."""
+        return PartitionClock(self.frontier, self.high, self.orders)
+
+
+#: Positions by source and partition.
+Positions = dict[str, dict[int, Position]]
+
+
+class Segment(msgspec.Struct, frozen=True, array_like=True):
+    """What one epoch put into a queue: the positions up to which it goes, and its size on all targets."""
+
+    epoch: int
+    upto: Positions
+    rows: int
+    bytes: int
+
+
+class Queue(msgspec.Struct, frozen=True):
+    """What waits before a stage, the eldest first, and the positions up to which the stage has worked."""
+
+    done: Positions
+    segments: list[Segment]
+
+
+class LaneManifest(msgspec.Struct, frozen=True):
+    """A lane after an epoch: its queries, its positions, the names of its state on each target, and what waits before
+    its stages. Queued elements are named among the runs."""
+
+    queries: tuple[str, ...]
+    positions: Positions
+    runs: list[Names]
+    queues: dict[int, Queue] = {}
+
+    @property
+    def places(self) -> dict[SourcePartition, Position]:
+        """The positions by source and partition."""
+        return {(source, partition): at for source, each in self.positions.items() for partition, at in each.items()}
+
+    def done(self, stage: int) -> Positions:
+        """How far a stage has worked: as far as the last stage before it, or itself, that has a queue."""
+        queue = max((one for one in self.queues if one <= stage), default=None)
+        return self.positions if queue is None else self.queues[queue].done
+
+    def frontiers(self, sources: Mapping[int, Source], stage: int = 0) -> dict[int, int]:
+        """The frontiers of the sources after the work of a stage; after the reading without one."""
+        return frontiers_of(self.done(stage), sources)
+
+    def names(self) -> set[str]:
+        """The names of all runs."""
+        return {name for names in self.runs for name in all_names(names)}
+
+
+def frontiers_of(positions: Positions, sources: Mapping[int, Source]) -> dict[int, int]:
+    """The frontier of each source, the least of its partitions, by the source's number."""
+    return {number: min(at.frontier for at in positions[source.id].values()) for number, source in sources.items()}
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """A fragment after an epoch. State is bound to the number of targets and to the hash of this Polars version."""
+
+    epoch: int = 0
+    plan_version: int = 0
+    lanes: dict[str, LaneManifest] = {}
+    targets: int = 0
+    hashing: str = f"polars {pl.__version__}"
+    format: int = FORMAT
+
+    def names(self) -> set[str]:
+        """The names of all runs of all lanes."""
+        return {name for lane in self.lanes.values() for name in lane.names()}
+
+    def fits(self, targets: int) -> bool:
+        """Whether its state can be used as it is; otherwise it is rebuilt from the logs."""
+        return (self.targets, self.hashing, self.format) == (targets, Manifest().hashing, FORMAT)
+
+    def encode(self) -> bytes:
+        """As JSON."""
+        return msgspec.json.encode(self)
+
+
+def read_manifest(body: bytes | None) -> Manifest:
+    """What `encode` wrote; an empty one when there is none or another version of us wrote it: state is then rebuilt.
+
+    >>> read_manifest(b'{"epoch": "?"}') == read_manifest(None) == Manifest()
+    True
+    """
+    try:
+        return msgspec.json.decode(body, type=Manifest) if body else Manifest()
+    except msgspec.ValidationError:
+        return Manifest()
+
+
+def beginning(lane: Lane, targets: int) -> LaneManifest:
+    """A lane that has read nothing."""
+    positions = {
+        source.id: {partition: Position(source.start.get(partition, 0)) for partition in range(source.partitions)}
+        for source in lane.sources.values()
+    }
+    return LaneManifest(tuple(output.id for output in lane.outputs), positions, [{} for _ in range(targets)])

@@ -1,0 +1,26 @@
+"""The state that a query has for itself, where it limits how much of that lies in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from connectors.redis.state_memory import Part
+from dsms.physical.lane import Lane, Output
+from dsms.runtime.lanes.manifest import Manifest
+from dsms.runtime.lanes.revision import Revision, standing
+from dsms.runtime.stages.stored_state import all_names
+
+
+def limited(revision: Revision, manifest: Manifest) -> Iterator[Part]:
+    """For each query with a limit the runs that nobody shares with it, after an epoch of the revision."""
+    for output, lane, at in standing(revision, manifest):
+        if output.sink is not None and output.sink.state_memory is not None:
+            keys = _own(lane, output)
+            own = ({key: names[key] for key in keys & names.keys()} for names in at.runs)
+            yield Part(frozenset(name for names in own for name in all_names(names)), output.sink.state_memory)
+
+
+def _own(lane: Lane, output: Output) -> frozenset[str]:
+    """The keys of the vertices that only this output needs."""
+    below = lane.flow.below[output.vertex]
+    return frozenset(lane.flow.keys[at] for at in below if len(lane.by_vertex[at]) == 1)

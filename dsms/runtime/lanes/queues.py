@@ -1,0 +1,140 @@
+"""Queues between the stages of a lane.
+
+What comes to a stage in an epoch is a *segment*: elements by exchange, and the positions up to which they go. A stage
+that is not granted its turn lets the segment wait; when it is, it works on the eldest segments as if they had come just
+then. Only the cutting into batches differs, so by the log law the results are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import polars as pl
+
+from dsms.physical.lane import Lane
+from dsms.runtime.lanes.manifest import LaneManifest, Positions, Queue, Segment, frontiers_of
+from dsms.runtime.stages.lane_step import Frontiers
+from dsms.runtime.stages.stored_state import Names
+from operators.core.delta import Delta, union_all
+
+#: How many segments of its queue each stage of a lane works on; a stage that is not named works on all, and on what
+#: arrives.
+Takes = Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a stage does in an epoch: it stands at `before`, `waiting` are the frontiers after each segment of its
+    queue, and it works on `take` of them; on all and on what arrives, where that is None."""
+
+    before: Frontiers
+    waiting: tuple[Frontiers, ...] = ()
+    take: int | None = None
+
+    def moves(self, arrived: Frontiers) -> tuple[Frontiers, Frontiers]:
+        """The frontiers before and after; `arrived` are those after what arrives.
+
+        >>> Turn({0: 1}, ({0: 4}, {0: 6}), 1).moves({0: 9})
+        ({0: 1}, {0: 4})
+        >>> Turn({0: 1}, ({0: 4},)).moves({0: 9}), Turn({0: 1}, (), 0).moves({0: 9})
+        (({0: 1}, {0: 9}), ({0: 1}, {0: 1}))
+        """
+        if self.take is None:
+            return self.before, arrived
+        return self.before, self.waiting[self.take - 1] if self.take else self.before
+
+
+class Served(msgspec.Struct, frozen=True, array_like=True):
+    """What came to a stage on one target, how many bytes it worked on, and for how long."""
+
+    stage: int
+    rows: int
+    bytes: int
+    taken_bytes: int
+    busy_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a stage works on, and what goes on waiting: its names, and the runs that are to be written."""
+
+    inputs: Mapping[int, Delta]
+    names: Names = field(default_factory=dict)
+    fresh: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+
+def turns(lane: Lane, held: LaneManifest, takes: Takes) -> dict[int, Turn]:
+    """The turn of each stage of a lane."""
+    return {stage: _turn(stage, lane, held, takes.get(stage)) for stage in range(1, lane.flow.stages + 1)}
+
+
+def wakes(held: LaneManifest, takes: Takes) -> bool:
+    """Whether a stage works on what waits before it, even if nothing is read."""
+    return any(takes.get(stage) != 0 for stage in held.queues)
+
+
+def _turn(stage: int, lane: Lane, held: LaneManifest, take: int | None) -> Turn:
+    waiting = held.queues[stage].segments if stage in held.queues else []
+    after = tuple(frontiers_of(one.upto, lane.sources) for one in waiting)
+    return Turn(held.frontiers(lane.sources, stage), after, take)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What waits before a stage of a lane on a target: the names of its state, and how runs are read."""
+
+    lane: Lane
+    stage: int
+    names: Names
+    read: Callable[[str], pl.DataFrame]
+
+    def taken(self, turn: Turn, arrived: Mapping[int, Delta], prefix: str) -> Taken:
+        """What the stage works on of this and of what arrived, by exchange; `prefix` begins the names of new runs."""
+        queues, edges = self.lane.flow.queues, self.lane.flow.arriving.get(self.stage, ())
+        queued = {edge: self.names.get(queues[edge]) or [[] for _ in turn.waiting] for edge in edges}
+        eldest = {edge: list(self._elements(segments[: turn.take])) for edge, segments in queued.items()}
+        if turn.take is None:
+            inputs = {edge: [*eldest.get(edge, ()), *([arrived[edge]] if edge in arrived else ())] for edge in edges}
+            return Taken(_united(inputs), {queues[edge]: [] for edge in edges} if turn.waiting else {})
+        fresh = {edge: (f"{prefix}/q{edge}", delta.frame) for edge, delta in arrived.items() if delta.frame.height}
+        came = {edge: [fresh[edge][0]] if edge in fresh else [] for edge in edges}
+        kept = {queues[edge]: [*queued[edge][turn.take :], came[edge]] for edge in edges}
+        return Taken(_united(eldest), kept, dict(fresh.values()))
+
+    def _elements(self, segments: list[list[str]]) -> Iterator[Delta]:
+        return (Delta(self.read(name)) for segment in segments for name in segment)
+
+
+def served(stage: int, arrived: Mapping[int, Delta], taken: Taken) -> Served:
+    """What a stage has to do on a target."""
+    rows = sum(len(one) for one in arrived.values())
+    return Served(stage, rows, _bytes(arrived), _bytes(taken.inputs))
+
+
+def _bytes(deltas: Mapping[int, Delta]) -> int:
+    return sum(int(one.frame.estimated_size()) for one in deltas.values())
+
+
+def _united(parts: Mapping[int, list[Delta]]) -> dict[int, Delta]:
+    return {edge: union_all(each) for edge, each in parts.items() if each}
+
+
+def queues_after(
+    lane: Lane, before: LaneManifest, came: tuple[int, Positions], takes: Takes, told: list[Served]
+) -> dict[int, Queue]:  # fmt: skip
+    """The queues of a lane after an epoch, which has a number, and read up to some positions; `told` is of all its
+    stages and targets."""
+    found: dict[int, Queue] = {}
+    epoch, reached = came
+    for stage in range(1, lane.flow.stages + 1):
+        take = takes.get(stage)
+        if take is None:
+            continue
+        mine = [one for one in told if one.stage == stage]
+        segment = Segment(epoch, reached, sum(one.rows for one in mine), sum(one.bytes for one in mine))
+        waiting = before.queues[stage].segments if stage in before.queues else []
+        reached = waiting[take - 1].upto if take else before.done(stage)
+        found[stage] = Queue(reached, [*waiting[take:], segment])
+    return found

@@ -1,0 +1,66 @@
+"""The settings of an executor process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from connectors.kafka.config import KafkaSettings
+from dsms.scheduler.tuning import Bounds
+
+
+def on_one_machine(master: str) -> bool:
+    """Whether all workers of a Spark master are on this machine.
+
+    >>> on_one_machine("local[2]"), on_one_machine("spark://10.0.0.1:7077")
+    (True, False)
+    """
+    return master.startswith("local")
+
+
+@dataclass(frozen=True)
+class ExecutorSettings:
+    """Where the services are, and how a fragment runs.
+
+    `partitions` is the number of parts of every exchange; `target_batch_s` what a batch should take: its size adapts;
+    `behind_batches` times as long where there is only one lane and it lags behind.
+    """
+
+    kafka: KafkaSettings
+    redis_url: str
+    registry_url: str
+    data_dir: Path
+    cluster: str = "local"
+    executor_id: str = "executor-1"
+    master: str = "local[2,2]"
+    partitions: int = 2
+    source_tasks: int = 2
+    first_batch_records: int = 400_000
+    min_batch_records: int = 100_000
+    max_batch_records: int = 1_000_000
+    target_batch_s: float = 1.0
+    behind_batches: float = 3.0
+    #: What is served first where a batch cannot hold all.
+    policy: str = "fifo"
+    #: The most bytes that the runs of all fragments may take in Redis; None: no limit.
+    state_memory: int | None = None
+    #: Fault points for crash tests, such as `after_begin:3`; empty in production.
+    faults: str = ""
+
+    @property
+    def one_machine(self) -> bool:
+        """Whether all workers of the Spark master are on this machine."""
+        return on_one_machine(self.master)
+
+    @property
+    def scratch(self) -> Path:
+        """The directory of what ends with this run."""
+        return self.data_dir / "scratch" / self.executor_id
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds of batches and of state, as long as no others are set."""
+        return Bounds(
+            self.min_batch_records, self.max_batch_records, self.target_batch_s, self.policy, self.state_memory,
+            one_host=self.one_machine,
+        )  # fmt: skip

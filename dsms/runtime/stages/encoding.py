@@ -1,0 +1,51 @@
+"""Tagged changes as Kafka records: key, value, operation and instant, column by column."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+
+from connectors.formats import AvroEncoder, Encoder, JsonEncoder
+from dsms.model.objects import Query
+from dsms.physical.lane import Output
+from operators.core.delta import FROM, ORDER
+from operators.core.operator import MEMBER
+from operators.streams.stream_output import DELETE, OP
+
+KEY, VALUE = "key", "value"
+
+
+def encode_changes(output: Output, changes: pl.DataFrame) -> pl.DataFrame:
+    """The changes as `key` (only of a keyed result), `value` (null where there is none), `__op`, `__from`, `__order`,
+    and of a family `__member`.
+
+    The key is the primary key, the value the row; a deletion of a keyed result has no value.
+    """
+    assert output.sink is not None
+    encoded = changes.select(FROM, ORDER, OP, *([MEMBER] if MEMBER in changes.columns else []))
+    if not output.keys:
+        encoder = _encoder(output.sink, output.schema, output.sink.value_schema_id)
+        value = encoder.encode(changes.select(output.schema.names))
+        return encoded.with_columns(value.alias(VALUE))
+    key_schema = pa.schema([output.schema.field(name) for name in output.keys])
+    key = _encoder(output.sink, key_schema, output.sink.key_schema_id).encode(changes.select(output.keys))
+    return encoded.with_columns(key.alias(KEY), _values(output, changes).alias(VALUE))
+
+
+def _values(output: Output, changes: pl.DataFrame) -> pl.Series:
+    assert output.sink is not None
+    encoder = _encoder(output.sink, output.schema, output.sink.value_schema_id)
+    present = changes.select((pl.col(OP) != DELETE).alias("present")).to_series()
+    if present.all():
+        return encoder.encode(changes.select(output.schema.names))
+    values = encoder.encode(changes.filter(present).select(output.schema.names))
+    at = pl.when(present).then(present.cum_sum().cast(pl.Int64) - 1)
+    positions = changes.select(at.alias("at")).to_series()
+    return values.gather(positions) if len(values) else pl.Series(VALUE, [None] * changes.height, pl.Binary)
+
+
+def _encoder(sink: Query, schema: pa.Schema, schema_id: int | None) -> Encoder:
+    if sink.format == "json":
+        return JsonEncoder(schema)
+    assert schema_id is not None, f'result "{sink.name}" has no schema id'
+    return AvroEncoder(schema, schema_id)

@@ -1,0 +1,255 @@
+"""Intake: records of one log partition become the elements of a source, and what is refused becomes a dead letter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from connectors.formats import Decoded, Refusal
+from dsms.model.objects import Source
+from dsms.runtime.stages.arrival_order import check, marks
+from operators.core.clock import Heartbeat, PartitionClock
+from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, TO, WEIGHT, Delta, union_all
+
+DELETE = "-"
+_OPS = ("+", "u", "-")
+_OP = "__op"
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Consecutive records of one partition, in log order.
+
+    `instants` are those outside the value (header, record timestamp or the caller's), `ops` the tags outside the value.
+    `keys` are the record keys where the value is None (a deletion by key).
+    """
+
+    partition: int
+    offsets: np.ndarray
+    values: Sequence[Any]
+    instants: pl.Series
+    ops: Sequence[str | None] | None = None
+    keys: Sequence[object] | None = None
+    heartbeats: tuple[Heartbeat, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A refused record: where it stands, why, and its value as it came."""
+
+    partition: int
+    offset: int
+    reason: str
+    value: object
+    #: The query that refused it; None when the source did.
+    query: str | None = None
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """The elements of the accepted records, the dead letters of the others, and the clock after all of them; where the
+    source promises an order, how far its columns have come."""
+
+    delta: Delta
+    dead: tuple[DeadLetter, ...]
+    clock: PartitionClock
+    marks: Delta | None = None
+
+
+def in_sequence(parts: Sequence[Admitted]) -> Admitted:
+    """What was admitted of consecutive records as if it had been at once."""
+    marks = [part.marks for part in parts if part.marks is not None]
+    return Admitted(
+        union_all([part.delta for part in parts]), tuple(letter for part in parts for letter in part.dead),
+        parts[-1].clock, union_all(marks) if marks else None,
+    )  # fmt: skip
+
+
+Decode = Callable[[Sequence[Any]], Decoded]
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Reads the records of one source. `decode` serves upserts, `decode_keys` deletions, whose rows may lack all but
+    the key."""
+
+    source: Source
+    decode: Decode
+    decode_keys: Decode
+
+    def admit(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
+        """The law: which records are accepted depends on the partition's log up to each of them alone."""
+        dead: list[DeadLetter] = []
+        frame = self._rows(arrivals, dead)
+        checked = check(self.source, frame, clock.orders) if self.source.ordered else None
+        if checked is not None:
+            dead += [_letter(arrivals, offset, reason) for offset, reason in checked.reasons]
+            frame = frame.filter(pl.Series(checked.keeps))
+        instants = frame[FROM].to_numpy()
+        offsets = frame[ORDER].to_numpy()
+        if self.source.latent:
+            instants = clock.latent(instants, offsets, arrivals.heartbeats)
+            frame = frame.with_columns(pl.Series(FROM, instants))
+        late, after = clock.admit(instants, offsets, slack=self.source.slack, heartbeats=arrivals.heartbeats)
+        if late.any():
+            dead += [
+                self._late(arrivals, int(offset), int(ts))
+                for offset, ts in zip(offsets[late], instants[late], strict=True)
+            ]
+            frame = frame.filter(~pl.Series(late))
+        order = pl.col(ORDER) + (arrivals.partition << ORDER_SHIFT)
+        elements = frame.with_columns(order, pl.lit(FOREVER, pl.Int64).alias(TO))
+        told = None
+        if checked is not None:
+            least = checked.least.filter(pl.Series(checked.keeps)).filter(~pl.Series(late))
+            told, after = marks(least, elements, clock.high), replace(after, orders=checked.orders)
+        return Admitted(
+            Delta(elements.select(*self.source.schema.names, FROM, TO, WEIGHT, ORDER)),
+            tuple(sorted(dead, key=lambda letter: letter.offset)), after, told,
+        )  # fmt: skip
+
+    def _rows(self, arrivals: Arrivals, dead: list[DeadLetter]) -> pl.DataFrame:
+        """The decodable records as rows with `__from`, `__weight` and the offset as `__order`, in log order."""
+        deletions = _deletions(arrivals)
+        if not deletions.any():
+            rows = self._decoded(arrivals, None, self.decode, arrivals.values, 1, dead)
+        else:
+            upserts, removed = np.flatnonzero(~deletions), np.flatnonzero(deletions)
+            bodies = [_body(arrivals, int(index)) for index in removed]
+            present = [arrivals.values[int(index)] for index in upserts]
+            rows = pl.concat([
+                self._decoded(arrivals, upserts, self.decode, present, 1, dead),
+                self._decoded(arrivals, removed, self.decode_keys, bodies, -1, dead),
+            ]).sort(ORDER)  # fmt: skip
+        return self._checked(arrivals, rows, dead)
+
+    def _decoded(
+        self, arrivals: Arrivals, at: np.ndarray | None, decode: Decode, values: Sequence[Any], weight: int,
+        dead: list[DeadLetter],
+    ) -> pl.DataFrame:  # fmt: skip
+        decoded = decode(values)
+        kept = decoded.kept if at is None else at if decoded.kept is None else at[decoded.kept]
+        offsets = arrivals.offsets if kept is None else arrivals.offsets[kept]
+        instants = arrivals.instants if kept is None else arrivals.instants[kept]
+        dead += [_refused(arrivals, refusal, at) for refusal in decoded.refused]
+        columns = [
+            instants.alias(FROM), pl.Series(ORDER, offsets, pl.Int64),
+            pl.Series(WEIGHT, np.full(decoded.frame.height, weight, np.int64)),
+        ]  # fmt: skip
+        return decoded.frame.with_columns(columns)
+
+    def _checked(self, arrivals: Arrivals, rows: pl.DataFrame, dead: list[DeadLetter]) -> pl.DataFrame:
+        """Instants and operations that stand in columns, read and checked."""
+        if self.source.timestamp is not None:
+            rows = rows.with_columns(_instant(rows[self.source.timestamp]).alias(FROM))
+        if self._fine(arrivals, rows):
+            return rows
+        reasons = _instant_fault(self.source.timestamp or "ts")
+        if self.source.tagged not in ("header", "none"):
+            op = pl.col(self.source.tagged)
+            reasons = pl.coalesce(reasons, _op_fault(op, self.source.tagged), self._missing(op))
+            rows = rows.with_columns(pl.when(op == DELETE).then(-1).otherwise(1).cast(pl.Int64).alias(WEIGHT))
+        if arrivals.ops is not None:
+            at = np.searchsorted(arrivals.offsets, rows[ORDER].to_numpy())
+            rows = rows.with_columns(pl.Series(_OP, list(arrivals.ops), pl.String).gather(at))
+            op = pl.col(_OP)
+            reasons = pl.coalesce(reasons, pl.when(op.is_not_null()).then(_op_fault(op, "op")))
+        faults = rows.select(reasons.alias("reason")).to_series()
+        if faults.null_count() == len(faults):
+            return rows
+        bad = faults.is_not_null()
+        dead += [
+            _letter(arrivals, int(offset), reason)
+            for offset, reason in zip(rows[ORDER].filter(bad), faults.filter(bad), strict=True)
+        ]
+        return rows.filter(~bad)
+
+    def _fine(self, arrivals: Arrivals, rows: pl.DataFrame) -> bool:
+        """Whether a look at the least and the greatest instant, and at the different operations, is enough."""
+        if self.source.tagged not in ("header", "none") or rows[FROM].null_count():
+            return False
+        return _instants_fine(rows[FROM]) and set(arrivals.ops or ()) <= {None, *_OPS}
+
+    def _missing(self, op: pl.Expr) -> pl.Expr:
+        """An upsert tagged in a column was decoded as if every column were nullable; this checks the declared ones."""
+        required = [field.name for field in self.source.schema if not field.nullable]
+        checks = [
+            pl.when((op != DELETE) & pl.col(name).is_null()).then(
+                pl.lit(f'column "{name}" is NULL but declared NOT NULL')
+            )
+            for name in required
+        ]
+        return pl.coalesce(pl.lit(None, pl.String), *checks)
+
+    def _late(self, arrivals: Arrivals, offset: int, instant: int) -> DeadLetter:
+        return _letter(
+            arrivals, offset, f"late: instant {instant} is below the frontier of its partition at this record"
+        )
+
+
+def reading_schema(source: Source, *, deletions: bool = False) -> pa.Schema:
+    """What is decoded: the declared columns, and those that only tell instant or operation.
+
+    Rows of deletions, and of records tagged in a column, may lack any column.
+    """
+    fields = {field.name: field for field in source.record}
+    if source.tagged not in ("header", "none"):
+        fields.setdefault(source.tagged, pa.field(source.tagged, pa.string()))
+        deletions = True
+    return pa.schema([field.with_nullable(True) if deletions else field for field in fields.values()])
+
+
+def _deletions(arrivals: Arrivals) -> np.ndarray:
+    count = len(arrivals.values)
+    if arrivals.ops is None and arrivals.keys is None:
+        return np.zeros(count, dtype=bool)
+    ops = arrivals.ops or [None] * count
+    return np.array([op == DELETE or value is None for op, value in zip(ops, arrivals.values, strict=True)], dtype=bool)
+
+
+def _body(arrivals: Arrivals, index: int) -> object:
+    value = arrivals.values[index]
+    if value is None and arrivals.keys is not None:
+        return arrivals.keys[index]
+    return value
+
+
+def _refused(arrivals: Arrivals, refusal: Refusal, at: np.ndarray | None) -> DeadLetter:
+    index = refusal.index if at is None else int(at[refusal.index])
+    return DeadLetter(arrivals.partition, int(arrivals.offsets[index]), refusal.message, _body(arrivals, index))
+
+
+def _letter(arrivals: Arrivals, offset: int, reason: str) -> DeadLetter:
+    index = int(np.searchsorted(arrivals.offsets, offset))
+    return DeadLetter(arrivals.partition, offset, reason, _body(arrivals, index))
+
+
+def _instant(column: pl.Series) -> pl.Series:
+    """The instants of a timestamp column: integers as they are, timestamps and dates as epoch milliseconds."""
+    if column.dtype.is_temporal():
+        return column.cast(pl.Datetime("ms")).cast(pl.Int64)
+    return column.cast(pl.Int64)
+
+
+def _instants_fine(instants: pl.Series) -> bool:
+    if not len(instants):
+        return True
+    return cast(int, instants.min()) > BEGINNING and cast(int, instants.max()) < -BEGINNING
+
+
+def _instant_fault(name: str) -> pl.Expr:
+    outside = ~pl.col(FROM).is_between(BEGINNING, -BEGINNING, closed="none")
+    return (
+        pl.when(pl.col(FROM).is_null()).then(pl.lit(f'no instant: "{name}" is NULL'))
+        .when(outside).then(pl.lit(f'instant in "{name}" is out of range'))
+    )  # fmt: skip
+
+
+def _op_fault(op: pl.Expr, name: str) -> pl.Expr:
+    choices = ", ".join(_OPS)
+    return pl.when(op.is_null() | ~op.is_in(_OPS)).then(pl.lit(f'unknown operation in "{name}"; have: {choices}'))

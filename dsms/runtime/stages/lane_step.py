@@ -1,0 +1,198 @@
+"""Running a lane: the same pure functions in the in-process session and on Spark."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+from polars.exceptions import PanicException
+
+from dsms.physical.dataflow import Exchange, Vertex, marks_of
+from dsms.physical.lane import Lane, Output
+from dsms.scheduler.work import Works, work_of
+from operators.core.delta import BEGINNING, ORDER, SOURCE_SHIFT, Delta, partition_of
+from operators.core.errors import ExternalError
+from operators.core.operator import MEMBER, Move, State, Step
+from operators.state.trace import split
+from operators.streams.shed import Rates, Seen, Shed
+
+_ANY = Move(BEGINNING, BEGINNING)
+#: The frontier of each source of a lane, by number.
+Frontiers = Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class StageStep:
+    """What one target gives on one stage of a lane for a move: elements by exchange, the rows in fault and the state by
+    vertex, the tagged changes by the vertex of their results, why vertices failed, and the work of those that ran."""
+
+    sent: Mapping[int, Delta]
+    faults: Mapping[int, pl.DataFrame]
+    state: Mapping[int, tuple[State, ...]]
+    changes: Mapping[int, pl.DataFrame] = field(default_factory=dict)
+    failures: Mapping[int, str] = field(default_factory=dict)
+    work: Works = field(default_factory=dict)
+    #: What came to each query's Shed.
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+
+
+def read_stage(
+    lane: Lane, leaf: int, delta: Delta, marks: Delta | None = None, rates: Mapping[str, Rates] | None = None
+) -> StageStep:
+    """The source stage over elements of one source: stateless operators, whose work does not depend on the frontier.
+    `marks` tell how far its ordered columns have come, `rates` are those of the queries whose input is shed."""
+    read = delta.narrowed(lane.read(leaf))
+    arrived = {leaf: _placed(read, leaf)} | ({marks_of(leaf): _placed(marks, leaf)} if marks is not None else {})
+    return _Running(lane, 0, 0, arrived, {}, leaf=leaf, rates=rates or {}).step()
+
+
+def _placed(delta: Delta, leaf: int) -> Delta:
+    return Delta(delta.frame.with_columns(pl.col(ORDER) + (leaf << SOURCE_SHIFT))) if leaf else delta
+
+
+def target_stage(
+    lane: Lane, place: tuple[int, int], arrived: Mapping[int, Delta], state: Mapping[int, tuple[State, ...]],
+    moves: tuple[Frontiers, Frontiers],
+) -> StageStep:  # fmt: skip
+    """A stage after the first on a target (`place` is both): complete and final for the instants of each vertex' move.
+
+    `arrived` has, by exchange, the elements that came for this target; `state` the traces of the stage's vertices, and
+    none of those that begin; `moves` are the frontiers of the sources before and after.
+    """
+    return _Running(lane, *place, arrived, state, moves).step()
+
+
+def frontier(leaves: Iterable[int], frontiers: Frontiers) -> int:
+    """Where a vertex or result stands that waits for some sources.
+
+    >>> frontier({1, 2}, {0: 3, 1: 9, 2: 5})
+    5
+    """
+    return min(frontiers[leaf] for leaf in leaves)
+
+
+def route(exchange: Exchange, delta: Delta, targets: int, target: int = 0) -> list[Delta]:
+    """The delta cut for the targets; `target` is where it is."""
+    if targets == 1:
+        return [delta]
+    if exchange.by == "all":
+        return [delta] * targets
+    if exchange.by == "stay" or exchange.by == ():
+        home = target if exchange.by else 0
+        return [delta if one == home else Delta(delta.frame.clear()) for one in range(targets)]
+    if exchange.by == "source":
+        to = delta.frame.select((partition_of() % targets).alias(ORDER)).to_series()
+        only = to[0] if len(to) and to.min() == to.max() else None  # so it is where records of one partition are read
+        return [delta if one == only else Delta(delta.frame.filter(to == one)) for one in range(targets)]
+    return split(delta, exchange.by, targets)
+
+
+@dataclass
+class _Running:
+    """One stage of a lane on a target; in the source stage, over the source `leaf`."""
+
+    lane: Lane
+    stage: int
+    target: int
+    arrived: Mapping[int, Delta]
+    state: Mapping[int, tuple[State, ...]]
+    moves: tuple[Frontiers, Frontiers] | None = None
+    leaf: int | None = None
+    rates: Mapping[str, Rates] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    values: dict[int, Delta] = field(default_factory=dict)
+    traces: dict[int, tuple[State, ...]] = field(default_factory=dict)
+    faults: dict[int, pl.DataFrame] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+    work: Works = field(default_factory=dict)
+
+    def step(self) -> StageStep:
+        flow = self.lane.flow
+        for at in flow.by_stage.get(self.stage, ()):
+            self._vertex(at, flow.vertices[at])
+            for done in flow.last_read.get(at, frozenset()) - self.lane.ends:
+                self.values.pop(done, None)
+        filled = [one for one in flow.sent.get(self.stage, ()) if self._given(flow.exchanges[one].producer)]
+        return StageStep(
+            {one: self.values[flow.exchanges[one].producer] for one in filled},
+            self.faults, self.traces, {at: self.values[at].frame for at in self.lane.ends if at in self.traces},
+            self.failures, self.work, self.seen,
+        )  # fmt: skip
+
+    def _vertex(self, at: int, vertex: Vertex) -> None:
+        """A defect in an operator is the failure of what stands on it, and of nothing else."""
+        if (vertex.single and self.target) or not self._reads(vertex):
+            self.values[at] = vertex.empty()
+        elif vertex.leaf is not None:
+            self.values[at] = self.arrived.get(vertex.leaf, vertex.empty())
+        elif all(feed.exchange is not None or feed.vertex in self.values for feed in vertex.inputs):
+            self._operate(at, vertex)
+
+    def _operate(self, at: int, vertex: Vertex) -> None:
+        traces = self.state[at] if at in self.state else vertex.operator.traces()
+        given, move = self._inputs(vertex), self._move(vertex)
+        if at not in self.lane.ends and _idle(given, traces, move):
+            self.traces[at], self.values[at] = traces, vertex.empty()
+            return
+        began, operator = time.perf_counter_ns(), self._ready(vertex.operator)
+        try:
+            step = operator.step(*given, traces, move)
+            self._look(operator, given, step)
+        except (ExternalError, OSError, MemoryError):
+            raise
+        except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operator it is
+            self.failures[at] = f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
+        else:
+            self.values[at], self.traces[at] = step.delta, step.traces
+            if step.faults is not None:
+                self.faults[at] = step.faults
+            self.work[at] = work_of(given, step, time.perf_counter_ns() - began)
+
+    def _ready(self, operator: Any) -> Any:
+        """A Shed with the rates of its query, any other as it is."""
+        return operator.under(self.rates.get(operator.query, ())) if isinstance(operator, Shed) else operator
+
+    def _look(self, operator: Any, given: list[Delta], step: Step) -> None:
+        if isinstance(operator, Shed) and (seen := operator.seen(given[0], len(step.delta))) is not None:
+            self.seen[operator.query] = seen
+
+    def _given(self, vertex: int) -> bool:
+        """Whether a vertex has a value that is sent: in the source stage only of those over the source at hand."""
+        return vertex in self.values and self._reads(self.lane.flow.vertices[vertex])
+
+    def _reads(self, vertex: Vertex) -> bool:
+        """Whether a vertex depends on the source at hand; after the source stage all do."""
+        return self.leaf is None or self.leaf in vertex.leaves
+
+    def _move(self, vertex: Vertex) -> Move:
+        if self.moves is None:
+            return _ANY
+        before, after = self.moves
+        return Move(frontier(vertex.leaves, before), frontier(vertex.leaves, after))
+
+    def _inputs(self, vertex: Vertex) -> list[Delta]:
+        return [self._input(feed.vertex, feed.exchange) for feed in vertex.inputs]
+
+    def _input(self, vertex: int, exchange: int | None) -> Delta:
+        if exchange is None:
+            return self.values[vertex]
+        came = self.arrived.get(exchange)
+        return self.lane.flow.vertices[vertex].empty() if came is None else came
+
+
+def _idle(given: Sequence[Delta], held: tuple[State, ...], move: Move) -> bool:
+    """Whether nothing comes and nothing waits: then, from the second step on, nothing goes."""
+    if not given or any(len(one) for one in given):
+        return False
+    return not held or (move.start > BEGINNING and not any(one.runs for one in held))
+
+
+def of_member(frame: pl.DataFrame, output: Output) -> pl.DataFrame:
+    """The rows of a vertex' frame that are an output's: all, where it has the vertex for itself."""
+    if output.member is None or MEMBER not in frame.columns:
+        return frame
+    return frame.filter(pl.col(MEMBER) == output.member)

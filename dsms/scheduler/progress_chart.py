@@ -1,0 +1,128 @@
+"""How the size of an input falls on its way through the operators of a path.
+
+Sizes are counted in one unit for all paths that are compared, in rows or in bytes; a cost is for a unit of that.
+Babcock, Babu, Datar, Motwani: Chain, SIGMOD 2003.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from operator import mul
+from typing import NamedTuple
+
+from operators.core.errors import InternalError
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """`cost` is in seconds a unit of its input, `selectivity` the size of its output a unit of its input."""
+
+    cost: float
+    selectivity: float
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.cost < math.inf and 0 <= self.selectivity < math.inf):
+            raise InternalError(f"an operator cannot have the cost {self.cost} and the selectivity {self.selectivity}")
+
+
+#: Operators in the order in which an input goes through them; what the last one gives leaves the system.
+Path = tuple[Operator, ...]
+
+
+class Point(NamedTuple):
+    """What is left of a unit of input after so many seconds of work on it."""
+
+    time: float
+    size: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Operators that follow each other under one line of the lower envelope. `slope` is the size that they add a
+    second, so the steepest chain has the least."""
+
+    operators: range
+    slope: float
+
+
+def progress_chart(path: Path) -> tuple[Point, ...]:
+    """The size of a unit of input before the path, and after each of its operators; 0 after the last.
+
+    >>> progress_chart((Operator(1, 0.5), Operator(4, 1)))
+    (Point(time=0, size=1), Point(time=1, size=0.5), Point(time=3.0, size=0))
+    """
+    reaching = list(accumulate((one.selectivity for one in path[:-1]), mul, initial=1))
+    times = accumulate((size * one.cost for size, one in zip(reaching, path, strict=False)), initial=0)
+    return tuple(Point(time, size) for time, size in zip(times, (*reaching, 0), strict=False))
+
+
+def lower_envelope(points: Sequence[Point]) -> tuple[Chain, ...]:
+    """The greatest convex curve below a progress chart, as chains from the steepest to the flattest. From the end of
+    each, the next goes to the point that is reached by the steepest descent, and to the last one of several.
+
+    An operator that frees little is in one chain with the one behind it that frees much:
+
+    >>> lower_envelope((Point(0, 1), Point(1, 0.9), Point(2, 0.2), Point(4, 0)))
+    (Chain(operators=range(0, 2), slope=-0.4), Chain(operators=range(2, 3), slope=-0.1))
+    """
+    corners: list[int] = []
+    for at, point in enumerate(points):
+        while len(corners) > 1 and _bends_up(points[corners[-2]], points[corners[-1]], point):
+            corners.pop()
+        corners.append(at)
+    return tuple(Chain(range(begin, end), slope(points[begin], points[end])) for begin, end in pairwise(corners))
+
+
+def _bends_up(one: Point, middle: Point, other: Point) -> bool:
+    """Whether the middle is on or above the way from one to the other."""
+    return slope(one, middle) >= slope(middle, other)
+
+
+def slope(one: Point, other: Point) -> float:
+    """Size a second. What takes no time is as steep as can be, downwards also where the size stays.
+
+    >>> slope(Point(1, 1), Point(3, 0)), slope(Point(1, 1), Point(1, 0)), slope(Point(1, 1), Point(1, 2))
+    (-0.5, -inf, inf)
+    """
+    if other.time == one.time:
+        return math.inf if other.size > one.size else -math.inf
+    return (other.size - one.size) / (other.time - one.time)
+
+
+@lru_cache(maxsize=4096)
+def step_slopes(path: Path) -> tuple[float, ...]:
+    """The slope of each operator by itself.
+
+    >>> step_slopes((Operator(1, 0.75), Operator(1, 0.5), Operator(2, 1)))
+    (-0.25, -0.5, -0.5)
+    """
+    return tuple(slope(one, other) for one, other in pairwise(progress_chart(path)))
+
+
+@lru_cache(maxsize=4096)
+def chain_slopes(path: Path) -> tuple[float, ...]:
+    """For each operator the slope of its chain.
+
+    >>> chain_slopes((Operator(1, 0.5), Operator(4, 1)))
+    (-0.5, -0.25)
+    """
+    return tuple(chain.slope for chain in lower_envelope(progress_chart(path)) for _ in chain.operators)
+
+
+@lru_cache(maxsize=4096)
+def remaining(path: Path) -> tuple[float, ...]:
+    """For each operator the seconds of work that a unit has before it that waits there: its own and what follows.
+
+    >>> remaining((Operator(1, 0.5), Operator(4, 1)))
+    (3.0, 4)
+    """
+    backwards = accumulate(reversed(path[:-1]), _before, initial=path[-1].cost) if path else ()
+    return tuple(backwards)[::-1]
+
+
+def _before(rest: float, operator: Operator) -> float:
+    return operator.cost + operator.selectivity * rest

@@ -1,0 +1,112 @@
+"""What of an executor can be changed while it runs: the size of its batches, what is served first, and how much of its
+state lies in Redis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dsms.model.sizes import read_bytes
+from dsms.scheduler.registry import parse_policy
+from operators.core.errors import UserError
+
+_MOST_RECORDS, _LEAST_S, _MOST_S = 100_000_000, 0.01, 600.0
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """The least and the most records of a batch, the seconds that one should take, the policy of the scheduler, and the
+    most bytes of state in Redis (None: no limit), which needs workers on one host."""
+
+    min_batch_records: int
+    max_batch_records: int
+    target_batch_seconds: float
+    policy: str = "fifo"
+    state_memory: int | None = None
+    one_host: bool = True
+
+    def among(self, fragments: int) -> Bounds:
+        """The bounds of each of the fragments of an executor: they share the memory.
+
+        >>> Bounds(10, 100, 1.0, state_memory=900).among(2).state_memory
+        450
+        """
+        share = None if self.state_memory is None else self.state_memory // max(fragments, 1)
+        return msgspec.structs.replace(self, state_memory=share)
+
+    def check_hosts(self) -> None:
+        """UserError where state would lie on a disk that not all workers read."""
+        if self.state_memory is not None and not self.one_host:
+            raise UserError(
+                "state_memory needs workers on one host: others cannot read what lies on its disk alone",
+                hint="start the executor with --master local[…]",
+            )
+
+
+class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was set by hand; None leaves what the executor was started with."""
+
+    min_batch_records: int | None = None
+    max_batch_records: int | None = None
+    target_batch_seconds: float | None = None
+    policy: str | None = None
+    #: Bytes, or a text such as '500 MB' or 'none'.
+    state_memory: int | str | None = None
+
+    def over(self, bounds: Bounds) -> Bounds:
+        """The bounds that hold; UserError where they cannot.
+
+        >>> Tuning(max_batch_records=50).over(Bounds(10, 100, 1.0))
+        Bounds(min_batch_records=10, max_batch_records=50, target_batch_seconds=1.0, ...)
+        >>> Tuning(state_memory="1.5 MB").over(Bounds(10, 100, 1.0)).state_memory
+        1500000
+        >>> Tuning(max_batch_records=5).over(Bounds(10, 100, 1.0))
+        Traceback (most recent call last):
+        ...
+        operators.core.errors.UserError: min_batch_records 10 is above max_batch_records 5
+        """
+        given: dict[str, Any] = {name: one for name, one in msgspec.structs.asdict(self).items() if one is not None}
+        if self.state_memory is not None:
+            given["state_memory"] = read_bytes(str(self.state_memory))
+        found = msgspec.structs.replace(bounds, **given)
+        if found.min_batch_records > found.max_batch_records:
+            raise UserError(
+                f"min_batch_records {found.min_batch_records} is above max_batch_records {found.max_batch_records}"
+            )
+        if found.min_batch_records < 1 or found.max_batch_records > _MOST_RECORDS:
+            raise UserError(f"batches have 1 to {_MOST_RECORDS} records")
+        if not _LEAST_S <= found.target_batch_seconds <= _MOST_S:
+            raise UserError(f"target_batch_seconds is between {_LEAST_S:g} and {_MOST_S:g}")
+        found.check_hosts()
+        parse_policy(found.policy)
+        return found
+
+
+#: The options that are numbers, in the order of `Bounds`.
+BATCHES = ("min_batch_records", "max_batch_records", "target_batch_seconds")
+
+
+def read_option(name: str, text: str) -> str | int | float:
+    """The value of an option as a statement says it; UserError where it is none.
+
+    >>> read_option("max_batch_records", "500"), read_option("policy", "chain")
+    (500, 'chain')
+    """
+    if name not in BATCHES:
+        return text
+    try:
+        return float(text) if name == "target_batch_seconds" else int(text)
+    except ValueError:
+        raise UserError(f'{name} needs a number, not "{text}"') from None
+
+
+def read_tuning(body: bytes | None) -> Tuning:
+    """What was stored; nothing where that is not to be read.
+
+    >>> read_tuning(b"?") == read_tuning(None) == Tuning()
+    True
+    """
+    try:
+        return msgspec.json.decode(body, type=Tuning) if body else Tuning()
+    except msgspec.DecodeError:
+        return Tuning()

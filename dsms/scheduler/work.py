@@ -1,0 +1,214 @@
+"""Work: what operators take, give, need and hold, added up over runs; and what follows from that.
+
+Sums are kept twice: since the beginning, and with a half-life, so that what is older counts less. Rates, cost and
+selectivity are those of the last seconds; of an operator to which nothing has come for long, those since the beginning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+import msgspec
+
+from operators.core.adherence import Adherence
+from operators.core.delta import Delta
+from operators.core.operator import Step
+
+HALF_LIFE_S = 10.0
+#: A lane, and the key of a vertex in it.
+Place = tuple[str, str]
+#: Sums of rows in, rows out, nanoseconds and bytes in.
+_Sums = tuple[float, float, float, float]
+_NOTHING: _Sums = (0.0, 0.0, 0.0, 0.0)
+
+
+class Work(msgspec.Struct, frozen=True, array_like=True):
+    """One run of a vertex: the rows that came by input, those that it gave, how long it took, and the rows and bytes of
+    its state after it. `runs` is more where several are told together, `bytes_in` is known of records alone."""
+
+    rows_in: tuple[int, ...]
+    rows_out: int
+    busy_ns: int
+    state_rows: int = 0
+    state_bytes: int = 0
+    bytes_in: int = 0
+    runs: int = 1
+    #: How all that came so far kept a promise, where the vertex keeps one.
+    adherence: Adherence | None = None
+
+
+#: The work of a lane's vertices on a target, by their places in the dataflow.
+Works = dict[int, Work]
+
+
+def work_of(given: Sequence[Delta], step: Step, busy_ns: int) -> Work:
+    """The work of a step. The state is not looked into: its runs know their rows, and estimate their bytes."""
+    rows = size = 0
+    for trace in step.traces:
+        for run in trace.runs:
+            rows += run.frame.height
+            size += int(run.frame.estimated_size())
+    taken = tuple([len(one) for one in given])
+    return Work(taken, len(step.delta), busy_ns, rows, size, adherence=step.adherence)
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What is known of a vertex of a lane. Times are seconds of one clock.
+
+    >>> one = Measured(since=0.0, at=0.0).after(10.0, 0, Work((80,), 20, 4_000_000))
+    >>> one.selectivity, one.cost
+    (0.25, 5e-05)
+    """
+
+    since: float
+    at: float
+    runs: int = 0
+    rows_in: tuple[int, ...] = ()
+    rows_out: int = 0
+    busy_ns: int = 0
+    bytes_in: int = 0
+    #: The sums in which what is older counts less, as of `at`.
+    recent: _Sums = _NOTHING
+    #: The rows and bytes of state on each target.
+    state: dict[int, tuple[int, int]] = {}
+    #: How a promise was kept on each target.
+    adherence: dict[int, Adherence] = {}
+
+    def after(self, at: float, target: int, work: Work) -> Measured:
+        """With the work of a run on a target more. A time before the last one counts as that."""
+        now, came = max(at, self.at), sum(work.rows_in)
+        fade, (rows, gave, busy, size) = _faded(now - self.at), self.recent
+        state = self.state
+        if state.get(target, (0, 0)) != (held := (work.state_rows, work.state_bytes)):
+            state = {**state, target: held}
+        kept = self.adherence if work.adherence is None else {**self.adherence, target: work.adherence}
+        return Measured(
+            self.since, now, self.runs + work.runs, _added(self.rows_in, work.rows_in), self.rows_out + work.rows_out,
+            self.busy_ns + work.busy_ns, self.bytes_in + work.bytes_in,
+            (rows * fade + came, gave * fade + work.rows_out, busy * fade + work.busy_ns, size * fade + work.bytes_in),
+            state, kept,
+        )  # fmt: skip
+
+    def with_past_of(self, other: Measured) -> Measured:
+        """With what was added up elsewhere for the same vertex, but for its state: that is held once."""
+        now = max(self.at, other.at)
+        mine, theirs = _faded(now - self.at), _faded(now - other.at)
+        recent = tuple(a * mine + b * theirs for a, b in zip(self.recent, other.recent, strict=True))
+        return msgspec.structs.replace(
+            self, since=min(self.since, other.since), at=now, runs=self.runs + other.runs,
+            rows_in=_added(self.rows_in, other.rows_in), rows_out=self.rows_out + other.rows_out,
+            busy_ns=self.busy_ns + other.busy_ns, bytes_in=self.bytes_in + other.bytes_in, recent=recent,
+        )  # fmt: skip
+
+    @property
+    def selectivity(self) -> float | None:
+        """Rows out a row in; None where none came."""
+        return _ratio(self.recent[1], self.recent[0], self.rows_out, sum(self.rows_in))
+
+    @property
+    def cost(self) -> float | None:
+        """Seconds a row in; None where none came."""
+        found = _ratio(self.recent[2], self.recent[0], self.busy_ns, sum(self.rows_in))
+        return None if found is None else found / 1e9
+
+    @property
+    def row_bytes(self) -> float | None:
+        """Bytes of a record; None where that is not known."""
+        return _ratio(self.recent[3], self.recent[0], self.bytes_in, sum(self.rows_in)) if self.bytes_in else None
+
+    @property
+    def state_rows(self) -> int:
+        """The rows of state on all targets."""
+        return sum(rows for rows, _ in self.state.values())
+
+    @property
+    def state_bytes(self) -> int:
+        """The bytes of state on all targets, as Polars estimates them."""
+        return sum(size for _, size in self.state.values())
+
+    def rates(self, now: float) -> tuple[float, float, float]:
+        """Rows in, rows out and busy seconds a second. The weight of a past second halves every `HALF_LIFE_S`, and all
+        seconds since the beginning together weigh one, so a steady rate is told from the first second on.
+
+        >>> steady = Measured(since=0.0, at=0.0)
+        >>> for second in range(1, 4):
+        ...     steady = steady.after(second - 0.5, 0, Work((300,), 30, 500_000_000))
+        >>> [round(rate, 1) for rate in steady.rates(3.0)]
+        [299.9, 30.0, 0.5]
+        """
+        rows, gave, busy, _ = self.recent
+        scale = math.log(2) / HALF_LIFE_S * _faded(max(now - self.at, 0.0))
+        scale /= 1 - _faded(max(now - self.since, 1e-3))
+        return rows * scale, gave * scale, busy * scale / 1e9
+
+
+#: What a vertex did: its lane and key, the target, and the work.
+Told = tuple[str, str, int, Work]
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What is known of the vertices of a fragment, by lane and key: it survives that lanes are compiled anew.
+
+    >>> begun = Measures(since=0.0).after(1.0, [("o3", "a", 0, Work((5,), 5, 10)), ("o3", "a", 1, Work((2,), 1, 10))])
+    >>> begun.of("o3", "a").rows_in, begun.of("o3", "b").rows_in
+    ((7,), ())
+    """
+
+    since: float
+    found: Mapping[Place, Measured] = field(default_factory=dict)
+
+    def of(self, lane: str, key: str) -> Measured:
+        """What is known of a vertex."""
+        return self.found.get((lane, key)) or Measured(self.since, self.since)
+
+    def after(self, at: float, told: Iterable[Told]) -> Measures:
+        """With the work of an epoch, which ended at a time."""
+        found = dict(self.found)
+        for lane, key, target, work in told:
+            before = found.get((lane, key)) or Measured(self.since, self.since)
+            found[(lane, key)] = before.after(at, target, work)
+        return Measures(self.since, found)
+
+    def beside(self, other: Measures) -> Measures:
+        """Together with those of a lane that goes on as this one; where both have state, it is equal."""
+        found = dict(self.found)
+        for place, one in other.found.items():
+            found[place] = one if place not in found else found[place].with_past_of(one)
+        return Measures(min(self.since, other.since), found)
+
+    def kept(self, lanes: Mapping[str, Collection[str]]) -> Measures:
+        """For the lanes that there are now, by their keys. What was added up in a lane that is no more goes on with the
+        vertex in another lane that has it; what nobody has is forgotten."""
+        if all(lane in lanes and key in lanes[lane] for lane, key in self.found):
+            return self
+        found = {place: one for place, one in self.found.items() if place[1] in lanes.get(place[0], ())}
+        for (lane, key), one in self.found.items():
+            if (lane, key) not in found and (heir := _heir(key, lanes)) is not None:
+                mine = found.get((heir, key))
+                found[(heir, key)] = one if mine is None else mine.with_past_of(one)
+        return Measures(self.since, found)
+
+
+def _heir(key: str, lanes: Mapping[str, Collection[str]]) -> str | None:
+    return next((lane for lane, keys in lanes.items() if key in keys), None)
+
+
+def _faded(seconds: float) -> float:
+    return float(0.5 ** (seconds / HALF_LIFE_S))
+
+
+def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Rows by input: a query that was replaced has an input less once what it was before is not needed."""
+    if len(one) == len(other):
+        return tuple([a + b for a, b in zip(one, other, strict=True)])
+    return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0)) if one else other
+
+
+def _ratio(recent: float, over: float, total: float, total_over: float) -> float | None:
+    if over > 1e-9:
+        return recent / over
+    return total / total_over if total_over else None

@@ -1,0 +1,137 @@
+"""Spark's classes as an archive that the JVM maps instead of loading them one by one: executors start sooner.
+
+`python -m dsms.spark.compat.class_archive` makes it, once for a Java and a Spark. Without it everything works.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pyspark
+
+from dsms.local.artifacts import cache_dir
+from dsms.spark.compat.spark_home import jars, linked_home
+
+#: The JVM only plans and moves bytes: the quick compiler and the plain collector leave the cores to the workers. An
+#: archive holds for these.
+JVM = "-Djdk.lang.Process.launchMechanism=VFORK -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
+_TIMEOUT_S = 300
+#: So many archives are kept: a machine may have more than one installation.
+_KEPT = 3
+
+
+def installed(environ: Mapping[str, str]) -> Path | None:
+    """The directory of what belongs to this Java and this Spark, which need not be there; None where there is no Java.
+
+    A JVM uses an archive only where its classes lie at the very paths, with the very times, at which they were when it
+    was made.
+    """
+    if (java := _java_home(environ)) is None:
+        return None
+    release = java / "release"
+    said = release.read_text("utf-8", "replace") if release.is_file() else ""
+    held = [(one.name, one.stat().st_mtime_ns) for one in jars()]
+    what = f"{java.resolve()}\n{said}\n{pyspark.__file__}\n{held}\n{JVM}"
+    return cache_dir(environ) / "spark" / hashlib.sha256(what.encode()).hexdigest()[:16]
+
+
+def archive(environ: Mapping[str, str]) -> Path | None:
+    """Where the archive is, or would be; None where there is no Java."""
+    found = installed(environ)
+    return found and found / "classes.jsa"
+
+
+def home(environ: Mapping[str, str]) -> Path | None:
+    """The SPARK_HOME that the archive was made with; None where there is none."""
+    found = installed(environ)
+    return found / "home" if found is not None and (found / "home").is_dir() else None
+
+
+def options(environ: Mapping[str, str]) -> str:
+    """What the JVM is to be told to use it; empty where there is none.
+
+    >>> options({"PATH": "", "DSMS_CACHE": "/nowhere"})
+    ''
+    """
+    found = archive(environ)
+    return f"-XX:SharedArchiveFile={found} {_QUIET}" if found is not None and found.is_file() else ""
+
+
+def make(environ: Mapping[str, str]) -> bool:
+    """Makes it, unless it is there; whether it is there now."""
+    target = archive(environ)
+    if target is None or target.is_file():
+        return target is not None
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        with suppress(OSError):  # it is there already
+            linked_home(Path(scratch) / "home").rename(target.parent / "home")
+        made = Path(scratch) / "classes.jsa"
+        command = [sys.executable, "-m", "dsms.spark.compat.class_archive", "session", f"{scratch}/session"]
+        env = {**environ, "JAVA_TOOL_OPTIONS": "", "DSMS_CLASS_ARCHIVE": f"-XX:ArchiveClassesAtExit={made} {_QUIET}"}
+        done = subprocess.run(command, env=env, capture_output=True, timeout=_TIMEOUT_S, check=False)
+        if done.returncode == 0 and made.is_file():
+            made.rename(target)
+    _forget(target.parent)
+    return target.is_file()
+
+
+def _forget(newest: Path) -> None:
+    """Removes what could not be made, and the archives of installations that were not used for long. Their homes, which
+    are links, stay: an executor may run with one."""
+    if not (newest / "classes.jsa").is_file():
+        shutil.rmtree(newest)
+    found = sorted(newest.parent.glob("*/classes.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
+    for old in found[_KEPT:]:
+        old.unlink()
+
+
+def _java_home(environ: Mapping[str, str]) -> Path | None:
+    """As Spark finds its Java."""
+    if environ.get("JAVA_HOME"):
+        return Path(environ["JAVA_HOME"])
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    return Path(on_path).resolve().parent.parent if on_path else None
+
+
+def _session(scratch: Path) -> None:
+    """What an executor does first. Its JVM writes the archive when it ends."""
+    from pyspark import SparkContext
+
+    from dsms.spark.scratch import emptied
+    from dsms.spark.session import spark_session
+    from dsms.spark.warm_up import warm_up
+
+    with emptied(scratch):
+        spark = spark_session("local[2]", scratch, 2)
+        warm_up(spark, 2)
+        stream = spark.readStream.format("rate").load().repartition(2).writeStream
+        query = stream.foreachBatch(_collected).option("checkpointLocation", str(scratch / "checkpoint")).start()
+        query.processAllAvailable()
+        query.stop()
+        spark.stop()
+        gateway = SparkContext._gateway
+        assert gateway is not None
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(_TIMEOUT_S)
+
+
+def _collected(rows: object, _: int) -> None:
+    rows.toArrow()  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["session"]:
+        _session(Path(sys.argv[2]))
+    elif not make(os.environ):
+        sys.stderr.write("the archive of Spark's classes could not be made; executors will start a little later\n")

@@ -1,0 +1,25 @@
+"""Spark's errors in terms of our error tree: those of planning and of workers come as text."""
+
+from __future__ import annotations
+
+import re
+
+from operators.core.errors import DsmsError, ExternalError, Fenced
+
+#: An error of our tree in the text of Spark's.
+_OURS = re.compile(r"^operators\.errors\.\w+: (.+)$", re.MULTILINE)
+
+
+def reason_of(error: BaseException | None) -> DsmsError:
+    """Why Spark ended the query: errors of planning and of workers come as text, in which ours are named.
+
+    >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\noperators.errors.ExternalError: redis is full\\n at …")))
+    'redis is full'
+    """
+    text = str(error) if error is not None else "the query ended"
+    if "Fenced" in text:
+        return Fenced("fenced: a newer executor runs the fragment")
+    if (ours := _OURS.search(text)) is not None:
+        return ExternalError(ours[1])
+    last = [line for line in text.splitlines() if line.strip()]
+    return ExternalError("the fragment's query failed: " + (" | ".join(last[:3])), retryable=True)

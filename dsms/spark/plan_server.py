@@ -1,0 +1,76 @@
+"""The way to a fragment's batch planner, which is in the driver: Spark asks a source for its plans in a process of its
+own, and that one asks here. So it needs nothing of what plans, and the driver need not tell it anything.
+
+Both processes are on one host and trust each other: the socket is in a directory of theirs alone.
+"""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import socketserver
+import tempfile
+import threading
+from pathlib import Path
+
+import structlog
+
+from dsms.runtime.batching.planner import Answers
+from operators.core.errors import DsmsError, InternalError
+
+log = structlog.get_logger()
+
+
+class PlanServer:
+    """Answers questions by name, one at a time, until it is closed. `directory` has a path of at most 64 bytes.
+
+    >>> from dsms.spark.plan_client import asked
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     server = PlanServer(Path(directory), {"twice": lambda number: 2 * number})
+    ...     asked(server.address, "twice", 21)
+    ...     server.close()
+    42
+    """
+
+    def __init__(self, directory: Path, answers: Answers) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="plans-", dir=directory))
+        self.address = str(self._directory / "socket")
+        self._server = _Server(self.address, answers)
+        threading.Thread(target=self._server.serve_forever, name="plans", daemon=True).start()
+
+    def close(self) -> None:
+        """Answers nothing more. It does not wait for an answer that is being given: that may wait for Kafka."""
+        threading.Thread(target=self._end, name="closing-plans", daemon=True).start()
+
+    def _end(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        shutil.rmtree(self._directory, ignore_errors=True)  # the run's directory may be gone before
+
+
+class _Server(socketserver.UnixStreamServer):
+    def __init__(self, address: str, answers: Answers) -> None:
+        super().__init__(address, _Question)
+        self.answers = answers
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Who asks may go before it is answered."""
+        log.debug("a plan was not taken", exc_info=True)
+
+
+class _Question(socketserver.StreamRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        question, arguments = pickle.load(self.rfile)
+        pickle.dump(self._answer(question, arguments), self.wfile)
+
+    def _answer(self, question: str, arguments: tuple[object, ...]) -> object:
+        """The answer, or the error that whoever asks is to raise: it could only say that there was no answer."""
+        try:
+            return self.server.answers[question](*arguments)
+        except DsmsError as error:
+            return error
+        except Exception as error:
+            log.exception("planning failed")
+            return InternalError(f"planning failed: {type(error).__name__}: {error}")

@@ -1,0 +1,62 @@
+"""Our Spark streaming data source: batches are planned in the driver and read in the workers.
+
+Spark imports this module in five processes, of which one asks the driver for plans and the workers read: what reading
+needs is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from dsms.runtime.stages.wire import ROUTED
+from dsms.spark.plan_client import asked
+
+FORMAT = "dsms"
+ADDRESS_OPTION = "address"
+
+
+class StreamSource(DataSource):  # type: ignore[misc]
+    """`spark.readStream.format("dsms").option("address", …)`: the routed rows of a fragment."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns of a routed row."""
+        return ROUTED
+
+    def streamReader(self, schema: object) -> FragmentReader:  # noqa: N802 Spark's name
+        """The reader of the fragment whose planner is at the address."""
+        return FragmentReader(self.options[ADDRESS_OPTION])
+
+
+class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
+    """What Spark asks of the source of a fragment."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name
+        """Where the manifest says that lanes stand."""
+        return cast(dict[str, Any], asked(self._address, "initial"))
+
+    def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802 Spark's name
+        """Up to where the next batch goes."""
+        return cast(dict[str, Any], asked(self._address, "latest", start))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """One task for each core, which only the worker that runs it unpickles."""
+        return [InputPartition(task) for task in asked(self._address, "tasks", start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in a worker."""
+        from dsms.runtime.stages.source_task import run_source_task
+
+        return run_source_task(pickle.loads(partition.value))

@@ -1,0 +1,120 @@
+"""Aggregates as written: the function, what is between its brackets, and the clauses behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dsms.model.position import error_at
+from dsms.sql.binder.expression_functions import arguments_of, function_name
+from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.relation import refusal
+from dsms.sql.binder.scope import Scope
+from operators.aggregates import AGGREGATES, AggregateFunction
+from operators.expressions import Literal
+
+_NAMES: dict[type[exp.Expr], str] = {
+    exp.BitwiseXorAgg: "bit_xor", exp.BitwiseAndAgg: "bit_and", exp.BitwiseOrAgg: "bit_or", exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop", exp.GroupConcat: "string_agg", exp.Stddev: "stddev_samp",
+}  # fmt: skip
+#: How many constants a function takes behind its arguments, or before WITHIN GROUP.
+_CONSTANTS = {"percentile_cont": 1, "percentile_disc": 1, "string_agg": 1}
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """`function(DISTINCT arguments, constants ORDER BY order) FILTER (WHERE condition)`."""
+
+    function: AggregateFunction
+    arguments: tuple[exp.Expr, ...] = ()
+    distinct: bool = False
+    order: tuple[exp.Ordered, ...] = ()
+    condition: exp.Expr | None = None
+    constants: tuple[exp.Expr, ...] = ()
+
+
+def aggregate_call(node: exp.Expr) -> AggregateCall | None:
+    """The aggregate that a node is; None for every other node.
+
+    >>> from sqlglot import parse_one
+    >>> found = aggregate_call(parse_one("SUM(DISTINCT x) FILTER (WHERE y)"))
+    >>> found.function.name, found.distinct, found.condition.sql()
+    ('sum', True, 'y')
+    """
+    if isinstance(node, exp.Filter):
+        found = aggregate_call(node.this)
+        return found and replace(found, condition=node.expression.this)
+    if isinstance(node, exp.WithinGroup):
+        found = aggregate_call(node.this)
+        return found and _within_group(node, found)
+    function = _function(node)
+    if function is None:
+        return None
+    return _with_constants(node, _between_brackets(node, AggregateCall(function)))
+
+
+def _function(node: exp.Expr) -> AggregateFunction | None:
+    if not isinstance(node, exp.AggFunc | exp.Anonymous):
+        return None
+    return AGGREGATES.get(_NAMES.get(type(node)) or function_name(node))
+
+
+def _between_brackets(node: exp.Expr, call: AggregateCall) -> AggregateCall:
+    arguments: list[exp.Expr] = []
+    for argument in arguments_of(node):
+        inner = argument
+        if isinstance(inner, exp.Order):
+            call, inner = replace(call, order=tuple(inner.expressions)), inner.this
+        if isinstance(inner, exp.Distinct):
+            call = replace(call, distinct=True)
+            arguments += inner.expressions
+        elif inner is not None and not isinstance(inner, exp.Star):
+            arguments.append(inner)
+    return replace(call, arguments=tuple(arguments))
+
+
+def _with_constants(node: exp.Expr, call: AggregateCall) -> AggregateCall:
+    count = _CONSTANTS.get(call.function.name, 0)
+    if isinstance(node.parent, exp.WithinGroup) and call.function.name.startswith("percentile"):
+        return replace(call, arguments=(), constants=call.arguments)
+    kept = call.arguments[: len(call.arguments) - count] or call.arguments[:1]
+    return replace(call, arguments=kept, constants=call.arguments[len(kept) :])
+
+
+def _within_group(node: exp.WithinGroup, call: AggregateCall) -> AggregateCall:
+    ordered = node.expression.expressions
+    if call.arguments:
+        return replace(call, order=tuple(ordered))
+    if len(ordered) != 1:
+        raise error_at(node, f'"{call.function.name}" takes one expression in WITHIN GROUP')
+    if ordered[0].args.get("desc"):
+        raise refusal(node, f'"{call.function.name}" WITHIN GROUP (ORDER BY … DESC)', "order ascending by 1 - fraction")
+    return replace(call, arguments=(ordered[0].this,))
+
+
+def constant(node: exp.Expr, scope: Scope, what: str) -> object:
+    """The value of a constant argument."""
+    value = bind_expression(node, scope)
+    if not isinstance(value, Literal):
+        raise error_at(node, f"{what} must be a constant")
+    return value.value
+
+
+def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The outermost aggregates in an expression, outside the queries in it; a function with OVER is none."""
+    if isinstance(node, exp.Query):
+        return
+    if isinstance(node, exp.Window):
+        function = node.this
+        while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+            function = function.this
+        below = [*function.iter_expressions(), *(one for one in node.iter_expressions() if one is not node.this)]
+    elif aggregate_call(node) is not None:
+        yield node
+        return
+    else:
+        below = list(node.iter_expressions())
+    for child in below:
+        yield from aggregates_in(child)

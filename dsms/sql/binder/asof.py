@@ -1,0 +1,85 @@
+"""As-of joins by bound conditions: equalities between the sides, and one comparison of their times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, cast
+
+from sqlglot import exp
+
+from dsms.model import logical
+from dsms.model.position import error_at
+from dsms.model.schema import schema
+from dsms.sql.binder.conditions import conjuncts, extended, keeping, names_of, within
+from dsms.sql.binder.joins import Pair, equality
+from operators.core.errors import SqlError
+from operators.expressions import ORDERS, Call, Expression, call, columns, type_name
+from operators.kernels.points import has_points
+
+Comparison = Literal["greater", "greater_or_equal", "less", "less_or_equal"]
+_HINT = "say … ASOF JOIN b ON a.k = b.k AND a.t >= b.t"
+
+
+def asof_join(
+    left: logical.Node, right: logical.Node, conditions: Sequence[Expression], *, outer: bool, table: exp.Expr
+) -> logical.Node:
+    """The as-of join of plans with disjoint column names."""
+    names = [*schema(left).names, *schema(right).names]
+    equal, (comparison, first, second) = _split(conditions, left, right, table)
+    if not has_points(first.type):
+        kinds = "numbers (a DECIMAL of at most 18 digits), dates or timestamps"
+        raise error_at(table, f"ASOF JOIN compares {kinds}, not {type_name(first.type)}")
+    left, mine = extended(left, _named("__k", [*(one for one, _ in equal), first]))
+    right, theirs = extended(right, _named("__m", [*(one for _, one in equal), second]))
+    on = dict.fromkeys((one.name, other.name) for one, other in zip(mine[:-1], theirs[:-1], strict=True))
+    node = logical.AsofJoin(left, right, tuple(on), mine[-1].name, theirs[-1].name, comparison, outer)
+    return keeping(node, names)
+
+
+def by_using(conditions: Sequence[Expression]) -> list[Expression]:
+    """USING (k, t): the last columns are compared by >=, the others are equal."""
+    *equal, last = conditions
+    assert isinstance(last, Call)
+    return [*equal, call("greater_or_equal", *last.arguments)]
+
+
+def _split(
+    conditions: Sequence[Expression], left: logical.Node, right: logical.Node, table: exp.Expr
+) -> tuple[list[Pair], tuple[Comparison, Expression, Expression]]:
+    """The pairs that are equal, and the comparison with the left side first."""
+    sides = names_of(left), names_of(right)
+    equal: list[Pair] = []
+    times: list[tuple[Comparison, Expression, Expression]] = []
+    for one in (part for whole in conditions for part in conjuncts(whole)):
+        if (pair := equality(one, *sides)) is not None:
+            equal.append(pair)
+        elif (time := _comparison(one, *sides)) is not None:
+            times.append(time)
+        else:
+            raise _refused(table, "a condition of ASOF JOIN is no comparison of its two sides")
+    if len(times) != 1:
+        raise _refused(table, f"ASOF JOIN needs one comparison by >=, >, <= or <, not {len(times)}")
+    return equal, times[0]
+
+
+def _refused(table: exp.Expr, message: str) -> SqlError:
+    return error_at(table, message, hint=_HINT)
+
+
+def _comparison(
+    predicate: Expression, left: frozenset[str], right: frozenset[str]
+) -> tuple[Comparison, Expression, Expression] | None:
+    if not isinstance(predicate, Call) or predicate.function not in ORDERS:
+        return None
+    first, second = predicate.arguments
+    if not columns(first) or not columns(second):
+        return None
+    if within(first, left) and within(second, right):
+        return cast(Comparison, predicate.function), first, second
+    if within(first, right) and within(second, left):
+        return cast(Comparison, ORDERS[predicate.function]), second, first
+    return None
+
+
+def _named(prefix: str, expressions: Sequence[Expression]) -> list[tuple[str, Expression]]:
+    return [(f"{prefix}{number}", one) for number, one in enumerate(expressions)]

@@ -1,0 +1,21 @@
+"""Binding: a parsed query and a catalog give a logical plan. sqlglot's trees end here."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+import dsms.sql.binder.select
+import dsms.sql.binder.set_queries  # noqa: F401  (both register how queries are bound)
+from dsms.model import logical
+from dsms.model.catalog import Catalog
+from dsms.sql.binder.catalog_relations import plan_of, plan_over, result_of
+
+__all__ = ["bind", "plan_of", "plan_over"]
+
+
+def bind(query: exp.Expr, catalog: Catalog) -> logical.Node:
+    """The logical plan of a query; views are replaced by their own plans.
+
+    Raises SqlError for unknown names, type errors and every construct that is not supported, with its position.
+    """
+    return result_of(query, catalog)

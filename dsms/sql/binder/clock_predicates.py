@@ -1,0 +1,115 @@
+"""Conditions on the instants of the clock: which ones are periodic, and their points."""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import lcm
+
+import polars as pl
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model.position import error_at
+from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scope import Scope
+from operators.core.errors import SqlError
+from operators.expressions import evaluate
+from operators.sync.sync_points import Periodic
+
+_MOST_INSTANTS = 1_000_000
+
+
+def points_where(node: exp.Expr, timepoint: str) -> Periodic | None:
+    """The instants t ≥ 0 for which a condition on `t mod n` is TRUE; None for no instant.
+
+    >>> import sqlglot
+    >>> points_where(sqlglot.parse_one("t % 4 = 0 OR t % 6 = 3"), "t")
+    Periodic(period=12, residues=(0, 3, 4, 8, 9))
+    """
+    match node:
+        case exp.Paren():
+            return points_where(node.this, timepoint)
+        case exp.And():
+            return _both(points_where(node.this, timepoint), points_where(node.expression, timepoint))
+        case exp.Or():
+            return _either([points_where(node.this, timepoint), points_where(node.expression, timepoint)])
+        case exp.EQ():
+            return _equal(node, timepoint)
+    return _tried(node, timepoint)
+
+
+def _equal(node: exp.EQ, timepoint: str) -> Periodic | None:
+    """`t mod n = m`, at once; the rest by trying."""
+    for remainder, value in ((node.this, node.expression), (node.expression, node.this)):
+        period = _modulus(remainder.unnest(), timepoint)
+        if period is not None and isinstance(value, exp.Literal) and value.name.isdecimal():
+            return Periodic(period, (int(value.name),)) if int(value.name) < period else None
+    return _tried(node, timepoint)
+
+
+def _modulus(node: exp.Expr, timepoint: str) -> int | None:
+    """n of `t mod n`."""
+    if not isinstance(node, exp.Mod):
+        return None
+    instant, period = node.this.unnest(), node.expression.unnest()
+    plain = isinstance(instant, exp.Column) and instant.name.lower() == timepoint.lower()
+    number = isinstance(period, exp.Literal) and period.name.isdecimal() and int(period.name) > 0
+    return int(period.name) if plain and number else None
+
+
+def _both(left: Periodic | None, right: Periodic | None) -> Periodic | None:
+    if left is None or right is None:
+        return None
+    try:
+        return left & right
+    except ValueError:
+        return None
+
+
+def _either(sides: list[Periodic | None]) -> Periodic | None:
+    found = [side for side in sides if side is not None]
+    return reduce(lambda left, right: left | right, found) if found else None
+
+
+def _tried(node: exp.Expr, timepoint: str) -> Periodic | None:
+    """Evaluates the condition at every instant of a common period."""
+    period = lcm(*_moduli(node, timepoint))
+    if period > _MOST_INSTANTS:
+        hint = f"have: {timepoint} mod n = m, AND, OR"
+        raise error_at(node, f"the condition has the period {period}, which is too long to try", hint=hint)
+    scope = Scope(pa.schema([pa.field(timepoint, pa.int64(), nullable=False)]))
+    # the alias of the clock says nothing more
+    plain = node.copy().transform(lambda one: exp.column(one.name) if isinstance(one, exp.Column) else one)
+    bound = bind_expression(plain, scope)
+    if not pa.types.is_boolean(bound.type):
+        raise error_at(node, "WHERE needs a BOOLEAN")
+    values, _ = evaluate(pl.DataFrame({timepoint: range(period)}, schema={timepoint: pl.Int64}), {"holds": bound})
+    held = tuple(values["holds"].fill_null(False).arg_true().to_list())
+    return _shortest(period, held) if held else None
+
+
+def _shortest(period: int, residues: tuple[int, ...]) -> Periodic:
+    if len(residues) == period:
+        return Periodic(1)
+    return Periodic(period, residues)
+
+
+def _moduli(node: exp.Expr, timepoint: str) -> list[int]:
+    """The n of all `t mod n`; an instant that stands elsewhere is not periodic."""
+    found: list[int] = []
+    for column in node.find_all(exp.Column):
+        if column.name.lower() != timepoint.lower():
+            raise error_at(column, f'column "{column.name}" not found', hint=f"have: {timepoint}")
+        within: exp.Expr | None = column.parent
+        while isinstance(within, exp.Paren):
+            within = within.parent
+        period = _modulus(within, timepoint) if within is not None else None
+        if period is None:
+            raise _not_periodic(column, timepoint)
+        found.append(period)
+    return found
+
+
+def _not_periodic(node: exp.Expr, timepoint: str) -> SqlError:
+    hint = f"have: conditions on mod({timepoint}, n) with a constant n; for events use a view over a stream"
+    return error_at(node, "the points of a clock must be periodic", hint=hint)

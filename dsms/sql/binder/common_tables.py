@@ -1,0 +1,25 @@
+"""WITH: names for queries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dsms.model.position import error_at
+from dsms.sql.binder.relation import Context, refusal
+
+
+def with_common_tables(query: exp.Expr, context: Context) -> Context:
+    """The context in which the names of a query's WITH are known; each knows those before it."""
+    found = query.args.get("with_")
+    if found is None:
+        return context
+    for cte in found.expressions:
+        name = cte.alias.lower()
+        if found.args.get("recursive") and any(one.name.lower() == name for one in cte.this.find_all(exp.Table)):
+            raise refusal(cte, "WITH RECURSIVE")
+        if any(one.alias.lower() == name for one in found.expressions if one is not cte):
+            raise error_at(cte, f'two queries of WITH are named "{cte.alias}"')
+        context = replace(context, ctes={**context.ctes, name: (cte, context)})
+    return context

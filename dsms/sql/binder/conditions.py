@@ -1,0 +1,98 @@
+"""Conjunctions of bound predicates, and plans with reserved columns beside those of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+from dsms.model import logical
+from dsms.model.properties import keys
+from dsms.model.schema import schema
+from operators.expressions import Call, Column, Expression, Literal, call, column, columns
+
+Output = tuple[str, Expression]
+
+
+def conjuncts(predicate: Expression) -> list[Expression]:
+    """The predicates that are all TRUE where their conjunction is.
+
+    >>> import pyarrow as pa
+    >>> a, b = Column("a", pa.bool_()), Column("b", pa.bool_())
+    >>> [one.name for one in conjuncts(call("and", call("and", a, b), a))]
+    ['a', 'b', 'a']
+    """
+    if isinstance(predicate, Call) and predicate.function == "and":
+        return [part for argument in predicate.arguments for part in conjuncts(argument)]
+    return [predicate]
+
+
+def conjunction(predicates: Iterable[Expression]) -> Expression | None:
+    """The predicate that is TRUE where all are; None for none."""
+    found = [one for one in predicates if not _is_true(one)]
+    return reduce(lambda left, right: call("and", left, right), found) if found else None
+
+
+def _is_true(predicate: Expression) -> bool:
+    return isinstance(predicate, Literal) and predicate.value is True
+
+
+def filtered(node: logical.Node, predicates: Iterable[Expression]) -> logical.Node:
+    """The rows for which all predicates are TRUE."""
+    predicate = conjunction(predicates)
+    return node if predicate is None else logical.Filter(node, predicate)
+
+
+def within(predicate: Expression, names: frozenset[str]) -> bool:
+    """Whether a predicate needs only these columns."""
+    return columns(predicate) <= names
+
+
+def names_of(node: logical.Node) -> frozenset[str]:
+    """The names of a plan's columns."""
+    return frozenset(schema(node).names)
+
+
+def fresh(name: str, taken: Iterable[str]) -> str:
+    """A reserved name that is free.
+
+    >>> fresh("__k0", ["__k0", "__k0'"])
+    "__k0''"
+    """
+    used = set(taken)
+    while name in used:
+        name += "'"
+    return name
+
+
+def own_columns(node: logical.Node) -> tuple[Output, ...]:
+    """The columns of a plan as outputs of a projection."""
+    return tuple((field.name, column(field)) for field in schema(node))
+
+
+def extended(node: logical.Node, computed: Iterable[tuple[str, Expression]]) -> tuple[logical.Node, list[Column]]:
+    """The plan with the value of each expression as a column of (about) that name; a plain column stays itself."""
+    added: list[Output] = []
+    found: list[Column] = []
+    known = {one: held for held, one in own_columns(node)}
+    for name, expression in computed:
+        if isinstance(expression, Column):
+            found.append(expression)
+            continue
+        if expression not in known:
+            known[expression] = fresh(name, [*schema(node).names, *(one for one, _ in added)])
+            added.append((known[expression], expression))
+        found.append(Column(known[expression], expression.type, expression.nullable))
+    return (logical.Project(node, (*own_columns(node), *added)) if added else node), found
+
+
+def keeping(node: logical.Node, names: Iterable[str]) -> logical.Node:
+    """The plan with only these columns, in this order."""
+    wanted = tuple(names)
+    if tuple(schema(node).names) == wanted:
+        return node
+    return logical.Project(node, tuple((name, column(schema(node).field(name))) for name in wanted))
+
+
+def distinct(node: logical.Node) -> logical.Node:
+    """Every row once: nothing to do where a key is known."""
+    return node if keys(node) else logical.Distinct(node)

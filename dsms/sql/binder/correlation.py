@@ -1,0 +1,72 @@
+"""Queries inside queries: the columns they take from outside, and the join back.
+
+A query that uses outer columns is bound over the relation of their values (the domain): its plan has them as columns
+`__d0…`, and its rows belong to the outer rows with these values, NULL being equal to NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dsms.model import logical
+from dsms.model.schema import schema
+from dsms.sql.binder.conditions import distinct
+from dsms.sql.binder.relation import Context, Relation
+from dsms.sql.binder.scope import Correlated, Outer, Scope, free_names, renamed_entry
+from operators.expressions import Column, column
+
+Safe = tuple[tuple[Column, Column], ...]
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A bound inner query; `safe` are pairs of an outer column and the inner one that stands for it."""
+
+    relation: Relation
+    safe: Safe = ()
+
+
+def bind_inside(
+    bind: Callable[[Context], Relation], left: Callable[[], logical.Node], scope: Scope, context: Context
+) -> Inner:
+    """Binds a query that may use the columns of `scope`, which `left` has."""
+    held: tuple[tuple[str, Column], ...] = ()
+    while True:
+        outer = Outer(scope, held)
+        base = _domain(left(), held) if held else None
+        try:
+            found = bind(replace(context, outer=outer, base=base, top=False, unfilled=False))
+        except Correlated as missing:
+            if missing.outer is not outer:
+                raise
+            held = (*held, (missing.column.name, replace(missing.column, name=f"__d{len(held)}")))
+            continue
+        fields = schema(found.node)
+        return Inner(found, tuple((replace(one, name=name), column(fields.field(one.name))) for name, one in held))
+
+
+def _domain(left: logical.Node, held: tuple[tuple[str, Column], ...]) -> logical.Node:
+    return distinct(logical.Project(left, tuple((one.name, replace(one, name=name)) for name, one in held)))
+
+
+def beside(inner: Inner, taken: list[str], *, without: frozenset[str] = frozenset()) -> Inner:
+    """The same query with column names that are free beside `taken`, and without some columns."""
+    names = [name for name in schema(inner.relation.node).names if name not in without]
+    renamed = free_names(names, taken, inner.relation.scope.alias)
+    folded = {name.casefold() for name in taken}
+    if all(name == new for name, new in renamed.items()) and not any(one.casefold() in folded for one in without):
+        return inner
+    fields = schema(inner.relation.node)
+    outputs = tuple(
+        (new, Column(name, fields.field(name).type, fields.field(name).nullable)) for name, new in renamed.items()
+    )
+    safe = tuple((mine, replace(theirs, name=renamed[theirs.name])) for mine, theirs in inner.safe)
+    return Inner(_renamed(inner.relation, logical.Project(inner.relation.node, outputs), renamed), safe)
+
+
+def _renamed(relation: Relation, node: logical.Node, names: dict[str, str]) -> Relation:
+    kept = [one for one in relation.scope.entries if one.column.name in names]
+    entries = tuple(renamed_entry(one, names) for one in kept)
+    scope = replace(relation.scope, fields=schema(node), entries=entries)
+    return Relation(node, scope, tuple(renamed_entry(one, names) for one in relation.visible))

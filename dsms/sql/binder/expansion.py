@@ -1,0 +1,198 @@
+"""What a query leaves unsaid, said: views of the current instant, and the default windows of CQL and PIPES."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query, Stream
+from dsms.model.position import error_at
+from dsms.sql.binder.clock import CLOCK, ClockView, clock_view, is_clock, parsed
+from dsms.sql.binder.now_bounds import NOW_HINT, POINTS
+from dsms.sql.binder.scope import NotFound
+from dsms.sql.parser import nodes
+from dsms.sql.parser.table_names import name_of
+from operators.core.errors import SqlError
+
+_CLOCK_HINT = "read a relation at its points: FROM R[Sync](S); the current instant is Now"
+
+
+def expanded(query: exp.Expr, catalog: Catalog) -> exp.Expr:
+    """The query in which the columns of views over MAX(Timepoint) are Now, and in which, if it has PIPES windows, every
+    stream without one has the now-window. The tree itself is changed."""
+    for select in list(query.find_all(exp.Select)):
+        _without_now_views(select, catalog)
+    _check_clock(query, catalog)
+    if _notation(query) == "pipes":
+        for table in _bare_streams(query, catalog):
+            _put_around(table, nodes.StreamWindow(kind="now", notation="pipes"))
+    return query
+
+
+def misplaced_now(error: SqlError) -> SqlError:
+    """The error itself, or a clearer one where Now stands where only columns may."""
+    if not isinstance(error.__cause__, NotFound) or not error.__cause__.message.lower().startswith('column "now"'):
+        return error
+    return SqlError("Now is not supported here", line=error.line, column=error.column, hint=NOW_HINT)
+
+
+def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
+    """The windows that a CQL or PIPES query gets because it does not say them, and the Istream of CQL's subqueries that
+    have a window, for the notices of registration.
+
+    >>> from dsms.sql.parser.queries import parse_query
+    >>> default_windows(parse_query("SELECT a FROM S [Now]"), Catalog())
+    ()
+    """
+    window = {"cql": "[Range Unbounded]", "pipes": "WINDOW(RANGE 1)"}.get(_notation(query) or "")
+    tables = _bare_streams(query, catalog) if window else ()
+    told = dict.fromkeys(f"window of {name_of(table)}: {window}" for table in tables)
+    streams = [window for window in query.find_all(nodes.StreamWindow) if _has_default_stream(window)]
+    return (*told, *dict.fromkeys(f"Istream is applied to the subquery {one.alias_or_name}".strip() for one in streams))
+
+
+def written_out(query: exp.Expr, catalog: Catalog) -> exp.Expr:
+    """The query with all that it leaves unsaid: `expanded`, and the windows and streams that CQL adds."""
+    tree = expanded(query.copy(), catalog)
+    if _notation(tree) == "cql":
+        for table in list(_bare_streams(tree, catalog)):
+            _put_around(table, nodes.StreamWindow(kind="range", notation="cql"))
+    for window in [one for one in tree.find_all(nodes.StreamWindow) if _has_default_stream(one)]:
+        window.this.set("this", nodes.stream_of_query(window.this.this, "istream", {}))
+    return tree
+
+
+def _has_default_stream(window: exp.Expr) -> bool:
+    """CQL section 6.2.2: a subquery with a window and without Istream, Dstream or Rstream gets Istream."""
+    item = window.this
+    return window.args["notation"] == "cql" and isinstance(item, exp.Subquery) and nodes.output_kind(item.this) is None
+
+
+def _notation(query: exp.Expr) -> str | None:
+    """Whose defaults a query has: CQL's where it has brackets or Istream, PIPES' where it has WINDOW(…)."""
+    windows = {window.args["notation"] for window in query.find_all(nodes.StreamWindow)}
+    if "cql" in windows or query.find(nodes.StreamOf):
+        return "cql"
+    return "pipes" if windows else None
+
+
+def _bare_streams(query: exp.Expr, catalog: Catalog) -> Iterator[exp.Table]:
+    """The append-only streams that are read without a window."""
+    for table in list(query.find_all(exp.Table)):
+        in_from = isinstance(_item(table).parent, exp.From | exp.Join) and isinstance(table.this, exp.Identifier)
+        found = catalog.get(name_of(table)) if in_from else None
+        if isinstance(found, Stream) and not found.keys and not _is_cte(table):
+            yield table
+
+
+def _item(table: exp.Table) -> exp.Expr:
+    """The item of FROM that a stream is, with its sample."""
+    item: exp.Expr = table
+    while isinstance(item.parent, nodes.StreamSample):
+        item = item.parent
+    return item
+
+
+def _put_around(table: exp.Table, window: nodes.StreamWindow) -> None:
+    item = _item(table)
+    item.replace(window)
+    window.set("this", item)
+
+
+def _is_cte(table: exp.Table) -> bool:
+    names = {cte.alias.lower() for cte in table.root().find_all(exp.CTE)}
+    return table.name.lower() in names
+
+
+# --- views of the current instant
+
+
+def _without_now_views(select: exp.Select, catalog: Catalog) -> None:
+    """FROM without the views of the current instant, whose columns are replaced by Now or by their constants."""
+    for table in [source.this for source in _sources(select) if isinstance(source.this, exp.Table)]:
+        view = _now_view(table, catalog)
+        if view is not None:
+            _check_place(select, table)
+            _replace_columns(select, table.alias or name_of(table), view)
+            _remove(select, table)
+
+
+def _sources(select: exp.Select) -> list[exp.Expr]:
+    source = select.args.get("from_")
+    return [] if source is None else [source, *(select.args.get("joins") or [])]
+
+
+def _now_view(table: exp.Table, catalog: Catalog) -> ClockView | None:
+    if not isinstance(table.this, exp.Identifier | exp.Anonymous):
+        return None
+    found = catalog.get(_name_or_nothing(table))
+    if not isinstance(found, Query) or found.periodic is None:
+        return None
+    view = clock_view(parsed(found), catalog)
+    return view if view is not None and view.outputs else None
+
+
+def _name_or_nothing(table: exp.Table) -> str:
+    """Functions in FROM have no name; who binds them refuses them."""
+    arguments = getattr(table.this, "expressions", [])
+    plain = isinstance(table.this, exp.Identifier) or (len(arguments) == 1 and isinstance(arguments[0], exp.Column))
+    return name_of(table) if plain and table.this.name.upper() in (table.name.upper(), "R", "ℜ") else ""
+
+
+def _check_place(select: exp.Select, table: exp.Table) -> None:
+    if len(_sources(select)) == 1:
+        raise error_at(table, "the current instant alone is no relation that can be kept", hint=_CLOCK_HINT)
+    join = table.parent
+    if isinstance(join, exp.Join) and (join.side or join.args.get("using")):
+        raise error_at(table, "the current instant is joined by a comma or an inner join")
+    if any(isinstance(one, exp.Star) for one in select.expressions):
+        hint = "say R.* for the columns of the relation R"
+        raise error_at(select.expressions[0], "* would list the current instant", hint=hint)
+
+
+def _replace_columns(select: exp.Select, alias: str, view: ClockView) -> None:
+    constants = {name.lower(): value for name, value in view.outputs}
+    for column in list(select.find_all(exp.Column)):
+        if column.table.lower() not in ("", alias.lower()) or column.name.lower() not in constants:
+            continue
+        value = constants[column.name.lower()]
+        column.replace(value.copy() if value is not None else _now_at(column, view))
+
+
+def _now_at(column: exp.Column, view: ClockView) -> exp.Column:
+    """Now, in the place of a column."""
+    now = exp.column("Now")
+    place = next((part.meta for part in column.walk() if "line" in part.meta), {})
+    now.this.meta.update(place)
+    if view.points.period != 1:
+        now.meta[POINTS] = view.points
+    return now
+
+
+def _remove(select: exp.Select, table: exp.Table) -> None:
+    """Takes an item out of FROM; the condition of its join moves to WHERE."""
+    join = table.parent
+    if isinstance(join, exp.Join):
+        if (on := join.args.get("on")) is not None:
+            select.where(on, copy=False)
+        select.set("joins", [one for one in select.args["joins"] if one is not join])
+        return
+    first, *rest = select.args["joins"]
+    if (on := first.args.get("on")) is not None:
+        select.where(on, copy=False)
+    select.args["from_"].set("this", first.this)
+    select.set("joins", rest)
+
+
+def _check_clock(query: exp.Expr, catalog: Catalog) -> None:
+    """The clock and streams over it stand only where points of time are named."""
+    for table in query.find_all(exp.Table):
+        if isinstance(table.parent, nodes.SyncRelation) and table.arg_key == "expressions":
+            continue
+        name = _name_or_nothing(table)
+        found = catalog.get(name)
+        if is_clock(name) or (isinstance(found, Query) and found.periodic is not None):
+            what = "the clock" if is_clock(name) else f"a stream over {CLOCK}"
+            raise error_at(table, f'"{name}" is {what}: it lists every instant and is never run', hint=_CLOCK_HINT)

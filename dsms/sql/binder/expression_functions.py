@@ -1,0 +1,217 @@
+"""Function calls of SQL to calls of the catalogue: which node or name stands for which function."""
+
+import difflib
+from collections.abc import Callable
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model.position import error_at
+from dsms.sql.parser.interval import unit_name
+from operators.expressions import FUNCTIONS, Expression, Literal, call, cast
+
+Bind = Callable[[exp.Expr], Expression]
+Special = Callable[[exp.Expr, Bind], Expression]
+
+UNREPEATABLE = {
+    "now", "current_timestamp", "current_date", "current_time", "current_datetime", "localtimestamp", "localtime",
+    "rand", "random", "uuid", "gen_random_uuid", "getdate", "sysdate", "today", "clock_timestamp", "randn", "proctime",
+    "transaction_timestamp", "statement_timestamp", "unix_timestamp",
+}  # fmt: skip
+
+ALIASES: dict[str, str] = {
+    "if": "case", "iff": "case", "ifnull": "coalesce", "nvl": "coalesce", "mod": "modulo", "substr": "substring",
+    "char_length": "length", "character_length": "length", "len": "length", "byte_length": "octet_length",
+    "str_position": "strpos", "instr": "strpos", "prefix": "starts_with", "suffix": "ends_with", "pow": "power",
+    "ceiling": "ceil", "truncate": "trunc", "is_nan": "isnan", "regexp_matches": "regexp_like",
+    "regexp_i_like": "regexp_like", "datetrunc": "date_trunc", "datediff": "date_diff", "date_part": "extract",
+    "datepart": "extract", "date_format": "strftime", "array_length": "cardinality", "array_size": "cardinality",
+    "list_contains": "array_contains", "list_has": "array_contains", "xor": "bit_xor", "unix_to_time": "to_timestamp",
+    "j_s_o_n_extract": "json_extract", "j_s_o_n_array_length": "json_array_length", "array_join": "array_to_string",
+    "concat_strict": "", "widen": "",
+}  # fmt: skip
+
+_PARTS = {
+    "year": "year", "quarter": "quarter", "month": "month", "week": "week", "week_of_year": "week", "day": "day",
+    "day_of_month": "day", "dayofmonth": "day", "day_of_week": "dow", "dayofweek": "dow", "day_of_year": "doy",
+    "dayofyear": "doy", "hour": "hour", "minute": "minute", "second": "second",
+}  # fmt: skip
+
+
+def bind_function(node: exp.Expr, bind: Bind) -> Expression:
+    """Returns the call that a function node stands for."""
+    name = function_name(node)
+    if name in UNREPEATABLE:
+        raise error_at(
+            node,
+            f'"{name}" is not supported',
+            hint="results must be a function of the logs: use the column TS, the instant of the row",
+        )
+    if (special := _SPECIAL.get(type(node))) is not None:
+        return special(node, bind)
+    if name == "row":
+        return _struct(node, bind)
+    arguments = [bind(argument) for argument in arguments_of(node)]
+    if name in _PARTS and len(arguments) == 1:
+        return call("extract", _text(_PARTS[name]), arguments[0])
+    if name in ("if", "iff"):
+        arguments += [Literal(None, pa.null())] * (3 - len(arguments))
+    if name in ("to_date", "date"):
+        return cast(arguments[0], pa.date32())
+    target = ALIASES.get(name, name)
+    if target not in FUNCTIONS:
+        raise error_at(node, f'function "{name}" not found', hint=f"have: {_choices(name)}")
+    return call(target, *arguments)
+
+
+def function_name(node: exp.Expr) -> str:
+    """Returns the name in small letters, as written or as the parser calls it."""
+    return str(
+        node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name or node.key
+    ).lower()
+
+
+def _choices(name: str) -> str:
+    names = sorted(known for known in {*FUNCTIONS, *ALIASES} if ALIASES.get(known) != "")
+    close = difflib.get_close_matches(name, names, n=3)
+    return ", ".join([*close, *(known for known in names if known not in close)])
+
+
+def arguments_of(node: exp.Expr) -> list[exp.Expr]:
+    """Returns the arguments in the order of the node's declaration."""
+    if isinstance(node, exp.Anonymous):
+        return list(node.expressions)
+    arguments: list[exp.Expr] = []
+    for key in node.arg_types:
+        value = node.args.get(key)
+        if isinstance(value, list):
+            arguments += value
+        elif isinstance(value, exp.Expr):
+            arguments.append(value)
+    return arguments
+
+
+def _text(value: str) -> Literal:
+    return Literal(value, pa.string())
+
+
+def _trim(node: exp.Expr, bind: Bind) -> Expression:
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")).upper(), "trim")
+    return call(name, *[bind(node.args[key]) for key in ("this", "expression") if node.args.get(key)])
+
+
+def _pad(node: exp.Expr, bind: Bind) -> Expression:
+    name = "lpad" if node.args.get("is_left") else "rpad"
+    return call(name, *[bind(node.args[key]) for key in ("this", "expression", "fill_pattern") if node.args.get(key)])
+
+
+def _log(node: exp.Expr, bind: Bind) -> Expression:
+    base, value = node.this, node.args.get("expression")
+    if value is None:
+        return call("log10", bind(base))
+    if isinstance(base, exp.Literal) and base.name in ("2", "10") and "line" not in base.meta:
+        return call(f"log{base.name}", bind(value))
+    return call("log", bind(base), bind(value))
+
+
+def _extract(node: exp.Expr, bind: Bind) -> Expression:
+    return call("extract", _text(node.this.name), bind(node.expression))
+
+
+def _truncated(node: exp.Expr, bind: Bind) -> Expression:
+    return call("date_trunc", _text(node.args["unit"].name), bind(node.this))
+
+
+def _difference(node: exp.Expr, bind: Bind) -> Expression:
+    """The generic parser reads (unit, start, end) by position, as `this`, `expression` and `unit`."""
+    start, end, unit = node.expression, node.this, node.args.get("unit")
+    if unit is not None and isinstance(end, exp.Literal) and unit_name(end.name) is not None:
+        end, unit = unit, end
+    if unit is None:
+        return call("subtract", bind(end), bind(start))
+    return call("date_diff", _text(unit.name), bind(start), bind(end))
+
+
+def _moved(name: str) -> Special:
+    def moved(node: exp.Expr, bind: Bind) -> Expression:
+        amount = node.expression
+        if node.args.get("unit") is not None and not isinstance(amount, exp.Interval):
+            amount = exp.Interval(this=amount, unit=node.args["unit"])
+        return call(name, bind(node.this), bind(amount))
+
+    return moved
+
+
+def _json(name: str) -> Special:
+    def read(node: exp.Expr, bind: Bind) -> Expression:
+        path = node.args.get("path") or node.args.get("expression")
+        text = (
+            _text(path.sql().strip("'")) if isinstance(path, exp.JSONPath) else bind(path) if path is not None else None
+        )
+        return call(name, bind(node.this), *([] if text is None else [text]))
+
+    return read
+
+
+def _only(name: str, *keys: str) -> Special:
+    """The call of these arguments: what else the node carries belongs to other dialects."""
+
+    def bound(node: exp.Expr, bind: Bind) -> Expression:
+        return call(name, *[bind(node.args[key]) for key in keys if isinstance(node.args.get(key), exp.Expr)])
+
+    return bound
+
+
+def _formatted(name: str) -> Special:
+    def bound(node: exp.Expr, bind: Bind) -> Expression:
+        format_ = node.args.get("format")
+        if not isinstance(format_, exp.Literal):
+            raise error_at(node, f'"{name}" takes a literal format', hint="for example '%Y-%m-%d'")
+        return call(name, bind(node.this), _text(format_.name))
+
+    return bound
+
+
+def _struct(node: exp.Expr, bind: Bind) -> Expression:
+    arguments: list[Expression] = []
+    for position, field in enumerate(node.expressions, 1):
+        named = isinstance(field, exp.PropertyEQ | exp.Alias)
+        name = (field.alias if isinstance(field, exp.Alias) else field.this.name) if named else f"f{position}"
+        value = field.expression if isinstance(field, exp.PropertyEQ) else field.this if named else field
+        arguments += [_text(name), bind(value)]
+    return call("struct", *arguments)
+
+
+_SPECIAL: dict[type[exp.Expr], Special] = {
+    exp.Trim: _trim,
+    exp.Pad: _pad,
+    exp.Log: _log,
+    exp.Extract: _extract,
+    exp.TimestampTrunc: _truncated,
+    exp.DateTrunc: _truncated,
+    exp.DateDiff: _difference,
+    exp.DateAdd: _moved("add"),
+    exp.DateSub: _moved("subtract"),
+    exp.JSONExtract: _json("json_extract"),
+    exp.JSONExtractScalar: _json("json_extract_string"),
+    exp.JSONValue: _json("json_value"),
+    exp.JSONExists: _json("json_exists"),
+    exp.ArraySize: _only("cardinality", "this"),
+    exp.ArrayContains: _only("array_contains", "this", "expression"),
+    exp.ArrayToString: _only("array_to_string", "this", "expression"),
+    exp.Initcap: _only("initcap", "this"),
+    exp.StrPosition: _only("strpos", "this", "substr"),
+    exp.RegexpLike: _only("regexp_like", "this", "expression", "flag"),
+    exp.RegexpExtract: _only("regexp_extract", "this", "expression", "position"),
+    exp.RegexpReplace: _only("regexp_replace", "this", "expression", "replacement", "modifiers"),
+    exp.Round: _only("round", "this", "decimals"),
+    exp.Length: _only("length", "this"),
+    exp.Left: _only("left", "this", "expression"),
+    exp.Right: _only("right", "this", "expression"),
+    exp.UnixToTime: _only("to_timestamp", "this"),
+    exp.TimeToStr: _formatted("strftime"),
+    exp.StrToTime: _formatted("strptime"),
+    exp.SHA2: _only("sha256", "this"),
+    exp.SHA2Digest: _only("sha256", "this"),
+    exp.Struct: _struct,
+}

@@ -1,0 +1,347 @@
+"""Binding: a parsed SQL expression and a scope to a typed expression tree."""
+
+import datetime
+from decimal import Decimal
+from functools import reduce, singledispatch
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model.position import error_at, position_of
+from dsms.model.types import parse_type
+from dsms.sql.binder.expression_functions import bind_function
+from dsms.sql.binder.scope import Scope
+from dsms.sql.parser.interval import parse_interval
+from operators.core.errors import SqlError, UserError
+from operators.expressions import Call, Column, Expression, Literal, call, cast
+
+__all__ = ["bind_expression", "position_of"]
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.EQ: "equal",
+    exp.NEQ: "not_equal",
+    exp.LT: "less",
+    exp.LTE: "less_or_equal",
+    exp.GT: "greater",
+    exp.GTE: "greater_or_equal",
+    exp.NullSafeEQ: "not_distinct",
+    exp.NullSafeNEQ: "distinct",
+    exp.Add: "add",
+    exp.Sub: "subtract",
+    exp.Mul: "multiply",
+    exp.Div: "divide",
+    exp.IntDiv: "divide",
+    exp.Mod: "modulo",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.BitwiseAnd: "bit_and",
+    exp.BitwiseOr: "bit_or",
+    exp.BitwiseXor: "bit_xor",
+    exp.BitwiseLeftShift: "shift_left",
+    exp.BitwiseRightShift: "shift_right",
+    exp.DPipe: "concat_strict",
+}
+_IS = {
+    (exp.Null, False): "is_null",
+    (exp.Null, True): "is_not_null",
+    (True, False): "is_true",
+    (True, True): "is_not_true",
+    (False, False): "is_false",
+    (False, True): "is_not_false",
+}
+
+
+def bind_expression(node: exp.Expr, scope: Scope) -> Expression:
+    """Returns the typed tree; a SqlError with line and column where the node cannot be bound.
+
+    >>> from sqlglot import parse_one
+    >>> from operators.expressions import to_sql
+    >>> scope = Scope(pa.schema([("price", pa.int64()), ("name", pa.string())]), "b")
+    >>> to_sql(bind_expression(parse_one("B.Price * 2 > 10 and name is not null"), scope))
+    'price * 2 > 10 AND name IS NOT NULL'
+    >>> bind_expression(parse_one("price + name"), scope)
+    Traceback (most recent call last):
+    operators.core.errors.SqlError: line 1, column 1: "add" does not take (BIGINT, VARCHAR) in "price + name"; ...
+    """
+    try:
+        known = scope.rewritten(node)
+        return _bind(node, scope) if known is None else known
+    except SqlError:
+        raise
+    except UserError as error:
+        raise error_at(node, error.message, hint=error.hint) from error
+
+
+@singledispatch
+def _bind(node: exp.Expr, scope: Scope) -> Expression:
+    if (name := _BINARY.get(type(node))) is not None:
+        return call(name, bind_expression(node.this, scope), bind_expression(node.expression, scope))
+    if isinstance(node, exp.Func):
+        return bind_function(node, lambda child: bind_expression(child, scope))
+    raise error_at(node, f'"{node.key.upper()}" is not supported in a row expression')
+
+
+@_bind.register
+def _(node: exp.Paren, scope: Scope) -> Expression:
+    return bind_expression(node.this, scope)
+
+
+@_bind.register
+def _(node: exp.Alias, scope: Scope) -> Expression:
+    return bind_expression(node.this, scope)
+
+
+@_bind.register
+def _(node: exp.Column, scope: Scope) -> Expression:
+    if isinstance(node.this, exp.Star):
+        raise error_at(node, '"*" is not supported in a row expression')
+    return _path([part.name for part in node.parts], scope)
+
+
+@_bind.register
+def _(node: exp.Identifier, scope: Scope) -> Expression:
+    return scope.resolve(node.name)
+
+
+@_bind.register
+def _(node: exp.Var, scope: Scope) -> Expression:
+    return scope.resolve(node.name)
+
+
+def _path(names: list[str], scope: Scope) -> Expression:
+    """`a.b.c` is the field c of the column a.b where a is an alias, else the field b.c of the column a."""
+    found: Column | None = scope.find(names[1], names[0]) if len(names) > 1 else None
+    fields = names[2:]
+    if found is None and len(names) > 1:
+        found, fields = scope.find(names[0]), names[1:]
+    if found is None:
+        return scope.resolve(names[1], names[0]) if len(names) > 1 else scope.resolve(names[0])
+    start: Expression = found
+    return reduce(field_of, fields, start)
+
+
+def field_of(struct: Expression, name: str) -> Call:
+    """Returns the access to the field of a struct, in the declared spelling."""
+    return call("field", struct, Literal(name, pa.string()))
+
+
+@_bind.register
+def _(node: exp.Dot, scope: Scope) -> Expression:
+    if not isinstance(node.expression, exp.Identifier):
+        raise error_at(node, f'"{node.expression.sql()}" is no field name')
+    return field_of(bind_expression(node.this, scope), node.expression.name)
+
+
+@_bind.register
+def _(node: exp.Literal, scope: Scope) -> Expression:
+    return Literal(node.this, pa.string()) if node.is_string else _number(node.this)
+
+
+@_bind.register
+def _(node: exp.HexString, scope: Scope) -> Expression:
+    return Literal(bytes.fromhex(node.name), pa.binary())
+
+
+@_bind.register
+def _(node: exp.Null, scope: Scope) -> Expression:
+    return Literal(None, pa.null())
+
+
+@_bind.register
+def _(node: exp.Boolean, scope: Scope) -> Expression:
+    return Literal(bool(node.this), pa.bool_())
+
+
+def _number(text: str) -> Literal:
+    """Integers are INTEGER, BIGINT or DECIMAL by size; with a point DECIMAL; with an exponent DOUBLE."""
+    if "e" in text.lower():
+        return Literal(float(text), pa.float64())
+    value = Decimal(text)
+    digits, exponent = len(value.as_tuple().digits), -int(value.as_tuple().exponent)
+    if exponent > 0:
+        precision = max(digits, exponent)
+        return (
+            Literal(value, pa.decimal128(precision, exponent))
+            if precision <= 38
+            else Literal(float(text), pa.float64())
+        )
+    for type_, bits in ((pa.int32(), 31), (pa.int64(), 63)):
+        if -(2**bits) <= value < 2**bits:
+            return Literal(int(value), type_)
+    return Literal(value, pa.decimal128(digits, 0)) if digits <= 38 else Literal(float(text), pa.float64())
+
+
+@_bind.register
+def _(node: exp.Neg, scope: Scope) -> Expression:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return _number("-" + node.this.this)
+    return call("negate", bind_expression(node.this, scope))
+
+
+@_bind.register
+def _(node: exp.Not, scope: Scope) -> Expression:
+    if isinstance(node.this, exp.Is):
+        return _is(node.this, scope, negated=not node.this.args.get("negate"))
+    return call("not", bind_expression(node.this, scope))
+
+
+@_bind.register
+def _(node: exp.BitwiseNot, scope: Scope) -> Expression:
+    return call("bit_not", bind_expression(node.this, scope))
+
+
+@_bind.register
+def _(node: exp.Is, scope: Scope) -> Expression:
+    return _is(node, scope, negated=bool(node.args.get("negate")))
+
+
+def _is(node: exp.Is, scope: Scope, *, negated: bool) -> Expression:
+    test = node.expression
+    if isinstance(test, exp.Not):
+        negated, test = not negated, test.this
+    key = (exp.Null, negated) if isinstance(test, exp.Null) else (test.this, negated)
+    if not isinstance(test, exp.Null | exp.Boolean):
+        raise error_at(node, f'"IS {test.sql()}" is not supported', hint="have: NULL, TRUE, FALSE, DISTINCT FROM")
+    return call(_IS[key], bind_expression(node.this, scope))
+
+
+@_bind.register
+def _(node: exp.Between, scope: Scope) -> Expression:
+    value = bind_expression(node.this, scope)
+    low, high = bind_expression(node.args["low"], scope), bind_expression(node.args["high"], scope)
+    inside = call("and", call("greater_or_equal", value, low), call("less_or_equal", value, high))
+    return _negated(node, inside)
+
+
+def _negated(node: exp.Expr, result: Expression) -> Expression:
+    return call("not", result) if node.args.get("negate") else result
+
+
+@_bind.register
+def _(node: exp.In, scope: Scope) -> Expression:
+    if node.args.get("query") or node.args.get("unnest"):
+        raise error_at(node, "a subquery is not supported in a row expression")
+    value = bind_expression(node.this, scope)
+    choices = [bind_expression(choice, scope) for choice in node.expressions]
+    if all(isinstance(choice, Literal) for choice in choices):
+        return call("in", value, *choices)
+    tests = [call("equal", value, choice) for choice in choices]
+    return tests[0] if len(tests) == 1 else call("or", *tests)
+
+
+@_bind.register
+def _(node: exp.Like, scope: Scope) -> Expression:
+    return _negated(node, _like("like", node, scope))
+
+
+@_bind.register
+def _(node: exp.ILike, scope: Scope) -> Expression:
+    return _negated(node, _like("ilike", node, scope))
+
+
+@_bind.register
+def _(node: exp.Escape, scope: Scope) -> Expression:
+    name = "ilike" if isinstance(node.this, exp.ILike) else "like"
+    return _negated(node.this, _like(name, node.this, scope, bind_expression(node.expression, scope)))
+
+
+def _like(name: str, node: exp.Expr, scope: Scope, *escape: Expression) -> Expression:
+    return call(name, bind_expression(node.this, scope), bind_expression(node.expression, scope), *escape)
+
+
+@_bind.register
+def _(node: exp.Case, scope: Scope) -> Expression:
+    subject = node.args.get("this")
+    arguments: list[Expression] = []
+    for branch in node.args["ifs"]:
+        condition = bind_expression(branch.this, scope)
+        if subject is not None:
+            condition = call("equal", bind_expression(subject, scope), condition)
+        arguments += [condition, bind_expression(branch.args["true"], scope)]
+    default = node.args.get("default")
+    arguments.append(Literal(None, pa.null()) if default is None else bind_expression(default, scope))
+    return call("case", *arguments)
+
+
+@_bind.register
+def _(node: exp.Cast, scope: Scope) -> Expression:
+    return _cast(node, scope, safe=False)
+
+
+@_bind.register
+def _(node: exp.TryCast, scope: Scope) -> Expression:
+    return _cast(node, scope, safe=True)
+
+
+def _cast(node: exp.Cast, scope: Scope, *, safe: bool) -> Expression:
+    target, value = parse_type(node.to), bind_expression(node.this, scope)
+    result = cast(value, target, safe=safe)
+    folds = pa.types.is_date32(target) or pa.types.is_timestamp(target)
+    if folds and not safe and isinstance(value, Literal) and isinstance(value.value, str):
+        return _moment(value.value, target, node)
+    return result
+
+
+def _moment(text: str, target: pa.DataType, node: exp.Expr) -> Literal:
+    try:
+        moment = datetime.datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise error_at(
+            node, f'"{text}" is no date or time', hint="for example 2024-01-31 or 2024-01-31 12:30:00"
+        ) from error
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    return Literal(moment.date() if pa.types.is_date32(target) else moment, target)
+
+
+@_bind.register
+def _(node: exp.Interval, scope: Scope) -> Expression:
+    return Literal(parse_interval(node), pa.month_day_nano_interval())
+
+
+@_bind.register
+def _(node: exp.Array, scope: Scope) -> Expression:
+    return call("array", *[bind_expression(element, scope) for element in node.expressions])
+
+
+@_bind.register
+def _(node: exp.Bracket, scope: Scope) -> Expression:
+    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+        raise error_at(node, "a slice is not supported in a row expression", hint="a[1] is the first element")
+    index = bind_expression(node.expressions[0], scope)
+    if isinstance(index, Literal) and isinstance(index.value, int) and _shifted(node.expressions[0]):
+        index = Literal(index.value + 1, index.type)
+    return call("subscript", bind_expression(node.this, scope), index)
+
+
+def _shifted(index: exp.Expr) -> bool:
+    """The PostgreSQL parser makes literal positions count from 0, in literals that stand nowhere in the text."""
+    return not any("line" in part.meta for part in index.walk())
+
+
+@_bind.register
+def _(node: exp.JSONValue, scope: Scope) -> Expression:
+    return bind_function(node, lambda child: bind_expression(child, scope))
+
+
+@_bind.register
+def _(node: exp.JSONPath, scope: Scope) -> Expression:
+    return Literal(node.sql().strip("'"), pa.string())
+
+
+@_bind.register(exp.Subquery)
+@_bind.register(exp.Select)
+@_bind.register(exp.Exists)
+@_bind.register(exp.SubqueryPredicate)
+def _(node: exp.Expr, scope: Scope) -> Expression:
+    raise error_at(node, "a subquery is not supported in a row expression")
+
+
+@_bind.register(exp.Window)
+def _(node: exp.Window, scope: Scope) -> Expression:
+    raise error_at(node, f'window function "{node.this.sql()}" is not supported in a row expression')
+
+
+@_bind.register(exp.AggFunc)
+def _(node: exp.AggFunc, scope: Scope) -> Expression:
+    raise error_at(node, f'aggregate "{node.sql_name()}" is not supported in a row expression')

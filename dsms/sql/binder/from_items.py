@@ -1,0 +1,76 @@
+"""The items of FROM: names, queries, lists of values. How they are joined is in `from_list`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model import logical
+from dsms.model.position import error_at
+from dsms.sql.binder.catalog_relations import bind_name
+from dsms.sql.binder.relation import Context, Relation, aliased, bind_query, bind_relation, refusal
+from dsms.sql.binder.scope import Entry, Scope
+from dsms.sql.binder.stream_windows import WINDOWED
+from operators.expressions import column
+
+__all__ = ["bind_relation", "checked_alias", "one_row"]
+
+_TABLE_PARTS = {"db": "a qualified name", "sample": "TABLESAMPLE", "pivots": "PIVOT", "joins": "JOIN"}
+
+for kind, bind in WINDOWED.items():
+    bind_relation.register(kind, bind)
+
+
+def one_row() -> Relation:
+    """The relation without columns that SELECT without FROM reads: one row at every instant."""
+    return Relation(logical.Values(pa.schema([]), ((),)), Scope.of(()), ())
+
+
+@bind_relation.register
+def _(table: exp.Table, context: Context) -> Relation:
+    for part, value in table.args.items():
+        if value and part not in ("this", "alias"):
+            construct = _TABLE_PARTS.get(part, part.upper())
+            raise refusal(value[0] if isinstance(value, list) else value, f"{construct} in FROM")
+    named = isinstance(table.this, exp.Identifier) and context.ctes.get(table.name.lower())
+    if not named:
+        found = bind_name(table, context)
+        return checked_alias(found, table) if table.alias_column_names else found
+    cte, around = named
+    found = bind_query(cte.this, replace(around, query=None, outer=None, base=None, top=False))
+    return checked_alias(checked_alias(found, cte), table, table.name)
+
+
+@bind_relation.register
+def _(table: exp.Subquery, context: Context) -> Relation:
+    """A query in FROM. What it may know of the queries around it is in the context."""
+    return checked_alias(bind_query(table.this, context), table)
+
+
+@bind_relation.register
+def _(table: exp.Lateral, context: Context) -> Relation:
+    """LATERAL: as a query in FROM, whose context has the items before it."""
+    if not isinstance(table.this, exp.Subquery):
+        raise refusal(table, f"LATERAL {table.this.key.upper()}")
+    return checked_alias(bind_query(table.this.this, context), table)
+
+
+@bind_relation.register
+def _(table: exp.Values, context: Context) -> Relation:
+    return checked_alias(bind_query(table, context), table)
+
+
+def checked_alias(relation: Relation, table: exp.Expr, name: str | None = None) -> Relation:
+    """The relation under the alias of a FROM item, whose column names may be fewer than the columns, not more."""
+    names = list(table.alias_column_names)
+    if len(names) > len(relation.visible):
+        raise error_at(table, f'"{table.alias}" has {len(relation.visible)} columns, not {len(names)}')
+    return aliased(relation, table.alias or name, names)
+
+
+def shown(node: logical.Node, fields: pa.Schema, alias: str | None = None) -> Relation:
+    """The relation of a plan that shows these columns under their own names."""
+    entries = tuple(Entry(alias, field.name, column(field)) for field in fields)
+    return Relation(node, Scope.of(entries), entries)

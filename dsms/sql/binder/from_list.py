@@ -1,0 +1,196 @@
+"""FROM as a whole: its items side by side, until they are joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dsms.model.schema import schema
+from dsms.sql.binder.asof import asof_join, by_using
+from dsms.sql.binder.catalog_relations import ts_columns
+from dsms.sql.binder.correlation import Inner, beside, bind_inside
+from dsms.sql.binder.from_items import checked_alias
+from dsms.sql.binder.join_clause import Clause, clause, hidden, merged_columns, padded, using_names
+from dsms.sql.binder.join_order import Part, joined
+from dsms.sql.binder.joins import join
+from dsms.sql.binder.predicates import has_subquery, is_now, own_columns, predicate, split
+from dsms.sql.binder.relation import Context, Relation, bind_relation, refusal
+from dsms.sql.binder.scope import Entry, Scope
+from dsms.sql.binder.unnest import array_of, unnested
+from dsms.sql.parser.nodes import Around
+from operators.expressions import Expression
+
+
+@dataclass(frozen=True)
+class FromList:
+    """Items that were read and not all joined yet; their columns have different names.
+
+    `waiting` are predicates as written, of WHERE and of inner joins: they are bound when all names are known. Those in
+    `applied` were needed earlier, below a lateral item.
+    """
+
+    context: Context
+    parts: tuple[Part, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    visible: tuple[Entry, ...] = ()
+    waiting: tuple[exp.Expr, ...] = ()
+    applied: tuple[exp.Expr, ...] = ()
+
+    @property
+    def scope(self) -> Scope:
+        """The names of the columns of all items."""
+        return Scope.of(self.entries, self.context.outer)
+
+    @property
+    def taken(self) -> list[str]:
+        """The names of all columns of the frames."""
+        return [name for part in self.parts for name in (*schema(part.node).names, *(name for name, _ in part.merged))]
+
+    def with_chain(self, chain: list[Clause]) -> FromList:
+        """The list with an item and its joins. Where these may pad the item they are joined first."""
+        if self.parts and any(one.outer in ("right", "full") for one in chain):
+            return self._with_inner(Inner(unit(chain, self.context)), Clause(chain[0].table))
+        found = self
+        for one in chain:
+            found = found._with_clause(one)
+        return found
+
+    def _with_clause(self, found: Clause) -> FromList:
+        if (array := array_of(found.table)) is not None:
+            return self._with_array(array, found)
+        if (nested := parenthesised(found.table)) is not None:
+            relation = unit(nested, self.context)
+            aliased = checked_alias(relation, found.table) if isinstance(found.table, exp.Subquery) else relation
+            return self._with_inner(Inner(aliased if found.table.args.get("alias") else relation), found)
+        if isinstance(found.table, exp.Lateral):
+            return self._with_inner(self._lateral(found.table, self.scope), found)
+        return self._with_inner(self._lateral(found.table, Scope.of((), self.context.outer)), found)
+
+    def _lateral(self, table: exp.Expr, scope: Scope) -> Inner:
+        """An item that may read columns of `scope`: of the items before it, or of the enclosing queries."""
+        if not scope.entries and scope.outer is None:
+            return Inner(bind_relation(table, self.context))
+        return bind_inside(
+            lambda inside: bind_relation(table, inside), lambda: self.collapsed().parts[0].node, scope, self.context
+        )
+
+    def collapsed(self) -> FromList:
+        """The list with its items joined into one, by the predicates that need no others."""
+        if len(self.parts) < 2:
+            return self
+        ready = [one for one in self.waiting if self._is_ready(one)]
+        bound = [predicate(one, self.scope) for one in ready]
+        node = joined(self.parts, bound, self.context.base)
+        waiting = tuple(one for one in self.waiting if one not in ready)
+        return replace(self, parts=(Part(node),), waiting=waiting, applied=(*self.applied, *ready))
+
+    def _is_ready(self, node: exp.Expr) -> bool:
+        known = all(self.scope.has(one.name, one.table or None) for one in own_columns(node))
+        return known and not has_subquery(node)
+
+    def _with_inner(self, inner: Inner, found: Clause) -> FromList:
+        if inner.safe and found.outer in ("right", "full"):
+            raise refusal(found.table, f"{found.outer.upper()} JOIN of a lateral item")
+        if inner.safe and found.asof:
+            raise refusal(found.table, "ASOF JOIN of a lateral item")
+        whole = self.collapsed() if inner.safe or found.asof else self
+        inner = beside(inner, whole.taken, without=self._unread(inner.relation))
+        right = inner.relation
+        names = using_names(found, whole.visible, right.visible)
+        merged = merged_columns(
+            found, names, Scope.of(whole.entries), right.scope, [*whole.taken, *schema(right.node).names]
+        )
+        left_padded, right_padded = found.outer in ("right", "full"), found.outer in ("left", "full")
+        entries = (
+            *merged.names,
+            *hidden(padded(whole.entries, left_padded), names),
+            *hidden(padded(right.scope.entries, right_padded), names),
+        )
+        sides = (*padded(whole.visible, left_padded), *padded(right.visible, right_padded))
+        folded = {name.casefold() for name in names}
+        visible = (*merged.names, *(one for one in sides if one.name.casefold() not in folded))
+        after = replace(whole, entries=entries, visible=visible)
+        conditions, late = after._conditions(found)
+        equal = by_using(merged.conditions) if found.asof and merged.conditions else merged.conditions
+        part = Part(right.node, found.outer, (*equal, *conditions), merged.computed)
+        if found.asof:
+            return replace(after, parts=whole._asof_part(part, found.table), waiting=(*after.waiting, *late))
+        parts = whole._lateral_part(part, inner) if inner.safe else (*whole.parts, part)
+        return replace(after, parts=parts, waiting=(*after.waiting, *late))
+
+    def _lateral_part(self, part: Part, inner: Inner) -> tuple[Part, ...]:
+        node = join(self.parts[0].node, part.node, part.conditions, part.outer, inner.safe)
+        return (part.after(node),)
+
+    def _asof_part(self, part: Part, table: exp.Expr) -> tuple[Part, ...]:
+        left, outer = self.parts[0].node, part.outer == "left"
+        return (part.after(asof_join(left, part.node, part.conditions, outer=outer, table=table)),)
+
+    def _unread(self, relation: Relation) -> frozenset[str]:
+        """The TS that nobody reads."""
+        return frozenset(
+            one.column.name
+            for one in relation.scope.entries
+            if one.pseudo and not ts_columns(self.context.query, one.alias or "")
+        )
+
+    def _conditions(self, found: Clause) -> tuple[list[Expression], list[exp.Expr]]:
+        """The bound parts of ON, and those that are left to WHERE."""
+        parts = split(found.on)
+        late = [one for one in parts if has_subquery(one) or self._is_timed(one)]
+        if late and (found.outer != "none" or found.asof):
+            what = "a subquery" if has_subquery(late[0]) else "Now"
+            raise refusal(late[0], f"{what} in ON of an {'as-of' if found.asof else 'outer'} join")
+        return [predicate(one, self.scope, "ON") for one in parts if one not in late], late
+
+    def _is_timed(self, node: exp.Expr) -> bool:
+        return any(is_now(one, self.scope) for one in own_columns(node))
+
+    def _with_array(self, array: exp.Unnest, found: Clause) -> FromList:
+        """The list with the elements of an array for each row of the items before."""
+        whole = self.collapsed()
+        node, entry = unnested(array, found, whole.parts[0].node if whole.parts else None, whole.scope)
+        entries = replace(whole, entries=(*whole.entries, entry), visible=(*whole.visible, entry))
+        return replace(entries, parts=(Part(node),), waiting=(*whole.waiting, *split(found.on)))
+
+
+def parenthesised(table: exp.Expr) -> list[Clause] | None:
+    """The joins of `(a JOIN b …)`, or of an item with joins of its own; None for every other item.
+
+    >>> from sqlglot import parse_one
+    >>> len(parenthesised(parse_one("SELECT 1 FROM (a CROSS JOIN b)").args["from_"].this))
+    2
+    """
+    joins = table.args.get("joins")
+    if joins:
+        bare = table.copy()
+        bare.set("joins", None)
+        return [Clause(bare), *(clause(one) for one in joins)]
+    if isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table | exp.Subquery | exp.Lateral | Around):
+        inner = parenthesised(table.this)
+        if inner is not None:
+            return inner
+        return [Clause(table.this)] if isinstance(table.this, exp.Table | Around) else None
+    return None
+
+
+def unit(chain: list[Clause], context: Context) -> Relation:
+    """Items that are joined on their own before they meet the others of FROM."""
+    found = FromList(replace(context, base=None, outer=None, top=False))
+    for one in chain:
+        found = found._with_clause(one)
+    if found.waiting:
+        raise refusal(found.waiting[0], "a subquery or Now in ON of a nested join")
+    node = joined(found.parts, [])
+    return Relation(node, replace(found.scope, fields=schema(node)), found.visible)
+
+
+def chains(query: exp.Expr) -> list[list[Clause]]:
+    """The items of FROM between commas, each with its joins."""
+    found = [[Clause(query.args["from_"].this)]]
+    if (nested := parenthesised(found[0][0].table)) is not None and not isinstance(found[0][0].table, exp.Subquery):
+        found = [nested]
+    for one in (clause(node) for node in query.args.get("joins") or []):
+        found = [*found, [one]] if one.comma else [*found[:-1], [*found[-1], one]]
+    return found

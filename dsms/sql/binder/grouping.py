@@ -1,0 +1,208 @@
+"""Groups: keys and arguments computed below, aggregates, and the names of both above."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model import logical
+from dsms.model.position import error_at
+from dsms.model.schema import schema
+from dsms.sql.binder.aggregate_calls import AggregateCall, aggregate_call, constant
+from dsms.sql.binder.conditions import Output, fresh, own_columns
+from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.grouping_sets import Groups
+from dsms.sql.binder.joins import join
+from dsms.sql.binder.ordering import sort_key, value_of
+from dsms.sql.binder.predicates import predicate
+from dsms.sql.binder.relation import Context, Relation
+from dsms.sql.binder.scope import Rewrite, Scope
+from operators.aggregates.aggregate import Aggregate
+from operators.core.errors import UserError
+from operators.expressions import Column, Expression, Literal, call, column, to_sql
+
+
+@dataclass
+class _Below:
+    """The columns that the groups need, in the order in which they are asked for."""
+
+    taken: list[str]
+    outputs: dict[Expression, str] = field(default_factory=dict)
+
+    def column(self, value: Expression, prefix: str) -> Column:
+        """The column with this value: itself, or a computed one."""
+        if value not in self.outputs:
+            name = value.name if isinstance(value, Column) else fresh(f"{prefix}{len(self.outputs)}", self.taken)
+            self.outputs[value] = name
+            self.taken.append(name)
+        return Column(self.outputs[value], value.type, value.nullable)
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """What is grouped by: the columns of the enclosing query, the sets of expressions, and the columns of each."""
+
+    held: tuple[Column, ...]
+    sets: tuple[tuple[Expression, ...], ...]
+    columns: dict[Expression, Column]
+
+    def names(self, each: tuple[Expression, ...]) -> list[str]:
+        """The names of the columns of one set."""
+        return [column.name for key, column in self.columns.items() if key in each]
+
+
+def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], context: Context) -> Relation:
+    """The groups of a relation, one row each: what `nodes`, the aggregates, stand for is known in its scope."""
+    below = _Below(list(schema(relation.node).names))
+    keys = _keys(relation, groups, below, context)
+    aggregates, known = _aggregates(relation.scope, nodes, below)
+    source = _source(relation.node, below)
+    if groups.plain:
+        plan = _group(source, keys, keys.sets[0], aggregates, context)
+    else:
+        grouping = [one for one in nodes if isinstance(one, exp.Grouping)]
+        bits = [_bits(one, keys.sets, relation.scope) for one in grouping]
+        known |= {id(one): Column(f"__b{at}", pa.int32(), False) for at, one in enumerate(grouping)}
+        parts = [
+            _padded(_group(source, keys, each, aggregates, context), keys, each, aggregates, [bit[at] for bit in bits])
+            for at, each in enumerate(keys.sets)
+        ]
+        plan = parts[0] if len(parts) == 1 else logical.Union(tuple(parts))
+    return Relation(plan, _scope(relation.scope, plan, keys, known, context), ())
+
+
+def _keys(relation: Relation, groups: Groups, below: _Below, context: Context) -> _Keys:
+    fields = schema(relation.node)
+    held = tuple(below.column(column(fields.field(name)), "__d") for name in context.held)
+    sets = tuple(tuple(bind_expression(one, relation.scope) for one in each) for each in groups.sets)
+    every = dict.fromkeys(one for each in sets for one in each if not _is_held(one, context))
+    return _Keys(held, sets, {key: below.column(key, "__g") for key in every})
+
+
+def _aggregates(
+    scope: Scope, nodes: Sequence[exp.Expr], below: _Below
+) -> tuple[tuple[Aggregate, ...], dict[int, Expression]]:
+    """The different aggregates, and the column of each node."""
+    aggregates: dict[Aggregate, Aggregate] = {}
+    known: dict[int, Expression] = {}
+    for node in nodes:
+        if (found := aggregate_call(node)) is not None:
+            bound = _bound(node, found, scope, below)
+            named = aggregates.setdefault(bound, replace(bound, name=f"__v{len(aggregates)}"))
+            known[id(node)] = Column(named.name, named.type, named.nullable)
+    return tuple(aggregates.values()), known
+
+
+def _scope(inner: Scope, plan: logical.Node, keys: _Keys, known: dict[int, Expression], context: Context) -> Scope:
+    """The names of the columns that are grouped by, and what else has a value in a group."""
+    fields = schema(plan)
+    above: dict[Expression, Column] = {one: one for one in _held(context)}
+    above |= {key: column(fields.field(one.name)) for key, one in keys.columns.items()}
+    entries = tuple(replace(one, column=above[one.column]) for one in inner.entries if one.column in above)
+    return replace(Scope.of(entries, inner.outer), known=known, rewrite=_rewrite(inner, above))
+
+
+def _is_held(value: Expression, context: Context) -> bool:
+    return isinstance(value, Column) and value.name in context.held
+
+
+def _held(context: Context) -> tuple[Column, ...]:
+    return () if context.base is None or context.outer is None else context.outer.columns
+
+
+def _source(node: logical.Node, below: _Below) -> logical.Node:
+    outputs = tuple((name, value) for value, name in below.outputs.items())
+    return node if not outputs or outputs == own_columns(node) else logical.Project(node, outputs)
+
+
+def _bound(node: exp.Expr, found: AggregateCall, scope: Scope, below: _Below) -> Aggregate:
+    """The aggregate without its name."""
+    function = found.function
+    if found.distinct and not function.distinct:
+        raise error_at(node, f'"{function.name}" does not take DISTINCT')
+    arguments = tuple(below.column(bind_expression(one, scope), "__a") for one in found.arguments)
+    constants = tuple(constant(one, scope, f'the constant of "{function.name}"') for one in found.constants)
+    order = tuple(sort_key(one, below.column(bind_expression(value_of(one), scope), "__a").name) for one in found.order)
+    condition = (
+        None if found.condition is None else below.column(predicate(found.condition, scope, "FILTER"), "__a").name
+    )
+    try:
+        type_ = function.result(tuple(one.type for one in arguments), constants)
+    except UserError as error:
+        raise error_at(node, error.message, hint=error.hint) from error
+    names = tuple(one.name for one in arguments)
+    return Aggregate("", function.name, names, type_, function.nullable, found.distinct, condition, order, constants)
+
+
+def _group(
+    source: logical.Node,
+    keys: _Keys,
+    each: tuple[Expression, ...],
+    aggregates: tuple[Aggregate, ...],
+    context: Context,
+) -> logical.Node:
+    """The groups by a set of keys for each binding of the outer columns; without keys there is a row for each."""
+    names = keys.names(each)
+    node = logical.GroupBy(source, (*(one.name for one in keys.held), *names), aggregates)
+    if names or context.base is None or context.unfilled:
+        return node
+    hidden = {one.name: fresh(f"{one.name}'", schema(node).names) for one in keys.held}
+    inner = logical.Project(node, tuple((hidden.get(name, name), one) for name, one in own_columns(node)))
+    safe = [(one, replace(one, name=hidden[one.name])) for one in keys.held]
+    whole = join(context.base, inner, [], "left", safe)
+    values: list[Output] = [(one.name, one) for one in _held(context)]
+    values += [(one.name, _of_nothing(one)) for one in aggregates]
+    return logical.Project(whole, tuple(values))
+
+
+def _of_nothing(aggregate: Aggregate) -> Expression:
+    """The value of an aggregate where it may be over no rows: counts are 0."""
+    column = Column(aggregate.name, aggregate.type, True)
+    return column if aggregate.nullable else call("coalesce", column, Literal(0, aggregate.type))
+
+
+def _padded(
+    node: logical.Node,
+    keys: _Keys,
+    each: tuple[Expression, ...],
+    aggregates: tuple[Aggregate, ...],
+    bits: Sequence[int],
+) -> logical.Node:
+    """The groups of one set of several: the other keys are NULL."""
+    fields = schema(node)
+    outputs: list[Output] = [(one.name, column(fields.field(one.name))) for one in keys.held]
+    for key, one in keys.columns.items():
+        outputs.append((one.name, one if key in each else Literal(None, one.type)))
+    outputs += [(one.name, column(fields.field(one.name))) for one in aggregates]
+    outputs += [(f"__b{at}", Literal(bit, pa.int32())) for at, bit in enumerate(bits)]
+    return logical.Project(node, tuple(outputs))
+
+
+def _bits(node: exp.Expr, sets: tuple[tuple[Expression, ...], ...], scope: Scope) -> list[int]:
+    """GROUPING(a, b): for each set a number whose bits say which of the expressions are not grouped by."""
+    values = [bind_expression(one, scope) for one in node.expressions]
+    if unknown := [one for one in values if not any(one in each for each in sets)]:
+        raise error_at(node, f'an argument of GROUPING is not in GROUP BY: "{to_sql(unknown[0])}"')
+    return [sum((value not in each) << at for at, value in enumerate(reversed(values))) for each in sets]
+
+
+def _rewrite(inner: Scope, above: dict[Expression, Column]) -> Rewrite:
+    """Expressions that are grouped by stand for their columns; columns that are not are an error."""
+
+    def rewrite(node: exp.Expr) -> Expression | None:
+        if isinstance(node, exp.Query | exp.Literal | exp.Null | exp.Boolean):
+            return None
+        try:
+            value = bind_expression(node, inner)
+        except UserError:
+            return None
+        if value in above:
+            return above[value]
+        if isinstance(node, exp.Column) and isinstance(value, Column):
+            raise error_at(node, f'column "{node.sql()}" must be in GROUP BY or in an aggregate')
+        return None
+
+    return rewrite

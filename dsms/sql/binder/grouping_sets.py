@@ -1,0 +1,89 @@
+"""GROUP BY as written: its expressions, and the sets of them that are grouped by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from sqlglot import exp
+
+from dsms.model.position import error_at
+from dsms.sql.binder.aggregate_calls import aggregates_in
+from dsms.sql.binder.relation import refusal
+from dsms.sql.binder.scope import Scope
+
+Set = tuple[exp.Expr, ...]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The sets of expressions; `plain` when it is one set without GROUPING SETS, ROLLUP or CUBE."""
+
+    sets: tuple[Set, ...]
+    plain: bool = True
+
+
+def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | None:
+    """What a SELECT groups by; None for a SELECT without groups.
+
+    >>> from sqlglot import parse_one
+    >>> found = groups(parse_one("SELECT 1 FROM t GROUP BY ROLLUP (a, b)"), Scope.of(()), False)
+    >>> [[one.sql() for one in each] for each in found.sets]
+    [['a', 'b'], ['a'], []]
+    """
+    group = query.args.get("group")
+    if group is None:
+        return Groups(((),)) if has_aggregate or query.args.get("having") else None
+    for part, value in group.args.items():
+        if value and part not in ("expressions", "all"):
+            raise refusal(group, f"GROUP BY {part.upper().replace('_', ' ')}")
+    if group.args.get("all"):
+        return Groups((tuple(_without_aggregates(query)),))
+    elements = [_element(one) for one in group.expressions]
+    sets = tuple(
+        tuple(_resolved(one, query, scope) for part in choice for one in part) for choice in product(*elements)
+    )
+    return Groups(sets, not any(isinstance(one, exp.GroupingSets | exp.Rollup | exp.Cube) for one in group.expressions))
+
+
+def _element(node: exp.Expr) -> list[Set]:
+    """The sets that one item of GROUP BY stands for."""
+    if isinstance(node, exp.GroupingSets):
+        return [one for part in node.expressions for one in _element(part)]
+    if isinstance(node, exp.Rollup):
+        parts = [_plain(one) for one in node.expressions]
+        return [tuple(one for part in parts[:length] for one in part) for length in range(len(parts), -1, -1)]
+    if isinstance(node, exp.Cube):
+        parts = [_plain(one) for one in node.expressions]
+        chosen = product(*[(part, ()) for part in parts])
+        return [tuple(one for part in choice for one in part) for choice in chosen]
+    return [_plain(node)]
+
+
+def _plain(node: exp.Expr) -> Set:
+    if isinstance(node, exp.Tuple):
+        return tuple(node.expressions)
+    return _plain(node.this) if isinstance(node, exp.Paren) else (node,)
+
+
+def _resolved(node: exp.Expr, query: exp.Select, scope: Scope) -> exp.Expr:
+    """Positions and names of the select list stand for its expressions; a column of FROM comes before a name."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        at = int(node.name)
+        if not 1 <= at <= len(query.expressions):
+            raise error_at(node, f"GROUP BY {at}: the select list has {len(query.expressions)} columns")
+        return _value(query.expressions[at - 1])
+    if isinstance(node, exp.Column) and not node.table and not scope.has(node.name):
+        for item in query.expressions:
+            if isinstance(item, exp.Alias) and item.alias.casefold() == node.name.casefold():
+                return _value(item)
+    return node
+
+
+def _value(item: exp.Expr) -> exp.Expr:
+    value: exp.Expr = item.this if isinstance(item, exp.Alias) else item
+    return value
+
+
+def _without_aggregates(query: exp.Select) -> list[exp.Expr]:
+    return [_value(item) for item in query.expressions if not any(aggregates_in(item))]

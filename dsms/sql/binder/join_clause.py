@@ -1,0 +1,113 @@
+"""What a JOIN says: which side is kept whole, and its condition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dsms.model.position import error_at
+from dsms.sql.binder.conditions import Output, fresh
+from dsms.sql.binder.joins import Outer
+from dsms.sql.binder.relation import refusal
+from dsms.sql.binder.scope import Entry, Scope
+from operators.core.errors import UserError
+from operators.expressions import Column, Expression, call
+
+_SIDES: dict[str, Outer] = {"": "none", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
+_KNOWN_PARTS = {"this", "side", "kind", "method", "on", "using"}
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A join as written; `comma` is the one without a word."""
+
+    table: exp.Expr
+    outer: Outer = "none"
+    comma: bool = True
+    on: exp.Expr | None = None
+    using: tuple[exp.Expr, ...] = ()
+    natural: bool = False
+    asof: bool = False
+
+
+def clause(node: exp.Join) -> Clause:
+    """The clause of a parsed join.
+
+    >>> from sqlglot import parse_one
+    >>> clause(parse_one("SELECT 1 FROM a LEFT JOIN b USING (k)").args["joins"][0]).outer
+    'left'
+    """
+    for part, value in node.args.items():
+        if value and part not in _KNOWN_PARTS:
+            raise refusal(node, f"{part.upper().replace('_', ' ')} JOIN")
+    method, kind = (node.args.get("method") or "").upper(), (node.args.get("kind") or "").upper()
+    if method not in ("", "NATURAL", "ASOF") or kind not in ("", "INNER", "CROSS", "OUTER"):
+        raise refusal(node, f"{method or kind} JOIN")
+    outer = _SIDES[(node.args.get("side") or "").upper()]
+    if method == "ASOF" and (outer in ("right", "full") or kind == "CROSS"):
+        raise refusal(node, f"ASOF {kind if kind == 'CROSS' else outer.upper()} JOIN")
+    on, using = node.args.get("on"), tuple(node.args.get("using") or ())
+    plain = not kind and not method and outer == "none" and on is None and not using
+    return Clause(node.this, outer, plain, on, using, method == "NATURAL", method == "ASOF")
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The columns of both sides after USING: its equalities, names, and the columns to compute after the join."""
+
+    conditions: tuple[Expression, ...] = ()
+    computed: tuple[Output, ...] = ()
+    names: tuple[Entry, ...] = ()
+
+
+def using_names(found: Clause, left: tuple[Entry, ...], right: tuple[Entry, ...]) -> list[str]:
+    """The columns that both sides have in common by USING or NATURAL."""
+    if not found.natural:
+        return [name.name for name in found.using]
+    theirs = {entry.name.casefold() for entry in right}
+    return [entry.name for entry in left if entry.name.casefold() in theirs]
+
+
+def merged_columns(found: Clause, names: list[str], left: Scope, right: Scope, taken: list[str]) -> Merged:
+    """What USING makes of the columns of these names."""
+    merged = Merged()
+    for name in names:
+        try:
+            mine, theirs = left.resolve(name), right.resolve(name)
+            equal = call("equal", mine, theirs)
+            value = _value(found.outer, mine, theirs)
+        except UserError as error:
+            raise error_at(found.using[0] if found.using else found.table, error.message, hint=error.hint) from error
+        held = fresh("__u", taken)
+        computed = () if isinstance(value, Column) else ((held, value),)
+        column = value if isinstance(value, Column) else Column(held, value.type, value.nullable)
+        entry = Entry(None, name, column)
+        taken = [*taken, column.name]
+        merged = Merged((*merged.conditions, equal), (*merged.computed, *computed), (*merged.names, entry))
+    return merged
+
+
+def _value(outer: Outer, mine: Column, theirs: Column) -> Expression:
+    """The side whose rows are kept; with FULL the one that is there."""
+    if mine.type == theirs.type and outer != "full":
+        return theirs if outer == "right" else mine
+    first, second = (theirs, mine) if outer == "right" else (mine, theirs)
+    return call(
+        "coalesce",
+        replace(first, nullable=first.nullable or outer == "full"),
+        replace(second, nullable=second.nullable or outer != "none"),
+    )
+
+
+def hidden(entries: tuple[Entry, ...], names: list[str]) -> tuple[Entry, ...]:
+    """The entries of a side of USING: the merged columns are still there under the name of their item."""
+    folded = {name.casefold() for name in names}
+    return tuple(replace(one, qualified=True) if one.name.casefold() in folded else one for one in entries)
+
+
+def padded(entries: tuple[Entry, ...], is_padded: bool) -> tuple[Entry, ...]:
+    """The entries of a side of an outer join whose rows may be missing."""
+    if not is_padded:
+        return entries
+    return tuple(replace(one, column=replace(one.column, nullable=True)) for one in entries)

@@ -1,0 +1,86 @@
+"""The order of joins: as written, but an item that has an equality with what is joined so far comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dsms.model import logical
+from dsms.sql.binder.conditions import Output, conjuncts, names_of, own_columns, within
+from dsms.sql.binder.joins import Outer, equality, join
+from dsms.sql.binder.outer_domain import joined_with_domain
+from dsms.sql.binder.top_rows import filtered
+from operators.expressions import Expression
+
+
+@dataclass(frozen=True)
+class Part:
+    """An item and how it is joined to the items before it. `merged` are columns that USING computes after the join."""
+
+    node: logical.Node
+    outer: Outer = "none"
+    conditions: tuple[Expression, ...] = ()
+    merged: tuple[Output, ...] = ()
+
+    def after(self, node: logical.Node) -> Part:
+        """The part as the first one, given the plan of the join."""
+        return Part(logical.Project(node, (*own_columns(node), *self.merged)) if self.merged else node)
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """What is joined so far, and the predicates that wait for further columns."""
+
+    node: logical.Node
+    waiting: tuple[Expression, ...]
+    base: logical.Node | None
+
+    def filtered(self) -> _Joined:
+        """The rows for which the predicates hold that need no further columns."""
+        names = names_of(self.node)
+        ready = [one for one in self.waiting if within(one, names)]
+        waiting = tuple(one for one in self.waiting if not within(one, names))
+        return _Joined(filtered(self.node, ready), waiting, self.base)
+
+
+def joined(parts: Sequence[Part], predicates: Sequence[Expression], base: logical.Node | None = None) -> logical.Node:
+    """The join of all parts, filtered by the predicates. Each predicate is applied as early as it may be: not before a
+    join that pads the rows of the items before it."""
+    for at in range(len(parts) - 1, 0, -1):
+        if (part := parts[at]).outer in ("right", "full"):
+            node = join(joined(parts[:at], []), part.node, part.conditions, part.outer)
+            return joined([part.after(node), *parts[at + 1 :]], predicates)
+    inner = [one for part in parts if part.outer == "none" for one in part.conditions]
+    waiting = tuple(part for one in [*inner, *predicates] for part in conjuncts(one))
+    state = _Joined(parts[0].node, waiting, base)
+    state = state if parts[0].node is base else state.filtered()
+    rest = list(parts[1:])
+    while rest:
+        part = _next(state, rest)
+        rest.remove(part)
+        state = _with_part(state, part)
+    return state.filtered().node
+
+
+def _next(state: _Joined, rest: list[Part]) -> Part:
+    """The first of the inner parts at hand that an equality ties to what is joined, else the first part."""
+    mine = names_of(state.node)
+    for part in rest:
+        if part.outer != "none" or part.merged:
+            break
+        if any(equality(one, mine, names_of(part.node)) for one in state.waiting):
+            return part
+    return rest[0]
+
+
+def _with_part(state: _Joined, part: Part) -> _Joined:
+    if part.outer != "none":
+        node = join(state.node, part.node, part.conditions, part.outer)
+        return _Joined(part.after(node).node, state.waiting, state.base).filtered()
+    item = filtered(part.node, [one for one in state.waiting if within(one, names_of(part.node))])
+    waiting = tuple(one for one in state.waiting if not within(one, names_of(part.node)))
+    both = names_of(state.node) | names_of(item)
+    ready = [one for one in waiting if within(one, both)]
+    tie = joined_with_domain if state.node is state.base else join
+    node = part.after(tie(state.node, item, ready)).node
+    return _Joined(node, tuple(one for one in waiting if one not in ready), state.base).filtered()

@@ -1,0 +1,114 @@
+"""Joins by bound conditions: equalities between the sides become keys, the rest a residual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from dsms.model import logical
+from dsms.model.schema import schema
+from dsms.sql.binder.conditions import conjunction, conjuncts, extended, filtered, keeping, names_of, within
+from operators.expressions import Call, Column, Expression, call, columns
+
+Outer = Literal["none", "left", "right", "full"]
+Pair = tuple[Expression, Expression]
+_PUSHED_LEFT = ("none", "right")
+_PUSHED_RIGHT = ("none", "left")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """When two rows are partners: `safe` columns are equal or both NULL, `equal` ones are equal, `residual` is TRUE;
+    `left` and `right` are predicates of one side."""
+
+    safe: tuple[tuple[Column, Column], ...]
+    equal: tuple[Pair, ...]
+    left: tuple[Expression, ...]
+    right: tuple[Expression, ...]
+    residual: tuple[Expression, ...]
+
+
+def join(
+    left: logical.Node,
+    right: logical.Node,
+    conditions: Sequence[Expression],
+    outer: Outer = "none",
+    safe: Sequence[tuple[Column, Column]] = (),
+) -> logical.Node:
+    """The join of plans with disjoint column names; one-sided predicates filter that side where its rows are not
+    padded."""
+    names = [*schema(left).names, *schema(right).names]
+    found = condition(conditions, left, right, safe, outer in _PUSHED_LEFT, outer in _PUSHED_RIGHT)
+    left, right, on, null_safe, residual = _keyed(left, right, found)
+    return keeping(logical.Join(left, right, on, residual, outer, null_safe), names)
+
+
+def semi_join(
+    left: logical.Node,
+    right: logical.Node,
+    conditions: Sequence[Expression],
+    safe: Sequence[tuple[Column, Column]] = (),
+    *,
+    anti: bool = False,
+) -> logical.Node:
+    """The rows of `left` with a partner in `right`, or without."""
+    names = schema(left).names
+    found = condition(conditions, left, right, safe, not anti, pushed_right=True)
+    left, right, on, null_safe, residual = _keyed(left, right, found)
+    return keeping(logical.SemiJoin(left, right, on, residual, anti, null_safe), names)
+
+
+def condition(
+    conditions: Sequence[Expression],
+    left: logical.Node,
+    right: logical.Node,
+    safe: Sequence[tuple[Column, Column]],
+    pushed_left: bool,
+    pushed_right: bool,
+) -> Condition:
+    """The parts of a conjunction of conditions over the columns of both sides."""
+    of_left, of_right = names_of(left), names_of(right)
+    equal: list[Pair] = []
+    sides: dict[str, list[Expression]] = {"left": [], "right": [], "both": []}
+    for one in (part for whole in conditions for part in conjuncts(whole)):
+        if (pair := equality(one, of_left, of_right)) is not None:
+            equal.append(pair)
+            continue
+        side = "left" if pushed_left and within(one, of_left) and columns(one) else "both"
+        side = "right" if pushed_right and within(one, of_right) and columns(one) else side
+        sides[side].append(one)
+    return Condition(tuple(safe), tuple(equal), tuple(sides["left"]), tuple(sides["right"]), tuple(sides["both"]))
+
+
+def equality(predicate: Expression, left: frozenset[str], right: frozenset[str]) -> Pair | None:
+    """The sides of an equality between the two sides of a join, the left one first; None for other predicates."""
+    if not isinstance(predicate, Call) or predicate.function != "equal":
+        return None
+    first, second = predicate.arguments
+    if not columns(first) or not columns(second) or first.type != second.type or pa.types.is_nested(first.type):
+        return None
+    if within(first, left) and within(second, right):
+        return first, second
+    return (second, first) if within(first, right) and within(second, left) else None
+
+
+def _keyed(
+    left: logical.Node, right: logical.Node, found: Condition
+) -> tuple[logical.Node, logical.Node, tuple[tuple[str, str], ...], bool, Expression | None]:
+    left, mine = extended(filtered(left, found.left), _named("__k", (one for one, _ in found.equal)))
+    right, theirs = extended(filtered(right, found.right), _named("__m", (one for _, one in found.equal)))
+    null_safe = any(one.nullable and other.nullable for one, other in found.safe)
+    checks = [
+        call("is_not_null", one)
+        for one, other in zip(mine, theirs, strict=True)
+        if null_safe and one.nullable and other.nullable
+    ]
+    pairs = dict.fromkeys((one.name, other.name) for one, other in (*found.safe, *zip(mine, theirs, strict=True)))
+    return left, right, tuple(pairs), null_safe, conjunction([*found.residual, *checks])
+
+
+def _named(prefix: str, expressions: Iterable[Expression]) -> list[tuple[str, Expression]]:
+    return [(f"{prefix}{number}", one) for number, one in enumerate(expressions)]

@@ -1,0 +1,93 @@
+"""ORDER BY, LIMIT, OFFSET and FETCH: the first rows of a result. A relation has no order: without a limit ORDER BY says
+nothing, and is only checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal as Choice
+
+from sqlglot import exp
+
+from dsms.model import logical
+from dsms.model.position import error_at
+from dsms.sql.binder.aggregate_calls import constant
+from dsms.sql.binder.ordering import value_of
+from dsms.sql.binder.relation import refusal
+from dsms.sql.binder.scope import Scope
+from operators.core.sort_key import SortKey
+from operators.expressions import Expression
+
+Bind = Callable[[exp.Expr], Expression]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Which ranks are kept."""
+
+    count: int | None = None
+    offset: int = 0
+    method: Choice["row_number", "rank"] = "row_number"
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all rows are kept."""
+        return self.count is None and self.offset == 0
+
+    def of(self, node: logical.Node, partition: tuple[str, ...], order: tuple[SortKey, ...]) -> logical.Node:
+        """The rows of these ranks."""
+        if self.is_all:
+            return node
+        return logical.TopK(node, partition, order, self.count, self.offset, self.method)
+
+
+def order_of(query: exp.Expr) -> list[exp.Expr]:
+    """The items of ORDER BY."""
+    order = query.args.get("order")
+    return list(order.expressions) if order else []
+
+
+def limit_of(query: exp.Expr) -> Limit:
+    """The limit of a query.
+
+    >>> from sqlglot import parse_one
+    >>> limit_of(parse_one("SELECT 1 LIMIT 3 OFFSET 2"))
+    Limit(count=3, offset=2, method='row_number')
+    """
+    limit, offset = query.args.get("limit"), query.args.get("offset")
+    start = (0 if offset is None else _number(offset.expression, "OFFSET")) or 0
+    if limit is None:
+        return Limit(None, start)
+    if not isinstance(limit, exp.Fetch):
+        if limit.args.get("expressions"):
+            raise refusal(limit, "LIMIT BY")
+        return Limit(_number(limit.expression, "LIMIT"), start)
+    options = limit.args.get("limit_options")
+    if options is not None and options.args.get("percent"):
+        raise refusal(limit, "FETCH PERCENT")
+    count = limit.args.get("count")
+    ties = options is not None and options.args.get("with_ties")
+    if ties and start:
+        raise refusal(limit, "OFFSET with WITH TIES")
+    return Limit(1 if count is None else _number(count, "FETCH"), start, "rank" if ties else "row_number")
+
+
+def _number(node: exp.Expr, clause: str) -> int | None:
+    if isinstance(node, exp.Null) or (isinstance(node, exp.Column | exp.Var | exp.All) and node.sql().upper() == "ALL"):
+        return None
+    value = constant(node, Scope.of(()), clause)
+    if value is None:
+        return None
+    if not isinstance(value, int) or value < 0:
+        raise error_at(node, f"{clause} needs a number of rows")
+    return value
+
+
+def ordinal(ordered: exp.Expr, count: int) -> int | None:
+    """The position in the select list, from 0, that an item of ORDER BY names by its number; None for an expression."""
+    node = value_of(ordered)
+    if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdigit():
+        return None
+    if not 1 <= int(node.name) <= count:
+        raise error_at(node, f"ORDER BY {node.name}: the select list has {count} columns")
+    return int(node.name) - 1

@@ -1,0 +1,38 @@
+"""The join of the domain of outer values with an item.
+
+The rows of an inner query for values that no outer row has are never read. So where the item itself determines the
+outer columns, by equalities, it is its own domain and no join is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dsms.model import logical
+from dsms.model.schema import schema
+from dsms.sql.binder.conditions import filtered, names_of, own_columns
+from dsms.sql.binder.joins import equality, join
+from operators.expressions import Column, Expression, call
+
+
+def joined_with_domain(base: logical.Node, item: logical.Node, conditions: Sequence[Expression]) -> logical.Node:
+    """The pairs of a binding of the outer columns and a row for which the conditions hold, or more bindings."""
+    values: dict[str, Expression] = {}
+    used: list[Expression] = []
+    for one in conditions:
+        pair = equality(one, names_of(base), names_of(item))
+        if pair is not None and isinstance(pair[0], Column) and pair[0].name not in values:
+            values[pair[0].name] = pair[1]
+            used.append(one)
+    if len(values) < len(schema(base).names):
+        return join(base, item, conditions)
+    bound = [(name, replace_nullable(values[name])) for name in schema(base).names]
+    there = [call("is_not_null", value) for value in values.values() if value.nullable]
+    node = logical.Project(filtered(item, there), (*bound, *own_columns(item)))
+    return filtered(node, [one for one in conditions if one not in used])
+
+
+def replace_nullable(value: Expression) -> Expression:
+    """The value where it is known to be there."""
+    return replace(value, nullable=False) if isinstance(value, Column) else value

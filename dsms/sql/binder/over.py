@@ -1,0 +1,163 @@
+"""Calls with OVER: columns computed below, one node for each PARTITION BY, and the names of the calls above."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model import logical
+from dsms.model.position import error_at
+from dsms.model.schema import schema
+from dsms.sql.binder.aggregate_calls import AggregateCall, aggregate_call
+from dsms.sql.binder.conditions import extended, fresh
+from dsms.sql.binder.expression_functions import arguments_of, function_name
+from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.ordering import sort_key, value_of
+from dsms.sql.binder.predicates import predicate
+from dsms.sql.binder.relation import Context, Relation, refusal
+from dsms.sql.binder.scope import Scope
+from dsms.sql.binder.window_frame import frame_of
+from operators.aggregates import AGGREGATES
+from operators.core.errors import UserError
+from operators.expressions import Column, Expression, Literal, call, coerce
+from operators.ranking.window_call import WindowCall
+
+_RANKS: dict[str, pa.DataType] = {
+    "row_number": pa.int64(), "rank": pa.int64(), "dense_rank": pa.int64(), "ntile": pa.int64(),
+    "percent_rank": pa.float64(), "cume_dist": pa.float64(),
+}  # fmt: skip
+_VALUES = ("lag", "lead", "first_value", "last_value", "nth_value")
+_AGGREGATES = ("sum", "count", "avg", "min", "max")
+FUNCTIONS = (*_RANKS, *_VALUES, *_AGGREGATES)
+
+
+def windows_in(node: exp.Expr) -> Iterator[exp.Window]:
+    """The calls with OVER in an expression, outside the queries in it."""
+    for one in node.walk(prune=lambda one: isinstance(one, exp.Query | exp.Window)):
+        if isinstance(one, exp.Window):
+            yield one
+
+
+def with_windows(relation: Relation, query: exp.Expr, nodes: Sequence[exp.Expr], context: Context) -> Relation:
+    """The relation with the values of the calls with OVER in some expressions, known in its scope."""
+    windows = [one for node in nodes for one in windows_in(node)]
+    if not windows:
+        return relation
+    named: dict[str, exp.Window] = {one.name.lower(): one for one in query.args.get("windows") or []}
+    node, known = relation.node, dict(relation.scope.known)
+    calls: dict[WindowCall, WindowCall] = {}
+    for window in windows:
+        node, bound = _call(_definition(window, named), node, relation.scope, context)
+        one = calls.setdefault(bound, replace(bound, name=fresh(f"__f{len(calls)}", schema(node).names)))
+        known[id(window)] = Column(one.name, one.type, True)
+    for partition in dict.fromkeys(one.partition for one in calls.values()):
+        mine = tuple(one for one in calls.values() if one.partition == partition)
+        node = logical.WindowFunctions(node, mine)
+    return replace(relation, node=node, scope=replace(relation.scope, known=known))
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """A call with what its OVER says, named windows included."""
+
+    node: exp.Window
+    partition: tuple[exp.Expr, ...]
+    order: tuple[exp.Expr, ...]
+    spec: exp.Expr | None
+
+
+def _definition(window: exp.Window, named: dict[str, exp.Window]) -> _Definition:
+    order = window.args.get("order")
+    mine = _Definition(
+        window, tuple(window.args.get("partition_by") or ()), tuple(order.expressions) if order else (),
+        window.args.get("spec"),
+    )  # fmt: skip
+    if not (base := window.args.get("alias")):
+        return mine
+    if (found := named.get(base.name.lower())) is None:
+        raise error_at(window, f'window "{base.name}" not found', hint=f"have: {', '.join(named)}")
+    theirs = _definition(found, {name: one for name, one in named.items() if one is not found})
+    return _Definition(window, mine.partition or theirs.partition, mine.order or theirs.order, mine.spec or theirs.spec)
+
+
+def _call(found: _Definition, node: logical.Node, scope: Scope, context: Context) -> tuple[logical.Node, WindowCall]:
+    """The call without its name, over a plan that has its columns."""
+    function, arguments, constants = _function(found.node, scope)
+    partition = [bind_expression(one, scope) for one in found.partition]
+    order = [bind_expression(value_of(one), scope) for one in found.order]
+    node, columns = extended(
+        node,
+        [
+            *((f"__a{at}", one) for at, one in enumerate(arguments)),
+            *((f"__p{at}", one) for at, one in enumerate(partition)),
+            *((f"__o{at}", one) for at, one in enumerate(order)),
+        ],
+    )
+    names = [one.name for one in columns]
+    keys = [
+        sort_key(one, name) for one, name in zip(found.order, names[len(arguments) + len(partition) :], strict=True)
+    ]
+    frame = frame_of(found.spec, [one.type for one in order], scope)
+    bound = WindowCall(
+        "", function, tuple(names[: len(arguments)]), _type(found.node, function, arguments),
+        (*context.held, *names[len(arguments) : len(arguments) + len(partition)]), tuple(keys),
+        frame.kind, frame.start, frame.end, constants,
+    )  # fmt: skip
+    return node, bound
+
+
+def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], tuple[object, ...]]:
+    """The name of a function, its arguments and its constants."""
+    inner = window.this
+    if isinstance(inner, exp.IgnoreNulls):
+        raise refusal(window, "IGNORE NULLS")
+    inner = inner.this if isinstance(inner, exp.RespectNulls) else inner
+    if (aggregate := aggregate_call(inner)) is not None and aggregate.function.name in _AGGREGATES:
+        if aggregate.distinct or aggregate.order:
+            raise refusal(window, "DISTINCT or ORDER BY in a call with OVER")
+        return aggregate.function.name, _filtered(aggregate, scope), ()
+    name = function_name(inner)
+    if name not in FUNCTIONS:
+        raise error_at(window, f'"{name}" does not take OVER', hint=f"have: {', '.join(FUNCTIONS)}")
+    bound = [bind_expression(one, scope) for one in arguments_of(inner)]
+    count = 1 if name in _VALUES else 0
+    if len(bound) < count:
+        raise error_at(window, f'"{name}" needs an argument')
+    constants = [_constant(one, window) for one in bound[count:]]
+    if name in ("lag", "lead") and len(bound) > 2:
+        constants[1] = _value(coerce(bound[2], bound[0].type))
+    return name, bound[:count], tuple(constants)
+
+
+def _filtered(aggregate: AggregateCall, scope: Scope) -> list[Expression]:
+    """FILTER of a call with OVER: other rows count as NULL."""
+    arguments = [bind_expression(one, scope) for one in aggregate.arguments]
+    if aggregate.condition is None:
+        return arguments
+    condition = predicate(aggregate.condition, scope, "FILTER")
+    first = arguments[0] if arguments else Literal(True, pa.bool_())
+    return [call("case", condition, first, Literal(None, pa.null()))]
+
+
+def _constant(value: Expression, window: exp.Window) -> object:
+    if not isinstance(value, Literal):
+        raise error_at(window, "this argument of a call with OVER must be a constant")
+    return value.value
+
+
+def _value(value: Expression) -> object:
+    return value.value if isinstance(value, Literal) else None
+
+
+def _type(window: exp.Window, function: str, arguments: list[Expression]) -> pa.DataType:
+    if function in _RANKS:
+        return _RANKS[function]
+    if function in _VALUES:
+        return arguments[0].type
+    try:
+        return AGGREGATES[function].result(tuple(one.type for one in arguments), ())
+    except UserError as error:
+        raise error_at(window, error.message, hint=error.hint) from error

@@ -1,0 +1,61 @@
+"""Conjunctions as written: their parts, and what each part needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from dsms.model.position import error_at
+from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scope import Scope
+from operators.expressions import Expression, type_name
+
+NOW = "now"
+
+
+def split(node: exp.Expr | None) -> list[exp.Expr]:
+    """The parts of a conjunction.
+
+    >>> from sqlglot import parse_one
+    >>> [part.sql() for part in split(parse_one("a AND (b AND c OR d) AND (e AND f)"))]
+    ['a', '(b AND c OR d)', 'e', 'f']
+    """
+    if node is None:
+        return []
+    inner = node.unnest()
+    if isinstance(inner, exp.And):
+        return [*split(inner.this), *split(inner.expression)]
+    return [node]
+
+
+def predicate(node: exp.Expr, scope: Scope, clause: str = "WHERE") -> Expression:
+    """A bound predicate."""
+    bound = bind_expression(node, scope)
+    if str(bound.type) not in ("bool", "null"):
+        raise error_at(node, f"{clause} needs a BOOLEAN, not {type_name(bound.type)}")
+    return bound
+
+
+def has_subquery(node: exp.Expr) -> bool:
+    """Whether a query stands somewhere in an expression."""
+    return node.find(exp.Query) is not None
+
+
+def own_columns(node: exp.Expr) -> list[exp.Column]:
+    """The columns that an expression names, outside the queries in it."""
+    return [one for one in node.walk(prune=lambda one: isinstance(one, exp.Query)) if isinstance(one, exp.Column)]
+
+
+def is_now(column: exp.Column, scope: Scope) -> bool:
+    """Whether a name is the clock: no column of the query has it."""
+    return not column.table and column.name.casefold() == NOW and not scope.has(column.name)
+
+
+def over_now(nodes: Iterable[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """The predicates without and with Now."""
+    plain: list[exp.Expr] = []
+    timed: list[exp.Expr] = []
+    for node in nodes:
+        (timed if any(is_now(one, scope) for one in own_columns(node)) else plain).append(node)
+    return plain, timed

@@ -1,0 +1,65 @@
+"""What a query and the objects of a catalog read, by name, and all that is below one of them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import sqlglot
+from sqlglot import exp
+
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object, Query, Source, Stream
+from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.table_names import name_of
+
+
+def names_in(query: exp.Expr) -> list[str]:
+    """The streams and views that a query reads."""
+    return [name_of(table) for table in query.find_all(exp.Table) if not _is_common(table)]
+
+
+def _is_common(table: exp.Table) -> bool:
+    """Whether a name is one of WITH around it."""
+    above = table.parent
+    while above is not None:
+        named = above.args.get("with_")
+        if named is not None and any(one.alias.lower() == table.name.lower() for one in named.expressions):
+            return True
+        above = above.parent
+    return False
+
+
+def reads(found: Object) -> list[str]:
+    """The names that an object itself reads."""
+    if isinstance(found, Stream):
+        return [found.source]
+    if isinstance(found, Source):
+        return [one.other for one in found.constraints if one.other is not None]
+    return list(_names_in_text(found.select)) if isinstance(found, Query) else []
+
+
+@lru_cache(1024)
+def _names_in_text(select: str) -> tuple[str, ...]:
+    return tuple(names_in(_parsed(select)))
+
+
+def query_of(select: str) -> exp.Expr:
+    """The tree of a query of the catalog, of which the caller may make something else."""
+    return _parsed(select).copy()
+
+
+@lru_cache(32)
+def _parsed(select: str) -> exp.Expr:
+    """What a new query reads is asked just before it is planned; then its tree, which is large, is not needed again."""
+    return sqlglot.parse_one(select, read=Dsms)
+
+
+def below(found: Object, catalog: Catalog) -> tuple[Object, ...]:
+    """All that an object reads, directly or not, in order of creation."""
+    wanted, names = reads(found), set[str]()
+    while wanted:
+        one = catalog.get(wanted.pop())
+        if one is not None and one.name.lower() not in names:
+            names.add(one.name.lower())
+            wanted += reads(one)
+    return tuple(one for name, one in catalog.objects.items() if name in names)

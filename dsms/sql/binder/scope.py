@@ -1,0 +1,197 @@
+"""The columns that a row expression can name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from operators.core.errors import InternalError, UserError
+from operators.expressions import Column, Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A column as the user names it (`alias.name`) and as the frame holds it.
+
+    A `pseudo` column (TS) is read by name only; a `qualified` one with its alias only, as the sides of USING are.
+    """
+
+    alias: str | None
+    name: str
+    column: Column
+    pseudo: bool = False
+    qualified: bool = False
+
+    @property
+    def spelling(self) -> str:
+        return self.name if self.alias is None else f"{self.alias}.{self.name}"
+
+
+class NotFound(UserError):
+    """No column of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """The scope of the enclosing query, and which of its columns the frame holds, under which names."""
+
+    scope: Scope
+    held: tuple[tuple[str, Column], ...] = ()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the frame that stand for columns of the enclosing query."""
+        return tuple(column for _, column in self.held)
+
+
+class Correlated(Exception):
+    """A column of the enclosing query `outer` is used that the frame does not hold yet. Caught by who binds the
+    subquery, never seen by the user."""
+
+    def __init__(self, outer: Outer, column: Column) -> None:
+        super().__init__(column.name)
+        self.outer = outer
+        self.column = column
+
+
+Rewrite = Callable[[exp.Expr], Expression | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Resolves names without regard to case; `fields` are the columns of the frame, `entries` what they are called.
+
+    `known` are the values of nodes that were computed before (by `id`), `rewrite` replaces nodes by columns of a
+    grouping. A name that is not found here is looked for in the enclosing query.
+
+    >>> scope = Scope(pa.schema([("bidder", pa.int64())]), "B")
+    >>> scope.resolve("BIDDER").name, scope.resolve("bidder", "b").name
+    ('bidder', 'bidder')
+    >>> scope.resolve("biddr")
+    Traceback (most recent call last):
+    dsms.sql.binder.scope.NotFound: column "biddr" not found; have: B.bidder
+    """
+
+    fields: pa.Schema
+    alias: str | None = None
+    entries: tuple[Entry, ...] = ()
+    outer: Outer | None = None
+    known: Mapping[int, Expression] = field(default_factory=dict)
+    rewrite: Rewrite | None = None
+
+    def __post_init__(self) -> None:
+        if not self.entries:
+            entries = (Entry(self.alias, f.name, Column(f.name, f.type, f.nullable)) for f in self.fields)
+            object.__setattr__(self, "entries", tuple(entries))
+
+    @staticmethod
+    def of(entries: tuple[Entry, ...], outer: Outer | None = None) -> Scope:
+        """The scope of these entries.
+
+        >>> Scope.of((Entry("a", "x", Column("__0", pa.int32())),)).resolve("x").name
+        '__0'
+        """
+        return Scope(pa.schema([]), None, entries, outer)
+
+    def rewritten(self, node: exp.Expr) -> Expression | None:
+        """The value of a node that was computed before; None for every other node."""
+        found = self.known.get(id(node))
+        return self.rewrite(node) if found is None and self.rewrite is not None else found
+
+    def resolve(self, name: str, alias: str | None = None) -> Column:
+        """Returns the column; an unknown or ambiguous name is an error that lists the choices, close matches first."""
+        found = self.find(name, alias)
+        if found is not None:
+            return found
+        asked = name if alias is None else f"{alias}.{name}"
+        choices = self._choices(asked)
+        raise NotFound(f'column "{asked}" not found', hint=f"have: {choices}" if choices else "")
+
+    def find(self, name: str, alias: str | None = None) -> Column | None:
+        """As `resolve`, but returns None for an unknown name."""
+        matches = self._matches(name, alias)
+        if len(matches) > 1:
+            spellings = ", ".join(entry.spelling for entry in matches)
+            raise UserError(f'column "{name}" is ambiguous', hint=f"say one of: {spellings}")
+        return matches[0].column if matches else self._outer_column(name, alias)
+
+    def has(self, name: str, alias: str | None = None) -> bool:
+        """Whether the name is one of this query's own columns."""
+        return bool(self._matches(name, alias))
+
+    def _matches(self, name: str, alias: str | None) -> list[Entry]:
+        matches = [entry for entry in self.entries if _same(entry.name, name) and _answers(entry, alias)]
+        exact = [entry for entry in matches if entry.name == name]
+        return exact if len(matches) > 1 and exact else matches
+
+    def _outer_column(self, name: str, alias: str | None) -> Column | None:
+        if self.outer is None or (column := self.outer.scope.find(name, alias)) is None:
+            return None
+        held = dict(self.outer.held).get(column.name)
+        if held is None:
+            raise Correlated(self.outer, column)
+        return held
+
+    def _all_entries(self) -> tuple[Entry, ...]:
+        """The columns of this query, then those of the enclosing ones."""
+        return self.entries if self.outer is None else (*self.entries, *self.outer.scope._all_entries())
+
+    def _choices(self, asked: str) -> str:
+        entries = self._all_entries()
+        spellings = list(dict.fromkeys(entry.spelling for entry in entries))
+        folded = {entry.name.casefold(): entry.spelling for entry in reversed(entries)}
+        last = asked.rpartition(".")[2].casefold()
+        close = [folded[name] for name in difflib.get_close_matches(last, folded, n=3)]
+        return ", ".join([*close, *(spelling for spelling in spellings if spelling not in close)])
+
+
+def join_scopes(left: Scope, right: Scope) -> Scope:
+    """Returns the scope over the columns of both; a name of the right that is taken is held as `alias.name`.
+
+    >>> fields = pa.schema([("id", pa.int64())])
+    >>> both = join_scopes(Scope(fields, "a"), Scope(fields, "b"))
+    >>> both.fields.names, both.resolve("id", "b").name
+    (['id', 'b.id'], 'b.id')
+    """
+    renamed = free_names([field.name for field in right.fields], left.fields.names, right.alias)
+    fields = [*left.fields, *(field.with_name(renamed[field.name]) for field in right.fields)]
+    for entry in right.entries:
+        if entry.column.name not in renamed:
+            raise InternalError(f'entry "{entry.spelling}" names no field')
+    entries = (*left.entries, *(renamed_entry(entry, renamed) for entry in right.entries))
+    return Scope(pa.schema(fields), None, entries)
+
+
+def free_names(names: list[str], taken: list[str], alias: str | None) -> dict[str, str]:
+    """New names for columns that stand beside `taken` ones: `alias.name` where the name is taken.
+
+    >>> free_names(["k", "v"], ["K"], "b")
+    {'k': 'b.k', 'v': 'v'}
+    """
+    folded = {name.casefold() for name in taken}
+    found: dict[str, str] = {}
+    for name in names:
+        free = name if name.casefold() not in folded or alias is None else f"{alias}.{name}"
+        while free.casefold() in folded:
+            free += "'"
+        folded.add(free.casefold())
+        found[name] = free
+    return found
+
+
+def renamed_entry(entry: Entry, names: Mapping[str, str]) -> Entry:
+    """The entry over a frame whose columns have other names."""
+    column = entry.column
+    return replace(entry, column=Column(names.get(column.name, column.name), column.type, column.nullable))
+
+
+def _answers(entry: Entry, alias: str | None) -> bool:
+    return not entry.qualified if alias is None else _same(entry.alias or "", alias)
+
+
+def _same(left: str, right: str) -> bool:
+    return left.casefold() == right.casefold()

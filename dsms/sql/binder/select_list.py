@@ -1,0 +1,96 @@
+"""The select list: names and values of the columns of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model.position import error_at
+from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.relation import Context, Relation, refusal
+from dsms.sql.binder.scope import Entry, Scope
+from operators.expressions import Column, Expression
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of a result: its name for the user, its name in the frame, its value."""
+
+    name: str
+    held: str
+    value: Expression
+
+    @property
+    def column(self) -> Column:
+        """The column of the result."""
+        return Column(self.held, self.value.type, self.value.nullable)
+
+
+def outputs(query: exp.Select, relation: Relation, context: Context) -> list[Output]:
+    """The columns of a SELECT. From outside their names must differ, without regard to case."""
+    found: list[Output] = []
+    for number, node in enumerate(query.expressions, 1):
+        for entry, value in _values(node, relation, number):
+            found.append(_named(entry, value, node, found, context))
+    if not found:
+        raise refusal(query, "SELECT without columns")
+    return found
+
+
+def _named(entry: Entry, value: Expression, node: exp.Expr, before: Sequence[Output], context: Context) -> Output:
+    name, held = entry.name, entry.name
+    if name.startswith("__"):
+        raise error_at(node, f'column name "{name}" is reserved')
+    taken = {one.held.lower() for one in before}
+    if context.top and _is_star(node) and name.lower() in taken:
+        name = held = entry.spelling
+    if context.top and held.lower() in taken:
+        raise error_at(node, f'two columns are named "{name}"', hint="rename one with AS")
+    if context.top and pa.types.is_null(value.type):
+        raise error_at(node, "NULL has no type here", hint="say CAST(NULL AS …)")
+    while held.lower() in taken:
+        held += "'"
+    return Output(name, held, value)
+
+
+def _values(node: exp.Expr, relation: Relation, number: int) -> Iterator[tuple[Entry, Expression]]:
+    if _is_star(node):
+        for entry in _starred(node, relation):
+            yield entry, entry.column
+        return
+    value = bind_expression(node, relation.scope)
+    yield Entry(None, name_of(node, value, relation.scope, number), Column("", value.type)), value
+
+
+def name_of(node: exp.Expr, value: Expression, scope: Scope, number: int) -> str:
+    """The name of an item of a select list."""
+    if isinstance(node, exp.Alias):
+        return str(node.alias)
+    if not isinstance(value, Column) or not isinstance(node, exp.Column):
+        return f"column{number}"
+    names = [one.name for one in scope.entries if one.column.name == value.name]
+    same = [name for name in names if name.casefold() == node.name.casefold()]
+    return (same or [node.name])[0]
+
+
+def _is_star(node: exp.Expr) -> bool:
+    return isinstance(node.this if isinstance(node, exp.Column) else node, exp.Star)
+
+
+def _starred(node: exp.Expr, relation: Relation) -> list[Entry]:
+    star = node.this if isinstance(node, exp.Column) else node
+    if changed := [part for part, value in star.args.items() if value]:
+        raise refusal(node, f"* {changed[0].strip('_').upper()}")
+    alias = node.table if isinstance(node, exp.Column) else ""
+    if relation.scope.rewrite is not None:
+        raise refusal(node, "* with GROUP BY")
+    if not alias:
+        return list(relation.visible)
+    found = [one for one in relation.scope.entries if not one.pseudo and (one.alias or "").lower() == alias.lower()]
+    if not found:
+        have = ", ".join(dict.fromkeys(one.alias for one in relation.scope.entries if one.alias))
+        raise error_at(node, f'"{alias}" not found', hint=f"have: {have}")
+    return found

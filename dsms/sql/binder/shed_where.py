@@ -1,0 +1,42 @@
+"""SHED_WHERE: a condition on the records of a query's stream. Only those of which it is TRUE may be left out."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pyarrow as pa
+import sqlglot
+from sqlglot.errors import ParseError
+
+from dsms.model import logical
+from dsms.model.objects import Former, Query
+from dsms.model.schema import schema
+from dsms.optimizer.shedding import shed
+from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scope import Entry, Scope
+from dsms.sql.parser.dialect import Dsms
+from operators.core.errors import UserError
+from operators.expressions import Expression, column
+
+
+def with_shed(node: logical.Node, query: Query | Former) -> logical.Node:
+    """The bound plan of a query as it is where its input may be shed (`dsms.optimizer.shedding.shed`)."""
+    if not query.sheddable:
+        return node
+    only = None if query.shed_where is None else partial(_bound, query.shed_where)
+    return shed(node, query.id, error_columns=query.error_columns, only=only)
+
+
+def _bound(text: str, stream: logical.Tag) -> Expression:
+    """The condition over the columns of a stream. Raises UserError that quotes it."""
+    fields = schema(stream)
+    entries = tuple(Entry(stream.stream, field.name, column(field)) for field in fields)
+    try:
+        found = bind_expression(sqlglot.parse_one(text, read=Dsms), Scope.of(entries))
+    except (UserError, ParseError) as error:
+        said = error.message if isinstance(error, UserError) else "it is no expression"
+        hint = error.hint if isinstance(error, UserError) else "write a condition such as price < 10"
+        raise UserError(f'SHED_WHERE "{text}": {said}', hint=hint) from error
+    if found.type != pa.bool_():
+        raise UserError(f'SHED_WHERE "{text}" is no condition', hint="write one such as price < 10")
+    return found

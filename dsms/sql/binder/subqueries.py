@@ -1,0 +1,257 @@
+"""Queries in expressions: their values as columns of a join, and tests of rows as semi-joins.
+
+A test asks for the rows of a query for which a condition θ is TRUE: `x IN (Q)` and `x = ANY (Q)` for θ = (x = y),
+`EXISTS (Q)` for θ = TRUE. `x op ALL (Q)` is `NOT (x negated-op ANY (Q))`. A negated test holds where θ is FALSE for all
+rows: no row has θ IS NOT FALSE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model import logical
+from dsms.model.position import error_at
+from dsms.model.schema import schema
+from dsms.sql.binder.conditions import Output, conjunction, conjuncts, distinct, extended, filtered, fresh, names_of
+from dsms.sql.binder.correlation import Inner, beside, bind_inside
+from dsms.sql.binder.empty_aggregates import is_nothing_known, of_nothing
+from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.joins import Pair, equality, join, semi_join
+from dsms.sql.binder.predicates import predicate
+from dsms.sql.binder.relation import Context, Relation, bind_query, refusal
+from dsms.sql.binder.row_tests import Test, test_of
+from dsms.sql.binder.single_row import at_most_one, exactly_one
+from operators.core.errors import UserError
+from operators.expressions import Call, Column, Expression, Literal, call, columns
+
+_TRUE, _FALSE = Literal(True, pa.bool_()), Literal(False, pa.bool_())
+
+
+def where(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: Context) -> Relation:
+    """The rows for which predicates hold that may have queries in them."""
+    for node in nodes:
+        negated, inner = _negation(node)
+        if (test := test_of(inner)) is not None:
+            relation = _tested(relation, replace(test, negated=test.negated != negated), context)
+        else:
+            relation = with_values(relation, [node], context)
+            relation = relation.over(filtered(relation.node, [predicate(node, relation.scope, clause)]))
+    return relation
+
+
+def _negation(node: exp.Expr) -> tuple[bool, exp.Expr]:
+    negated = False
+    while isinstance(node, exp.Not | exp.Paren):
+        negated, node = negated != isinstance(node, exp.Not), node.this
+    return negated, node
+
+
+def _tested(relation: Relation, test: Test, context: Context) -> Relation:
+    """The rows of a relation for which a test of a query holds."""
+    relation = with_values(relation, test.values, context)
+    inner = _inner(relation, test, context)
+    theta = _theta(test, inner, relation)
+    pair = equality(theta, names_of(relation.node), names_of(inner.relation.node))
+    if pair is None:
+        condition = call("is_not_false", theta) if test.negated and theta.nullable else theta
+        return relation.over(semi_join(relation.node, inner.relation.node, [condition], inner.safe, anti=test.negated))
+    node = semi_join(relation.node, inner.relation.node, [theta], inner.safe, anti=test.negated)
+    return relation.over(_without_unknown(node, inner, pair) if test.negated else node)
+
+
+def _without_unknown(node: logical.Node, inner: Inner, pair: Pair) -> logical.Node:
+    """The rows for which x = y is not NULL for any row of the query: neither y nor x is NULL."""
+    mine, theirs = pair
+    if theirs.nullable:
+        empty = filtered(inner.relation.node, [call("is_null", theirs)])
+        node = semi_join(node, _there(empty, inner), [], inner.safe, anti=True)
+    if mine.nullable:
+        node = semi_join(node, _there(inner.relation.node, inner), [call("is_null", mine)], inner.safe, anti=True)
+    return node
+
+
+def _there(rows: logical.Node, inner: Inner) -> logical.Node:
+    """For which bindings of the outer columns there are rows."""
+    held: list[Output] = [(one.name, one) for _, one in inner.safe]
+    return distinct(logical.Project(rows, tuple(held) or ((fresh("__t", schema(rows).names), _TRUE),)))
+
+
+def with_values(relation: Relation, nodes: Sequence[exp.Expr], context: Context) -> Relation:
+    """The relation with the values of the queries in some expressions, known in its scope."""
+    for node in nodes:
+        for found in list(_queries_in(node, relation)):
+            relation = _with_value(relation, found, context)
+    return relation
+
+
+def _queries_in(node: exp.Expr, relation: Relation) -> Iterator[exp.Expr]:
+    if id(node) in relation.scope.known:
+        return
+    if isinstance(node, exp.Array) and any(isinstance(one, exp.Select | exp.SetOperation) for one in node.expressions):
+        raise refusal(node, "ARRAY(SELECT …)", "say (SELECT ARRAY_AGG(…) FROM …)")
+    if isinstance(node, exp.Query) or test_of(node) is not None:
+        yield node
+        return
+    for child in node.iter_expressions():
+        yield from _queries_in(child, relation)
+
+
+def _with_value(relation: Relation, node: exp.Expr, context: Context) -> Relation:
+    test = test_of(node)
+    relation, value = _scalar(relation, node, context) if test is None else _truth(relation, test, context)
+    known = {**relation.scope.known, id(node): value}
+    return replace(relation, scope=replace(relation.scope, known=known))
+
+
+def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relation, Expression]:
+    unfilled = is_nothing_known(node)
+    inner = bind_inside(
+        lambda inside: bind_query(node, replace(inside, unfilled=unfilled)),
+        lambda: relation.node,
+        relation.scope,
+        context,
+    )
+    if len(inner.relation.visible) != 1:
+        raise error_at(node, f"a scalar subquery has one column, not {len(inner.relation.visible)}")
+    held = frozenset(theirs.name for _, theirs in inner.safe)
+    if not at_most_one(inner.relation.node, held):
+        raise error_at(
+            node,
+            "a scalar subquery may have several rows",
+            hint="aggregate it, fix its key by equality, or add LIMIT 1",
+        )
+    one = exactly_one(inner.relation.node)
+    inner = beside(inner, schema(relation.node).names)
+    value = inner.relation.visible[0].column
+    node_ = join(relation.node, inner.relation.node, [], "none" if one else "left", inner.safe)
+    if one:
+        return relation.over(node_), value
+    node_, (filled,) = extended(node_, [("__n", of_nothing(node, replace(value, nullable=True)))])
+    return relation.over(node_), filled
+
+
+def _inner(relation: Relation, test: Test, context: Context) -> Inner:
+    """The query of a test, with the columns that the test needs."""
+    bound = bind_inside(lambda inside: bind_query(test.query, inside), lambda: relation.node, relation.scope, context)
+    if test.operator is None:
+        held: list[Output] = [(one.name, one) for _, one in bound.safe]
+        node = logical.Project(bound.relation.node, (*held, ("__t", _TRUE)))
+        bound = Inner(Relation(node, bound.relation.scope, ()), bound.safe)
+    elif len(bound.relation.visible) != len(test.values):
+        raise error_at(test.query, f"the subquery has {len(bound.relation.visible)} columns, not {len(test.values)}")
+    return beside(bound, schema(relation.node).names)
+
+
+def _theta(test: Test, inner: Inner, relation: Relation) -> Expression:
+    """The condition on a pair of a row and a row of the query."""
+    if test.operator is None:
+        return _TRUE
+    if len(test.values) > 1 and test.operator != "equal":
+        raise refusal(test.query, "a comparison of rows by order", "have: (a, b) IN (SELECT …)")
+    try:
+        pairs = zip(test.values, inner.relation.visible, strict=True)
+        tests = [call(test.operator, bind_expression(one, relation.scope), theirs.column) for one, theirs in pairs]
+    except UserError as error:
+        raise error_at(test.query, error.message, hint=error.hint) from error
+    found = conjunction(tests)
+    assert found is not None
+    return found
+
+
+def _truth(relation: Relation, test: Test, context: Context) -> tuple[Relation, Expression]:
+    """The three-valued truth of a test: TRUE where θ is TRUE for some row, else NULL where it is NULL for some row."""
+    relation = with_values(relation, test.values, context)
+    inner = _inner(relation, test, context)
+    theta = _theta(test, inner, relation)
+    pair = equality(theta, names_of(relation.node), names_of(inner.relation.node))
+    relation, found = _marked(relation, inner, theta)
+    if theta.nullable:
+        inner = beside(inner, schema(relation.node).names)
+        theta = _theta(test, inner, relation)
+        relation, unknown = _unknown(relation, inner, theta) if pair is None else _null_side(relation, inner, theta)
+        found = call("case", found, _TRUE, unknown, Literal(None, pa.bool_()), _FALSE)
+    return relation, call("not", found) if test.negated else found
+
+
+def _unknown(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relation, Expression]:
+    """Whether θ is NULL for some row of the query."""
+    return _marked(relation, inner, call("is_null", theta))
+
+
+def _null_side(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relation, Expression]:
+    """The same for x = y: some y is NULL, or x is and there is a row."""
+    pair = equality(theta, names_of(relation.node), names_of(inner.relation.node))
+    assert pair is not None
+    mine, theirs = pair
+    tests: list[Expression] = []
+    if theirs.nullable:
+        node = filtered(inner.relation.node, [call("is_null", theirs)])
+        empty = Inner(inner.relation.over(node), inner.safe)
+        relation, some = _marked(relation, empty, _TRUE)
+        tests.append(some)
+    if mine.nullable:
+        inner = beside(inner, schema(relation.node).names)
+        relation, some = _marked(relation, inner, _TRUE)
+        tests.append(call("and", call("is_null", mine), some))
+    return relation, tests[0] if len(tests) == 1 else call("or", *tests)
+
+
+def _marked(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relation, Expression]:
+    """The relation, and whether θ is TRUE for some row of the query, which is never NULL."""
+    left, right = relation.node, inner.relation.node
+    taken = [*schema(left).names, *schema(right).names]
+    mark = fresh("__t", taken)
+    tests = [one for one in conjuncts(theta) if one != _TRUE]
+    pairs = [pair for one in tests if (pair := equality(one, names_of(left), names_of(right))) is not None]
+    if len(pairs) < len(tests):
+        node = _by_domain(left, inner, theta, mark)
+    else:
+        keys = dict.fromkeys([*(theirs for _, theirs in inner.safe), *(one for _, one in pairs)])
+        named = {one: _name(one, f"__k{at}", taken) for at, one in enumerate(keys)}
+        rows = _marks(logical.Project(right, tuple((name, one) for one, name in named.items())), mark)
+        conditions = [call("equal", mine, Column(named[one], one.type, one.nullable)) for mine, one in pairs]
+        node = join(left, rows if named else _any_row(right, mark), conditions, "left", inner.safe)
+    return relation.over(node), call("is_not_null", Column(mark, pa.bool_(), True))
+
+
+def _name(value: Expression, name: str, taken: list[str]) -> str:
+    return value.name if isinstance(value, Column) else fresh(name, taken)
+
+
+def _marks(rows: logical.Node, mark: str) -> logical.Node:
+    outputs = tuple((field.name, Column(field.name, field.type, field.nullable)) for field in schema(rows))
+    return logical.Project(distinct(rows), (*outputs, (mark, _TRUE)))
+
+
+def _any_row(rows: logical.Node, mark: str) -> logical.Node:
+    return logical.Distinct(logical.Project(rows, ((mark, _TRUE),)))
+
+
+def _by_domain(left: logical.Node, inner: Inner, theta: Expression, mark: str) -> logical.Node:
+    """The marks of the different values of the columns that the test needs, joined back to the rows."""
+    mine = schema(left)
+    used = [name for name in mine.names if name in columns(theta) or any(name == one.name for one, _ in inner.safe)]
+    taken = [*mine.names, *schema(inner.relation.node).names, mark]
+    names = {name: fresh(f"__e{at}", taken) for at, name in enumerate(used)}
+    outer = {name: Column(name, mine.field(name).type, mine.field(name).nullable) for name in used}
+    if not used:
+        met = semi_join(_any_row(left, mark), inner.relation.node, [theta])
+        return join(left, met, [], "left")
+    domain = distinct(logical.Project(left, tuple((names[name], one) for name, one in outer.items())))
+    safe = [(replace(one, name=names[one.name]), theirs) for one, theirs in inner.safe]
+    met = semi_join(domain, inner.relation.node, [substituted(theta, names)], safe)
+    back = [(one, replace(one, name=names[name])) for name, one in outer.items()]
+    return join(left, _marks(met, mark), [], "left", back)
+
+
+def substituted(expression: Expression, names: dict[str, str]) -> Expression:
+    """The expression over columns with other names."""
+    if isinstance(expression, Column):
+        return replace(expression, name=names.get(expression.name, expression.name))
+    if isinstance(expression, Call):
+        return replace(expression, arguments=tuple(substituted(one, names) for one in expression.arguments))
+    return expression

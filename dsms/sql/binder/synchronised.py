@@ -1,0 +1,51 @@
+"""Synchronised relations: `R[Sync](S)` changes only at the points of a stream (SyncSQL section 3)."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dsms.model import logical
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query, Source
+from dsms.model.position import error_at, position_of
+from dsms.model.statements import Place
+from dsms.sql.binder.catalog_relations import plan_of
+from dsms.sql.binder.clock import clock_view, is_clock, parsed
+from dsms.sql.binder.relation import Context, Relation, bind_relation
+from dsms.sql.parser.nodes import SyncRelation
+from dsms.sql.parser.table_names import name_and_place
+from operators.sync.sync_points import Periodic
+
+
+def bind_synchronised(node: exp.Expr, context: Context) -> Relation:
+    """The relation of the item inside at the last point; before the first point nothing.
+
+    A view over the clock gives periodic points, any other stream or view the instants at which rows enter it.
+    """
+    assert isinstance(node, SyncRelation)
+    relation = bind_relation(node.this, context)
+    if len(node.expressions) > 1:
+        hint = "make a view that is their union or intersection, and name that"
+        raise error_at(node.expressions[1], "a relation has one synchronisation stream", hint=hint)
+    points = _points(node.expressions[0], context.catalog)
+    # every instant is a point of the clock itself
+    return relation if points == Periodic(1) else relation.over(logical.Sync(relation.node, points))
+
+
+def _points(table: exp.Expr, catalog: Catalog) -> Periodic | logical.Node:
+    assert isinstance(table, exp.Table)
+    name, at = name_and_place(table)
+    if is_clock(name):
+        return Periodic(1)
+    place = Place(*position_of(at))
+    found = catalog.find(name, place)
+    if isinstance(found, Source):
+        raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")
+    if isinstance(found, Query) and found.kind == "query":
+        raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")
+    if not isinstance(found, Query) or found.periodic is None:
+        return plan_of(found.name, catalog)
+    view = clock_view(parsed(found), catalog)
+    if view is None or view.outputs:
+        raise place.error(f'"{found.name}" holds the current instant, it is no synchronisation stream')
+    return view.points

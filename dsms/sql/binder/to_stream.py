@@ -1,0 +1,105 @@
+"""CQL's relation-to-stream operators: Istream, Dstream, Rstream."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Literal, cast
+
+from sqlglot import exp
+
+from dsms.model import logical
+from dsms.model.position import error_at
+from dsms.model.properties import append_only, inputs, sources
+from dsms.sql.binder.relation import Context, Relation, bind_relation
+from dsms.sql.parser.nodes import StreamOf
+from operators.sync.sync_points import Periodic
+
+_LASTING = "say Istream(…) around its select list for the rows that enter, or Rstream(…) over R[Sync](…)"
+_NO_DEFAULT = "say Istream(…), Dstream(…) or Rstream(…) around its select list"
+_HINT = "add [Now] to a stream of FROM, [… Slide n] to its windows, or read R[Sync](…) at the points of a clock"
+
+
+def bind_stream(node: exp.Expr, context: Context) -> Relation:
+    """The rows that enter or leave a relation, or all of it, as an append-only stream.
+
+    Rstream gives the whole relation at each instant, which is finite where every row lives one instant ([Now]), or
+    where the relation is read at points: without either it is refused.
+    """
+    assert isinstance(node, StreamOf)
+    relation = bind_relation(node.this, context)
+    kind = cast(Literal["istream", "dstream", "rstream"], node.args["kind"])
+    points = _points(relation.node, node) if kind == "rstream" else None
+    return relation.over(logical.ToStream(relation.node, kind, points))
+
+
+def as_stream(node: logical.Node, at: exp.Expr) -> logical.Node:
+    """The stream to which a window is applied. An append-only relation is one; of any other it is what enters it, but
+
+    - CQL has no default for a subquery that loses rows (section 6.2.2), and
+    - PIPES counts every instant at which a row is valid, so that its rows must live one instant each.
+    """
+    if append_only(node):
+        return node
+    if at.args["notation"] == "pipes":
+        if not lives_one_instant(node):
+            raise error_at(at, "WINDOW counts every instant at which a row is valid, and rows last here", hint=_LASTING)
+        return logical.ToStream(node, "rstream")
+    if isinstance(at.this, exp.Subquery):
+        raise error_at(at, "rows leave the subquery, so CQL has no default stream for its window", hint=_NO_DEFAULT)
+    return logical.ToStream(node, "istream")
+
+
+def _points(node: logical.Node, at: exp.Expr) -> Periodic | None:
+    """The points of Rstream; None where the relation lives one instant at a time."""
+    if lives_one_instant(node):
+        return None
+    found = points_of(node)
+    if found is None:
+        raise error_at(at, "Rstream gives the whole relation at every instant", hint=_HINT)
+    return found
+
+
+def lives_one_instant(node: logical.Node) -> bool:
+    """Whether every row of the relation at τ comes from rows of a stream at τ: nothing lasts from one instant to the
+    next."""
+    match node:
+        case logical.TimeWindow():
+            return node.length == 0 and node.slide == 1
+        case logical.Join():
+            sides = (lives_one_instant(node.left), lives_one_instant(node.right))
+            return {"none": any(sides), "left": sides[0], "right": sides[1], "full": all(sides)}[node.outer]
+        case logical.SetOperation():
+            left = lives_one_instant(node.left)
+            return left or (node.kind.startswith("intersect") and lives_one_instant(node.right))
+        case logical.SemiJoin() | logical.AsofJoin():
+            return lives_one_instant(node.left)
+        case logical.Union():
+            return all(lives_one_instant(one) for one in node.inputs)
+        case logical.GroupBy():
+            # without keys there is a row for the empty relation, too
+            return bool(node.keys) and lives_one_instant(node.input)
+        case (
+            logical.Tag()
+            | logical.Values()
+            | logical.ToStream()
+            | logical.Sync()
+            | logical.RowWindow()
+            | logical.Final()
+        ):
+            return False
+        case _:
+            return lives_one_instant(node.input)
+
+
+def points_of(node: logical.Node) -> Periodic | None:
+    """The points at which alone a relation changes; None where none are known."""
+    if isinstance(node, logical.Sync):
+        return node.points if isinstance(node.points, Periodic) else None
+    if isinstance(node, logical.TimeWindow) and node.slide > 1:
+        return Periodic(node.slide)
+    if isinstance(node, logical.TimeWindow | logical.RowWindow | logical.NowFilter | logical.ToStream | logical.Final):
+        return None
+    below = [one for one in inputs(node) if sources(one)]  # what reads no stream never changes
+    known = [points_of(one) for one in below]
+    found = [points for points in known if points is not None]
+    return reduce(lambda left, right: left | right, found) if found and len(found) == len(below) else None

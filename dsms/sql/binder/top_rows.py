@@ -1,0 +1,98 @@
+"""Filters over ranks: only the first rows of each partition are kept.
+
+σ[a < rank ≤ b](ω[rank := ROW_NUMBER() OVER w](X)) = TopK[w, offset a, limit b - a](X), and so for RANK and DENSE_RANK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from dsms.model import logical
+from dsms.sql.binder.conditions import Output, conjuncts
+from dsms.sql.binder.conditions import filtered as plainly_filtered
+from operators.expressions import MIRRORED, Call, Column, Expression, Literal, columns
+from operators.ranking.window_call import WindowCall
+
+
+def filtered(node: logical.Node, predicates: Iterable[Expression]) -> logical.Node:
+    """The rows for which all predicates are TRUE; those with the first ranks by a top-k."""
+    wanted = [part for one in predicates for part in conjuncts(one)]
+    ranked = _ranked(node)
+    if ranked is None:
+        return plainly_filtered(node, wanted)
+    bounds = [(one, bound) for one in wanted if (bound := _bound(one, ranked.name)) is not None]
+    first, last = _interval([bound for _, bound in bounds])
+    if last is None:
+        return plainly_filtered(node, wanted)
+    used = [one for one, _ in bounds]
+    return plainly_filtered(ranked.top(first, last), [one for one in wanted if one not in used])
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A rank, as the column `name` of a plan."""
+
+    call: WindowCall
+    name: str
+    below: logical.WindowFunctions
+    outputs: tuple[Output, ...] | None
+
+    def top(self, first: int, last: int) -> logical.Node:
+        """The rows whose rank is from `first` to `last`."""
+        method = {"rank": "rank", "dense_rank": "dense_rank"}.get(self.call.function, "row_number")
+        node: logical.Node = logical.TopK(
+            self.below.input, self.call.partition, self.call.order, max(last - first + 1, 0), first - 1,
+            method, self.call.name,  # type: ignore[arg-type]
+        )  # fmt: skip
+        return node if self.outputs is None else logical.Project(node, self.outputs)
+
+
+def _ranked(node: logical.Node) -> _Ranked | None:
+    """The rank that a plan computes last, if it computes nothing else over partitions."""
+    if isinstance(node, logical.WindowFunctions) and len(node.calls) == 1:
+        call = node.calls[0]
+        return _Ranked(call, call.name, node, None) if call.function in ("row_number", "rank", "dense_rank") else None
+    if isinstance(node, logical.Project) and (below := _ranked(node.input)) is not None and below.outputs is None:
+        names = [name for name, output in node.outputs if isinstance(output, Column) and output.name == below.name]
+        return replace(below, name=names[0], outputs=node.outputs) if names else None
+    return None
+
+
+def _bound(predicate: Expression, rank: str) -> tuple[str, int] | None:
+    """What a predicate says about a rank, as a comparison with a number."""
+    if not isinstance(predicate, Call) or predicate.function not in MIRRORED:
+        return None
+    first, second = predicate.arguments
+    if isinstance(second, Column) and not isinstance(first, Column):
+        mirrored = replace(predicate, function=MIRRORED[predicate.function], arguments=(second, first))
+        return _bound(mirrored, rank)
+    if not isinstance(first, Column) or first.name != rank or not isinstance(second, Literal):
+        return None
+    return (predicate.function, second.value) if isinstance(second.value, int) else None
+
+
+def _interval(bounds: Sequence[tuple[str, int]]) -> tuple[int, int | None]:
+    first, last = 1, None
+    for comparison, number in bounds:
+        low = {"greater": number + 1, "greater_or_equal": number, "equal": number}.get(comparison)
+        high = {"less": number - 1, "less_or_equal": number, "equal": number}.get(comparison)
+        first = first if low is None else max(first, low)
+        last = last if high is None else high if last is None else min(last, high)
+    return first, last
+
+
+def projected(node: logical.Node, outputs: tuple[Output, ...]) -> logical.Node:
+    """Named expressions over each row. A rank that nobody reads is not computed."""
+    read = frozenset(name for _, output in outputs for name in columns(output))
+    return logical.Project(_without_rank(node, read), outputs)
+
+
+def _without_rank(node: logical.Node, read: frozenset[str]) -> logical.Node:
+    if isinstance(node, logical.TopK) and node.rank is not None and node.rank not in read:
+        return replace(node, rank=None)
+    if isinstance(node, logical.Project) and isinstance(node.input, logical.TopK) and node.input.rank is not None:
+        kept = tuple((name, output) for name, output in node.outputs if name in read)
+        below = frozenset(name for _, output in kept for name in columns(output))
+        return logical.Project(_without_rank(node.input, below), kept) if kept else node
+    return node

@@ -1,0 +1,135 @@
+"""DROP, PAUSE, RESUME, ALTER, SHOW, DESCRIBE and EXPLAIN."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dsms.model import statements as st
+from dsms.sql.parser import queries as parse_queries
+from dsms.sql.parser.cursor import Cursor, place_of
+
+_KINDS: dict[str, st.Kind] = {
+    "SOURCE": "source",
+    "STREAM": "stream",
+    "TABLE": "table",
+    "VIEW": "view",
+    "QUERY": "query",
+}
+_PLURALS: dict[str, st.Kind] = {
+    "SOURCES": "source",
+    "STREAMS": "stream",
+    "TABLES": "table",
+    "VIEWS": "view",
+    "QUERIES": "query",
+}
+_EXECUTOR_CLAUSES = ("POLICY", "MIN_BATCH_RECORDS", "MAX_BATCH_RECORDS", "TARGET_BATCH_SECONDS", "STATE_MEMORY")
+_ENTITIES: dict[str, Literal["operators", "queues", "synopses", "constraints"]] = {
+    "OPERATORS": "operators",
+    "QUEUES": "queues",
+    "SYNOPSES": "synopses",
+    "CONSTRAINTS": "constraints",
+}
+
+
+def drop(cursor: Cursor, _: st.Name | None) -> st.Drop:
+    """`DROP kind [IF EXISTS] name [CASCADE]`."""
+    kind = _KINDS[cursor.one_of(tuple(_KINDS), "kind")]
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name(f"{kind} name")
+    cascade = cursor.accept("CASCADE")
+    cursor.end()
+    return st.Drop(kind, name, if_exists, cascade, cursor.sql)
+
+
+def pause(cursor: Cursor, _: st.Name | None) -> st.SetPaused:
+    """`PAUSE [QUERY | VIEW] name`."""
+    return st.SetPaused(_query_name(cursor), True, cursor.sql)
+
+
+def resume(cursor: Cursor, _: st.Name | None) -> st.SetPaused:
+    """`RESUME [QUERY | VIEW] name`."""
+    return st.SetPaused(_query_name(cursor), False, cursor.sql)
+
+
+def repair(cursor: Cursor, _: st.Name | None) -> st.RepairQuery:
+    """`REPAIR QUERY name`."""
+    name = cursor.name("query name")
+    cursor.end()
+    return st.RepairQuery(name, cursor.sql)
+
+
+def _query_name(cursor: Cursor) -> st.Name:
+    if cursor.peek().text.upper() in ("QUERY", "VIEW") and len(cursor.tokens) - cursor.at > 1:
+        cursor.next()
+    name = cursor.name("query name")
+    cursor.end()
+    return name
+
+
+def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery | st.AlterExecutor:
+    """`ALTER QUERY | VIEW name SET (weight = 2.5, …)`, `ALTER EXECUTOR name SET (policy = chain)`."""
+    if cursor.one_of(("QUERY", "VIEW", "EXECUTOR"), "kind") == "EXECUTOR":
+        return _alter_executor(cursor)
+    name = cursor.name("query name")
+    cursor.expect("SET")
+    clauses = parse_queries.options(cursor, ("WEIGHT", "STATE_MEMORY"))
+    cursor.end()
+    return st.AlterQuery(name, clauses, cursor.sql)
+
+
+def _alter_executor(cursor: Cursor) -> st.AlterExecutor:
+    """One option may stand without parentheses: `SET POLICY 'chain'`."""
+    name = cursor.name("executor name")
+    cursor.expect("SET")
+    if cursor.peeks("("):
+        clauses = parse_queries.options(cursor, _EXECUTOR_CLAUSES)
+    else:
+        token = cursor.peek()
+        option = cursor.one_of(_EXECUTOR_CLAUSES, "option").lower()
+        cursor.accept("=")
+        clauses = (st.Clause(option, (cursor.next().text,), place_of(token)),)
+    cursor.end()
+    return st.AlterExecutor(name, clauses, cursor.sql)
+
+
+def show(cursor: Cursor, _: st.Name | None) -> st.Show | st.ShowEntities | st.ShowExecutors:
+    """`SHOW kinds`, `SHOW OPERATORS | QUEUES | SYNOPSES | CONSTRAINTS [FOR query]`, `SHOW EXECUTORS`."""
+    word = cursor.one_of((*_PLURALS, *_ENTITIES, "EXECUTORS"), "kind")
+    if word == "EXECUTORS":
+        cursor.end()
+        return st.ShowExecutors(cursor.sql)
+    if word in _PLURALS:
+        cursor.end()
+        return st.Show(_PLURALS[word], cursor.sql)
+    query = cursor.name("query name") if cursor.accept("FOR") else None
+    cursor.end()
+    return st.ShowEntities(_ENTITIES[word], query, cursor.sql)
+
+
+def describe(cursor: Cursor, _: st.Name | None) -> st.Describe:
+    """`DESCRIBE [kind] name`."""
+    if cursor.peek().text.upper() in _KINDS and len(cursor.tokens) - cursor.at > 1:
+        cursor.next()
+    name = cursor.name("name")
+    cursor.end()
+    return st.Describe(name, cursor.sql)
+
+
+def explain(cursor: Cursor, _: st.Name | None) -> st.Explain | st.ExplainAnalyze:
+    """`EXPLAIN name`, `EXPLAIN select` or `EXPLAIN ANALYZE name`."""
+    if cursor.peeks("ANALYZE") and len(cursor.tokens) - cursor.at > 1:
+        return _analyzed(cursor)
+    if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
+        return st.Explain(None, parse_queries.continuous(cursor, None).select, cursor.sql)
+    name = cursor.name("name")
+    cursor.end()
+    return st.Explain(name, None, cursor.sql)
+
+
+def _analyzed(cursor: Cursor) -> st.ExplainAnalyze:
+    cursor.expect("ANALYZE")
+    if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
+        cursor.fail("EXPLAIN ANALYZE tells what was measured of a running query", "name one; see SHOW QUERIES")
+    name = cursor.name("query name")
+    cursor.end()
+    return st.ExplainAnalyze(name, cursor.sql)

@@ -1,0 +1,138 @@
+"""A cursor over the tokens of one statement, with errors that name place and choices."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import NoReturn
+
+from sqlglot.tokenizer_core import Token
+
+from dsms.model.statements import Name, Place
+from dsms.model.types import parse_type
+from operators.core.errors import UserError
+
+
+def place_of(token: Token) -> Place:
+    """Where a token starts; sqlglot's column is that of its last character."""
+    return Place(token.line, max(token.col - (token.end - token.start), 1))
+
+
+class Cursor:
+    """Reads the tokens of one statement of a script from left to right."""
+
+    def __init__(self, script: str, tokens: list[Token]) -> None:
+        self.script = script
+        self.tokens = tokens
+        self.at = 0
+        self.sql = script[tokens[0].start : tokens[-1].end + 1]
+
+    def more(self) -> bool:
+        """Whether a token is left."""
+        return self.at < len(self.tokens)
+
+    def peek(self) -> Token:
+        """The next token, left where it is."""
+        if not self.more():
+            last = place_of(self.tokens[-1])
+            raise Place(last.line, last.column + len(self.tokens[-1].text)).error("the statement ends too early")
+        return self.tokens[self.at]
+
+    def peeks(self, word: str) -> bool:
+        """Whether the next token is this word."""
+        return self.more() and self.peek().text.upper() == word
+
+    def next(self) -> Token:
+        """The next token."""
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def accept(self, *words: str) -> bool:
+        """Takes the words if they come next."""
+        ahead = [token.text.upper() for token in self.tokens[self.at : self.at + len(words)]]
+        if ahead != list(words):
+            return False
+        self.at += len(words)
+        return True
+
+    def expect(self, word: str) -> None:
+        """Takes the word, or fails."""
+        if not self.accept(word):
+            found = f'"{self.peek().text}"' if self.more() else "the end"
+            self.fail(f"expected {word}, found {found}")
+
+    def one_of(self, choices: tuple[str, ...], what: str) -> str:
+        """Takes one of the words, upper case, or fails naming them."""
+        word = self.peek().text.upper()
+        if word not in choices:
+            self.fail(f'unknown {what} "{self.peek().text}"', "have: " + ", ".join(choices))
+        self.at += 1
+        return word
+
+    def name(self, what: str) -> Name:
+        """Takes an identifier."""
+        return self.name_of(self.next(), what)
+
+    def name_of(self, token: Token, what: str) -> Name:
+        """The identifier that a token spells; subscript digits count as digits."""
+        text = unicodedata.normalize("NFKC", token.text)
+        if not all(part.isidentifier() for part in text.replace("-", "_").split(".")):
+            raise place_of(token).error(f'"{token.text}" is no {what}')
+        return Name(text, place_of(token))
+
+    def until(self, *stops: str) -> list[Token]:
+        """Takes the tokens before the first of `stops` that stands outside brackets."""
+        depth, taken = 0, []
+        while not (depth == 0 and self.peek().text in stops):
+            depth += self.peek().text in "([<"
+            depth -= self.peek().text in ")]>"
+            taken.append(self.next())
+        return taken
+
+    def text_of(self, tokens: list[Token]) -> str:
+        """The script's text from the first to the last of the tokens."""
+        return self.script[tokens[0].start : tokens[-1].end + 1]
+
+    def starts_type(self, tokens: list[Token]) -> bool:
+        """Whether the tokens spell a type."""
+        try:
+            parse_type(self.text_of(tokens))
+        except UserError:
+            return False
+        return True
+
+    def rest_without(self, *words: str) -> tuple[str, str | None]:
+        """The rest of the statement at its place in an otherwise blank script, with the first `SELECT word` read as
+        SELECT; and which of the words that was.
+
+        `SELECT word` followed by what cannot start an expression selects a column of that name, unless it is the only
+        reading (STREAMED, the first word, is never a column).
+        """
+        self.peek()
+        tokens = self.tokens[self.at :]
+        text = _blank(self.script[: tokens[0].start]) + self.script[tokens[0].start : tokens[-1].end + 1]
+        self.at = len(self.tokens)
+        for number, token in enumerate(tokens[1:], 1):
+            word = token.text.upper()
+            column = word != words[0] and _is_column(tokens, number)
+            if word in words and tokens[number - 1].text.upper() == "SELECT" and not column:
+                return text[: token.start] + " " * (token.end + 1 - token.start) + text[token.end + 1 :], word
+        return text, None
+
+    def end(self) -> None:
+        """Fails unless all is read."""
+        if self.more():
+            self.fail(f'unexpected "{self.peek().text}"')
+
+    def fail(self, message: str, hint: str = "") -> NoReturn:
+        """Raises SqlError at the next token."""
+        raise place_of(self.tokens[min(self.at, len(self.tokens) - 1)]).error(message, hint)
+
+
+def _is_column(tokens: list[Token], number: int) -> bool:
+    after = tokens[number + 1].text.upper() if number + 1 < len(tokens) else ""
+    return after in ("", "FROM", ",", "AS", ".", "=", "+", "-", "/", "<", ">", "<=", ">=", "||", ")")
+
+
+def _blank(text: str) -> str:
+    return "".join("\n" if character == "\n" else " " for character in text)

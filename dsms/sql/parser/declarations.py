@@ -1,0 +1,142 @@
+"""REGISTER SOURCE and CREATE STREAM, with their columns and clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dsms.model import statements as st
+from dsms.sql.parser import queries as parse_queries
+from dsms.sql.parser.cursor import Cursor, place_of
+
+_SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "TAGGED", "REGISTRY", "CONSTRAINT")
+#: After what a word of CONSTRAINT that spells a clause begins none: `CONSTRAINT ORDERED BY a WITHIN 1, ORDERED …`.
+_INSIDE: tuple[list[str], ...] = (["BY"], [","], [])
+_STREAM_CLAUSES = ("SOURCE", "ORDERED", "ORDER BY", *_SOURCE_CLAUSES)
+
+
+def register_source(cursor: Cursor, _: st.Name | None) -> st.RegisterSource:
+    """`REGISTER SOURCE name (columns) FROM topic clauses`."""
+    name = cursor.name("source name")
+    columns = _columns(cursor)
+    cursor.expect("FROM")
+    topic = cursor.name("topic")
+    return st.RegisterSource(name, columns, topic, clauses(cursor, _SOURCE_CLAUSES), cursor.sql)
+
+
+def create_stream(cursor: Cursor, label: st.Name | None) -> st.CreateStream | st.DeclareStream | st.ContinuousQuery:
+    """`CREATE STREAM name OVER source KEY …`, PIPES' `CREATE STREAM name (columns) …` or `… AS select`."""
+    name = cursor.name("stream name")
+    if label and label.text.lower() != name.text.lower():
+        raise label.place.error(f'label "{label.text}" differs from the name "{name.text}"')
+    if cursor.peeks("("):
+        return _declared(cursor, name)
+    if cursor.peeks("AS") or cursor.peeks("WITH"):
+        return parse_queries.named(cursor, name, "view", "streamed")
+    cursor.expect("OVER")
+    source = cursor.name("source name")
+    cursor.expect("KEY")
+    keys = () if cursor.accept("NULL") else _keys(cursor)
+    cursor.end()
+    return st.CreateStream(name, source, keys, cursor.sql)
+
+
+def _keys(cursor: Cursor) -> tuple[st.Name, ...]:
+    parenthesised = cursor.accept("(")
+    keys = names(cursor, "key column")
+    if parenthesised:
+        cursor.expect(")")
+    return keys
+
+
+def names(cursor: Cursor, what: str) -> tuple[st.Name, ...]:
+    """Names between commas."""
+    found = [cursor.name(what)]
+    while cursor.accept(","):
+        found.append(cursor.name(what))
+    return tuple(found)
+
+
+def _declared(cursor: Cursor, name: st.Name) -> st.DeclareStream:
+    columns = _columns(cursor)
+    found = {clause.name: clause for clause in clauses(cursor, _STREAM_CLAUSES)}
+    place = found.get("order by") or found.get("ordered")
+    ordered = None if place is None else _ordered(place)
+    if ordered is not None and (clash := found.get("timestamp")):
+        raise clash.place.error("TIMESTAMP and ORDERED BY both name the timestamp", "say one of them")
+    topic, function = _topic(found.get("source"), name)
+    rest = tuple(clause for clause in found.values() if clause.name not in ("source", "order by", "ordered"))
+    return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in found)
+
+
+def _ordered(clause: st.Clause) -> st.Name:
+    words = clause.words if clause.name == "order by" else clause.words[1:]
+    if len(words) != 1 or (clause.name == "ordered" and clause.words[0].upper() != "BY"):
+        raise clause.place.error("cannot read ORDERED BY", "have: ORDERED BY column")
+    return st.Name(words[0], clause.place)
+
+
+def _topic(clause: st.Clause | None, stream: st.Name) -> tuple[st.Name, str | None]:
+    """The topic that SOURCE names: alone, or as the first argument of a function that opens it."""
+    if clause is None:
+        return stream, None
+    words = clause.words
+    if len(words) == 1:
+        return st.Name(words[0], clause.place), None
+    if len(words) >= 4 and words[1] == "(" and words[-1] == ")":
+        return st.Name(words[2], clause.place), words[0]
+    raise clause.place.error("cannot read SOURCE", "have: SOURCE 'topic', SOURCE function('topic', …)")
+
+
+def _columns(cursor: Cursor) -> tuple[st.ColumnDefinition, ...]:
+    cursor.expect("(")
+    columns = [column(cursor.until(",", ")"), cursor)]
+    while cursor.accept(","):
+        columns.append(column(cursor.until(",", ")"), cursor))
+    cursor.expect(")")
+    return tuple(columns)
+
+
+def column(tokens: list[Token], cursor: Cursor) -> st.ColumnDefinition:
+    """`name type [NOT NULL]`, or SyncSQL's `type name`."""
+    if len(tokens) < 2:
+        cursor.fail("a column needs a name and a type")
+    nullable = True
+    if [token.text.upper() for token in tokens[-2:]] == ["NOT", "NULL"]:
+        nullable, tokens = False, tokens[:-2]
+    elif tokens[-1].text.upper() == "NULL":
+        tokens = tokens[:-1]
+    type_first = not cursor.starts_type(tokens[1:]) and cursor.starts_type(tokens[:-1])
+    name, type_tokens = (tokens[-1], tokens[:-1]) if type_first else (tokens[0], tokens[1:])
+    return st.ColumnDefinition(cursor.name_of(name, "column name"), cursor.text_of(type_tokens), nullable)
+
+
+def clauses(cursor: Cursor, choices: tuple[str, ...]) -> tuple[st.Clause, ...]:
+    """The rest of the statement, cut at the words of `choices`; what is quoted or in parentheses is no such word."""
+    found: list[st.Clause] = []
+    while cursor.more():
+        token = cursor.peek()
+        name = cursor.one_of(choices, "clause")
+        words = _words(cursor, choices, _INSIDE if name == "CONSTRAINT" else _INSIDE[:1])
+        if any(name.lower() == other.name for other in found):
+            raise place_of(token).error(f"clause {name} is given twice")
+        found.append(st.Clause(name.lower(), words, place_of(token)))
+    return tuple(found)
+
+
+def _words(cursor: Cursor, choices: tuple[str, ...], inside: Sequence[list[str]]) -> tuple[str, ...]:
+    """The words up to the next clause; after the words `inside` none begins."""
+    words: list[str] = []
+    depth = 0
+    # the word after BY is a name, even where it spells a clause: ORDERED BY timestamp
+    while cursor.more() and (depth or not _starts_clause(cursor.peek(), choices) or words[-1:] in inside):
+        token = cursor.next()
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        words.append("BY" if token.text.upper() == "BY" else token.text)
+    return tuple(words)
+
+
+def _starts_clause(token: Token, choices: tuple[str, ...]) -> bool:
+    quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+    return not quoted and token.text.upper() in choices

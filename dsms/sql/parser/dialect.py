@@ -1,0 +1,93 @@
+"""The SQL dialect that queries are parsed in: PostgreSQL's expressions, and our own statements as plain tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.generators.postgres import PostgresGenerator
+from sqlglot.tokenizer_core import TokenType
+
+from dsms.sql.parser import nodes
+from dsms.sql.parser.stream_parser import StreamParser
+
+
+class Dsms(Postgres):
+    """PostgreSQL without statements that swallow the rest of their line unparsed, with notations of streams."""
+
+    class Tokenizer(Postgres.Tokenizer):
+        """`SHOW`, `EXPLAIN` and `REGISTER` are tokenised like any other statement; papers' signs are SQL's words."""
+
+        COMMANDS = set()
+        KEYWORDS = {
+            **Postgres.Tokenizer.KEYWORDS,
+            "≤": TokenType.LTE, "≥": TokenType.GTE, "≠": TokenType.NEQ, "∪": TokenType.UNION,
+            "∩": TokenType.INTERSECT, "GROUPBY": TokenType.GROUP_BY,
+        }  # fmt: skip
+
+    Parser = StreamParser
+
+    class Generator(PostgresGenerator):
+        """Writes our nodes as they are read."""
+
+        TRANSFORMS = {
+            **PostgresGenerator.TRANSFORMS,
+            exp.Select: lambda self, node: _words(self.select_sql(node), "EMIT FINAL" if node.args.get("emit") else ""),
+            nodes.WholeQuery: lambda self, node: self.sql(node, "this"),
+            nodes.Span: lambda self, node: _words(self.sql(node, "this"), self.sql(node, "unit")),
+            nodes.StreamWindow: lambda self, node: _window(self, node),
+            nodes.WindowTable: lambda self, node: _table_function(self, node),
+            nodes.SyncRelation: lambda self, node: _synchronised(self, node),
+            nodes.StreamOf: lambda self, node: f"{node.args['kind'].upper()}({self.sql(node, 'this')})",
+            nodes.StreamSample: lambda self, node: f"{self.sql(node, 'this')} SAMPLE({self.sql(node, 'percent')})",
+        }  # fmt: skip
+
+
+def _words(*words: str) -> str:
+    return " ".join(word for word in words if word)
+
+
+def _window(generator: Any, node: exp.Expr) -> str:
+    pipes, kind = node.args["notation"] == "pipes", node.args["kind"].upper()
+    inside = _words(
+        _clause(generator, node, "PARTITION BY", "partition"),
+        ("RANGE 1" if pipes else kind) if kind == "NOW" else _words(kind, generator.sql(node, "size") or "UNBOUNDED"),
+        _clause(generator, node, "RANGE", "within"),
+        _clause(generator, node, "SLIDE", "slide"),
+        _clause(generator, node, "WHERE", "where"),
+    )
+    window = f"WINDOW({inside})" if pipes else f"[{inside}]"
+    return f"{generator.sql(node, 'this')} {window}{_joins(generator, node)}"
+
+
+def _joins(generator: Any, node: exp.Expr) -> str:
+    return str(generator.expressions(node, key="joins", sep="", skip_first=True))
+
+
+def _clause(generator: Any, node: exp.Expr, word: str, key: str) -> str:
+    value = node.args.get(key)
+    text = ", ".join(generator.sql(one) for one in value) if isinstance(value, list) else generator.sql(node, key)
+    return f"{word} {text}" if text else ""
+
+
+def _without_alias(generator: Any, node: exp.Expr) -> tuple[str, str]:
+    """The item inside as text, and the alias that stands behind the whole."""
+    inner = node.this.copy()
+    alias = inner.args.get("alias")
+    inner.set("alias", None)
+    return generator.sql(inner), f"AS {generator.sql(alias)}" if alias else ""
+
+
+def _synchronised(generator: Any, node: exp.Expr) -> str:
+    inner, alias = _without_alias(generator, node)
+    return _words(f"R[{generator.expressions(node, flat=True)}]({inner})", alias) + _joins(generator, node)
+
+
+def _table_function(generator: Any, node: exp.Expr) -> str:
+    inner, alias = _without_alias(generator, node)
+    columns = node.args.get("partition") or []
+    partition = f"PARTITION BY ({', '.join(generator.sql(one) for one in columns)})" if columns else ""
+    spans = ", ".join(generator.sql(one) for one in node.expressions)
+    call = f"TABLE {_words(inner, partition)}, DESCRIPTOR({generator.sql(node, 'column')}), {spans}"
+    return _words(f"{node.args['function'].upper()}({call})", alias) + _joins(generator, node)

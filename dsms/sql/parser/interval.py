@@ -1,0 +1,80 @@
+"""Interval literals: months, days and microseconds."""
+
+import re
+from decimal import Decimal
+
+from sqlglot import exp
+
+from dsms.model.position import error_at
+from operators.expressions import Interval
+
+_MICROSECONDS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+}
+_DAYS = {"DAY": 1, "WEEK": 7}
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_SHORT = {"S": "SECOND", "SEC": "SECOND", "M": "MINUTE", "MIN": "MINUTE", "H": "HOUR", "HR": "HOUR", "D": "DAY"}
+_SHORT |= {"MS": "MILLISECOND", "US": "MICROSECOND", "W": "WEEK", "MON": "MONTH", "Y": "YEAR"}
+_PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*(?:,|and\b)?")
+UNITS = (*_MICROSECONDS, *_DAYS, *_MONTHS)
+
+
+def parse_interval(node: exp.Interval) -> Interval:
+    """Returns the interval that a literal states.
+
+    >>> import sqlglot
+    >>> parse_interval(sqlglot.parse_one("INTERVAL '1 day 2 hours'"))
+    Interval(months=0, days=1, microseconds=7200000000)
+    >>> parse_interval(sqlglot.parse_one("INTERVAL 5 MINUTES")).microseconds // 10**6
+    300
+    """
+    text, unit = _amount(node), node.args.get("unit")
+    if unit is not None:
+        text = f"{text} {unit.name}"
+    totals = [0, 0, 0]
+    position = 0
+    while position < len(text):
+        match = _PART.match(text, position)
+        if match is None:
+            raise error_at(node, f'interval "{text}" not understood', hint="for example INTERVAL '1 day 2 hours'")
+        position = match.end()
+        added = _parts(node, Decimal(match[1]), match[2])
+        totals = [total + more for total, more in zip(totals, added, strict=True)]
+    return Interval(*totals)
+
+
+def unit_name(word: str) -> str | None:
+    """Returns the unit in capitals and singular, or None.
+
+    >>> unit_name("hours"), unit_name("ms"), unit_name("parsec")
+    ('HOUR', 'MILLISECOND', None)
+    """
+    upper = word.upper()
+    for candidate in (_SHORT.get(upper, upper), _SHORT.get(upper.removesuffix("S"), upper.removesuffix("S"))):
+        if candidate in UNITS:
+            return candidate
+    return None
+
+
+def _amount(node: exp.Interval) -> str:
+    value = node.this
+    negative = isinstance(value, exp.Neg)
+    value = value.this if negative else value
+    if not isinstance(value, exp.Literal):
+        raise error_at(node, "an interval must be a literal", hint="for example INTERVAL '5' MINUTE")
+    return ("-" if negative else "") + str(value.this)
+
+
+def _parts(node: exp.Interval, amount: Decimal, word: str) -> tuple[int, int, int]:
+    unit = unit_name(word)
+    if unit is None:
+        raise error_at(node, f'unit "{word}" not found', hint=f"have: {', '.join(UNITS)}")
+    if unit in _MICROSECONDS:
+        return 0, 0, int(amount * _MICROSECONDS[unit])
+    if amount != int(amount):
+        raise error_at(node, f'"{amount} {word}" is no whole number of {unit.lower()}s')
+    return int(amount) * _MONTHS.get(unit, 0), int(amount) * _DAYS.get(unit, 0), 0

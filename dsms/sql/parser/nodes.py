@@ -1,0 +1,113 @@
+"""The nodes of a parsed query that SQL does not have: windows on streams, synchronised relations, streams of queries.
+
+Each stands in FROM around the item it is about, in `this`; an alias written behind it is held by that item.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+
+class Around(exp.Expression):
+    """An item of FROM around another one, whose name and alias it has."""
+
+    @property
+    def alias(self) -> str:
+        """The alias of the item inside."""
+        return str(self.this.alias)
+
+    @property
+    def alias_or_name(self) -> str:
+        """The alias or name of the item inside."""
+        return str(self.this.alias_or_name)
+
+
+class Span(exp.Expression):
+    """A length of time or a number of rows: `5 MINUTES`, `10`. Without `unit` a bare number."""
+
+    arg_types = {"this": True, "unit": False}
+
+
+class StreamWindow(Around):
+    """`S [Range 5 Minutes Slide 1 Minute]` (notation cql), `S WINDOW(RANGE 5 MINUTES)` (notation pipes).
+
+    `kind` is range, rows or now; no `size` is UNBOUNDED; `within` is the Range beside Rows.
+    """
+
+    arg_types = {
+        "this": True, "kind": True, "notation": True, "size": False, "slide": False, "partition": False,
+        "within": False, "where": False,
+    }  # fmt: skip
+
+
+class WindowTable(Around):
+    """`TUMBLE(TABLE s, DESCRIPTOR(col), size)` and its like: `function` over `column` with `spans` in order."""
+
+    arg_types = {"this": True, "function": True, "column": True, "expressions": True, "partition": False}
+
+
+class SyncRelation(Around):
+    """`R[Sync](S)`: the relation S at the points of the streams `expressions`."""
+
+    arg_types = {"this": True, "expressions": True}
+
+
+class StreamOf(Around):
+    """`Istream(…)`, `Dstream(…)`, `Rstream(…)` of a relation or query; `kind` is its name in small letters.
+
+    As the only item of a select list it holds the list itself in `expressions`, until the parser has the whole SELECT.
+    """
+
+    arg_types = {"this": False, "kind": True, "expressions": False, "distinct": False}
+
+
+class StreamSample(Around):
+    """`S Sample(10)`: that percentage of a stream."""
+
+    arg_types = {"this": True, "percent": True}
+
+
+class Emit(exp.Expression):
+    """`EMIT FINAL` at the end of a SELECT, which holds it as `emit`."""
+
+    arg_types = {}
+
+
+class WholeQuery(exp.Expression):
+    """A query as it was written, around its tree: its defaults are not filled in yet (see `expansion`)."""
+
+    arg_types = {"this": True}
+
+
+STREAM_KINDS = ("istream", "dstream", "rstream")
+
+
+def plain_star(item: exp.Expr) -> exp.Select:
+    """`SELECT * FROM item`."""
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=item))
+
+
+def stream_of_query(query: exp.Expr, kind: str, meta: dict[str, Any]) -> exp.Select:
+    """The query whose rows are the stream of another query: `SELECT * FROM Istream(query)`."""
+    stream = StreamOf(this=exp.Subquery(this=query), kind=kind)
+    stream.meta.update(meta)
+    return plain_star(stream)
+
+
+def output_kind(select: exp.Expr) -> str | None:
+    """Which stream a query is as a whole: istream, dstream, rstream, or None for a relation.
+
+    >>> from dsms.sql.parser.queries import parse_query
+    >>> output_kind(parse_query("SELECT Istream(a) FROM S [Now]"))
+    'istream'
+    """
+    source = select.args.get("from_") if isinstance(select, exp.Select) else None
+    whole = source is not None and isinstance(source.this, StreamOf) and _only_star(select)
+    return str(source.this.args["kind"]) if source is not None and whole else None
+
+
+def _only_star(select: exp.Expr) -> bool:
+    more = [key for key, value in select.args.items() if value and key not in ("expressions", "from_", "with_")]
+    return not more and [type(one) for one in select.expressions] == [exp.Star]

@@ -1,0 +1,107 @@
+"""Text to statements: our own statements by a cursor over sqlglot's tokens, queries by sqlglot's parser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dsms.model import statements as st
+from dsms.sql.parser import (
+    admin as parse_admin,
+)
+from dsms.sql.parser import (
+    declarations as parse_declarations,
+)
+from dsms.sql.parser import (
+    loads as parse_loads,
+)
+from dsms.sql.parser import (
+    queries as parse_queries,
+)
+from dsms.sql.parser import (
+    tables as parse_tables,
+)
+from dsms.sql.parser.cursor import Cursor
+from dsms.sql.parser.dialect import Dsms
+from operators.core.errors import SqlError
+
+
+def parse(script: str) -> list[st.Statement]:
+    """The statements of a script, separated by semicolons.
+
+    Raises SqlError with the line and column in the script.
+
+    >>> [type(s).__name__ for s in parse("REGISTER SOURCE S (char a, int b) FROM t; SELECT STREAMED a FROM R(S)")]
+    ['RegisterSource', 'ContinuousQuery']
+    """
+    try:
+        tokens = Dsms().tokenize(script)
+    except TokenError as error:
+        raise SqlError(f"cannot read the statement: {error}") from error
+    return [_statement(Cursor(script, part)) for part in _split(tokens)]
+
+
+def _split(tokens: list[Token]) -> list[list[Token]]:
+    parts: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]
+
+
+def _statement(cursor: Cursor) -> st.Statement:
+    label = _label(cursor)
+    for words, parse_rest in _STATEMENTS.items():
+        if cursor.accept(*words):
+            return parse_rest(cursor, label)
+    if cursor.peek().text.upper() in ("SELECT", "WITH", "(") or _starts_stream(cursor):
+        return parse_queries.select(cursor, label)
+    return cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(_STARTS))
+
+
+def _starts_stream(cursor: Cursor) -> bool:
+    """`Istream (SELECT …)`."""
+    ahead = [token.text.upper() for token in cursor.tokens[cursor.at : cursor.at + 2]]
+    return len(ahead) == 2 and ahead[0] in ("ISTREAM", "DSTREAM", "RSTREAM") and ahead[1] == "("
+
+
+def _label(cursor: Cursor) -> st.Name | None:
+    """SyncSQL's way to name a statement: `Q3: SELECT STREAMED …`."""
+    if len(cursor.tokens) > 1 and cursor.tokens[1].text == ":":
+        name = cursor.name("name")
+        cursor.expect(":")
+        return name
+    return None
+
+
+_STATEMENTS: dict[tuple[str, ...], Callable[[Cursor, st.Name | None], st.Statement]] = {
+    ("REGISTER", "SOURCE"): parse_declarations.register_source,
+    ("CREATE", "STREAM"): parse_declarations.create_stream,
+    ("CREATE", "STREAMED", "VIEW"): parse_queries.create_streamed_view,
+    ("CREATE", "COMPLETE", "VIEW"): parse_queries.create_complete_view,
+    ("CREATE", "MATERIALIZED", "VIEW"): parse_queries.create_complete_view,
+    ("CREATE", "VIEW"): parse_queries.create_streamed_view,
+    ("CREATE", "QUERY"): parse_queries.create_query,
+    ("CREATE", "OR", "REPLACE"): parse_queries.replacing,
+    ("CREATE", "TABLE"): parse_tables.create_table,
+    ("INSERT", "INTO"): parse_tables.insert,
+    ("UPDATE",): parse_tables.update,
+    ("DELETE", "FROM"): parse_tables.delete,
+    ("COPY",): parse_loads.copy,
+    ("LOAD", "TABLE"): parse_loads.load,
+    ("DROP",): parse_admin.drop,
+    ("PAUSE",): parse_admin.pause,
+    ("DEACTIVATE",): parse_admin.pause,
+    ("RESUME",): parse_admin.resume,
+    ("ACTIVATE",): parse_admin.resume,
+    ("REPAIR", "QUERY"): parse_admin.repair,
+    ("ALTER",): parse_admin.alter,
+    ("SHOW",): parse_admin.show,
+    ("DESCRIBE",): parse_admin.describe,
+    ("EXPLAIN",): parse_admin.explain,
+}
+_STARTS = (*(" ".join(words) for words in _STATEMENTS), "SELECT STREAMED", "SELECT COMPLETE", "SELECT")

@@ -1,0 +1,127 @@
+"""SELECT, views and queries: which output a query has, and its tree."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from dsms.model import statements as st
+from dsms.model.position import error_at
+from dsms.sql.parser import nodes
+from dsms.sql.parser.cursor import Cursor, place_of
+from dsms.sql.parser.dialect import Dsms
+from operators.core.errors import SqlError
+
+_RESULT_CLAUSES = (
+    "FORMAT", "PARTITIONS", "SHARED", "START", "TOPIC", "WEIGHT", "MAX_ERROR", "DEADLINE", "ERROR_COLUMNS",
+    "SHED_WHERE", "STATE_MEMORY",
+)  # fmt: skip
+_OUTPUT_WORDS: dict[str, st.Output] = {"STREAMED": "streamed", "COMPLETE": "complete"}
+ViewOrQuery = Literal["view", "query"]
+
+
+def create_streamed_view(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
+    """`CREATE [STREAMED] VIEW name [WITH (…)] AS select`."""
+    return named(cursor, cursor.name("view name"), "view", "streamed")
+
+
+def create_complete_view(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
+    """`CREATE COMPLETE VIEW name …`, also called MATERIALIZED."""
+    return named(cursor, cursor.name("view name"), "view", "complete")
+
+
+def replacing(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
+    """`CREATE OR REPLACE [STREAMED | COMPLETE | MATERIALIZED] VIEW | QUERY …`."""
+    word = cursor.one_of(("STREAMED", "COMPLETE", "MATERIALIZED", "VIEW", "QUERY"), "kind")
+    if word not in ("VIEW", "QUERY"):
+        cursor.expect("VIEW")
+    make = {"QUERY": create_query, "COMPLETE": create_complete_view, "MATERIALIZED": create_complete_view}
+    query = make.get(word, create_streamed_view)(cursor, label)
+    assert query.name is not None
+    return st.ReplaceQuery(query.name, query)
+
+
+def create_query(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
+    """`CREATE QUERY name [WITH (…)] AS select`."""
+    return named(cursor, cursor.name("query name"), "query", "streamed")
+
+
+def named(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -> st.ContinuousQuery:
+    """What follows the name: options, AS, and the query. COMPLETE holds whatever the query says."""
+    clauses = options(cursor, _RESULT_CLAUSES) if cursor.accept("WITH") else ()
+    cursor.expect("AS")
+    query = continuous(cursor, name)
+    given = output if output == "complete" else query.output or output
+    return st.ContinuousQuery(kind, name, query.select, clauses, cursor.sql, query.select_sql, given)
+
+
+def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
+    """`(name = value, …)`; a value is a word, a number with its sign, or TIMESTAMP with a text."""
+    cursor.expect("(")
+    found = []
+    while not cursor.accept(")"):
+        token = cursor.peek()
+        name = cursor.one_of(known, "option")
+        cursor.expect("=")
+        words = [cursor.next().text]
+        if words[0] == "-" or words[0].upper() == "TIMESTAMP":
+            words.append(cursor.next().text)
+        found.append(st.Clause(name.lower(), tuple(words), place_of(token)))
+        cursor.accept(",")
+    return tuple(found)
+
+
+def continuous(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery:
+    """The rest of the statement as a continuous query; its output is None where the text does not say it."""
+    text, word = cursor.rest_without(*_OUTPUT_WORDS)
+    tree = parse_query(text)
+    output = _OUTPUT_WORDS[word] if word else None
+    if output != "complete":
+        output = cast("st.Output | None", nodes.output_kind(tree)) or output
+    return st.ContinuousQuery("query", name, tree, (), cursor.sql, text.strip(), output)
+
+
+def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Select:
+    """A SELECT alone is continuous if it says STREAMED, COMPLETE or Istream, or has windows on streams.
+
+    >>> from dsms.sql.parser.parse import parse
+    >>> [type(one).__name__ for one in parse("SELECT a FROM S; SELECT a FROM S [Range 5]")]
+    ['Select', 'ContinuousQuery']
+    """
+    query = continuous(cursor, name)
+    windows = list(query.select.find_all(nodes.StreamWindow))
+    sampled = query.select.find(nodes.StreamSample) is not None
+    if query.output is not None or sampled or any(window.args["notation"] == "cql" for window in windows):
+        return query
+    if windows or query.select.find(nodes.StreamOf):
+        return st.ContinuousQuery("query", name, query.select, (), query.sql, query.select_sql, "streamed")
+    if only := query.select.find(nodes.SyncRelation, nodes.WindowTable):
+        hint = "say SELECT STREAMED or SELECT COMPLETE"
+        raise error_at(only, "a SELECT that is asked once reads no windows and no synchronised relations", hint=hint)
+    return st.Select(query.select, query.select_sql)
+
+
+def parse_query(text: str) -> exp.Expr:
+    """The tree of a query. `text` is the whole script with everything but the query blanked, so that positions are
+    the script's."""
+    try:
+        tree = sqlglot.parse_one(text, read=Dsms)
+    except ParseError as error:
+        raise _readable(error) from error
+    return tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree
+
+
+def _readable(error: ParseError) -> SqlError:
+    first = error.errors[0]
+    width = len(first.get("highlight") or " ")
+    message = str(first["description"]).split(" <Token")[0].rstrip(".")
+    if message.startswith("Required keyword"):
+        message = "the expression ends too early"
+    return SqlError(
+        f'{message[0].lower()}{message[1:]} at "{first.get("highlight")}"',
+        line=first["line"] or 1,
+        column=max((first["col"] or 1) - width + 1, 1),
+    )

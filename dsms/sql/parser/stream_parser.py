@@ -1,0 +1,218 @@
+"""The parser of queries: PostgreSQL's, and the notations of streams in FROM and around select lists."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, cast
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dsms.sql.parser import nodes
+from dsms.sql.parser.window_parser import TABLE_FUNCTIONS, WindowParser
+
+_SYNCHRONISED = re.compile(r"[Rℜ]_(.+)", re.IGNORECASE)
+_VIEW_OF = ("R", "ℜ")
+_STREAM_WORDS = tuple(kind.upper() for kind in nodes.STREAM_KINDS)
+_QUERY_STARTS = ("SELECT", "WITH", "(", *_STREAM_WORDS)
+_SETS = {TokenType.UNION: exp.Union, TokenType.INTERSECT: exp.Intersect}
+_OPERANDS = (TokenType.NUMBER, TokenType.VAR, TokenType.L_PAREN, TokenType.IDENTIFIER)
+
+
+class StreamParser(WindowParser):
+    """PostgreSQL's queries with CQL, PIPES and SyncSQL notations, and windows as table functions.
+
+    >>> import sqlglot
+    >>> from dsms.sql.parser.dialect import Dsms
+    >>> tree = sqlglot.parse_one("SELECT a FROM S X [Range 5 Minutes]", read=Dsms).this
+    >>> type(tree.args["from_"].this).__name__, tree.args["from_"].this.alias
+    ('StreamWindow', 'X')
+    """
+
+    MODIFIABLES: ClassVar[Any] = (*WindowParser.MODIFIABLES, nodes.StreamWindow, nodes.SyncRelation, nodes.WindowTable)
+
+    def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
+        """The trees of a text; a query that reads something is marked as a whole."""
+        return [_whole(tree) for tree in super().parse(raw_tokens, sql)]
+
+    def _parse_statement(self) -> exp.Expr | None:
+        if self._ahead(0) in _STREAM_WORDS and self._ahead(1) == "(":
+            return self._parse_select()
+        return super()._parse_statement()
+
+    # --- around queries and select lists
+
+    def _parse_select_query(self, *args: Any, **options: Any) -> exp.Expr | None:
+        if self._ahead(0) in _STREAM_WORDS and self._ahead(1) == "(" and self._ahead(2) in _QUERY_STARTS:
+            return self._stream_query(**options)
+        return super()._parse_select_query(*args, **options)
+
+    def _stream_query(self, parse_set_operation: bool = True, **_: Any) -> exp.Expr | None:
+        """`Istream (query)`."""
+        token = self._curr
+        self._advance(2)
+        query = self._parse_select(nested=True)
+        self._match_r_paren()
+        if query is None:
+            self.raise_error("expected a query")
+        marked = self.expression(nodes.StreamOf(kind=token.text.lower()), token=token)
+        select = nodes.stream_of_query(cast(exp.Expr, query), token.text.lower(), marked.meta)
+        return self._parse_set_operations(select) if parse_set_operation else select
+
+    def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+        if self._ahead(0) not in _STREAM_WORDS or self._ahead(1) != "(":
+            return super()._parse_projections()
+        token = self._curr
+        self._advance(2)
+        distinct = self._match(TokenType.DISTINCT)
+        listed, exclude = super()._parse_projections()
+        self._match_r_paren()
+        stream = nodes.StreamOf(kind=token.text.lower(), expressions=listed, distinct=distinct)
+        return [self.expression(stream, token=token)], exclude
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        this = super()._parse_query_modifiers(this)
+        if isinstance(this, exp.Select) and self._at_emit():
+            self._advance(2)
+            this.set("emit", self.expression(nodes.Emit(), token=self._prev))
+        listed = this.expressions if isinstance(this, exp.Select) else []
+        return _lifted(this, listed[0]) if listed and isinstance(listed[0], nodes.StreamOf) else this
+
+    def _at_emit(self) -> bool:
+        return self._ahead(0) == "EMIT" and self._ahead(1) == "FINAL"
+
+    # --- items of FROM
+
+    def _parse_table(self, *args: Any, **options: Any) -> exp.Expr | None:
+        if options.get("schema") or options.get("is_db_reference"):
+            return super()._parse_table(*args, **options)
+        item = self._stream_item()
+        if item is None:
+            item = super()._parse_table(*args, **options)
+        else:
+            self._aliased(item)
+        if item is None:
+            return None
+        item = self._set_of_items(self._windowed(item))
+        for join in self._parse_joins() if options.get("joins") else ():
+            item.append("joins", join)
+        return item
+
+    def _stream_item(self) -> exp.Expr | None:
+        """What sqlglot's parser would misread: window functions, Istream, synchronised relations."""
+        word, after = self._ahead(0), self._ahead(1)
+        if word in TABLE_FUNCTIONS and after == "(":
+            return self._window_table()
+        if word == "TABLE" and after == "(" and self._ahead(2) in TABLE_FUNCTIONS:
+            return self._parenthesised(1, self._window_table)
+        if word in _STREAM_WORDS and after == "(":
+            return self._stream_of()
+        if word in _VIEW_OF and after == "[" and self._closes_with_call():
+            return self._sync_relation()
+        if after == "(" and (found := _SYNCHRONISED.fullmatch(self._curr.text)):
+            return self._subscripted(found[1])
+        return None
+
+    def _stream_of(self) -> exp.Expr:
+        token = self._curr
+        kind = token.text.lower()
+        if self._ahead(2) in _QUERY_STARTS:
+            query = self._parenthesised(1, lambda: self._parse_select(nested=True))
+            item: exp.Expr = query if isinstance(query, exp.Subquery) else exp.Subquery(this=query)
+        else:
+            item = self._parenthesised(1, self._parse_table)
+        return self.expression(nodes.StreamOf(this=item, kind=kind), token=token)
+
+    def _closes_with_call(self) -> bool:
+        """Whether the bracket right ahead is followed by a parenthesis: `R[Sync](S)`, not `R [Range 5]`."""
+        at = 2
+        while self._ahead(at) not in ("]", ""):
+            at += 1
+        return self._ahead(at + 1) == "("
+
+    def _sync_relation(self) -> exp.Expr:
+        token = self._curr
+        self._advance(2)
+        points = self._parse_csv(self._name)
+        if not self._match(TokenType.R_BRACKET):
+            self.raise_error("Expected ]")
+        return self._synchronised(points, token)
+
+    def _subscripted(self, name: str) -> exp.Expr:
+        """`R_Sync2(S)`, SyncSQL's subscript."""
+        token = self._curr
+        self._advance()
+        point = self.expression(exp.Identifier(this=name), token=token)
+        return self._synchronised([self.expression(exp.Table(this=point))], token)
+
+    def _synchronised(self, points: list[exp.Table], token: Token) -> exp.Expr:
+        of = self._parenthesised(0, self._name)
+        return self.expression(nodes.SyncRelation(this=of, expressions=points), token=token)
+
+    def _name(self) -> exp.Table:
+        """A name alone, as an item of FROM."""
+        token = self._curr
+        name = self._parse_id_var(any_token=False)
+        if name is None:
+            self.raise_error("Expected a name")
+        return self.expression(exp.Table(this=name), token=token)
+
+    def _set_of_items(self, item: exp.Expr) -> exp.Expr:
+        """SyncSQL's `ℜ(Sync2) ∪ ℜ(Sync5)` in FROM: the bag union of relations."""
+        while self._curr.token_type in _SETS and self._ahead(1) not in (*_QUERY_STARTS, "ALL", "DISTINCT", "VALUES"):
+            kind = _SETS[self._curr.token_type]
+            self._advance()
+            other = self._parse_table()
+            if other is None:
+                self.raise_error("expected a relation")
+            sides = [nodes.plain_star(item), nodes.plain_star(cast(exp.Expr, other))]
+            both = kind(this=sides[0], expression=sides[1], distinct=kind is exp.Intersect)
+            item = exp.Subquery(this=both)
+            self._aliased(item)
+        return item
+
+    # --- spellings
+
+    def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
+        """`Sample (10)` is no alias with columns, nor is EMIT FINAL one."""
+        if (self._ahead(0) == "SAMPLE" and self._ahead(1) == "(") or self._at_emit():
+            return None
+        return super()._parse_table_alias(alias_tokens)
+
+    def _parse_bracket(self, this: Any = None) -> Any:
+        """A bracket behind an item of FROM is a window, no subscript."""
+        return this if isinstance(this, exp.Table) else super()._parse_bracket(this)
+
+    def _parse_factor(self, parse_mod: bool = True) -> exp.Expr | None:
+        """SyncSQL writes `Timepoint mod 2`."""
+        this = super()._parse_factor(parse_mod)
+        while self._curr.token_type == TokenType.VAR and self._ahead(0) == "MOD" and self._next.token_type in _OPERANDS:
+            self._advance()
+            this = self.expression(exp.Mod(this=this, expression=self._parse_unary()))
+        return this
+
+    def _parse_comparison(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        """`a < b <= c` is `a < b AND b <= c`."""
+        left = this or self._parse_range()
+        tests: list[exp.Expr] = []
+        while self._match_set(self.COMPARISON):
+            kind = self.COMPARISON[self._prev.token_type]
+            right = self._parse_range()
+            tests.append(self.expression(kind(this=left.copy() if tests and left else left, expression=right)))
+            left = right
+        if len(tests) < 2:
+            return tests[0] if tests else left
+        return exp.Paren(this=exp.and_(*tests, wrap=False, copy=False))
+
+
+def _lifted(select: exp.Select, stream: exp.Expr) -> exp.Select:
+    """`SELECT Istream(list) …` as `SELECT * FROM Istream(SELECT list …)`."""
+    select.set("expressions", stream.expressions)
+    if stream.args.get("distinct"):
+        select.set("distinct", exp.Distinct())
+    return nodes.stream_of_query(select, str(stream.args["kind"]), stream.meta)
+
+
+def _whole(tree: exp.Expr | None) -> exp.Expr | None:
+    reads = isinstance(tree, exp.Query) and tree.find(exp.Table) is not None
+    return nodes.WholeQuery(this=tree) if reads else tree

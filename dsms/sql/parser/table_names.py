@@ -1,0 +1,34 @@
+"""The name that an item of FROM reads, and where it stands."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from sqlglot import exp
+
+from dsms.sql.binder.relation import refusal
+
+_RELATION_OF = ("R", "ℜ")
+
+
+def name_of(table: exp.Table) -> str:
+    """The stream or view that a table reference reads: S in `S`, `R(S)` and `ℜ(S)`."""
+    return name_and_place(table)[0]
+
+
+def name_and_place(table: exp.Table) -> tuple[str, exp.Expr]:
+    """The stream's name in `S`, `R(S)` or `ℜ(S)`, and the node that spells it."""
+    inner = table.this
+    if isinstance(inner, exp.Identifier):
+        return _digits(inner.name), inner
+    arguments = getattr(inner, "expressions", [])
+    if isinstance(inner, exp.Anonymous) and inner.name.upper() in _RELATION_OF and len(arguments) == 1:
+        argument = arguments[0]
+        if isinstance(argument, exp.Column) and not argument.table:
+            return _digits(argument.name), argument
+    raise refusal(table, f'"{inner.sql()}" in FROM')
+
+
+def _digits(name: str) -> str:
+    """Subscript digits count as digits, as in declarations."""
+    return unicodedata.normalize("NFKC", name)

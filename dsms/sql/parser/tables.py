@@ -1,0 +1,123 @@
+"""CREATE TABLE, INSERT, UPDATE and DELETE."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token
+
+from dsms.model import statements as st
+from dsms.model.position import error_at, position_of
+from dsms.sql.parser.cursor import Cursor
+from dsms.sql.parser.declarations import column, names
+from dsms.sql.parser.queries import parse_query
+
+_Parsed = TypeVar("_Parsed", bound=exp.Expr)
+_PARTS = {
+    "conflict": "ON CONFLICT", "returning": "RETURNING", "from_": "FROM", "using": "USING", "with_": "WITH",
+    "overwrite": "OVERWRITE", "order": "ORDER BY", "limit": "LIMIT", "default": "DEFAULT VALUES",
+}  # fmt: skip
+
+
+def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable:
+    """`CREATE TABLE name (column type [NOT NULL] [PRIMARY KEY], …, [PRIMARY KEY (columns)])`."""
+    name = cursor.name("table name")
+    columns: list[st.ColumnDefinition] = []
+    keys: list[st.Name] = []
+    cursor.expect("(")
+    while True:
+        _element(cursor, columns, keys)
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    cursor.end()
+    return st.CreateTable(name, tuple(_not_null(columns, keys)), tuple(keys), cursor.sql)
+
+
+def _element(cursor: Cursor, columns: list[st.ColumnDefinition], keys: list[st.Name]) -> None:
+    """A column, or the PRIMARY KEY of several."""
+    at = cursor.at
+    inline: list[st.Name] = []
+    if cursor.accept("PRIMARY KEY"):
+        cursor.expect("(")
+        inline.extend(names(cursor, "key column"))
+        cursor.expect(")")
+    else:
+        tokens, is_key = _without_key(cursor.until(",", ")"))
+        columns.append(column(tokens, cursor))
+        inline.extend([columns[-1].name] if is_key else [])
+    if inline and keys:
+        cursor.at = at
+        cursor.fail("a table has one PRIMARY KEY", "for several columns say PRIMARY KEY (a, b)")
+    keys.extend(inline)
+
+
+def _without_key(tokens: list[Token]) -> tuple[list[Token], bool]:
+    """`PRIMARY KEY`, which sqlglot reads as one word, stands before or after NOT NULL."""
+    kept = [token for token in tokens if token.text.upper() != "PRIMARY KEY"]
+    return kept, len(kept) < len(tokens)
+
+
+def _not_null(columns: list[st.ColumnDefinition], keys: list[st.Name]) -> list[st.ColumnDefinition]:
+    for key in keys:
+        if not any(one.name.text.lower() == key.text.lower() for one in columns):
+            have = ", ".join(one.name.text for one in columns)
+            raise key.place.error(f'key column "{key.text}" not found', f"have: {have}")
+    of_key = {key.text.lower() for key in keys}
+    return [st.ColumnDefinition(c.name, c.type, c.nullable and c.name.text.lower() not in of_key) for c in columns]
+
+
+def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
+    """`INSERT INTO table [(columns)] VALUES … | SELECT …`."""
+    tree = _tree(cursor, exp.Insert, ("this", "expression"), ("INSERT", "INTO"))
+    target = tree.this
+    columns = tuple(_name(one) for one in target.expressions) if isinstance(target, exp.Schema) else ()
+    table = target.this if isinstance(target, exp.Schema) else target
+    if tree.expression is None:
+        raise error_at(tree, "INSERT without rows", hint="VALUES (…), … or SELECT …")
+    return st.Insert(_table(table), columns, tree.expression, cursor.sql)
+
+
+def update(cursor: Cursor, _: st.Name | None) -> st.Update:
+    """`UPDATE table SET column = expression, … [WHERE predicate]`."""
+    tree = _tree(cursor, exp.Update, ("this", "expressions", "where"), ("UPDATE",))
+    changes = tuple((_target(one), one.expression) for one in tree.expressions)
+    where = tree.args.get("where")
+    return st.Update(_table(tree.this), changes, where.this if where else None, cursor.sql)
+
+
+def delete(cursor: Cursor, _: st.Name | None) -> st.Delete:
+    """`DELETE FROM table [WHERE predicate]`."""
+    tree = _tree(cursor, exp.Delete, ("this", "where"), ("DELETE", "FROM"))
+    where = tree.args.get("where")
+    return st.Delete(_table(tree.this), where.this if where else None, cursor.sql)
+
+
+def _tree(cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]) -> _Parsed:
+    """The whole statement as sqlglot reads it, without clauses that are not ours."""
+    cursor.at -= len(words)
+    tree = parse_query(cursor.rest_without("")[0])
+    if not isinstance(tree, kind):
+        raise error_at(tree, f"cannot read {' '.join(words)}")
+    for part, value in tree.args.items():
+        if value and part not in parts:
+            at = value if isinstance(value, exp.Expr) else tree
+            raise error_at(at, f"{_PARTS.get(part, part.upper())} in {words[0]} is not supported")
+    return tree
+
+
+def _target(change: exp.Expr) -> st.Name:
+    if not isinstance(change, exp.EQ) or not isinstance(change.this, exp.Column) or change.this.table:
+        raise error_at(change, "SET needs column = expression")
+    return _name(change.this)
+
+
+def _table(node: exp.Expr) -> st.Name:
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or node.args.get("db"):
+        raise error_at(node, f'"{node.sql()}" is no table name')
+    return _name(node)
+
+
+def _name(node: exp.Expr) -> st.Name:
+    return st.Name(node.name, st.Place(*position_of(node)))

@@ -1,0 +1,173 @@
+"""The parser of windows in FROM: CQL's brackets, PIPES' WINDOW, and windows as table functions."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from sqlglot import exp
+from sqlglot.parsers.postgres import PostgresParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dsms.sql.parser import nodes
+
+_ARGUMENT_NAMES = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
+_LENGTHS = {"tumble": ("SIZE",), "hop": ("SLIDE", "SIZE"), "cumulate": ("SLIDE", "SIZE"), "session": ("GAP",)}
+TABLE_FUNCTIONS = tuple(name.upper() for name in _LENGTHS)
+
+
+class WindowParser(PostgresParser):
+    """PostgreSQL's parser that can read a window behind an item of FROM."""
+
+    def _ahead(self, steps: int) -> str:
+        """The upper-case text of the token so many steps ahead; 0 is the current one."""
+        at = self._index + steps
+        return str(self._tokens[at].text.upper()) if at < len(self._tokens) else ""
+
+    def _parenthesised(self, skip: int, parse: Any) -> exp.Expr:
+        self._advance(skip)
+        self._match_l_paren()
+        found = parse()
+        self._match_r_paren()
+        return cast(exp.Expr, found)
+
+    def _aliased(self, item: exp.Expr) -> None:
+        """Takes an alias and gives it to the innermost item."""
+        if not _innermost(item).args.get("alias") and (alias := self._parse_table_alias()):
+            _innermost(item).set("alias", alias)
+
+    def _windowed(self, item: exp.Expr) -> exp.Expr:
+        item = _unwrapped(item)
+        if self._ahead(0) == "SAMPLE" and self._ahead(1) == "(":
+            token = self._curr
+            percent = self._parenthesised(1, self._parse_number)
+            item = self.expression(nodes.StreamSample(this=item, percent=percent), token=token)
+        opened = self._curr
+        if opened.token_type == TokenType.L_BRACKET:
+            self._advance()
+            item = self._window(item, "cql", TokenType.R_BRACKET, "]", opened)
+        elif opened.token_type == TokenType.WINDOW and self._ahead(1) == "(":
+            self._advance(2)
+            item = self._window(item, "pipes", TokenType.R_PAREN, ")", opened)
+        else:
+            return item
+        self._aliased(item)
+        return self._windowed(item)
+
+    def _window(self, item: exp.Expr, notation: str, closing: TokenType, text: str, opened: Token) -> exp.Expr:
+        partition = self._parse_csv(self._parse_column) if self._match_partition() else None
+        parts = self._now_window(opened) if partition is None and self._match_text_seq("NOW") else self._frame()
+        if not self._match(closing):
+            self.raise_error(f"expected {text}")
+        window = nodes.StreamWindow(this=item, notation=notation, partition=partition, **parts)
+        return self.expression(window, token=opened)
+
+    def _match_partition(self) -> bool:
+        return self._match(TokenType.PARTITION_BY) or self._match_text_seq("PARTITION", "BY")
+
+    def _now_window(self, _: Token) -> dict[str, Any]:
+        where = self._parse_disjunction() if self._match(TokenType.WHERE) else None
+        return {"kind": "now", "where": where}
+
+    def _frame(self) -> dict[str, Any]:
+        if not self._match_texts(("RANGE", "ROWS")):
+            self.raise_error("expected a window: RANGE, ROWS, NOW or PARTITION BY")
+        kind = self._prev.text.lower()
+        parts: dict[str, Any] = {"kind": kind, "size": self._extent()}
+        if kind == "rows" and self._match_text_seq("RANGE"):
+            parts["within"] = self._extent()
+        if self._match_text_seq("SLIDE"):
+            parts["slide"] = self._span()
+        if self._match(TokenType.WHERE):
+            parts["where"] = self._parse_disjunction()
+        return parts
+
+    def _extent(self) -> exp.Expr | None:
+        size = None if self._match_text_seq("UNBOUNDED") else self._span()
+        self._match_text_seq("PRECEDING")
+        return size
+
+    def _span(self) -> exp.Expr:
+        """`5`, `5 MINUTES`, `INTERVAL '5' MINUTE`."""
+        token = self._curr
+        if interval := self._parse_interval():
+            return interval
+        number = self._parse_number()
+        if number is None:
+            self.raise_error("expected a number")
+        word = self._ahead(0)
+        unit = None if word in ("SLIDE", "PRECEDING", "WHERE", "RANGE", "ROWS") else self._parse_var(any_token=False)
+        return self.expression(nodes.Span(this=number, unit=unit), token=token)
+
+    # --- windows as table functions
+
+    def _window_table(self) -> exp.Expr:
+        token = self._curr
+        function = token.text.lower()
+        return self._parenthesised(1, lambda: self._window_arguments(function, token))
+
+    def _window_arguments(self, function: str, token: Token) -> exp.Expr:
+        item = self._argument(self._input, "DATA")
+        partition = self._partition_of_input()
+        self._comma()
+        column = self._argument(self._descriptor, "TIMECOL")
+        spans: dict[str, exp.Expr] = {}
+        names = _LENGTHS[function]
+        while self._match(TokenType.COMMA):
+            place = len(spans)
+            name = self._argument_name() or (*names, "OFFSET")[min(place, len(names))]
+            spans["SLIDE" if name == "STEP" else name] = self._span()
+        ordered = [spans[name] for name in (*names, "OFFSET") if name in spans]
+        if len(ordered) < len(names) or len(ordered) != len(spans):
+            self.raise_error(f"expected {len(names)} length(s) and at most an offset in", token)
+        table = nodes.WindowTable(this=item, function=function, column=column, expressions=ordered, partition=partition)
+        return self.expression(table, token=token)
+
+    def _argument_name(self) -> str | None:
+        word = self._ahead(0)
+        if self._ahead(1) != "=>" or word not in _ARGUMENT_NAMES:
+            return None
+        self._advance(2)
+        return word
+
+    def _argument(self, parse: Any, name: str) -> exp.Expr:
+        if self._ahead(0) == name and self._ahead(1) == "=>":
+            self._advance(2)
+        return cast(exp.Expr, parse())
+
+    def _comma(self) -> None:
+        if not self._match(TokenType.COMMA):
+            self.raise_error("expected ,")
+
+    def _input(self) -> exp.Expr | None:
+        self._match(TokenType.TABLE)
+        return self._parse_table()
+
+    def _partition_of_input(self) -> list[exp.Expr] | None:
+        if not self._match_partition():
+            return None
+        if self._ahead(0) == "(":
+            return self._parse_wrapped_csv(self._parse_column)
+        # the comma ends the argument: several columns need parentheses
+        column = self._parse_column()
+        return [column] if column is not None else []
+
+    def _descriptor(self) -> exp.Expr | None:
+        if not self._match_text_seq("DESCRIPTOR"):
+            self.raise_error("expected DESCRIPTOR(column)")
+        return self._parenthesised(0, self._parse_column)
+
+
+def _innermost(item: exp.Expr) -> exp.Expr:
+    while isinstance(item, nodes.Around):
+        item = item.this
+    return item
+
+
+def _unwrapped(item: exp.Expr) -> exp.Expr:
+    """`(Istream(Q))` is `Istream(Q)`; an alias of the parentheses is that of Q."""
+    if not isinstance(item, exp.Subquery) or not isinstance(item.this, nodes.StreamOf) or item.args.get("joins"):
+        return item
+    stream = item.this
+    if alias := item.args.get("alias"):
+        _innermost(stream).set("alias", alias)
+    return stream

@@ -1,0 +1,141 @@
+"""What is asked once: DuckDB over relations of one instant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model.catalog import Catalog
+from dsms.model.types import type_sql
+from dsms.sql.parser.table_names import name_of
+from operators.core.errors import SqlError, UserError
+
+if TYPE_CHECKING:
+    import duckdb
+
+Relation = Callable[[str], pa.Table]
+Row = tuple[object, ...]
+#: No file or network can be reached from a query, and no Python object by its name.
+_SHUT: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": False, "python_enable_replacements": False, "threads": 1,
+}  # fmt: skip
+
+
+def evaluate(query: exp.Expr, catalog: Catalog, relation: Relation) -> pa.Table:
+    """The rows of a query; `relation` gives the rows of each stream, view or table that it names.
+
+    >>> import sqlglot
+    >>> evaluate(sqlglot.parse_one("SELECT 1 + 1 AS two"), Catalog(), lambda name: pa.table({})).to_pylist()
+    [{'two': 2}]
+    """
+    resolved, names = _resolved(query, catalog)
+    with _answering(resolved, {name: relation(name) for name in names}) as found:
+        rows: pa.Table = found.to_arrow_table()
+        return rows
+
+
+def answer(query: exp.Expr, catalog: Catalog, relation: Relation) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """The columns and the rows of a query as Python values.
+
+    >>> import sqlglot
+    >>> answer(sqlglot.parse_one("SELECT 1 + 1 AS two"), Catalog(), lambda name: pa.table({}))
+    (('two',), ((2,),))
+    """
+    resolved, names = _resolved(query, catalog)
+    with _answering(resolved, {name: relation(name) for name in names}) as found:
+        return tuple(found.columns), tuple(found.fetchall())
+
+
+def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:
+    """The streams, views and tables that a query names, each once, as they are spelled in the catalog."""
+    return _resolved(query, catalog)[1]
+
+
+@contextmanager
+def _answering(query: exp.Expr, relations: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyRelation]:
+    """DuckDB's answer over relations by name; SqlError with its reason when there is none."""
+    with _connection() as database:
+        for name, rows in relations.items():
+            database.register(name, rows)
+        try:
+            yield database.sql(query.sql(dialect="duckdb"))
+        except _refusal() as error:
+            raise SqlError(str(error).splitlines()[0]) from error
+
+
+def type_names(schema: pa.Schema) -> list[str]:
+    """The types of columns as DuckDB spells them.
+
+    >>> type_names(pa.schema([("a", pa.int32()), ("b", pa.list_(pa.string()))]))
+    ['INTEGER', 'VARCHAR[]']
+    """
+    with _connection() as database:
+        database.register("described", schema.empty_table())
+        return [str(kind) for kind in database.sql("SELECT * FROM described").types]
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for the process: to make one takes longer than most answers. What connections register is theirs alone. The
+    library is imported by the first, since many coordinators are asked nothing and need not hold its 15 MB."""
+    import duckdb
+
+    return duckdb.connect(config=_SHUT)
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    return _database().cursor()
+
+
+def _refusal() -> type[Exception]:
+    """What DuckDB raises."""
+    import duckdb
+
+    return duckdb.Error
+
+
+def _resolved(query: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, list[str]]:
+    """The query with plain names in place of R(S), and the names."""
+    resolved = query.copy()
+    common = {cte.alias.lower() for cte in resolved.find_all(exp.CTE)}
+    names: dict[str, None] = {}
+    for table in list(resolved.find_all(exp.Table)):
+        name = name_of(table)
+        if name.lower() in common:
+            continue
+        found = catalog.find(name)
+        names.setdefault(found.name)
+        table.set("this", exp.to_identifier(found.name, quoted=True))
+    return resolved, list(names)
+
+
+def cast_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of `rows`, in order, as those of a schema; UserError names the column that does not fit.
+
+    >>> cast_columns(pa.table({"x": ["7", None]}), pa.schema([("a", pa.int32())])).to_pylist()
+    [{'a': 7}, {'a': None}]
+    """
+    kinds = type_names(schema)
+    columns = [_cast(rows.column(at), field, kinds[at]) for at, field in enumerate(schema)]
+    return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in schema]))
+
+
+def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.ChunkedArray[Any]:
+    if column.type == field.type:
+        return column
+    with _connection() as database:
+        database.register("given", pa.table({"value": column}))
+        try:
+            found = database.sql(f"SELECT CAST(value AS {kind}) AS value FROM given").to_arrow_table()
+        except _refusal() as error:
+            reason = str(error).splitlines()[0].partition(": ")[2].partition(" when casting")[0]
+            raise UserError(
+                f'column "{field.name}" is {type_sql(field.type)}: {reason[:1].lower()}{reason[1:]}'
+            ) from error
+    cast: pa.ChunkedArray[Any] = found.column(0).cast(field.type)
+    return cast

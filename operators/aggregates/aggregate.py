@@ -1,0 +1,28 @@
+"""An aggregate of a group: which function over which columns of the input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from operators.core.sort_key import SortKey
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`name := function(arguments)` over the rows of a group; arguments and `filter` are columns of the input.
+
+    `function` is a name of `operators.aggregates.AGGREGATES`; `parameters` are its constants, such as the fraction of a
+    percentile or the separator of string_agg. `filter` names a BOOLEAN column: only rows where it is TRUE count.
+    """
+
+    name: str
+    function: str
+    arguments: tuple[str, ...]
+    type: pa.DataType
+    nullable: bool = True
+    distinct: bool = False
+    filter: str | None = None
+    order_by: tuple[SortKey, ...] = ()
+    parameters: tuple[object, ...] = ()

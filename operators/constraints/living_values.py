@@ -1,0 +1,52 @@
+"""Living: which values of a column may still come, now and then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+
+from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.operator import Move, Step
+from operators.state.accumulators import Accumulators
+from operators.state.last_seen import earlier, noted, swept
+
+#: The column of the input, and of the result.
+VALUE = "__value"
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """At a move's end τ, now and then, the values that were seen in [τ - within, τ), and NULL, which is always told.
+
+    Of the values before τ no other comes at or after it. They are told when half of what was told has ended, which
+    costs O(1) amortised for each record. An element says what lives when it came; it is not taken back. State: when
+    each value was seen last.
+
+    >>> records = Delta.of([("+", {VALUE: a}, ts) for a, ts in ((1, 0), (2, 5), (2, 6))])
+    >>> living = Living(within=3)
+    >>> step = living.step(records, living.traces(), Move(0, 8))
+    >>> step.delta.frame.select(VALUE, "__from").sort(VALUE).rows()
+    [(None, 7), (2, 7)]
+    """
+
+    operator_version: ClassVar[int] = 1
+    within: int
+
+    def traces(self) -> tuple[Accumulators]:
+        """The values with their last instants."""
+        return (Accumulators((VALUE,)),)
+
+    def step(self, delta: Delta, traces: tuple[Accumulators], move: Move) -> Step:
+        """All that live, where half of what was known does not any more."""
+        (seen,) = traces
+        live = swept(noted(seen, delta.frame.drop_nulls(VALUE)), earlier(move.end, self.within))
+        return Step(_told(delta, live.seen, move.end - 1) if live.anew else Delta(delta.frame.clear()), (live.seen,))
+
+
+def _told(delta: Delta, seen: Accumulators, at: int) -> Delta:
+    values = [run.frame.select(VALUE) for run in seen.runs]
+    every = pl.concat([*values, pl.DataFrame({VALUE: [None]}, schema={VALUE: delta.frame.schema[VALUE]})])
+    reserved = {FROM: at, TO: FOREVER, WEIGHT: 1, ORDER: 0}
+    return Delta(every.unique().with_columns(pl.lit(one, pl.Int64).alias(name) for name, one in reserved.items()))

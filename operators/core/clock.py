@@ -1,0 +1,68 @@
+"""The clock of one log partition: which instants are still open, and which records come too late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from operators.core.delta import BEGINNING
+from operators.core.ordering import Ordering
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A promise in the log: from `offset` on, no record of the partition has an instant below `time`."""
+
+    offset: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionClock:
+    """`frontier` bounds all records to come from below; `high` is the greatest instant seen so far. `orders` tells of
+    the columns that are promised to be ordered.
+
+    All are functions of the partition's log up to a position, whatever the batches.
+
+    >>> late, clock = PartitionClock().admit(np.array([5, 3, 7, 6]), np.arange(4), slack=1)
+    >>> late.tolist(), clock.frontier, clock.high
+    ([False, True, False, False], 6, 7)
+    """
+
+    frontier: int = BEGINNING
+    high: int = BEGINNING
+    orders: tuple[Ordering, ...] = ()
+
+    def admit(
+        self, instants: np.ndarray, offsets: np.ndarray, *, slack: int = 0, heartbeats: Sequence[Heartbeat] = ()
+    ) -> tuple[np.ndarray, PartitionClock]:
+        """Which records are late (instant below the frontier at their position), and the clock after them.
+
+        A heartbeat at offset o counts for the records at o and after it, and for the clock.
+        """
+        highest_before = np.maximum.accumulate(np.concatenate([[self.high], instants]))[:-1]
+        bound = np.maximum(highest_before - slack, self.frontier)
+        if heartbeats:
+            bound = np.maximum(bound, _promised(offsets, heartbeats))
+        high = int(max(self.high, instants.max(initial=BEGINNING)))
+        promised = max((beat.time for beat in heartbeats), default=BEGINNING)
+        return instants < bound, replace(self, frontier=max(self.frontier, high - slack, promised), high=high)
+
+    def latent(self, instants: np.ndarray, offsets: np.ndarray, heartbeats: Sequence[Heartbeat] = ()) -> np.ndarray:
+        """The instants of records whose time is that of their arrival: none below what the partition had reached
+        before, so that none is late (ESL's latent timestamps). A function of the log, whatever the batches.
+
+        >>> PartitionClock(high=4).latent(np.array([3, 7, 5]), np.arange(3), [Heartbeat(2, 9)]).tolist()
+        [4, 7, 9]
+        """
+        reached = np.maximum(instants, max(self.high, self.frontier))
+        return np.maximum.accumulate(np.maximum(reached, _promised(offsets, heartbeats)) if heartbeats else reached)
+
+
+def _promised(offsets: np.ndarray, heartbeats: Sequence[Heartbeat]) -> np.ndarray:
+    """For each offset the greatest time that a heartbeat at or before it promises."""
+    ordered = sorted(heartbeats, key=lambda beat: beat.offset)
+    times = np.maximum.accumulate(np.array([BEGINNING, *(beat.time for beat in ordered)], np.int64))
+    return times[np.searchsorted([beat.offset for beat in ordered], offsets, side="right")]

@@ -1,0 +1,136 @@
+"""Group-by: γ(A) at τ has one row for each group of A at τ: the keys and the aggregates over the group's rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from operators.aggregates.aggregate import Aggregate
+from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.operator import FAULT, FAULT_ROW, Move, Step
+from operators.expressions.arrow_types import polars_type
+from operators.grouping.group_plan import BOUND, EXISTS, FAULTY, GroupPlan
+from operators.kernels.canonical_zero import with_one_zero
+from operators.kernels.cells import Cells, netted
+from operators.state.accumulators import Accumulators
+from operators.state.sorted_trace import SortedTrace
+
+State = Accumulators | SortedTrace
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBy:
+    """For each instant t at which a group's result row changes: `-old` and `+new` from t on, nothing where it stays.
+
+    A group is the rows that agree in `keys`, NULLs being equal; without keys all rows are one group, which is there at
+    every instant, even when it is empty. `schema` has the keys and the arguments. Cost of a step: O(|Δ| log |state|)
+    for linear aggregates and for the best of a group; the size of the group at each of its changes for the others.
+    A group whose exact sum is out of range has no row while that lasts, which is reported as a fault when it begins.
+
+    `bound` names a key column: a group with `bound ≤ frontier` never changes again and leaves the state.
+    `append_only` promises that no row is ever retracted: then only the best rows of a group are kept, not all.
+
+    >>> count = Aggregate("n", "count", (), pa.int64(), nullable=False)
+    >>> group = GroupBy(("k",), (count,), pa.schema([("k", pa.string())]))
+    >>> step = group.step(Delta.of([("+", {"k": "a"}, 5), ("+", {"k": "a"}, 7)]), group.traces(), Move(0, 9))
+    >>> step.delta.frame.select("k", "n", FROM, WEIGHT).sort(FROM, WEIGHT).rows()
+    [('a', 1, 5, 1), ('a', 1, 7, -1), ('a', 2, 7, 1)]
+    """
+
+    operator_version: ClassVar[int] = 1
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    schema: pa.Schema
+    bound: str | None = None
+    append_only: bool = False
+
+    def traces(self) -> tuple[State, ...]:
+        """The accumulators by group, and what distinct, ordered and holistic aggregates keep besides."""
+        return _plan(self).states()
+
+    def step(self, delta: Delta, traces: tuple[State, ...], move: Move) -> Step:
+        """The changes of the groups at the instants of the move."""
+        new = not self.keys and move.start == BEGINNING < move.end
+        if not new and not len(delta):
+            return Step(self._empty(), traces)
+        plan = _plan(self)
+        rows = self._rows(delta, new=new)
+        if not rows.height:
+            return Step(self._empty(), traces)
+        cells = Cells.of(rows, self.keys, [BOUND] if self.bound else [])
+        stages, after = plan.run(cells, traces, move.end, new=new)
+        return Step(self._changes(cells, stages), after, self._faults(cells, stages))
+
+    def _rows(self, delta: Delta, *, new: bool) -> pl.DataFrame:
+        """The changes with the columns needed; the group without keys begins with a change of weight 0."""
+        rows = netted(with_one_zero(delta)).select(*self.schema.names, FROM, WEIGHT, ORDER)
+        if new:
+            begin = pl.DataFrame({FROM: [BEGINNING], WEIGHT: [0], ORDER: [0]})
+            rows = pl.concat([rows, begin], how="diagonal")
+        return rows.with_columns(_bound(self.bound, self.schema).alias(BOUND)) if self.bound else rows
+
+    def _changes(self, cells: Cells, stages: pl.DataFrame) -> Delta:
+        """`stages` has the results before the step by group, then those at each cell."""
+        now = np.arange(cells.members, stages.height)
+        old = np.where(cells.leads, cells.group, now - 1)
+        there = stages[EXISTS].to_numpy()
+        results = stages.select(aggregate.name for aggregate in self.aggregates)
+        changed = there[old] != there[now]
+        before = results.select(pl.all().gather(old)).get_columns()
+        for new, one in zip(results[cells.members :].get_columns(), before, strict=True):
+            changed |= new.ne_missing(one).to_numpy()
+        gone, come = np.flatnonzero(changed & there[old]), np.flatnonzero(changed & there[now])
+        cell, stage = np.concatenate([gone, come]), np.concatenate([old[gone], now[come]])
+        keys = cells.groups.select(self.keys)
+        columns = [*_gathered(keys, cells.group[cell]), *_gathered(results, stage)]
+        sides = np.repeat([-1, 1], [len(gone), len(come)])
+        return Delta(pl.DataFrame([*columns, *_elements(cells.instant[cell], sides, cells.order[cell])]))
+
+    def _faults(self, cells: Cells, stages: pl.DataFrame) -> pl.DataFrame | None:
+        faults = stages[FAULTY]
+        if faults.null_count() == len(faults):
+            return None
+        now = np.arange(cells.members, stages.height)
+        old = np.where(cells.leads, cells.group, now - 1)
+        at = np.flatnonzero(faults[now].is_not_null() & faults[old].is_null())
+        keys = cells.groups.select(pl.all().gather(cells.group[at])).select(self.keys)
+        rows = keys.select(pl.struct(self.keys).struct.json_encode())[:, 0] if self.keys else ["{}"] * len(at)
+        columns = {FROM: cells.instant[at], ORDER: cells.order[at], FAULT: faults[now[at]], FAULT_ROW: rows}
+        return pl.DataFrame(columns) if len(at) else None
+
+    def _empty(self) -> Delta:
+        columns = {name: polars_type(self.schema.field(name).type) for name in self.keys}
+        return Delta.empty(columns | {each.name: polars_type(each.type) for each in self.aggregates})
+
+
+def _gathered(frame: pl.DataFrame, rows: np.ndarray) -> list[pl.Series]:
+    return frame.select(pl.all().gather(rows)).get_columns() if frame.width else []
+
+
+def _elements(instants: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> list[pl.Series]:
+    return [
+        pl.Series(FROM, instants, pl.Int64),
+        pl.repeat(FOREVER, len(instants), dtype=pl.Int64, eager=True).alias(TO),
+        pl.Series(WEIGHT, weights, pl.Int64),
+        pl.Series(ORDER, orders, pl.Int64),
+    ]
+
+
+def _bound(column: str, schema: pa.Schema) -> pl.Expr:
+    """The bound in milliseconds where it is a time, rounded up."""
+    type_ = schema.field(column).type
+    if pa.types.is_timestamp(type_):
+        return -((-pl.col(column).cast(pl.Datetime("us")).to_physical()) // 1000)
+    if pa.types.is_date(type_):
+        return pl.col(column).to_physical().cast(pl.Int64) * 86_400_000
+    return pl.col(column).cast(pl.Int64)
+
+
+@lru_cache(maxsize=1024)
+def _plan(group_by: GroupBy) -> GroupPlan:
+    return GroupPlan.of(group_by.keys, group_by.aggregates, group_by.schema, group_by.bound, group_by.append_only)

@@ -1,0 +1,173 @@
+"""How a group-by is computed: which rows its aggregates read, what they share, and where their state is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from operators.aggregates import AGGREGATES
+from operators.aggregates.aggregate import Aggregate
+from operators.aggregates.function import Best, Columns, Linear, Use
+from operators.aggregates.linear import rows_with
+from operators.aggregates.running import RunningSums
+from operators.expressions.arrow_types import floating, polars_type
+from operators.grouping.group_source import Call, GroupSource, Reads, held_column, part_column
+from operators.kernels.canonical_zero import one_zero
+from operators.kernels.cells import Cells
+from operators.kernels.equal_join import equal_join
+from operators.state.accumulators import Accumulators
+from operators.state.arrivals import AT, SEQUENCE
+from operators.state.sorted_trace import SortedTrace
+
+BOUND, EXISTS, FAULTY = "__group_bound", "__group_exists", "__group_fault"
+ROWS = rows_with(())
+State = Accumulators | SortedTrace
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """The sources of a group-by, one for each set of rows that aggregates read; the first is all rows."""
+
+    keys: tuple[str, ...]
+    bound: str | None
+    sources: tuple[GroupSource, ...]
+    calls: tuple[Call, ...]
+
+    @staticmethod
+    def of(
+        keys: tuple[str, ...],
+        aggregates: tuple[Aggregate, ...],
+        schema: pa.Schema,
+        bound: str | None,
+        append_only: bool,
+    ) -> GroupPlan:
+        """The plan of a group-by with these fields."""
+        kept = None if bound is None else BOUND
+        types = (*((field.name, polars_type(field.type)) for field in schema), (AT, pl.Int64()), (SEQUENCE, pl.Int64()))
+        numbers: dict[Reads, int] = {(None, None): 0}
+        for aggregate in aggregates:
+            numbers.setdefault(_reads(aggregate), len(numbers))
+        calls = tuple(
+            _call(number, aggregate, schema, numbers[_reads(aggregate)]) for number, aggregate in enumerate(aggregates)
+        )
+        sources = tuple(
+            GroupSource(
+                number, keys, *reads, tuple(call for call in calls if call.source == number), types, kept, append_only
+            )
+            for reads, number in numbers.items()
+        )
+        return GroupPlan(keys, kept, sources, calls)
+
+    def states(self) -> tuple[State, ...]:
+        """The empty states: the accumulators, then those of each source."""
+        own = (state for source in self.sources for state in source.states())
+        return (Accumulators(self.keys, self.bound), *own)
+
+    def run(
+        self, cells: Cells, states: tuple[State, ...], frontier: int, *, new: bool
+    ) -> tuple[pl.DataFrame, tuple[State, ...]]:
+        """The results of every group before the step, then those at every cell; and the states after it.
+
+        `new` says that the group without keys begins in this step.
+        """
+        accumulators, *others = states
+        assert isinstance(accumulators, Accumulators)
+        stored = self._stored(cells, accumulators)
+        columns = self._sums.at_cells(cells, cells.rows, stored)
+        after: list[State] = []
+        for source in self.sources:
+            mine, others = others[: len(source.states())], others[len(source.states()) :]
+            found, kept = source.run(cells, stored, tuple(mine), frontier)
+            columns |= found
+            after += kept
+        at_cells = pl.DataFrame([column.alias(name) for name, column in columns.items()]).select(stored.columns)
+        last = pl.DataFrame([*cells.groups.get_columns(), *at_cells.select(pl.all().gather(cells.last)).get_columns()])
+        gone = (last[part_column(0, ROWS.name)] == 0) if self.keys else pl.Series([False])
+        results = self.results(pl.concat([stored, at_cells]), new)
+        return results, (accumulators.upsert(last, gone, frontier), *after)
+
+    def _stored(self, cells: Cells, accumulators: Accumulators) -> pl.DataFrame:
+        """The accumulators of every group, those of nothing where none are stored."""
+        found = accumulators.lookup(cells.groups)
+        if not found.height:
+            return self._zeros.select(pl.all().gather(np.zeros(cells.members, np.int64)))
+        if self.keys:
+            keys = cells.groups.select(self.keys)
+            found = equal_join(keys, found, self.keys, "left")
+        return found.select(self._filled)
+
+    def results(self, columns: pl.DataFrame, new: bool) -> pl.DataFrame:
+        """The aggregates from running sums and what is held, whether the group is there, and why it is missing."""
+        present = pl.col(part_column(0, ROWS.name)) > 0
+        if not self.keys:
+            present = pl.int_range(pl.len()) >= int(new)
+        faulty = pl.when(present).then(self._faulty)
+        results = columns.select(*self._aggregates, present.alias(EXISTS), faulty.alias(FAULTY))
+        return results.with_columns(pl.col(EXISTS) & pl.col(FAULTY).is_null())
+
+    # What follows is made once: with many aggregates to make it takes longer than to work on a few rows.
+
+    @cached_property
+    def _sums(self) -> RunningSums:
+        """The sums over rows, not over distinct values."""
+        return RunningSums(tuple(part for one in self.sources if one.distinct is None for part in one.parts))
+
+    @cached_property
+    def _zeros(self) -> pl.DataFrame:
+        """What is stored of a group of which nothing is."""
+        zeros = (zero for source in self.sources for zero in source.zeros())
+        return pl.DataFrame([pl.Series(name, [value], dtype) for name, (dtype, value) in zeros])
+
+    @cached_property
+    def _filled(self) -> tuple[pl.Expr, ...]:
+        zeros = (zero for source in self.sources for zero in source.zeros())
+        return tuple(pl.col(name) if value is None else pl.col(name).fill_null(value) for name, (_, value) in zeros)
+
+    @cached_property
+    def _aggregates(self) -> tuple[pl.Expr, ...]:
+        return tuple(_result(call).alias(call.aggregate.name) for call in self.calls)
+
+    @cached_property
+    def _faulty(self) -> pl.Expr:
+        faults = [fault for call in self.calls if (fault := _fault(call)) is not None]
+        return pl.coalesce(faults) if faults else pl.lit(None, pl.String)
+
+
+def _reads(aggregate: Aggregate) -> Reads:
+    repeats = AGGREGATES[aggregate.function].repeats
+    dropped = repeats == "never count" or (aggregate.distinct and repeats == "count")
+    values = tuple(dict.fromkeys((*aggregate.arguments, *(key.column for key in aggregate.order_by))))
+    return (values if dropped else None, aggregate.filter)
+
+
+def _call(number: int, aggregate: Aggregate, schema: pa.Schema, source: int) -> Call:
+    types = tuple(schema.field(name).type for name in aggregate.arguments)
+    use = Use(aggregate.arguments, types, aggregate.type, aggregate.order_by, aggregate.parameters)
+    return Call(number, aggregate, AGGREGATES[aggregate.function].method, use, source)
+
+
+def _columns(call: Call) -> Columns:
+    return lambda name: pl.col(part_column(call.source, name))
+
+
+def _result(call: Call) -> pl.Expr:
+    method = call.method
+    if isinstance(method, Linear):
+        value = method.result(call.use, _columns(call))
+        # rows that a filter leaves out add 0, and 0 - 0 is -0 in Polars if one side is constant
+        value = one_zero(value) if floating(call.aggregate.type) else value
+    else:
+        value = pl.col(held_column(call.number, call.use.columns[0] if isinstance(method, Best) else ""))
+    return value.cast(polars_type(call.aggregate.type))
+
+
+def _fault(call: Call) -> pl.Expr | None:
+    method = call.method
+    if not isinstance(method, Linear) or method.fault is None:
+        return None
+    problem = pl.lit(f'{method.problem} in "{call.aggregate.name}"')
+    return pl.when(method.fault(call.use, _columns(call))).then(problem)

@@ -1,0 +1,206 @@
+"""The rows that some aggregates of a group-by read, and the state that those aggregates share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import polars as pl
+
+from operators.aggregates.aggregate import Aggregate
+from operators.aggregates.collected import Collected
+from operators.aggregates.function import Best, Holistic, Linear, Part, Use
+from operators.aggregates.linear import rows_with
+from operators.aggregates.running import RunningSums
+from operators.aggregates.values import distinct_changes
+from operators.aggregates.winner import PRESENT, Winner, appended
+from operators.core.delta import WEIGHT, Delta
+from operators.core.sort_key import SortKey
+from operators.expressions.arrow_types import polars_type
+from operators.kernels.cells import CELL, Cells
+from operators.state.accumulators import Accumulators
+from operators.state.arrivals import AT, SEQUENCE, arrivals, placed
+from operators.state.sorted_trace import SortedTrace
+
+State = Accumulators | SortedTrace
+#: Distinct columns (None: all rows) and the column of the filter.
+Reads = tuple[tuple[str, ...] | None, str | None]
+#: The type of a column of the accumulators, and its value where nothing is stored.
+Zero = tuple[pl.DataType, int | None]
+
+
+@dataclass(frozen=True)
+class Call:
+    """An aggregate with its method, what it works on, and the number of the source it reads."""
+
+    number: int
+    aggregate: Aggregate
+    method: Linear | Best | Holistic
+    use: Use
+    source: int
+
+    @property
+    def order(self) -> tuple[SortKey, ...]:
+        """The order of rows that its method wants."""
+        return () if isinstance(self.method, Linear) else self.method.order(self.use)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that an ordered or holistic aggregate keeps of a row."""
+        return tuple(dict.fromkeys((*(key.column for key in self.order), *self.use.columns)))
+
+
+def part_column(source: int, part: str) -> str:
+    """Where the accumulators hold a running sum of a source."""
+    return f"__sum_{source}_{part}"
+
+
+def held_column(call: int, column: str) -> str:
+    """Where the accumulators hold a column of the best row of an aggregate, or the result of a holistic one."""
+    return f"__held_{call}_{column}"
+
+
+@dataclass(frozen=True)
+class GroupSource:
+    """The changes of the rows, or of the distinct values, for which a filter is TRUE."""
+
+    number: int
+    keys: tuple[str, ...]
+    distinct: tuple[str, ...] | None
+    filter: str | None
+    calls: tuple[Call, ...]
+    types: tuple[tuple[str, pl.DataType], ...]
+    bound: str | None
+    append_only: bool
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The running sums, by their columns of the accumulators, each once however many aggregates use it; of all rows
+        also how many there are."""
+        linear = [(call.method, call.use) for call in self.calls if isinstance(call.method, Linear)]
+        every = [part for method, use in linear for part in method.parts(use)]
+        known = {part.name: part for part in ([rows_with(())] if self.number == 0 else []) + every}
+        return tuple(self._own(part) for part in known.values())
+
+    def _own(self, part: Part) -> Part:
+        counted = part.counted and part_column(self.number, part.counted)
+        # of distinct values those that pass are taken before
+        filter = self.filter if self.distinct is None else None
+        return replace(part, name=part_column(self.number, part.name), counted=counted, filter=filter)
+
+    @cached_property
+    def _sums(self) -> RunningSums:
+        return RunningSums(self.parts)
+
+    @cached_property
+    def best(self) -> tuple[Call, ...]:
+        """The aggregates that are the best row of a group."""
+        return tuple(call for call in self.calls if isinstance(call.method, Best))
+
+    @cached_property
+    def holistic(self) -> tuple[tuple[Use, Holistic], ...]:
+        """The aggregates that read whole groups."""
+        return tuple((call.use, call.method) for call in self.calls if isinstance(call.method, Holistic))
+
+    @cached_property
+    def collected(self) -> tuple[str, ...]:
+        """The columns that holistic aggregates need of each row."""
+        calls = [call for call in self.calls if isinstance(call.method, Holistic)]
+        return tuple(dict.fromkeys(column for call in calls for column in call.columns))
+
+    @cached_property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that tell rows apart, where an aggregate asks in which order they arrived; else none.
+
+        All columns there are, not only those of the aggregate: a retraction takes back the copy of its own row.
+        """
+        if not any(AT in call.columns for call in self.calls):
+            return ()
+        every = self.distinct if self.distinct is not None else (name for name, _ in self.types)
+        return tuple(dict.fromkeys((*self.keys, *(name for name in every if name not in (AT, SEQUENCE)))))
+
+    def states(self) -> tuple[State, ...]:
+        """The empty states: distinct values, arrivals, one a best aggregate, the rows of holistic ones."""
+        states: list[State] = []
+        if self.distinct is not None:
+            states.append(Accumulators(tuple(dict.fromkeys((*self.keys, *self.distinct))), self.bound))
+        if not self.append_only:
+            states += [arrivals(self.identity, self.bound)] if self.identity else []
+            states += [SortedTrace(self.keys, call.order, bound=self.bound) for call in self.best]
+        states += [SortedTrace(self.keys, (), bound=self.bound)] if self.holistic else []
+        return tuple(states)
+
+    def zeros(self) -> Iterator[tuple[str, Zero]]:
+        """The columns of the accumulators."""
+        for part in self.parts:
+            yield part.name, (part.dtype, 0)
+        types = dict(self.types)
+        for call in self.best:
+            for column in call.columns:
+                yield held_column(call.number, column), (types[column], None)
+            yield held_column(call.number, PRESENT), (pl.Boolean(), False)
+        for call in self.calls:
+            if isinstance(call.method, Holistic):
+                yield held_column(call.number, ""), (polars_type(call.use.result), None)
+
+    def run(
+        self, cells: Cells, stored: pl.DataFrame, states: tuple[State, ...], frontier: int
+    ) -> tuple[dict[str, pl.Series], tuple[State, ...]]:
+        """The columns of the accumulators at every cell but for sums over rows, and the states after the step."""
+        if self.distinct is None and not (self.best or self.holistic):
+            return {}, ()
+        held = list(states)
+        after: list[State] = []
+        rows = cells.rows if self.filter is None else cells.rows.filter(pl.col(self.filter))
+        if self.distinct is not None:
+            values = held.pop(0)
+            assert isinstance(values, Accumulators)
+            rows, values = distinct_changes(cells, rows, self.distinct, values, frontier)
+            after.append(values)
+        columns = self._sums.at_cells(cells, rows, stored) if self.distinct is not None and self.parts else {}
+        traces = [state for state in held if isinstance(state, SortedTrace)]
+        if self.best or self.holistic:
+            rows = rows.filter(pl.col(WEIGHT) != 0)
+            if self.identity:
+                rows, arrived = self._placed(rows, traces, frontier)
+                after += arrived
+            for call in self.best:
+                found, kept = self._winner(call, cells, rows, stored, traces, frontier)
+                columns, after = columns | found, after + kept
+        if self.holistic:
+            results = Collected(self.collected).at_cells(cells, rows, self.holistic, traces[0])
+            numbers = [call.number for call in self.calls if isinstance(call.method, Holistic)]
+            columns |= {held_column(number, ""): result for number, result in zip(numbers, results, strict=True)}
+            after.append(appended(traces[0], cells, rows.select(*self.collected, CELL, WEIGHT), frontier))
+        return columns, tuple(after)
+
+    def _placed(self, rows: pl.DataFrame, traces: list[SortedTrace], frontier: int) -> tuple[pl.DataFrame, list[State]]:
+        """The changes with the places of the rows they add or take, in the order of the cells."""
+        if self.append_only:
+            return placed(rows, arrivals(self.identity)), []
+        present = traces.pop(0)
+        found = placed(rows, present)
+        kept = [*self.identity, AT, SEQUENCE, WEIGHT, *([self.bound] if self.bound else [])]
+        return found.sort(CELL, maintain_order=True), [present.append(Delta(found.select(kept)), frontier)]
+
+    def _winner(
+        self,
+        call: Call,
+        cells: Cells,
+        rows: pl.DataFrame,
+        stored: pl.DataFrame,
+        traces: list[SortedTrace],
+        frontier: int,
+    ) -> tuple[dict[str, pl.Series], list[State]]:
+        assert isinstance(call.method, Best)
+        required = call.method.required(call.use)
+        rows = rows.filter(pl.all_horizontal(pl.col(required).is_not_null())) if required else rows
+        names = {column: held_column(call.number, column) for column in (*call.columns, PRESENT)}
+        known = stored.select(pl.col(held).alias(column) for column, held in names.items())
+        trace = SortedTrace(self.keys, call.order) if self.append_only else traces.pop(0)
+        found = Winner(call.order, call.columns).at_cells(cells, rows, known, trace)
+        after: list[State] = (
+            [] if self.append_only else [appended(trace, cells, rows.select(*call.columns, CELL, WEIGHT), frontier)]
+        )
+        return {held: found[column] for column, held in names.items()}, after

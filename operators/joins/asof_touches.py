@@ -1,0 +1,127 @@
+"""Touches: the changes of B in an as-of join, each with the range of points of A that it alone is the nearest of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, WEIGHT
+from operators.kernels.points import GREATEST, first_above, first_at_least
+from operators.state.alive_items import Alive
+from operators.state.copies import first_equal
+from operators.state.key_states import KeyStates
+from operators.state.point_versions import KEY, PointVersions
+from operators.state.range_trace import POINT, QUESTION, Questions, RangeTrace
+
+_ROW, _UNTIL = "__row", "__until"
+
+
+@dataclass(frozen=True)
+class Touches:
+    """A touch is a place (key, point) of B with a state, after an instant at which the row there changes.
+
+    At that instant the change concerns the rows of A with `point ≤ their point ≤ last`: up to the next row of B that is
+    there before or after it. `far` is the last point up to the next row that is there all the time or has a touch.
+    """
+
+    questions: Questions
+    key: np.ndarray
+    instant: np.ndarray
+    state: np.ndarray
+    order: np.ndarray
+    last: np.ndarray
+    far: np.ndarray
+
+    @staticmethod
+    def of(versions: PointVersions, keys: Sequence[str]) -> Touches:
+        """The touches of the changes of a move."""
+        rows = versions.rows
+        at = rows[FROM].to_numpy()
+        starts = np.flatnonzero(versions.opens | np.append(True, at[1:] != at[:-1])[: len(at)])
+        order = np.maximum.reduceat(rows[ORDER].to_numpy(), starts) if len(starts) else at
+        touched = rows[starts]
+        key, point = touched[KEY].to_numpy(), touched[POINT].to_numpy()
+        state = versions.states.at(key, at[starts])
+        questions = Questions.of(touched, keys, point)
+        settled = _settled_above(versions, questions)
+        next_ = [versions.above(key, point, one) for one in (state - 1, state)]
+        nearest = np.minimum(*next_)
+        known = np.append(versions.points, GREATEST)[np.minimum(nearest, len(versions.made))]
+        ends = np.minimum(settled, np.where(nearest < len(versions.made), known - 1, GREATEST))
+        return Touches(questions, key, at[starts], state, order, ends, np.minimum(settled, _before_next(key, point)))
+
+    @property
+    def point(self) -> np.ndarray:
+        """The point of each touch."""
+        return self.questions.points
+
+    def near(self, held: RangeTrace) -> pl.DataFrame:
+        """The rows of A before the move that touches may concern, with KEY, POINT and their multiplicity."""
+        places = np.flatnonzero(_opens(self.key, self.point))
+        if not len(places) or not held.runs:
+            return pl.DataFrame()
+        found = held.within(self.questions[places], self.far[places])
+        owner = pl.Series(KEY, self.key[places][found[QUESTION].to_numpy()], pl.Int64)
+        return found.drop(QUESTION).with_columns(owner)
+
+
+def _settled_above(versions: PointVersions, questions: Questions) -> np.ndarray:
+    """The last point ahead of the next row above each place that does not change."""
+    ends = np.full(len(questions.points), GREATEST)
+    asked = np.flatnonzero(questions.points < GREATEST)
+    found = versions.settled.nearest(replace(questions[asked], points=questions.points[asked] + 1), above=True)
+    if found.height:
+        ends[asked[found[QUESTION].to_numpy()]] = found[POINT].to_numpy() - 1
+    return ends
+
+
+def _before_next(key: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """The last point ahead of the next place of the same key."""
+    last = np.full(len(key), GREATEST)
+    place = np.cumsum(_opens(key, point))
+    following = np.searchsorted(place, place, side="right")
+    inside = np.flatnonzero(following < len(key))
+    same = inside[key[following[inside]] == key[inside]]
+    last[same] = point[following[same]] - 1
+    return last
+
+
+def _opens(key: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Where a place begins among touches sorted by place."""
+    opens = np.ones(len(key), np.bool_)
+    opens[1:] = (key[1:] != key[:-1]) | (point[1:] != point[:-1])
+    return opens
+
+
+@dataclass(frozen=True)
+class Lives:
+    """Rows of A, sorted by (key, point), each with a multiplicity while it is alive."""
+
+    rows: pl.DataFrame
+    alive: Alive
+
+    @staticmethod
+    def of(held: pl.DataFrame, changes: pl.DataFrame, row: Sequence[str], states: KeyStates) -> Lives:
+        """The lives of rows with multiplicities before the move, under changes. Of rows that were there before but are
+        not among `held` the multiplicities are off by a constant."""
+        names = [*row, KEY, POINT, WEIGHT, FROM]
+        events = changes.select(names)
+        if held.height:
+            before = held.with_columns(pl.lit(BEGINNING - 1, pl.Int64).alias(FROM)).select(names)
+            events = pl.concat([before, events])
+        ordered = events.with_columns(first_equal(events, row).alias(_ROW)).sort(_ROW, FROM)
+        total = pl.col(WEIGHT).cum_sum().over(_ROW)
+        until = pl.col(FROM).shift(-1).over(_ROW).fill_null(FOREVER).alias(_UNTIL)
+        spans = ordered.with_columns(total, until).filter(pl.col(WEIGHT) != 0).sort(KEY, POINT)
+        key, start, end = (spans[name].to_numpy() for name in (KEY, FROM, _UNTIL))
+        return Lives(spans, Alive.of(states.at(key, start), states.at(key, end)))
+
+    def concerned(self, touches: Touches) -> tuple[np.ndarray, np.ndarray]:
+        """All pairs of a touch and a row that it concerns, there before it."""
+        keys, points = self.rows[KEY].to_numpy(), self.rows[POINT].to_numpy()
+        begin, end = np.searchsorted(keys, touches.key), np.searchsorted(keys, touches.key, side="right")
+        low = first_at_least(points, begin, end, touches.point)
+        return self.alive.within(touches.state - 1, low, first_above(points, begin, end, touches.last))

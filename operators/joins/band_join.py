@@ -1,0 +1,58 @@
+"""Band join: a join in which partners are also near to each other, found by searching a range of sorted rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from operators.core.delta import Delta
+from operators.core.run import Run
+from operators.joins.band_range import Band
+from operators.joins.join import Join, Positions
+from operators.kernels.points import expanded
+from operators.state.range_trace import POINT, RangeTrace, in_ranges, places
+from operators.state.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class BandJoin(Join):
+    """A ⋈ B where `low ≤ a - b ≤ high` for a column of each side (or nearly so: a filter above decides).
+
+    Both sides are sorted by that column within each key, so that no more pairs are looked at than are in the band.
+    NULLs in it find no partner.
+
+    >>> from operators.core.operator import Move
+    >>> join = BandJoin((), (), band=Band("a", "b", -1, 1))
+    >>> rows = [Delta.of([("+", {name: at}, 3) for at in range(9)]) for name in "ab"]
+    >>> len(join.step(*rows, join.traces(), Move(0, 9)).delta)
+    25
+    """
+
+    band: Band = Band("", "")
+
+    def traces(self) -> tuple[Trace, ...]:
+        """The left and the right collection by key and column."""
+        left, right = self._bounds()
+        return (
+            RangeTrace("key", self.left_keys, bound=left, column=self.band.left),
+            RangeTrace("key", self.right_keys, bound=right, column=self.band.right),
+        )
+
+    def _new(self, delta: Delta, *, right: bool) -> Run:
+        keys, column = (self.right_keys, self.band.right) if right else (self.left_keys, self.band.left)
+        frame = delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))
+        return Run(in_ranges(frame, keys, column), "key")
+
+    def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
+        """The smaller run is looked up in the larger: one of them may be state."""
+        if left.height <= right.height:
+            return _in_band(left, right, self.band)
+        at_right, at_left = _in_band(right, left, self.band.swapped())
+        return at_left, at_right
+
+
+def _in_band(left: Run, right: Run, band: Band) -> tuple[Positions, Positions]:
+    if not left.height:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return expanded(*places(right, left.positions, *band.of_right(left.frame[POINT].to_numpy())))

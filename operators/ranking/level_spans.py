@@ -1,0 +1,162 @@
+"""Levels that are in for some of the changed instants, and the rows that enter and leave with them.
+
+Nodes number, group by group, the state before the step and then each cell: cell c of group g is node c + g + 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from operators.kernels.cells import Cells
+
+#: The rank of a level that is kept although it is not asked for.
+OUTSIDE = -1
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of cells: their instants and orders, and for each group the one before the step and the one behind."""
+
+    instant: np.ndarray
+    order: np.ndarray
+    before: np.ndarray
+    behind: np.ndarray
+
+    @staticmethod
+    def of(cells: Cells) -> Nodes:
+        """The nodes of some cells."""
+        place = np.arange(cells.size) + cells.group + 1
+        groups = np.arange(cells.members)
+        instant, order = np.zeros((2, cells.size + cells.members), np.int64)
+        instant[place], order[place] = cells.instant, cells.order
+        return Nodes(instant, order, cells.first + groups, cells.last + groups + 2)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Level `level[i]` is in, at rank `above[i]`, during the nodes `start[i] ≤ node < end[i]`; by (level, start).
+
+    `group` is the group of each level.
+    """
+
+    nodes: Nodes
+    group: np.ndarray
+    level: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    above: np.ndarray
+
+    @staticmethod
+    def of(cells: Cells, group: np.ndarray, level: np.ndarray, node: np.ndarray, above: np.ndarray) -> Standing:
+        """Entries (level, node, rank) as the longest spans."""
+        order = np.lexsort((node, level))
+        level, node, above = level[order], node[order], above[order]
+        opens = np.ones(len(level), np.bool_)
+        opens[1:] = (np.diff(level) != 0) | (np.diff(node) != 1) | (np.diff(above) != 0)
+        first = np.flatnonzero(opens)
+        last = np.append(first[1:], len(level)).astype(np.int64)[: len(first)] - 1
+        return Standing(Nodes.of(cells), group, level[first], node[first], node[last] + 1, above[first])
+
+    @property
+    def moves(self) -> np.ndarray:
+        """Which spans begin or end within the step."""
+        group = self.group[self.level]
+        moves: np.ndarray = (self.start > self.nodes.before[group]) | (self.end < self.nodes.behind[group])
+        return moves
+
+    def at_end(self, levels: np.ndarray) -> np.ndarray:
+        """Which of the levels are in when the step ends."""
+        return np.isin(levels, self.level[self.end == self.nodes.behind[self.group[self.level]]])
+
+    def meeting(self, level: np.ndarray, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs (span given, span of the level) that have a node in common: they are neighbours."""
+        size = len(self.nodes.instant) + 1
+        low = np.searchsorted(self.level * size + self.end, level * size + start, side="right")
+        high = np.searchsorted(self.level * size + self.start, level * size + end, side="left")
+        counts = np.maximum(high - low, 0)
+        given = np.repeat(np.arange(len(level)), counts)
+        return given, np.arange(len(given)) - np.repeat(np.cumsum(counts) - counts, counts) + low[given]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Changes of rows: the row of `rows` each is of, its rank from 0, instant, order and weight."""
+
+    rows: pl.DataFrame
+    row: np.ndarray
+    above: np.ndarray
+    instant: np.ndarray
+    order: np.ndarray
+    weight: np.ndarray
+
+
+@dataclass(frozen=True)
+class RowSpans:
+    """Row `same[i]` of `rows`, of level `level[i]`, is there `weight[i]` times in the nodes `start[i] ≤ node < end[i]`.
+
+    Where a level stands still its rows are not read, and their weights here count from the state before the step.
+    """
+
+    rows: pl.DataFrame
+    same: np.ndarray
+    level: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    weight: np.ndarray
+
+    @staticmethod
+    def of(
+        standing: Standing,
+        rows: pl.DataFrame,
+        same: np.ndarray,
+        level: np.ndarray,
+        cell: np.ndarray,
+        weight: np.ndarray,
+    ) -> RowSpans:
+        """The spans of rows under changes in cells; cell -1 is the state before the step."""
+        nodes, group = standing.nodes, standing.group[level]
+        node = np.where(cell < 0, nodes.before[group], cell + group + 1)
+        order = np.lexsort((node, same))
+        same, level, node, weight = same[order], level[order], node[order], weight[order]
+        opens = np.diff(same, prepend=-1) != 0
+        running = np.cumsum(weight)
+        base = (running - weight)[opens][np.cumsum(opens) - 1]
+        end = np.where(
+            np.append(opens[1:], True)[: len(same)], nodes.behind[standing.group[level]], np.append(node[1:], 0)
+        )
+        alive = running != base
+        return RowSpans(rows, *(one[alive] for one in (same, level, node, end, running - base)))
+
+    def during(self, standing: Standing) -> Changed:
+        """What enters and leaves while the levels of the rows are in."""
+        given, span = standing.meeting(self.level, self.start, self.end)
+        asked = standing.above[span] != OUTSIDE
+        given, span = given[asked], span[asked]
+        group = standing.group[self.level[given]]
+        came = np.maximum(self.start[given], standing.start[span])
+        went = np.minimum(self.end[given], standing.end[span])
+        enters, leaves = came > standing.nodes.before[group], went < standing.nodes.behind[group]
+        row = np.concatenate([self.same[given][enters], self.same[given][leaves]])
+        above = np.concatenate([standing.above[span][enters], standing.above[span][leaves]])
+        node = np.concatenate([came[enters], went[leaves]])
+        weight = np.concatenate([self.weight[given][enters], -self.weight[given][leaves]])
+        row, above, node, weight = _added_up(row, above, node, weight)
+        return Changed(self.rows, row, above, standing.nodes.instant[node], standing.nodes.order[node], weight)
+
+
+def _added_up(
+    row: np.ndarray, above: np.ndarray, node: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """One entry for each (row, rank, node), where the sum of its weights is not 0."""
+    order = np.lexsort((above, row, node))
+    row, above, node, weight = row[order], above[order], node[order], weight[order]
+    opens = np.ones(len(row), np.bool_)
+    opens[1:] = (np.diff(row) != 0) | (np.diff(above) != 0) | (np.diff(node) != 0)
+    starts = np.flatnonzero(opens)
+    sums = np.add.reduceat(weight, starts) if len(starts) else weight
+    stays = sums != 0
+    kept = starts[stays]
+    return row[kept], above[kept], node[kept], sums[stays]

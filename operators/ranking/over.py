@@ -1,0 +1,159 @@
+"""Over: SQL's window functions, further columns of each row that are functions of its partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.core.operator import FAULT, Move, Step, reject
+from operators.core.sort_key import SortKey
+from operators.expressions.arrow_types import polars_type
+from operators.ranking.over_reach import Reach, Touched, reach_of
+from operators.ranking.timeline import Differences, Timeline
+from operators.ranking.top_k import equals_before, groups_of
+from operators.ranking.window_call import WindowCall
+from operators.ranking.window_frames import Segments, frame_bounds
+from operators.ranking.window_functions import Frames, window_values
+from operators.state.copies import (
+    ROW,
+    first_equal,
+    held_copies,
+    match,
+    net_changes,
+    ordered_by,
+    state_of_partitions,
+    updated,
+)
+from operators.state.trace import Trace
+
+_PRESENCE = "__presence"
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """over(A) at τ = each row of A at τ with the values of the calls over its partition of A at τ.
+
+    All calls have one partition. Rows that are equal in the order of a call go by (instant, order) of arrival, the
+    elder first, and of several copies of a row the eldest leaves first. Changes in and out: rows whose values change
+    are corrected. State: the rows. A step reads the partitions that change and computes them at each of their changed
+    instants, all at once: the work is the sum over instants of the partitions' sizes; where frames are numbers of rows,
+    only what is within reach of a change is computed. A row with a value outside the
+    type of its call is missing while that lasts, and reported as a fault.
+
+    >>> from operators.core.sort_key import SortKey
+    >>> number = WindowCall("n", "row_number", (), pa.int64(), order=(SortKey("p"),))
+    >>> rows = Delta.of([("+", {"p": 7}, 3), ("+", {"p": 5}, 4)])
+    >>> numbered = Over((number,)).step(rows, Over((number,)).traces(), Move(0, 9)).delta
+    >>> numbered.snapshot(3).rows(), sorted(numbered.snapshot(4).rows())
+    ([(7, 1)], [(5, 1), (7, 2)])
+    """
+
+    operator_version: ClassVar[int] = 1
+    calls: tuple[WindowCall, ...]
+    schema: pa.Schema = pa.schema([])
+
+    def __post_init__(self) -> None:
+        assert len({call.partition for call in self.calls}) == 1, "the calls of an operator have one partition"
+
+    def traces(self) -> tuple[Trace, ...]:
+        """The copies of rows, by partition."""
+        return (state_of_partitions(self.calls[0].partition),)
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The changes of rows and values at the instants of the move."""
+        (state,) = traces
+        partition, row, changes = self.calls[0].partition, delta.columns, net_changes(delta)
+        if not changes.height:
+            none = [pl.Series(call.name, [], polars_type(call.type)) for call in self.calls]
+            return Step(_output(delta.frame.clear(), none, row), traces)
+        held = held_copies(state, changes, partition, move.start)
+        copies = match(held, changes)
+        line = Timeline.of(copies, groups_of(copies, partition))
+        after = updated(state, copies, partition, move.end)
+        delta, faults = self._changes(copies, line, row)
+        return Step(delta, (after,), faults)
+
+    def _changes(self, copies: pl.DataFrame, line: Timeline, row: list[str]) -> tuple[Delta, pl.DataFrame | None]:
+        """The changes of rows with values from cell to cell, and the rows whose values become faults."""
+        reach = reach_of(self.calls)
+        seen = _whole(copies, line) if reach is None else self._touched(copies, line, reach)
+        values, outside = self._values(copies, seen.run, seen.copy)
+        faults = pl.select(pl.coalesce(*outside)).to_series()
+        known = pl.DataFrame([copies[ROW].gather(seen.copy), faults.alias(FAULT), *values])
+        changed = seen.differences(first_equal(known, known.columns).to_numpy())
+        elements = copies[seen.copy[changed.examples]].with_columns(
+            pl.Series(FROM, line.instants[changed.cells], pl.Int64),
+            pl.lit(FOREVER, pl.Int64).alias(TO),
+            pl.Series(WEIGHT, changed.weights, pl.Int64),
+            pl.Series(ORDER, line.orders[changed.cells], pl.Int64),
+        )
+        every = _output(elements, [value.gather(changed.examples) for value in values], row)
+        return reject(every, faults.gather(changed.examples))
+
+    def _touched(self, copies: pl.DataFrame, line: Timeline, reach: Reach) -> Touched:
+        return Touched.of(line, copies[WEIGHT].to_numpy(), _places(copies, self.calls[0].order), reach)
+
+    def _values(
+        self, copies: pl.DataFrame, run: np.ndarray, copy: np.ndarray
+    ) -> tuple[list[pl.Series], list[pl.Series]]:
+        """The columns of the calls for every copy of each run, and for each call its faults."""
+        found: dict[str, pl.Series] = {}
+        outside: list[pl.Series] = []
+        for order in dict.fromkeys(call.order for call in self.calls):
+            places = _places(copies, order)
+            sorting = np.argsort((run << copies.height.bit_length()) | places[copy], kind="stable")
+            rows = copies[copy[sorting]]
+            segments = Segments.of(run[sorting], ~equals_before(rows, [key.column for key in order]))
+            back = np.argsort(sorting)
+            for call in (one for one in self.calls if one.order == order):
+                value, faulty = _computed(call, rows, segments)
+                found[call.name] = value.gather(back)
+                outside.append(_faults(call, faulty[back]))
+        return [found[call.name] for call in self.calls], outside
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """Every presence of every copy: a run is a cell."""
+
+    run: np.ndarray
+    copy: np.ndarray
+    line: Timeline
+
+    def differences(self, codes: np.ndarray) -> Differences:
+        return self.line.differences(self.run, codes, np.ones(len(self.run), np.int64))
+
+
+def _whole(copies: pl.DataFrame, line: Timeline) -> _Whole:
+    cell, copy = line.presences()
+    counts = copies[WEIGHT].to_numpy()[copy]
+    return _Whole(np.repeat(cell, counts), np.repeat(copy, counts), line)
+
+
+def _places(copies: pl.DataFrame, order: tuple[SortKey, ...]) -> np.ndarray:
+    """The place of each copy among all."""
+    keys = [(key.column, key.descending, key.nulls_last) for key in order]
+    ordered = ordered_by(copies.with_row_index(_PRESENCE), keys)
+    places = np.empty(copies.height, np.int64)
+    places[ordered[_PRESENCE].to_numpy()] = np.arange(copies.height)
+    return places
+
+
+def _computed(call: WindowCall, rows: pl.DataFrame, segments: Segments) -> tuple[pl.Series, np.ndarray]:
+    by = rows[call.order[0].column] if len(call.order) == 1 else None
+    lows, highs = frame_bounds(call, segments, by)
+    return window_values(Frames(call, segments, lows, highs, tuple(rows[name] for name in call.arguments)))
+
+
+def _faults(call: WindowCall, outside: np.ndarray) -> pl.Series:
+    text = f'"{call.function}" is outside the range of its type'
+    return pl.DataFrame({FAULT: outside}).select(pl.when(FAULT).then(pl.lit(text))).to_series()
+
+
+def _output(elements: pl.DataFrame, values: list[pl.Series], row: list[str]) -> Delta:
+    return Delta(elements.with_columns(values).select(*row, *(value.name for value in values), *RESERVED))

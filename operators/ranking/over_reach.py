@@ -1,0 +1,117 @@
+"""Reach: which rows of a partition may have other values after a change, where a frame is a number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from operators.ranking.timeline import Differences, Timeline
+from operators.ranking.window_call import WindowCall
+
+_SHIFTS = {"lag": -1, "lead": 1}
+_FRAMED = frozenset({"sum", "count", "avg", "min", "max", "first_value", "last_value", "nth_value"})
+#: How many rows before a row, and how many behind it, its values depend on.
+Reach = tuple[int, int]
+
+
+def reach_of(calls: Sequence[WindowCall]) -> Reach | None:
+    """The reach of all calls together; None where a value may depend on a whole partition, or the orders differ.
+
+    >>> import pyarrow as pa
+    >>> call = WindowCall("s", "sum", ("a",), pa.int64(), frame="rows", start=-2, end=1)
+    >>> reach_of([call, WindowCall("l", "lag", ("a",), pa.int64(), parameters=(5,))])
+    (5, 1)
+    >>> reach_of([WindowCall("r", "rank", (), pa.int64())]) is None
+    True
+    """
+    ends = [_ends(call) for call in calls]
+    known = [one for one in ends if one is not None]
+    if len(known) < len(ends) or len({call.order for call in calls}) > 1:
+        return None
+    return max(0, *(-low for low, _ in known)), max(0, *(high for _, high in known))
+
+
+def _ends(call: WindowCall) -> tuple[int, int] | None:
+    """The first and the last row, seen from a row, that its value depends on."""
+    if call.function in _SHIFTS:
+        offset = _SHIFTS[call.function] * int(str((*call.parameters, 1)[0]))
+        return offset, offset
+    if call.function in _FRAMED and call.frame == "rows" and call.start is not None and call.end is not None:
+        return int(call.start), int(call.end)
+    return None
+
+
+@dataclass(frozen=True)
+class Touched:
+    """Presences of copies in cells with the rows around them. Those of one `run` are neighbours in their order.
+
+    The values of a copy may differ from the cell before where it stands `after` a change, and from the next cell where
+    it stood `before` one; of a copy that is there in both cells both are known, or none.
+    """
+
+    cell: np.ndarray
+    copy: np.ndarray
+    run: np.ndarray
+    after: np.ndarray
+    before: np.ndarray
+
+    @staticmethod
+    def of(line: Timeline, weights: np.ndarray, places: np.ndarray, reach: Reach) -> Touched:
+        """The presences within reach of a change, where copies are ordered by `places`."""
+        preceding, following = reach
+        cell, copy = line.presences()
+        cell, copy = np.repeat(cell, weights[copy]), np.repeat(copy, weights[copy])
+        sorting = np.argsort((cell << len(places).bit_length()) | places[copy], kind="stable")
+        firsts = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=line.size))])
+        enters = (cell == line.starts[copy]) & ~line.before[cell]
+        leaves = (cell == line.ends[copy] - 1) & ~np.append(line.before[1:], True)[cell]
+        after = _around(enters, cell, sorting, firsts, (following, preceding))
+        before = _around(leaves, cell, sorting, firsts, (following, preceding))
+        later = np.flatnonzero(cell > line.starts[copy])
+        earlier = later - weights[copy[later]]
+        after[later] = before[earlier] = after[later] | before[earlier]
+        wanted = _around(after | before, cell, sorting, firsts, reach)[sorting]
+        kept, at = sorting[wanted], np.flatnonzero(wanted)
+        opens = np.diff(at, prepend=-2) != 1
+        opens[1:] |= cell[kept[1:]] != cell[kept[:-1]]
+        return Touched(cell[kept], copy[kept], np.cumsum(opens), after[kept], before[kept])
+
+    def differences(self, codes: np.ndarray) -> Differences:
+        """What changes from each cell to the next, where presences have codes: those after a change enter, those
+        before it leave.
+
+        >>> yes, no = np.array([True]), np.array([False])
+        >>> both = Touched(np.array([1, 2]), np.array([0, 0]), np.array([0, 1]), np.append(no, yes), np.append(yes, no))
+        >>> [part.tolist() for part in vars(both.differences(np.array([7, 8]))).values()]
+        [[2, 2], [1, -1], [1, 0]]
+        """
+        enter, leave = np.flatnonzero(self.after), np.flatnonzero(self.before)
+        example = np.concatenate([enter, leave])
+        listed = pl.DataFrame({
+            "cell": np.concatenate([self.cell[enter], self.cell[leave] + 1]), "code": codes[example],
+            "weight": np.repeat([1, -1], [len(enter), len(leave)]), "example": example,
+        })  # fmt: skip
+        summed = listed.group_by("cell", "code", maintain_order=True).agg(
+            pl.col("weight").sum(), pl.col("example").first()
+        )
+        found = summed.filter(pl.col("weight") != 0)
+        return Differences(*(found[name].to_numpy() for name in ("cell", "weight", "example")))
+
+
+def _around(
+    flags: np.ndarray, cell: np.ndarray, sorting: np.ndarray, firsts: np.ndarray, reach: Reach
+) -> np.ndarray:  # fmt: skip
+    """The presences of which a flagged one is so near, in the order of their cell: from so many rows before it up to
+    so many behind it. `firsts` are the places of each cell's first presence in that order."""
+    at = np.flatnonzero(flags[sorting])
+    mine = cell[sorting[at]]
+    low = np.maximum(at - reach[0], firsts[mine])
+    high = np.minimum(at + reach[1] + 1, firsts[mine + 1])
+    size = len(cell) + 1
+    near = np.cumsum(np.bincount(low, minlength=size) - np.bincount(high, minlength=size))[:-1] > 0
+    found = np.empty(len(cell), np.bool_)
+    found[sorting] = near
+    return found

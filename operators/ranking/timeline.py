@@ -1,0 +1,121 @@
+"""Timelines: what partitions look like at each of their changed instants, all instants at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from operators.core.delta import FOREVER
+from operators.state.copies import ARRIVAL, BIRTH, DEATH, DEPARTURE, HELD
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Cells of consecutive numbers: for every group one cell before the step and one for each instant of change.
+
+    Copy i is there in the cells `starts[i] ≤ cell < ends[i]`. `instants` and `orders` are those of the changes of a
+    cell; the cell before the step has the flag `before`.
+    """
+
+    starts: np.ndarray
+    ends: np.ndarray
+    instants: np.ndarray
+    orders: np.ndarray
+    before: np.ndarray
+
+    @staticmethod
+    def of(copies: pl.DataFrame, groups: np.ndarray) -> Timeline:
+        """The timeline of copies whose groups are numbered from 0.
+
+        >>> names = ["__birth", "__death", "__arrival", "__departure"]
+        >>> copies = pl.DataFrame([(3, 5, 1, 2), (5, FOREVER, 3, 0)], schema=names, orient="row")
+        >>> line = Timeline.of(copies, np.array([0, 0]))
+        >>> line.starts.tolist(), line.ends.tolist(), line.instants[1:].tolist(), line.orders[1:].tolist()
+        ([1, 2], [2, 3], [3, 5], [1, 3])
+        """
+        births, deaths = copies[BIRTH].to_numpy(), copies[DEATH].to_numpy()
+        moments, ranked = np.unique(np.concatenate([[HELD], births, deaths, [FOREVER]]), return_inverse=True)
+        size = len(moments)
+        born, died = ranked[1 : len(births) + 1], ranked[len(births) + 1 : -1]
+        # a held copy sits at its group's first moment, one that stays ends ahead of the next group's first moment
+        starts, ends = groups * size + born, groups * size + died
+        wanted = np.concatenate([groups * size, starts, ends[deaths < FOREVER]])
+        cells = _distinct(wanted)
+        instants = moments[cells % size]
+        orders = np.zeros(len(cells), np.int64)
+        before = cells % size == 0
+        enter, leave = births > HELD, deaths < FOREVER
+        first, end = np.searchsorted(cells, starts), np.searchsorted(cells, ends)
+        caused = np.concatenate([first[enter], end[leave]])
+        by = np.concatenate([copies[ARRIVAL].to_numpy()[enter], copies[DEPARTURE].to_numpy()[leave]])
+        orders[caused] = np.iinfo(np.int64).min
+        np.maximum.at(orders, caused, by)
+        return Timeline(first, end, instants, orders, before)
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return len(self.instants)
+
+    def presences(self) -> tuple[np.ndarray, np.ndarray]:
+        """Every cell of every copy, as two arrays: the cell, and the copy."""
+        lengths = self.ends - self.starts
+        copy = np.repeat(np.arange(len(lengths)), lengths)
+        cell = np.arange(len(copy)) + np.repeat(self.starts - (np.cumsum(lengths) - lengths), lengths)
+        return cell, copy
+
+    def differences(self, cells: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Differences:
+        """What changes from each cell to the next of its group, where codes ≥ 0 with weights stand in cells.
+
+        A code stands in cells of one group only.
+
+        >>> none, before = np.array([]), np.array([True, False, False])
+        >>> line = Timeline(none, none, np.array([0, 3, 5]), np.zeros(3), before)
+        >>> changed = line.differences(np.array([0, 1, 1]), np.array([7, 7, 8]), np.array([1, 1, 1]))
+        >>> [part.tolist() for part in (changed.cells, changed.weights, changed.examples)]
+        [[1, 2, 2], [1, -1, -1], [2, 1, 2]]
+        """
+        if not len(cells):
+            return Differences(cells, weights, cells)
+        order, starts = _sorted_pairs(codes, cells, self.size)
+        example = order[starts]
+        code, cell = codes[example], cells[example]
+        weight = np.add.reduceat(weights[order], starts)
+        follows = np.zeros(len(cell), np.bool_)
+        follows[1:] = (code[1:] == code[:-1]) & (cell[1:] == cell[:-1] + 1)
+        risen = weight - np.where(follows, np.concatenate([[0], weight[:-1]]), 0)
+        enters = ~self.before[cell] & (risen != 0)
+        last = np.append(self.before[1:], True)
+        leaves = ~np.append(follows[1:], False) & ~last[cell]
+        return Differences(
+            np.concatenate([cell[enters], cell[leaves] + 1]),
+            np.concatenate([risen[enters], -weight[leaves]]),
+            np.concatenate([example[enters], example[leaves]]),
+        )
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Changes: the cell of each, its weight, and the place of an entry that stands for what changes."""
+
+    cells: np.ndarray
+    weights: np.ndarray
+    examples: np.ndarray
+
+
+def _sorted_pairs(codes: np.ndarray, cells: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The order of entries by (code, cell), and where equal ones begin in it."""
+    if int(codes.max()) >= 2**62 // max(size, 1):
+        codes = np.unique(codes, return_inverse=True)[1]
+    pairs = codes * size + cells
+    order = np.argsort(pairs)
+    ordered = pairs[order]
+    return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+
+
+def _distinct(values: np.ndarray) -> np.ndarray:
+    ordered = np.sort(values)
+    distinct: np.ndarray = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
+    return distinct

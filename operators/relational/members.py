@@ -1,0 +1,140 @@
+"""Members: the selections of many queries that differ in their constants, as one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from operators.core.delta import RESERVED, Delta
+from operators.core.operator import MEMBER, Move, Step
+from operators.core.snapshot import Snapshot
+from operators.expressions import MIRRORED, Call, Column, Expression, columns, evaluate
+from operators.expressions.arrow_types import polars_type
+from operators.relational.constant_index import ConstantIndex, constant_index
+from operators.state.trace import Trace
+
+MEMBER_TYPE: Final = pa.int32()
+_KEEP = "__keep"
+#: So many rows, and so many pairs of row and member, are looked at together.
+_ROWS, _PAIRS = 1 << 17, 1 << 21
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The members of a family: their numbers, ascending, and for each parameter the constant of each."""
+
+    numbers: tuple[int, ...] = ()
+    constants: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Members(Snapshot):
+    """σ for many members m at once: each row with every m for which the predicate with m's constants is TRUE, in
+    `__member`. Rows that are a member's already (`known`) are asked for that one alone.
+
+    Linear and stateless. `predicate` reads columns of the row and `parameters`, whose values the roster has; it can be
+    in fault on no row. Members come and go: the roster is no part of what the operator is, nor of what state above it
+    is named by.
+    """
+
+    operator_version: ClassVar[int] = 1
+    family: str
+    predicate: Expression
+    parameters: tuple[Column, ...]
+    known: bool = False
+    roster: Roster = field(default=Roster(), repr=False, compare=False)
+
+    def traces(self) -> tuple[Trace, ...]:
+        """None: the operator is stateless."""
+        return ()
+
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """What the predicate reads as well, and whose a row is already."""
+        return wanted | columns(self.predicate) | {MEMBER}
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The elements with the members that want them."""
+        frame = delta.frame
+        parts = [self._kept(frame, rows, members) for rows, members in self._pairs(frame)]
+        rows, members = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
+        kept = frame.select(pl.exclude(MEMBER))[rows].with_columns(self._numbers.gather(members))
+        return Step(Delta(kept.select(pl.exclude(RESERVED), *RESERVED)))
+
+    def _pairs(self, frame: pl.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Rows, and the places of members in the roster that may want them, piece by piece."""
+        if self.known:
+            yield self._owners(frame)
+            return
+        step = _ROWS if self._index is not None else max(1, _PAIRS // max(1, len(self._numbers)))
+        for start in range(0, max(frame.height, 1), step):
+            rows, members = self._candidates(frame.slice(start, step))
+            for at in range(0, max(len(rows), 1), _PAIRS):
+                yield rows[at : at + _PAIRS] + start, members[at : at + _PAIRS]
+
+    def _owners(self, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Each row with its own member, where that is still there."""
+        numbers = self._numbers.to_numpy()
+        owner = frame[MEMBER].to_numpy()
+        place = np.searchsorted(numbers, owner)
+        there = np.flatnonzero(np.append(numbers, -1)[place] == owner)
+        return there, place[there]
+
+    def _candidates(self, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of row and member, of which some may not be wanted and none is missing."""
+        if not (frame.height and len(self._numbers)):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if self._index is not None:
+            value, index = self._index
+            return index.candidates(evaluate(frame, {_KEEP: value})[0][_KEEP])
+        count = len(self._numbers)
+        return np.repeat(np.arange(frame.height), count), np.tile(np.arange(count), frame.height)
+
+    def _kept(self, frame: pl.DataFrame, rows: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs for which the predicate is TRUE."""
+        read = [name for name in frame.columns if name in columns(self.predicate)]
+        paired = pl.DataFrame([*frame.select(read)[rows].get_columns(), *self._constants[members].get_columns()])
+        keep = np.flatnonzero(evaluate(paired, {_KEEP: self.predicate})[0][_KEEP].fill_null(False).to_numpy())
+        return rows[keep], members[keep]
+
+    @cached_property
+    def _numbers(self) -> pl.Series:
+        return pl.Series(MEMBER, self.roster.numbers, pl.Int32)
+
+    @cached_property
+    def _constants(self) -> pl.DataFrame:
+        """The constants of each member, a column a parameter."""
+        given = self.roster.constants
+        return pl.DataFrame(
+            [pl.Series(one.name, given.get(one.name, ()), polars_type(one.type)) for one in self.parameters]
+        )
+
+    @cached_property
+    def _index(self) -> tuple[Expression, ConstantIndex] | None:
+        """The expression whose values are looked up: one that equals a parameter, else the most compared one."""
+        found: dict[Expression, list[tuple[str, pl.Series]]] = {}
+        for value, comparison, parameter in comparisons(self.predicate, {one.name for one in self.parameters}):
+            found.setdefault(value, []).append((comparison, self._constants[parameter]))
+        ranked = sorted(found.items(), key=lambda item: (all(how != "equal" for how, _ in item[1]), -len(item[1])))
+        indexes = ((value, constant_index(given)) for value, given in ranked)
+        return next(((value, index) for value, index in indexes if index is not None), None)
+
+
+def comparisons(predicate: Expression, parameters: set[str]) -> Iterator[tuple[Expression, str, str]]:
+    """The conjuncts that compare a value of the row with a parameter: value, comparison, name of the parameter."""
+    if not isinstance(predicate, Call):
+        return
+    if predicate.function == "and":
+        for one in predicate.arguments:
+            yield from comparisons(one, parameters)
+    elif predicate.function in MIRRORED:
+        left, right = predicate.arguments
+        if isinstance(right, Column) and right.name in parameters and not columns(left) & parameters:
+            yield left, predicate.function, right.name
+        elif isinstance(left, Column) and left.name in parameters and not columns(right) & parameters:
+            yield right, MIRRORED[predicate.function], left.name

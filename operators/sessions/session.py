@@ -1,0 +1,155 @@
+"""Session: SQL's SESSION, rows with the maximal chain of neighbours that they are in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+
+from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.core.operator import Move, Step, reject
+from operators.ranking.timeline import Timeline
+from operators.state.copies import (
+    BIRTH,
+    DEATH,
+    HELD,
+    ROW,
+    first_equal,
+    held_copies,
+    match,
+    net_changes,
+    state_of_partitions,
+    updated,
+)
+from operators.state.trace import Trace
+from operators.windows.assign import WINDOW_END, WINDOW_START, in_type, instants_of, window_type
+
+_OUTSIDE = "the window is outside the range of the column's type"
+_GROUP, _VALUE, _REACH = "__group", "__value", 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """session(A) at τ = each row of A at τ with the session it is in: `window_start` is the session's first value of
+    `column`, `window_end` its last plus `gap`.
+
+    Rows of a partition whose values are at most `gap` apart are in one session, and so are their neighbours. A row
+    whose column is NULL is in none and is left out. The gap is in the unit of an integer column, in ms for times.
+    Changes in and out; a session that grows corrects all of its rows. State: the rows. A step reads the rows of the
+    partitions that change and computes the sessions near the changes, for all instants of the step at once.
+
+    >>> rows = Delta.of([("+", {"t": 1}, 1), ("+", {"t": 5}, 5)])
+    >>> session = Session("t", 5)
+    >>> found = session.step(rows, session.traces(), Move(0, 9)).delta
+    >>> found.snapshot(4).rows(), sorted(found.snapshot(5).rows())
+    ([(1, 1, 6)], [(1, 1, 10), (5, 1, 10)])
+    """
+
+    operator_version: ClassVar[int] = 1
+    column: str
+    gap: int
+    partition: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.gap >= 0
+
+    def traces(self) -> tuple[Trace, ...]:
+        """The rows, by partition."""
+        return (state_of_partitions(self.partition),)
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The changes of sessions at the instants of the move."""
+        (state,) = traces
+        fine, rejected = self.valued(delta)
+        changes = net_changes(fine)
+        if not changes.height:
+            none = np.empty(0, np.int64)
+            return Step(self._output(delta.frame.clear(), delta, none, none), traces, rejected)
+        held = held_copies(state, changes, self.partition, move.start)
+        copies = match(held, changes)
+        after = updated(state, copies, self.partition, move.end)
+        near, values, chains = self._near_changes(copies)
+        line = _with_orders_of_partitions(Timeline.of(near, chains), near)
+        return Step(self._changes(near.drop(_GROUP), values, line, delta), (after,), rejected)
+
+    def valued(self, delta: Delta) -> tuple[Delta, pl.DataFrame | None]:
+        """The elements whose column has a value, and those whose window the column's type cannot hold."""
+        present = Delta(delta.frame.filter(pl.col(self.column).is_not_null()))
+        values, unit = instants_of(present.frame[self.column])
+        ends = np.minimum(values, _REACH) + self.gap * unit
+        known = in_type(ends, window_type(delta.frame.schema[self.column])).is_not_null() & pl.Series(values < _REACH)
+        faults = pl.DataFrame({"fits": known}).select(pl.when(~pl.col("fits")).then(pl.lit(_OUTSIDE))).to_series()
+        return reject(present, faults)
+
+    def _near_changes(self, copies: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
+        """The copies that may be in a session with a change, by value; their values; and groups of such.
+
+        Rows that are never in one session, even if all copies were there at once, do not know of each other.
+        """
+        values, unit = instants_of(copies[self.column])
+        placed = copies.with_columns(first_equal(copies, self.partition).alias(_GROUP), pl.Series(_VALUE, values))
+        ordered = placed.sort(_GROUP, _VALUE)
+        group, value = ordered[_GROUP].to_numpy(), ordered[_VALUE].to_numpy()
+        chain = np.cumsum(_opens(group, value, self.gap * unit)) - 1
+        moved = (ordered[BIRTH] != HELD).to_numpy() | (ordered[DEATH] < FOREVER).to_numpy()
+        touched = np.bincount(chain, weights=moved) > 0
+        near = touched[chain]
+        numbers = np.cumsum(touched) - 1
+        return ordered.filter(pl.Series(near)).drop(_VALUE), value[near], numbers[chain[near]]
+
+    def _changes(self, near: pl.DataFrame, values: np.ndarray, line: Timeline, delta: Delta) -> Delta:
+        """The rows with their sessions in each cell, where they differ from the cell before."""
+        cell, copy = _by_cell(*line.presences(), len(values))
+        unit = instants_of(near[self.column].clear())[1]
+        firsts = np.flatnonzero(_opens(cell, values[copy], self.gap * unit))
+        lengths = np.diff(np.append(firsts, len(cell)))
+        starts = np.repeat(values[copy[firsts]], lengths)
+        lasts = np.repeat(values[copy[np.append(firsts[1:], len(cell))[: len(firsts)] - 1]], lengths)
+        codes = near[ROW].to_numpy()[copy]
+        for bound in (starts, lasts):
+            known, number = np.unique(bound, return_inverse=True)
+            codes = np.unique(codes, return_inverse=True)[1] * len(known) + number
+        changed = line.differences(cell, codes, near[WEIGHT].to_numpy()[copy])
+        elements = near[copy[changed.examples]].with_columns(
+            pl.Series(FROM, line.instants[changed.cells], pl.Int64),
+            pl.lit(FOREVER, pl.Int64).alias(TO),
+            pl.Series(WEIGHT, changed.weights, pl.Int64),
+            pl.Series(ORDER, line.orders[changed.cells], pl.Int64),
+        )
+        ends = lasts[changed.examples] + self.gap * unit
+        return self._output(elements, delta, starts[changed.examples], ends)
+
+    def _output(self, elements: pl.DataFrame, delta: Delta, starts: np.ndarray, ends: np.ndarray) -> Delta:
+        type_ = window_type(delta.frame.schema[self.column])
+        bounds = in_type(starts, type_).alias(WINDOW_START), in_type(ends, type_).alias(WINDOW_END)
+        return Delta(elements.with_columns(*bounds).select(*delta.columns, WINDOW_START, WINDOW_END, *RESERVED))
+
+
+def _with_orders_of_partitions(line: Timeline, copies: pl.DataFrame) -> Timeline:
+    """The timeline with the greatest order of the partition's changes at each instant: which rows a change is near to
+    may depend on where a step ends, and an order may not."""
+    owner = np.zeros(line.size, np.int64)
+    group, left = copies[_GROUP].to_numpy(), (copies[DEATH] < FOREVER).to_numpy()
+    owner[line.starts] = group
+    owner[line.ends[left]] = group[left]
+    ranked = np.unique(line.instants, return_inverse=True)[1]
+    moment = np.unique(owner * line.size + ranked, return_inverse=True)[1]
+    greatest = np.full(line.size, np.iinfo(np.int64).min)
+    np.maximum.at(greatest, moment, line.orders)
+    return replace(line, orders=greatest[moment])
+
+
+def _opens(group: np.ndarray, value: np.ndarray, gap: int) -> np.ndarray:
+    """Where a session begins among values sorted by (group, value)."""
+    opens = np.ones(len(group), np.bool_)
+    opens[1:] = (group[1:] != group[:-1]) | (value[1:] > value[:-1] + gap)
+    return opens
+
+
+def _by_cell(cell: np.ndarray, copy: np.ndarray, copies: int) -> tuple[np.ndarray, np.ndarray]:
+    """Presences sorted by (cell, copy)."""
+    shift = max(int(copies).bit_length(), 1)
+    ordered = np.sort((cell << shift) | copy)
+    return ordered >> shift, ordered & ((1 << shift) - 1)

@@ -1,0 +1,287 @@
+"""SessionGroup: the groups of a group-by right above a session, one for each session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, cast
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from operators.aggregates.aggregate import Aggregate
+from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.operator import FAULT, FAULT_ROW, Move, Step
+from operators.expressions.arrow_types import polars_type
+from operators.grouping.group_plan import EXISTS, FAULTY, GroupPlan
+from operators.kernels.canonical_zero import with_one_zero
+from operators.kernels.cells import CELL, Cells
+from operators.sessions.session import Session
+from operators.sessions.session_line import BEFORE, NEVER, Parts, SessionLine, Version
+from operators.sessions.session_sums import GOES, VALUE, SessionSums
+from operators.sessions.session_trace import ASKED, HIGH, LOW, SessionTrace
+from operators.state.copies import net_changes
+from operators.state.trace import Trace
+from operators.windows.assign import WINDOW_END, WINDOW_START, in_type, instants_of, window_type
+
+State = SessionTrace | Trace
+_BUCKET, _AT = "__bucket", "__at"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionGroup:
+    """γ_K(session(A)), where K are the columns of the partition and one or both bounds of the session: for each instant
+    at which the row of a session changes `-old` and `+new`, with the log of the two operators.
+
+    `keys` names the key columns and says which column of the partition or bound each is. The aggregates, over the
+    columns of A, are functions of exact running sums (`supported`). State: the sessions with their sums, and without
+    `append_only` the rows. A step costs O(log |state|) for each change; where a row is retracted, also the rows of the
+    sessions near it.
+
+    >>> count = Aggregate("n", "count", (), pa.int64(), nullable=False)
+    >>> keys = ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
+    >>> group = SessionGroup(Session("t", 5), keys, (count,), pa.schema([("t", pa.int64())]))
+    >>> rows = Delta.of([("+", {"t": 1}, 1), ("+", {"t": 5}, 5)])
+    >>> group.step(rows, group.traces(), Move(0, 9)).delta.snapshot(6).rows()
+    [(1, 10, 2)]
+    """
+
+    operator_version: ClassVar[int] = 1
+    session: Session
+    keys: tuple[tuple[str, str], ...]
+    aggregates: tuple[Aggregate, ...]
+    schema: pa.Schema
+    append_only: bool = False
+
+    def traces(self) -> tuple[State, ...]:
+        """The sessions; and the rows, by partition and stretch of values."""
+        sessions = SessionTrace(self.session.partition)
+        return (sessions,) if self.append_only else (sessions, Trace("key", (*self.session.partition, _BUCKET)))
+
+    def step(self, delta: Delta, traces: tuple[State, ...], move: Move) -> Step:
+        """The changes of the sessions' rows at the instants of the move."""
+        fine, rejected = self.session.valued(delta)
+        changes = net_changes(with_one_zero(fine))
+        if not changes.height:
+            return Step(self._empty(), traces, rejected)
+        sums = _sums(self)
+        rows = self._valued(changes)
+        cells = Cells.of(sums.by_value(rows, self.session.partition), self.session.partition)
+        lines = self._lines(cells, traces, move)
+        goes = np.array([line.points is not None for line in lines])
+        for cell, low, high, *parts in sums.by_span(cells, self._gap, goes).iter_rows():
+            lines[cells.group[cell]].change(cell, low, high, tuple(parts))
+        found, faults = self._changes(cells, lines)
+        every = [one for one in (rejected, faults) if one is not None]
+        return Step(found, self._after(cells, lines, rows, traces, move), pl.concat(every) if every else None)
+
+    def _valued(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows with the value of their column as a number, and the stretch of values it is in: a session has a row in
+        each stretch from its first to its last."""
+        values, unit = instants_of(rows[self.session.column])
+        buckets = np.floor_divide(values, max(self.session.gap * unit, 1))
+        return rows.with_columns(pl.Series(VALUE, values, pl.Int64), pl.Series(_BUCKET, buckets, pl.Int64))
+
+    @property
+    def _gap(self) -> int:
+        """The gap in units of the column's values."""
+        return self.session.gap * instants_of(self._empty_column())[1]
+
+    def _empty_column(self) -> pl.Series:
+        return pl.Series([], dtype=polars_type(self.schema.field(self.session.column).type))
+
+    def _lines(self, cells: Cells, traces: tuple[State, ...], move: Move) -> list[SessionLine]:
+        """For each partition that changes its sessions near the changes."""
+        sums, held = _sums(self), self._held(cells, cast(SessionTrace, traces[0]))
+        sessions: list[list[Version]] = [[] for _ in range(cells.members)]
+        for group, low, high, *parts in held.select(ASKED, LOW, HIGH, *sums.names).iter_rows():
+            sessions[group].append(Version(low, high, tuple(parts)))
+        points = [None] * cells.members if self.append_only else self._points(cells, held, cast(Trace, traces[1]), move)
+        how = self._gap, sums.plus, sums.minus
+        return [SessionLine(*how, mine, at) for mine, at in zip(sessions, points, strict=True)]
+
+    def _held(self, cells: Cells, sessions: SessionTrace) -> pl.DataFrame:
+        """The sessions that a change may be in or connect, by partition and value."""
+        if not sessions.runs:
+            types = {name: pl.Int64() for name in (ASKED, LOW, HIGH)}
+            return pl.DataFrame(schema=types | dict.fromkeys(_sums(self).names, pl.Int64()))
+        group, value = cells.group[cells.rows[CELL].to_numpy()], cells.rows[VALUE].to_numpy()
+        order = np.lexsort((value, group))
+        group, value = group[order], value[order]
+        opens = np.ones(len(group), np.bool_)
+        opens[1:] = (np.diff(group) != 0) | (value[1:] - self._gap > value[:-1])
+        first = np.flatnonzero(opens)
+        last = np.append(first[1:], len(group)) - 1
+        asked = pl.DataFrame(
+            [
+                *_of_groups(cells, group[first], self.session.partition),
+                pl.Series(LOW, value[first] - self._gap),
+                pl.Series(HIGH, value[last] + self._gap),
+                pl.Series(ASKED, group[first]),
+            ]
+        )
+        return sessions.meeting(asked).unique([ASKED, LOW]).sort(ASKED, LOW)
+
+    def _points(self, cells: Cells, held: pl.DataFrame, rows: Trace, move: Move) -> list[dict[int, Parts] | None]:
+        """The sums at the values of the sessions, where rows go."""
+        goes = np.zeros(cells.members, np.bool_)
+        goes[cells.group[cells.rows.filter(GOES)[CELL].to_numpy()]] = True
+        found: list[dict[int, Parts] | None] = [{} if one else None for one in goes]
+        opened = held.filter(pl.Series(goes[held[ASKED].to_numpy()]))
+        if not opened.height or not rows.runs:
+            return found
+        width = max(self._gap, 1)
+        stretches = pl.int_ranges(pl.col(LOW) // width, pl.col(HIGH) // width + 1).alias(_BUCKET)
+        spans = opened.select(ASKED, LOW, HIGH, stretches).explode(_BUCKET)
+        own = _of_groups(cells, spans[ASKED].to_numpy(), self.session.partition)
+        asked = pl.DataFrame([*own, *spans.get_columns()])
+        near = self._valued(rows.lookup(asked.select(rows.keys).unique(), move.start).frame)
+        mine = near.join(asked, on=list(rows.keys), how="inner", nulls_equal=True)
+        sums = _sums(self)
+        inside = mine.filter(pl.col(VALUE).is_between(LOW, HIGH)).drop(FROM)
+        summed = sums.by_value(inside.with_columns(pl.col(ASKED).alias(FROM)), ())
+        for group, value, *parts in summed.select(FROM, VALUE, *sums.names).iter_rows():
+            cast(dict[int, Parts], found[group])[value] = tuple(parts)
+        return found
+
+    def _changes(self, cells: Cells, lines: list[SessionLine]) -> tuple[Delta, pl.DataFrame | None]:
+        """The rows of the sessions that end and begin to be at each cell, where they differ, and new faults."""
+        sums = _sums(self)
+        changed = [
+            (group, one)
+            for group, line in enumerate(lines)
+            for one in line.made
+            if one.was and (one.born != BEFORE or one.died != NEVER)
+        ]
+        group, low, high, born, died = (
+            np.array(one, np.int64)
+            for one in zip(*((at, one.low, one.high, one.born, one.died) for at, one in changed), strict=True)
+        ) if changed else np.zeros((5, 0), np.int64)  # fmt: skip
+        results = sums.plan.results(sums.columns([one.parts for _, one in changed]), new=False)
+        went, came = np.flatnonzero(died != NEVER), np.flatnonzero(born != BEFORE)
+        old = self._before(went, came, (died, born, low, high))
+        there, faulty = results[EXISTS].to_numpy(), results[FAULTY].is_not_null().to_numpy()
+        names = [one.name for one in self.aggregates]
+        same = (old >= 0) & (there[old] == there[came])
+        for one in results.select(names).get_columns():
+            same &= one.gather(old).eq_missing(one.gather(came)).to_numpy()
+        gone = went[~np.isin(went, old[same])]
+        gone, new = gone[there[gone]], came[~same & there[came]]
+        version, cell = np.concatenate([gone, new]), np.concatenate([died[gone], born[new]])
+        keys = self._keys(cells, group[version], low[version], high[version])
+        values = results[version].select(names).get_columns()
+        weight = np.repeat([-1, 1], [len(gone), len(new)])
+        elements = pl.DataFrame([*keys, *values]).with_columns(
+            pl.Series(FROM, cells.instant[cell], pl.Int64),
+            pl.lit(FOREVER, pl.Int64).alias(TO),
+            pl.Series(WEIGHT, weight, pl.Int64),
+            pl.Series(ORDER, cells.order[cell], pl.Int64),
+        )
+        failed = came[faulty[came] & ~((old >= 0) & faulty[old])]
+        failing = self._keys(cells, group[failed], low[failed], high[failed])
+        return Delta(elements), _faults(cells, failing, born[failed], results[FAULTY].gather(failed))
+
+    def _before(
+        self, went: np.ndarray, came: np.ndarray, versions: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+    ) -> np.ndarray:
+        """For each version that came the one of its key that went at the same cell; -1 where there is none."""
+        died, born, low, high = versions
+        bounds = [
+            bound for name, bound in ((WINDOW_START, low), (WINDOW_END, high)) if name in dict(self.keys).values()
+        ]
+        names = [f"{number}" for number in range(len(bounds) + 1)]
+        left, right = (
+            pl.DataFrame([pl.Series(name, one) for name, one in zip(names, columns, strict=True)])
+            for columns in ([died[went], *(one[went] for one in bounds)], [born[came], *(one[came] for one in bounds)])
+        )
+        found = right.join(left.with_columns(pl.Series(_AT, went)), on=names, how="left", maintain_order="left")
+        return found[_AT].fill_null(-1).to_numpy()
+
+    def _keys(self, cells: Cells, group: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[pl.Series]:
+        """The key columns of sessions."""
+        type_ = window_type(polars_type(self.schema.field(self.session.column).type))
+        known = {one.name: one for one in _of_groups(cells, group, self.session.partition)}
+        known |= {WINDOW_START: in_type(low, type_), WINDOW_END: in_type(high + self._gap, type_)}
+        return [known[own].alias(name) for name, own in self.keys]
+
+    def _after(
+        self, cells: Cells, lines: list[SessionLine], rows: pl.DataFrame, traces: tuple[State, ...], move: Move
+    ) -> tuple[State, ...]:
+        """The state with the sessions as they are now, and with the changes of the rows."""
+        kept = [
+            (group, one, False)
+            for group, line in enumerate(lines)
+            for one in line.made
+            if one.born != BEFORE and one.died == NEVER
+        ]
+        stays = {(group, one.low) for group, one, _ in kept}
+        kept += [
+            (group, one, True)
+            for group, line in enumerate(lines)
+            for one in line.made
+            if one.born == BEFORE and one.died != NEVER and (group, one.low) not in stays
+        ]
+        sums = _sums(self)
+        groups = np.array([group for group, _, _ in kept], np.int64)
+        frame = pl.DataFrame(
+            [
+                *_of_groups(cells, groups, self.session.partition),
+                pl.Series(LOW, [one.low for _, one, _ in kept], pl.Int64),
+                pl.Series(HIGH, [one.high for _, one, _ in kept], pl.Int64),
+                *sums.columns([one.parts for _, one, _ in kept]).get_columns(),
+            ]
+        )
+        sessions = cast(SessionTrace, traces[0]).upsert(
+            frame, pl.Series([gone for _, _, gone in kept], dtype=pl.Boolean)
+        )
+        if self.append_only:
+            return (sessions,)
+        return sessions, cast(Trace, traces[1]).append(Delta(self._kept(rows, move)), move.end)
+
+    def _kept(self, rows: pl.DataFrame, move: Move) -> pl.DataFrame:
+        """Changes as what they add to the rows of the state."""
+        read = [name for one in self.aggregates for name in (*one.arguments, *([one.filter] if one.filter else []))]
+        columns = dict.fromkeys((*self.session.partition, _BUCKET, self.session.column, *read))
+        start, forever, order = (pl.lit(one, pl.Int64) for one in (move.end, FOREVER, 0))
+        return rows.select(*columns, start.alias(FROM), forever.alias(TO), WEIGHT, order.alias(ORDER))
+
+    def _empty(self) -> Delta:
+        sources = {WINDOW_START: self.session.column, WINDOW_END: self.session.column}
+        types = {name: polars_type(self.schema.field(sources.get(own, own)).type) for name, own in self.keys}
+        shown = {name: window_type(types[name]) if own in sources else types[name] for name, own in self.keys}
+        return Delta.empty(shown | {one.name: polars_type(one.type) for one in self.aggregates})
+
+
+def supported(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> bool:
+    """Whether all aggregates are functions of exact running sums.
+
+    >>> schema = pa.schema([("x", pa.int64()), ("f", pa.float64())])
+    >>> [supported((Aggregate("s", name, (of,), pa.int64()),), schema) for name, of in (("sum", "x"), ("max", "x"))]
+    [True, False]
+    >>> supported((Aggregate("s", "sum", ("f",), pa.float64()),), schema)
+    False
+    """
+    return all(
+        source.distinct is None
+        and not (source.best or source.holistic)
+        and all(part.kind in ("exact", "xor") for part in source.parts)
+        for source in GroupPlan.of((), aggregates, schema, None, append_only=False).sources
+    )
+
+
+def _of_groups(cells: Cells, groups: np.ndarray, partition: tuple[str, ...]) -> list[pl.Series]:
+    return cells.groups.select(pl.col(partition).gather(groups)).get_columns() if partition else []
+
+
+def _faults(cells: Cells, keys: list[pl.Series], cell: np.ndarray, why: pl.Series) -> pl.DataFrame | None:
+    if not len(cell):
+        return None
+    rows = pl.DataFrame(keys).select(pl.struct(pl.all()).struct.json_encode()).to_series()
+    return pl.DataFrame({FROM: cells.instant[cell], ORDER: cells.order[cell], FAULT: why, FAULT_ROW: rows})
+
+
+@lru_cache(maxsize=1024)
+def _sums(group: SessionGroup) -> SessionSums:
+    keys = tuple(name for name, _ in group.keys)
+    return SessionSums(GroupPlan.of(keys, group.aggregates, group.schema, None, append_only=False))

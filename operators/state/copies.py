@@ -1,0 +1,163 @@
+"""Copies: since when each copy of a row is in a relation and until when; the eldest copy leaves first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.core.run import key_hash
+from operators.state.trace import Trace
+
+#: When a copy came in, and by which record: rows of a state keep them in columns of their own.
+SINCE, ARRIVAL = "__since", "__arrival"
+#: A hash of the row: one record may cause several rows.
+TIE = "__tie"
+#: The instants of a step at which a copy enters and leaves, and the order of the change that takes it out.
+BIRTH, DEATH, DEPARTURE = "__birth", "__death", "__departure"
+#: Equal for equal rows.
+ROW = "__row"
+#: The key of all rows where there is no partition.
+ALL = "__all"
+#: The birth of copies that were there before the step.
+HELD = BEGINNING - 1
+_FIRST = "__first_equal"
+
+
+def held_copies(state: Trace, changes: pl.DataFrame, partition: Sequence[str], frontier: int) -> pl.DataFrame | None:
+    """The copies of a state in the partitions that changes touch; None where there is none."""
+    if not changes.height or not state.runs:
+        return None
+    found = state.lookup(by_partition(changes, partition).select(partition or [ALL]).unique(), frontier).frame
+    return found if found.height else None
+
+
+def state_of_partitions(partition: Sequence[str]) -> Trace:
+    """The empty state: copies by partition."""
+    return Trace("key", tuple(partition) or (ALL,))
+
+
+def by_partition(frame: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
+    """The frame with a key column where there is no partition."""
+    return frame if partition else frame.with_columns(pl.lit(0, pl.Int8).alias(ALL))
+
+
+def net_changes(delta: Delta) -> pl.DataFrame:
+    """The sum of the changes of a row at an instant, where it is not zero: row, `__from`, `__weight`, `__order`."""
+    return delta.consolidate().frame.drop(TO)
+
+
+def match(held: pl.DataFrame | None, changes: pl.DataFrame) -> pl.DataFrame:
+    """Copies of the rows with `SINCE`, `ARRIVAL`, `BIRTH`, `DEATH`, `DEPARTURE`, `ROW` and their number `__weight`.
+
+    A retraction takes out the copy of the row that came in first. Copies that stay have `DEATH` FOREVER.
+
+    >>> changes = net_changes(Delta.of([("+", {"a": 1}, 3), ("+", {"a": 1}, 4), ("-", {"a": 1}, 5)]))
+    >>> match(None, changes).select("a", BIRTH, DEATH).rows() == [(1, 3, 5), (1, 4, FOREVER)]
+    True
+    """
+    row = [name for name in changes.columns if name not in RESERVED]
+    entering = changes.filter(pl.col(WEIGHT) > 0)
+    ties = key_hash(entering, row) if row else pl.Series(np.zeros(entering.height, np.uint64))
+    born = entering.select(
+        *row,
+        pl.col(FROM).alias(SINCE),
+        pl.col(ORDER).alias(ARRIVAL),
+        ties.alias(TIE),
+        pl.col(FROM).alias(BIRTH),
+        WEIGHT,
+    )
+    copies = born
+    if held is not None:
+        before = held.select(*row, SINCE, ARRIVAL, TIE, pl.lit(HELD, pl.Int64).alias(BIRTH), WEIGHT)
+        copies = pl.concat([before, born])
+    gone = changes.filter(pl.col(WEIGHT) < 0)
+    if gone.height:
+        return _first_in_first_out(copies, gone, row)
+    stays = (pl.lit(FOREVER, pl.Int64).alias(DEATH), pl.lit(0, pl.Int64).alias(DEPARTURE))
+    return copies.with_columns(*stays, pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW))
+
+
+def _first_in_first_out(copies: pl.DataFrame, gone: pl.DataFrame, row: list[str]) -> pl.DataFrame:
+    """Copy number n of a row, in order of arrival, leaves with retraction number n."""
+    assert copies.height, "a retraction of a row that is not there"
+    ids = first_equal(pl.concat([copies.select(row), gone.select(row)]), row)
+    entering = copies.with_columns(ids[: copies.height].alias(ROW)).sort(ROW, SINCE, ARRIVAL)
+    leaving = gone.with_columns(ids[copies.height :].alias(ROW)).sort(ROW, FROM)
+    span = 1 + max(_total(entering), _total(leaving))
+    ins = _numbers(entering[ROW].to_numpy(), entering[WEIGHT].to_numpy(), span)
+    outs = _numbers(leaving[ROW].to_numpy(), -leaving[WEIGHT].to_numpy(), span)
+    bounds = np.unique(np.concatenate([ins, outs]))
+    first = np.concatenate([[True], bounds[1:] // span != bounds[:-1] // span])
+    weights = np.where(first, bounds % span, np.diff(bounds, prepend=0))
+    copy, exit_ = np.searchsorted(ins, bounds), np.searchsorted(outs, bounds)
+    copy_ok = _same_row(ins, copy, bounds, span)
+    exits = _same_row(outs, exit_, bounds, span)
+    found, leaves = entering[copy[copy_ok]], leaving[np.minimum(exit_, leaving.height - 1)[copy_ok]]
+    alive = ~exits[copy_ok]
+    spans: pl.DataFrame = found.with_columns(
+        pl.Series(WEIGHT, weights[copy_ok], pl.Int64),
+        pl.Series(DEATH, np.where(alive, FOREVER, leaves[FROM].to_numpy()), pl.Int64),
+        pl.Series(DEPARTURE, np.where(alive, 0, leaves[ORDER].to_numpy()), pl.Int64),
+    )
+    return spans
+
+
+def first_equal(rows: pl.DataFrame, columns: Sequence[str]) -> pl.Series:
+    """For each row the place of the first row that is equal to it in the columns.
+
+    >>> first_equal(pl.DataFrame({"a": [7, 8, 7]}), ["a"]).to_list()
+    [0, 1, 0]
+    """
+    if not columns:
+        return pl.Series(ROW, np.zeros(rows.height, np.int64))
+    places = rows.select(columns).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_FIRST))
+    return places.select(pl.col(_FIRST).min().over(list(columns))).to_series()
+
+
+def _total(frame: pl.DataFrame) -> int:
+    return int(frame[WEIGHT].abs().sum())
+
+
+def _numbers(rows: np.ndarray, weights: np.ndarray, span: int) -> np.ndarray:
+    """For rows sorted by id: id · span + the number of copies of the row so far."""
+    running = np.cumsum(weights)
+    starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
+    before = np.repeat(running[starts] - weights[starts], np.diff(np.append(starts, len(rows))))
+    numbered: np.ndarray = rows * span + running - before
+    return numbered
+
+
+def _same_row(numbers: np.ndarray, found: np.ndarray, bounds: np.ndarray, span: int) -> np.ndarray:
+    inside = np.minimum(found, len(numbers) - 1)
+    same: np.ndarray = (found < len(numbers)) & (numbers[inside] // span == bounds // span)
+    return same
+
+
+def updated(state: Trace, copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Trace:
+    """The state with the copies that stay, and without those that left."""
+    return state.append(by_partition_changes(copies, partition, frontier), frontier)
+
+
+def by_partition_changes(copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Delta:
+    """The copies that stay, and the negatives of those that left: what a step adds to a state of copies."""
+    stay = copies.filter((pl.col(BIRTH) != HELD) & (pl.col(DEATH) == FOREVER))
+    left = copies.filter((pl.col(BIRTH) == HELD) & (pl.col(DEATH) < FOREVER)).with_columns(-pl.col(WEIGHT))
+    moved = by_partition(pl.concat([stay, left]), partition).drop(BIRTH, DEATH, DEPARTURE, ROW)
+    elements = moved.drop(WEIGHT).with_columns(
+        pl.lit(frontier, pl.Int64).alias(FROM),
+        pl.lit(FOREVER, pl.Int64).alias(TO),
+        moved[WEIGHT],
+        pl.lit(0, pl.Int64).alias(ORDER),
+    )
+    return Delta(elements)
+
+
+def ordered_by(copies: pl.DataFrame, by: Sequence[tuple[str, bool, bool]]) -> pl.DataFrame:
+    """The copies sorted by (column, descending, NULLs last) keys; ties by arrival, the elder first, then by row."""
+    columns = [*(column for column, _, _ in by), SINCE, ARRIVAL, TIE]
+    descending = [*(down for _, down, _ in by), False, False, False]
+    nulls_last = [*(late for _, _, late in by), False, False, False]
+    return copies.sort(columns, descending=descending, nulls_last=nulls_last, maintain_order=True)

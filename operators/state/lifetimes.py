@@ -1,0 +1,78 @@
+"""Lifetimes: during which cells of its group each distinct row is present, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from operators.core.delta import ORDER, WEIGHT
+from operators.core.sort_key import SortKey
+from operators.kernels.cells import CELL, Cells
+from operators.state.sorted_trace import same_as_before
+
+GROUP = "__group"
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    """Spans: row `row[i]` of `rows` has `multiplicity[i]` in the cells `start[i] ≤ cell < end[i]`, constant in each.
+
+    `rows` are distinct, sorted by (group, the given order, the other columns), so that a row's place is its rank.
+    `before` is the multiplicity of a row ahead of its group's first cell; `order` the greatest order of the changes at
+    a span's start.
+    """
+
+    rows: pl.DataFrame
+    before: np.ndarray
+    row: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    multiplicity: np.ndarray
+    order: np.ndarray
+
+    @staticmethod
+    def of(cells: Cells, held: pl.DataFrame, changes: pl.DataFrame, order: Sequence[SortKey]) -> Lifetimes:
+        """The spans of rows `held` before the step (with `GROUP` and `WEIGHT`) under `changes` (with `CELL`)."""
+        columns = [name for name in changes.columns if name not in (CELL, WEIGHT, ORDER)]
+        groups = pl.Series(GROUP, cells.group[changes[CELL].to_numpy()], pl.Int64)
+        frames = [changes.select(*columns, CELL, WEIGHT, ORDER).with_columns(groups)]
+        if held.height:
+            starts = pl.Series(CELL, cells.first[held[GROUP].to_numpy()], pl.Int64)
+            none = pl.lit(np.iinfo(np.int64).min, pl.Int64).alias(ORDER)
+            frames.append(held.select(*columns, WEIGHT, GROUP).with_columns(starts, none).select(frames[0].columns))
+        ordered = _sorted(pl.concat(frames), columns, order)
+        return _spans(cells, ordered, [GROUP, *columns])
+
+
+def _sorted(frame: pl.DataFrame, columns: list[str], order: Sequence[SortKey]) -> pl.DataFrame:
+    ways = {key.column: key for key in reversed(order)}
+    first = dict.fromkeys(key.column for key in order)
+    keys = [ways.get(name, SortKey(name)) for name in (*first, *sorted(set(columns) - set(first)))]
+    return frame.sort(
+        [GROUP, *(key.column for key in keys), CELL],
+        descending=[False, *(key.descending for key in keys), False],
+        nulls_last=[False, *(key.nulls_last for key in keys), False],
+    )
+
+
+def _spans(cells: Cells, ordered: pl.DataFrame, columns: list[str]) -> Lifetimes:
+    opens = ~same_as_before(ordered, columns)
+    cell, weight = ordered[CELL].to_numpy(), ordered[WEIGHT].to_numpy()
+    starts = np.flatnonzero(opens | np.concatenate([[True], cell[1:] != cell[:-1]])[: len(cell)])
+    firsts = np.flatnonzero(opens)
+    row = np.cumsum(opens)[starts] - 1
+    running = np.cumsum(weight)
+    ends = np.append(starts[1:], len(cell)).astype(np.int64)[: len(starts)] - 1
+    base = np.concatenate([[0], running])[firsts] if len(firsts) else running
+    orders = ordered[ORDER].to_numpy()
+    old = orders == np.iinfo(np.int64).min
+    before = np.add.reduceat(np.where(old, weight, 0), firsts) if len(firsts) else np.zeros(0, np.int64)
+    spans = cell[starts]
+    follows = np.append(row[1:] == row[:-1], False)[: len(row)]
+    until = np.where(follows, np.append(spans[1:], 0)[: len(row)], cells.last[ordered[GROUP].to_numpy()[starts]] + 1)
+    greatest = np.maximum.reduceat(orders, starts) if len(starts) else orders
+    rows = ordered[firsts].drop(CELL, WEIGHT, ORDER)
+    return Lifetimes(rows, before, row, spans, until, running[ends] - base[row], greatest)

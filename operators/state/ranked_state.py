@@ -1,0 +1,61 @@
+"""A state of copies in which the best of a partition and the copies of a row are found without reading the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import polars as pl
+
+from operators.core.delta import RESERVED, WEIGHT, Delta
+from operators.core.sort_key import SortKey
+from operators.state.copies import ARRIVAL, SINCE, TIE
+from operators.state.key_trace import KeyTrace
+from operators.state.sorted_trace import SortedTrace
+from operators.state.trace import Trace
+
+_RETRACTED = "__retracted"
+
+
+def ranked_state(row: Sequence[str], partition: Sequence[str], order: Sequence[SortKey]) -> tuple[Trace, ...]:
+    """The empty state: copies by row, and copies by partition in their order."""
+    ties = (SortKey(SINCE), SortKey(ARRIVAL), SortKey(TIE))
+    return (KeyTrace("key", tuple(row)), cast(Trace, SortedTrace(tuple(partition), (*order, *ties))))
+
+
+def with_changes(state: tuple[Trace, ...], changes: Delta, frontier: int) -> tuple[Trace, ...]:
+    """The state with copies added or taken out."""
+    by_row, ranked = state
+    return (by_row.append(changes, frontier), ranked.append(changes, frontier))
+
+
+def best_and_leaving(
+    state: tuple[Trace, ...], changes: pl.DataFrame, partition: Sequence[str], best: int, frontier: int
+) -> pl.DataFrame | None:
+    """Of each partition that changes the copies that may be among the `best` after some of the changes, and all copies
+    of the rows that changes retract. None where there is none.
+
+    When r copies leave, what comes to the front is among the best + r first ones. A copy outside of those stays
+    outside while at least `best` of them stay.
+    """
+    by_row, ranked = state[0], cast(SortedTrace, state[1])
+    if not by_row.runs:
+        return None
+    row = [name for name in changes.columns if name not in RESERVED]
+    leaving = changes.filter(pl.col(WEIGHT) < 0)
+    wanted = _retractions(changes, partition)
+    found = ranked.best(wanted.select(partition), wanted[_RETRACTED] + best)
+    columns = [*row, SINCE, ARRIVAL, TIE, WEIGHT]
+    front = found.select(columns) if TIE in found.columns else None
+    if leaving.height:
+        copies = by_row.lookup(leaving.select(row).unique(), frontier).frame.select(columns)
+        if front is None:
+            return copies
+        front = pl.concat([front.join(leaving, on=row, how="anti", nulls_equal=True), copies])
+    return front
+
+
+def _retractions(changes: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
+    """Each partition that changes and how many copies leave it."""
+    lost = (-pl.col(WEIGHT)).clip(0, None).sum().alias(_RETRACTED)
+    return changes.group_by(list(partition)).agg(lost) if partition else changes.select(lost)

@@ -1,0 +1,43 @@
+"""Versions: of rows of one key only the newest counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from operators.kernels.cancellation import same_values
+from operators.kernels.merging import repeated
+
+
+def newest(frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray, keys: Sequence[str]) -> np.ndarray:
+    """Those of the places `order`, in which the `hashes` of the keys ascend, that are the last of their key.
+
+    NULL keys are equal to each other. Of one hash there may be several keys, in any order.
+
+    >>> frame = pl.DataFrame({"k": [1, 2, 1]})
+    >>> newest(frame, np.array([0, 2, 1]), np.array([7, 7, 8]), ["k"]).tolist()
+    [2, 1]
+    """
+    same_hash = np.flatnonzero(hashes[1:] == hashes[:-1])
+    one, other = order[same_hash], order[same_hash + 1]
+    same_key = np.ones(len(one), np.bool_)
+    for key in keys:
+        same_key &= same_values(frame[key], one, other)
+    stays = np.ones(len(order), np.bool_)
+    stays[same_hash[same_key]] = False
+    if not same_key.all():
+        _decide_collisions(frame, order, hashes, keys, stays)
+    return order[stays]
+
+
+def _decide_collisions(
+    frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray, keys: Sequence[str], stays: np.ndarray
+) -> None:
+    """As keys of one hash may alternate, neighbours do not tell all versions of one: those left are compared."""
+    left = np.flatnonzero(stays)
+    doubtful = left[repeated(hashes[left])]
+    rows = frame[order[doubtful]].select(keys).with_columns(pl.Series("__place", doubtful))
+    latest = rows.unique(list(keys), keep="last", maintain_order=True)["__place"].to_numpy()
+    stays[doubtful], stays[latest] = False, True

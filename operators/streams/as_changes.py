@@ -1,0 +1,47 @@
+"""Expire: gives a collection the form of changes, where every element lasts for ever and an end is a retraction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+
+from operators.core.delta import FOREVER, FROM, TO, Delta, union_all
+from operators.core.operator import Move, Step
+from operators.state.trace import Trace
+from operators.streams.reorder import Reorder
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """The identity on collections: (row, [from, to), w) = (row, [from, ∞), w) + (row, [to, ∞), -w).
+
+    Each of the two passes in the step whose move covers its start, so elements may come before their time. An end has
+    the order of its element. Ends of equal rows at one instant may be one element with the greatest order: of a sliding
+    window the state then holds the different rows of each slide, not all rows.
+
+    >>> window = Delta.of([("+", {"a": 1}, 3)]).frame.with_columns(pl.lit(7, pl.Int64).alias("__to"))
+    >>> Expire().step(Delta(window), Expire().traces(), Move(0, 9)).delta.frame.select("a", "__from", "__weight").rows()
+    [(1, 3, 1), (1, 7, -1)]
+    """
+
+    operator_version: ClassVar[int] = 1
+
+    def traces(self) -> tuple[Trace, ...]:
+        """One trace by time: the starts and ends at or above the frontier."""
+        return (Trace("time", sums_retractions=True),)
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The starts and ends at the instants of the move."""
+        return Reorder().step(starts_and_ends(delta), traces, move)
+
+
+def starts_and_ends(delta: Delta) -> Delta:
+    """An element as changes: its weight at `from`, and the opposite at a finite `to`."""
+    if not len(delta) or delta.frame[TO].min() == FOREVER:
+        return delta
+    ends = delta.frame.filter(pl.col(TO) < FOREVER)
+    starts = Delta(delta.frame.with_columns(pl.lit(FOREVER, pl.Int64).alias(TO)))
+    swapped = ends.with_columns(pl.col(TO).alias(FROM), pl.lit(FOREVER, pl.Int64).alias(TO))
+    return union_all([starts, Delta(swapped).negate()])

@@ -1,0 +1,39 @@
+"""Stamp: the relational view ℜ(S) of an append-only stream, with its column TS (SyncSQL section 2.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+
+from operators.core.delta import FROM, RESERVED, WEIGHT, Delta
+from operators.core.operator import Move, Step, reject
+from operators.state.trace import Trace
+from operators.streams.tagger import TS
+
+_NO_KEY = "a deletion needs a key, and the stream has none"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Every record is an insertion at its instant, which is its `TS`. A deletion is rejected."""
+
+    operator_version: ClassVar[int] = 1
+
+    def traces(self) -> tuple[Trace, ...]:
+        """None: the operator is stateless."""
+        return ()
+
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """Nothing else."""
+        return wanted
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The insertions, with `TS` after the columns of the row."""
+        fine, rejected = delta, None
+        if (delta.frame[WEIGHT] < 0).any():
+            deletion = pl.when(pl.col(WEIGHT) < 0).then(pl.lit(_NO_KEY)).alias(WEIGHT)
+            unsigned = Delta(delta.frame.with_columns(pl.col(WEIGHT).abs()))
+            fine, rejected = reject(unsigned, delta.frame.select(deletion).to_series())
+        return Step(Delta(fine.frame.select(*fine.columns, pl.col(FROM).alias(TS), *RESERVED)), (), rejected)

@@ -1,0 +1,52 @@
+"""Switch: from an instant on, a collection takes the place of another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import polars as pl
+
+from operators.core.delta import FROM, TO, Delta, union_all
+from operators.core.operator import Step
+from operators.state.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Linear and stateless: B at τ ≥ `at`, and A at τ < `at`. What the two have in common at `at` does not change.
+
+    With `streams` they are streams: what entered before `at` stays, and what B had before `at` is not in it. A may be
+    missing once all instants below `at` are final: then it adds nothing. `query` keeps two switches apart.
+
+    >>> old, new = Delta.of([("+", {"a": 1}, 3), ("+", {"a": 2}, 8)]), Delta.of([("+", {"a": 1}, 2)])
+    >>> switched = Switch("q", 5).step(new, old, (), None).delta
+    >>> [switched.snapshot(at).to_dicts() for at in (2, 4, 9)]
+    [[], [{'a': 1}], [{'a': 1}]]
+    """
+
+    operator_version: ClassVar[int] = 1
+    query: str
+    at: int
+    streams: bool = False
+
+    def traces(self) -> tuple[Trace, ...]:
+        """None: the operator is stateless."""
+        return ()
+
+    def step(self, new: Delta, *rest: Any) -> Step:
+        """The elements of both; `rest` is the old delta, unless it is missing, then traces and move."""
+        parts = [self._after(new), *(self._before(old) for old in rest[:-2])]
+        return Step(union_all(parts))
+
+    def _after(self, new: Delta) -> Delta:
+        if self.streams:
+            return Delta(new.frame.filter(pl.col(FROM) >= self.at))
+        begun = pl.max_horizontal(FROM, pl.lit(self.at, pl.Int64))
+        return Delta(new.frame.filter(pl.col(TO) > self.at).with_columns(begun.alias(FROM)))
+
+    def _before(self, old: Delta) -> Delta:
+        known = old.frame.filter(pl.col(FROM) < self.at)
+        if self.streams:
+            return Delta(known)
+        return Delta(known.with_columns(pl.min_horizontal(TO, pl.lit(self.at, pl.Int64)).alias(TO)))

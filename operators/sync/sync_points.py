@@ -1,0 +1,91 @@
+"""Synchronisation points: the instants at which a synchronised relation may change (SyncSQL section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lcm
+
+import numpy as np
+
+from operators.core.delta import BEGINNING, FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class Periodic:
+    """The instants t with `t mod period` in `residues` (sorted, below the period, at least one).
+
+    >>> Periodic(4, (0,)) & Periodic(6, (0,)), Periodic(4, (0,)) | Periodic(2, (1,))
+    (Periodic(period=12, residues=(0,)), Periodic(period=4, residues=(0, 1, 3)))
+    """
+
+    period: int
+    residues: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        assert self.period > 0
+        assert self.residues == tuple(sorted({residue % self.period for residue in self.residues})) != ()
+
+    def __and__(self, other: Periodic) -> Periodic:
+        """The points of both. Raises ValueError where they have none in common."""
+        mine, theirs, period = self._over(other)
+        if not mine & theirs:
+            raise ValueError("the two have no point in common")
+        return Periodic(period, tuple(sorted(mine & theirs)))
+
+    def __or__(self, other: Periodic) -> Periodic:
+        """The points of either."""
+        mine, theirs, period = self._over(other)
+        return Periodic(period, tuple(sorted(mine | theirs)))
+
+    def next_points(self, instants: np.ndarray) -> np.ndarray:
+        """The first point at or after each instant; FOREVER and the BEGINNING stay, nothing lies beyond them.
+
+        >>> Periodic(10, (0, 4)).next_points(np.array([-1, 0, 3, 5])).tolist()
+        [0, 0, 4, 10]
+        >>> Periodic(10).next_points(np.array([BEGINNING, FOREVER])).tolist() == [BEGINNING, FOREVER]
+        True
+        """
+        ahead = np.array([*self.residues, self.residues[0] + self.period], dtype=np.int64)
+        residues = np.mod(instants, self.period)
+        gaps = ahead[np.searchsorted(ahead[:-1], residues)] - residues
+        steps = np.where(instants == BEGINNING, 0, np.minimum(gaps, FOREVER - np.maximum(instants, 0)))
+        found: np.ndarray = instants + steps
+        return found
+
+    def points(self, start: int, end: int) -> np.ndarray:
+        """The points with `start ≤ point < end`, ascending.
+
+        >>> Periodic(10, (0, 4)).points(4, 20).tolist()
+        [4, 10, 14]
+        """
+        bases = np.arange(start // self.period, -(-end // self.period), dtype=np.int64) * self.period
+        every = (bases[:, None] + np.array(self.residues, dtype=np.int64)[None, :]).ravel()
+        within: np.ndarray = every[(every >= start) & (every < end)]
+        return within
+
+    def numbers(self, instants: np.ndarray) -> np.ndarray:
+        """The number of the first point at or after each instant, when the first point of period 0 has number 0.
+
+        >>> Periodic(10, (0, 4)).numbers(np.array([-1, 0, 1, 4, 5])).tolist()
+        [0, 0, 1, 1, 2]
+        """
+        before = np.searchsorted(np.array(self.residues, dtype=np.int64), np.mod(instants, self.period))
+        found: np.ndarray = instants // self.period * len(self.residues) + before
+        return found
+
+    def numbered(self, numbers: np.ndarray) -> np.ndarray:
+        """The points with these numbers.
+
+        >>> Periodic(10, (0, 4)).numbered(np.array([-1, 0, 1, 2])).tolist()
+        [-6, 0, 4, 10]
+        """
+        period, place = np.divmod(numbers, len(self.residues))
+        found: np.ndarray = period * self.period + np.array(self.residues, dtype=np.int64)[place]
+        return found
+
+    def _over(self, other: Periodic) -> tuple[set[int], set[int], int]:
+        period = lcm(self.period, other.period)
+        return self._spread(period), other._spread(period), period
+
+    def _spread(self, period: int) -> set[int]:
+        return {base + residue for base in range(0, period, self.period) for residue in self.residues}

@@ -1,0 +1,97 @@
+"""Synchronisation: the relation of the input at the last point, ℜ[Sync](S) of SyncSQL section 3.1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+import polars as pl
+
+from operators.core.delta import BEGINNING, FOREVER, FROM, TO, WEIGHT, Delta, union_all
+from operators.core.operator import Move, Step
+from operators.state.trace import Trace
+from operators.streams.as_changes import starts_and_ends
+from operators.sync.sync_points import Periodic
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicSync:
+    """sync(A) at τ = A at the last point ≤ τ. Stateless: both ends of an element are rounded up to the next point.
+
+    An element that no point sees is dropped. An element starts at or after its own start, perhaps beyond the move.
+
+    >>> seen = Delta(Delta.of([("+", {"a": 1}, 3)]).frame.with_columns(pl.lit(25, pl.Int64).alias(TO)))
+    >>> PeriodicSync(Periodic(10)).step(seen, (), Move(0, 5)).delta.frame.select(FROM, TO).rows()
+    [(10, 30)]
+    """
+
+    operator_version: ClassVar[int] = 1
+    points: Periodic
+
+    def traces(self) -> tuple[Trace, ...]:
+        """None: the operator is stateless."""
+        return ()
+
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """Nothing else."""
+        return wanted
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The elements between points."""
+        starts, ends = (self.points.next_points(delta.frame[name].to_numpy()) for name in (FROM, TO))
+        rounded = delta.frame.with_columns(pl.Series(FROM, starts, pl.Int64), pl.Series(TO, ends, pl.Int64))
+        seen = starts < ends
+        return Step(Delta(rounded if seen.all() else rounded.filter(seen)))
+
+
+@dataclass(frozen=True, slots=True)
+class EventSync:
+    """sync(A) at τ = A at the last point ≤ τ, nothing before the first; the instants at which a row of `points` is
+    inserted, net, are the points.
+
+    A change waits until the first point at or after it and keeps its own order. A start and a finite end are two
+    changes. State: the waiting changes by time, and the last point.
+
+    >>> rows, points = Delta.of([("+", {"a": 1}, 3)]), Delta.of([("+", {"p": 0}, 7)])
+    >>> sync = EventSync()
+    >>> sync.step(rows, points, sync.traces(), Move(0, 9)).delta.frame.select("a", FROM).rows()
+    [(1, 7)]
+    """
+
+    operator_version: ClassVar[int] = 1
+
+    def traces(self) -> tuple[Trace, ...]:
+        """The waiting changes, and the last point."""
+        return (Trace("time"), Trace("time"))
+
+    def step(self, left: Delta, points: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The changes that a point of the move makes visible."""
+        waiting, last = traces
+        changes = starts_and_ends(left)
+        found = _insertions(points)
+        if not len(found):
+            return Step(Delta(left.frame.clear()), (waiting.append(changes, _after(last)), last))
+        instants = np.unique(found.frame[FROM].to_numpy())
+        end = int(instants[-1]) + 1
+        due = union_all([*waiting.between(_after(last), end), changes.between(BEGINNING, end)])
+        visible = instants[np.searchsorted(instants, due.frame[FROM].to_numpy())]
+        released = _netted(Delta(due.frame.with_columns(pl.Series(FROM, visible, pl.Int64))))
+        kept = waiting.forget(end).append(changes.between(end, FOREVER), end)
+        newest = found.frame.filter(pl.col(FROM) == end - 1)[:1]
+        return Step(released, (kept, Trace("time").append(Delta(newest), end - 1)))
+
+
+def _netted(delta: Delta) -> Delta:
+    """Without changes that cancel out. Insertions alone stay apart: each has its own order, on whichever target."""
+    return delta if (delta.frame[WEIGHT] > 0).all() else delta.consolidate()
+
+
+def _insertions(points: Delta) -> Delta:
+    assert (points.frame[TO] == FOREVER).all(), "points come in changes form"
+    return Delta(points.consolidate().frame.filter(pl.col(WEIGHT) > 0))
+
+
+def _after(last: Trace) -> int:
+    """Changes below this instant are visible already, although a run may still hold them."""
+    return cast(int, last.runs[0].frame[FROM].item()) + 1 if last.runs else BEGINNING

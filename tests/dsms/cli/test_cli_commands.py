@@ -1,0 +1,172 @@
+"""The command line against a real HTTP server with an in-memory coordinator."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from typer.testing import CliRunner
+
+from dsms.cli.completion import SqlCompleter
+from dsms.cli.main import app, run
+from dsms.cli.shell import Shell
+from dsms.coordinator.http.api import create_app
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from tests.support.fake_service import FakeService
+from tests.support.http_server_thread import serving
+
+
+@pytest.fixture(scope="module")
+def service() -> FakeService:
+    return FakeService()
+
+
+@pytest.fixture(scope="module")
+def url(service) -> Iterator[str]:
+    with serving(create_app(service, SchemaRegistry())) as address:
+        yield address
+
+
+@pytest.fixture
+def dsms(url, capsys, monkeypatch, tmp_path):
+    """Runs a command; gives its exit code, output and errors."""
+    monkeypatch.setenv("DSMS_COORDINATOR", url)
+    monkeypatch.setenv("DSMS_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments):
+        code = run(arguments)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+def test_statements_from_an_option(dsms):
+    code, out, err = dsms("sql", "-e", "CREATE STREAM s OVER readings KEY room")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == ['stream "s" created', "  note: window: unbounded"]
+
+
+def test_statements_from_a_file(dsms, tmp_path, service):
+    file = tmp_path / "q.sql"
+    file.write_text("SHOW STREAMS;\n")
+    code, out, _ = dsms("sql", "-f", str(file))
+    assert code == 0 and "hot" in out and "1.50" in out
+    assert service.executed[-1] == "SHOW STREAMS;\n"
+
+
+def test_rows_as_json(dsms):
+    code, out, _ = dsms("sql", "-e", "SHOW STREAMS", "--format", "json")
+    assert code == 0
+    assert json.loads(out)["rows"] == [["hot", "1.50"]]
+
+
+def test_an_error_points_into_the_text(dsms):
+    code, out, err = dsms("sql", "-e", "SELECT * FROM nope")
+    assert (code, out) == (1, "")
+    assert err.splitlines() == [
+        'error: line 1, column 15: stream "nope" not found',
+        "  SELECT * FROM nope",
+        "                ^",
+        "hint: have: readings",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["sql", "-e", "outage"], 3),
+        (["sql", "-e", "defect"], 1),
+        (["sql", "-e", "x", "-f", __file__], 2),
+        (["sql", "--nonsense"], 2),
+        (["consume", "x"], 1),
+        (["dead-letters", "x"], 1),
+        (["sql", "-e", "x", "--coordinator", "http://127.0.0.1:1"], 3),
+        (["--help"], 0),
+    ],
+)
+def test_exit_codes(dsms, arguments, code):
+    assert dsms(*arguments)[0] == code
+
+
+def test_without_a_cluster(dsms, monkeypatch):
+    monkeypatch.delenv("DSMS_COORDINATOR")
+    code, _, err = dsms("status")
+    assert code == 3
+    assert "no cluster runs in" in err and 'hint: start one with "dsms up"' in err
+    assert dsms("down")[0] == 0
+
+
+def test_status_of_a_coordinator(dsms):
+    code, out, _ = dsms("status", "--format", "json")
+    assert (code, json.loads(out)["cluster"]["kafka"]) == (0, "localhost:1")
+    assert "running" in dsms("status")[1]
+
+
+def test_explain_prints_the_plan_as_it_is(dsms, service):
+    assert dsms("explain", "hot")[1].splitlines()[0] == "filter [t > 30]"
+    dsms("explain", "--analyze", "hot")
+    assert service.executed[-2:] == ["EXPLAIN hot", "EXPLAIN ANALYZE hot"]
+
+
+def test_dead_letters(dsms):
+    code, out, _ = dsms("dead-letters", "readings", "--format", "json")
+    assert (code, json.loads(out)) == (0, {"partition": 0, "offset": 7, "reason": "not JSON", "value": "/3s="})
+    assert "not JSON" in dsms("dead-letters", "readings")[1]
+
+
+@pytest.mark.parametrize("command", ["up", "status", "down", "sql", "publish", "consume", "explain", "dead-letters"])
+def test_every_help_has_an_example(command):
+    answer = CliRunner().invoke(app, [command, "--help"])
+    assert answer.exit_code == 0
+    assert f"dsms {command}" in answer.output.split("Example:")[1]
+
+
+def test_a_script_from_a_pipe(url):
+    done = subprocess.run(
+        [sys.executable, "-c", "from dsms.cli.main import main; main()", "sql", "--coordinator", url],
+        input="SHOW STREAMS;",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "hot" in done.stdout
+
+
+def test_in_memory(dsms):
+    code, out, err = dsms("sql", "--in-memory", "-e", "SELECT * FROM nowhere")
+    assert (code, out) == (1, "")
+    assert "nowhere" in err and "^" in err
+
+
+def typed(tmp_path, text):
+    answered = []
+    with create_pipe_input() as keys:
+        keys.send_text(text)
+        Shell(tmp_path / "history", lambda: ["hot"], answered.append, (keys, DummyOutput())).run()
+    return answered
+
+
+def test_shell_reads_to_the_semicolon_and_keeps_history(tmp_path):
+    assert typed(tmp_path, "SELECT 1,\n';'\n;\n\\d\n\\d hot\n\\?\n\\q\n") == [
+        "SELECT 1,\n';'\n;",
+        "SHOW SOURCES; SHOW STREAMS;",
+        "DESCRIBE hot;",
+    ]
+    assert "SELECT 1," in (tmp_path / "history").read_text()
+
+
+def test_shell_ends_with_the_input_and_drops_a_line_on_interrupt(tmp_path):
+    assert typed(tmp_path, "SELECT \x03SHOW x;\n\x04") == ["SHOW x;"]
+
+
+@pytest.mark.parametrize(("text", "words"), [("sel", ["select"]), ("SELECT H", ["hot", "HAVING"]), ("", [])])
+def test_completion(text, words):
+    completer = SqlCompleter(lambda: ["hot", "readings"])
+    assert [c.text for c in completer.get_completions(Document(text), None)] == words

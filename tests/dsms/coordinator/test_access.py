@@ -1,0 +1,102 @@
+"""API tokens: without one nothing is told, and each role does what it may and no more."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from fastapi.testclient import TestClient
+from typer.testing import CliRunner
+
+from dsms.cli.main import app as cli
+from dsms.coordinator.http.access import ROLES, Access, Forbidden, Role, check_statements, new_token, read_tokens
+from dsms.coordinator.http.api import create_app
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from operators.core.errors import ConfigError
+from tests.support.fake_service import FakeService
+
+SECRETS = {role: new_token(role, role) for role in ROLES}
+ACCESS = Access(tuple(kept for _, kept in SECRETS.values()))
+READING = ["SELECT 1", "SHOW QUERIES", "EXPLAIN SELECT STREAMED a FROM s", "DESCRIBE s"]
+WRITING = ["DROP QUERY q", "CREATE QUERY q AS SELECT STREAMED a FROM s", "INSERT INTO t VALUES (1)", "DELETE FROM t"]
+OURS = ["COPY t FROM '/etc/passwd'"]
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return TestClient(create_app(FakeService(), SchemaRegistry(lambda _: None), ACCESS))
+
+
+def with_role(role: Role) -> dict[str, str]:
+    return {"Authorization": f"Bearer {SECRETS[role][0]}"}
+
+
+def every_call(client: TestClient) -> list[tuple[str, str]]:
+    paths = client.get("/openapi.json", headers=with_role("reader")).json()["paths"]
+    return [(method.upper(), path) for path, methods in paths.items() for method in methods]
+
+
+@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer no"}, {"Authorization": "Basic !"}])
+def test_without_a_token_nothing_is_readable(client: TestClient, header: dict[str, str]) -> None:
+    calls = [*every_call(client), ("GET", "/openapi.json"), ("GET", "/docs"), ("GET", "/"), ("GET", "/nothing")]
+    assert len(calls) > 30
+    for method, path in calls:
+        answer = client.request(method, path, headers=header)
+        assert (answer.status_code in (200, 503)) == (path in ("/healthz", "/readyz")), (method, path)
+        if path not in ("/healthz", "/readyz"):
+            assert answer.status_code == 401
+            assert answer.json()["error"]["kind"] == "unauthorized"
+
+
+def test_a_token_may_be_the_password_of_a_schema_registry_client(client: TestClient) -> None:
+    basic = base64.b64encode(f"any:{SECRETS['reader'][0]}".encode()).decode()
+    assert client.get("/subjects", headers={"Authorization": f"Basic {basic}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "least"),
+    [
+        ("GET", "/v1/queries", "reader"), ("GET", "/subjects", "reader"), ("DELETE", "/v1/queries/q", "writer"),
+        ("POST", "/v1/tables/t/rows", "writer"), ("POST", "/subjects/s/versions", "writer"),
+        ("POST", "/subjects/s", "reader"), ("DELETE", "/subjects/s", "administrator"),
+        ("PUT", "/config", "administrator"), ("PUT", "/config/s", "administrator"),
+    ],
+)  # fmt: skip
+def test_a_call_needs_its_role(client: TestClient, method: str, path: str, least: Role) -> None:
+    for role in ROLES:
+        refused = client.request(method, path, headers=with_role(role)).status_code == 403
+        assert refused == (ROLES.index(role) < ROLES.index(least)), role
+
+
+@pytest.mark.parametrize(("statements", "least"), [(READING, "reader"), (WRITING, "writer"), (OURS, "administrator")])
+def test_a_statement_needs_its_role(statements: list[str], least: Role) -> None:
+    for statement in statements:
+        for role in ROLES[ROLES.index(least) :]:
+            check_statements(f"{statement}; SHOW QUERIES", role)
+        for role in ROLES[: ROLES.index(least)]:
+            with pytest.raises(Forbidden, match=f"statement 2 needs the role {least}, the token has {role}"):
+                check_statements(f"SHOW QUERIES; {statement}", role)
+
+
+def test_a_refused_statement_is_told_as_forbidden(client: TestClient) -> None:
+    answer = client.post("/v1/statements", json={"sql": "DROP QUERY q"}, headers=with_role("reader"))
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (403, "forbidden")
+
+
+def test_the_command_makes_what_the_coordinator_reads(tmp_path) -> None:
+    done = CliRunner().invoke(cli, ["token", "ann", "--role", "writer"])
+    file = tmp_path / "tokens.toml"
+    file.write_text(done.stdout)
+    secret = done.stderr.split("told this once: ")[1].strip()
+    assert read_tokens(file).role_of(secret) == "writer"
+    assert secret not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "text", ["token = 3", "[[token]]\nname = 'a'", "[[token]]\nname = 'a'\nrole = 'king'\nsha256 = ''", "[x]", "="]
+)
+def test_a_wrong_file_of_tokens_is_refused(tmp_path, text: str) -> None:
+    file = tmp_path / "tokens.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match="tokens.toml"):
+        read_tokens(file)

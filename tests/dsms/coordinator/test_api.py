@@ -1,0 +1,133 @@
+"""The HTTP interface over a real server and an in-memory service."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from dsms.coordinator.http.api import create_app
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from tests.support.fake_service import FakeService
+from tests.support.http_server_thread import serving
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[tuple[FakeService, httpx.Client]]:
+    service = FakeService()
+    with serving(create_app(service, SchemaRegistry())) as url, httpx.Client(base_url=url) as client:
+        yield service, client
+
+
+@pytest.fixture
+def service(shared):
+    shared[0].__init__()
+    return shared[0]
+
+
+@pytest.fixture
+def client(shared, service):
+    return shared[1]
+
+
+def test_statement_results(client, service):
+    answer = client.post("/v1/statements", json={"sql": "CREATE STREAM s OVER readings KEY room"})
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "results": [
+            {
+                "statement": "CREATE STREAM",
+                "message": 'stream "s" created',
+                "columns": [],
+                "rows": [],
+                "notices": ["window: unbounded"],
+                "name": "s",
+            }
+        ]
+    }
+    assert service.executed == ["CREATE STREAM s OVER readings KEY room"]
+
+
+def test_decimals_keep_their_digits(client):
+    assert client.post("/v1/statements", json={"sql": "SHOW x"}).json()["results"][0]["rows"] == [["hot", "1.50"]]
+
+
+def test_sql_error_points_at_line_and_column(client):
+    answer = client.post("/v1/statements", json={"sql": "SELECT * FROM nope"})
+    assert answer.status_code == 400
+    assert answer.json()["error"] == {
+        "kind": "sql",
+        "message": 'stream "nope" not found',
+        "hint": "have: readings",
+        "line": 1,
+        "column": 15,
+    }
+
+
+def test_external_error_asks_to_retry(client):
+    answer = client.post("/v1/statements", json={"sql": "outage"})
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.json()["error"]["kind"] == "external"
+
+
+def test_internal_error_is_told(client):
+    answer = client.post("/v1/statements", json={"sql": "defect"})
+    assert (answer.status_code, answer.json()["error"]["message"]) == (500, "frontier moved back")
+
+
+@pytest.mark.parametrize("body", [{}, {"sql": 1}, {"sql": "x", "sqll": "y"}])
+def test_a_body_that_does_not_fit(client, body):
+    answer = client.post("/v1/statements", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["kind"] == "user"
+
+
+def test_objects(client):
+    assert [o["name"] for o in client.get("/v1/sources").json()] == ["readings"]
+    assert [o["name"] for o in client.get("/v1/streams").json()] == ["hot"]
+    assert client.get("/v1/queries").json() == []
+    assert client.get("/v1/streams/hot").json()["topic"] == "dsms.hot"
+
+
+@pytest.mark.parametrize("path", ["/v1/streams/x", "/v1/queries/x", "/v1/sources/x", "/v1/sources/x/dead-letters"])
+def test_unknown_names_list_the_choices(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert answer.json()["error"] == {
+        "kind": "not-found",
+        "message": 'object "x" not found',
+        "hint": "have: hot, readings",
+        "line": None,
+        "column": None,
+    }
+
+
+def test_drop(client):
+    assert client.delete("/v1/streams/hot").json()["message"] == '"hot" dropped'
+    assert client.delete("/v1/queries/hot").status_code == 404
+
+
+def test_dead_letters_keep_undecodable_bytes(client):
+    letters = client.get("/v1/sources/readings/dead-letters", params={"limit": 5}).json()
+    assert letters == [{"partition": 0, "offset": 7, "reason": "not JSON", "value": "/3s="}]
+    assert client.get("/v1/sources/readings/dead-letters", params={"limit": 0}).status_code == 400
+
+
+def test_health(client, service):
+    assert client.get("/healthz").status_code == 200
+    assert (client.get("/readyz").status_code, client.get("/readyz").json()) == (200, {})
+    service.unready = {"kafka": "no broker"}
+    assert (client.get("/readyz").status_code, client.get("/readyz").json()) == (503, {"kafka": "no broker"})
+
+
+def test_status(client):
+    assert client.get("/v1/status").json()["executors"] == [{"name": "e1", "state": "running"}]
+
+
+def test_openapi_describes_every_path_once(client):
+    document = client.get("/openapi.json").json()
+    operations = [o for path in document["paths"].values() for o in path.values()]
+    ids = [o["operationId"] for o in operations]
+    assert len(ids) == len(set(ids))
+    assert {"/v1/statements", "/v1/streams/{name}", "/readyz", "/subjects"} <= set(document["paths"])
+    example = document["components"]["schemas"]["StatementsRequest"]["properties"]["sql"]["examples"]
+    assert example and example[0].startswith("CREATE")

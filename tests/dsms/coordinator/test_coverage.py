@@ -1,0 +1,94 @@
+"""Tokens, and when a result covers what they stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsms.coordinator.results.coverage import Coverage
+from dsms.coordinator.results.positions import (
+    MOST_SPANS,
+    RecordToken,
+    ResultPosition,
+    parse_position,
+    parse_records,
+    token_of,
+)
+from dsms.model.objects import Query
+from dsms.scheduler.leases import LaneStatus
+from operators.core.errors import UserError
+from tests.support.streaming_service import (
+    SOURCE,
+    MemoryLog,
+    record,
+)
+
+
+@given(st.lists(st.integers(0, 2**62 - 1), min_size=1, max_size=9))
+def test_a_position_is_its_text(offsets: list[int]) -> None:
+    position = ResultPosition("o17", tuple(offsets))
+    assert parse_position(str(position)) == position
+
+
+@given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 400)), min_size=1, max_size=300))
+def test_a_token_stands_for_its_records(places: set[tuple[int, int]]) -> None:
+    token = token_of("o1", places)
+    assert parse_records(str(token)) == token
+    held = {(one.partition, offset) for one in token.spans for offset in range(one.first, one.last + 1)}
+    assert held >= places
+    assert len(token.spans) <= max(MOST_SPANS, 6)
+    if len(token.spans) > 6:
+        assert held == places
+
+
+@pytest.mark.parametrize("text", ["", "o1:", "o1:0", "o1:0/5-4", "o1:0/١", "x:0/1", "o1:0/" + "9" * 19, "o1:0/1,"])
+def test_what_is_no_token(text: str) -> None:
+    with pytest.raises(UserError, match="no token of published records"):
+        parse_records(text)
+
+
+def covering(instants: list[int], letters: list[dict[str, Any]]) -> Coverage:
+    log = MemoryLog()
+    for ts in instants:
+        log.append(0, "+", ts, None, {"room": "a"}, "r")
+    log.held[("r", 0)].append(record((0, len(instants)), None, b"no json", ("dsms-ts", b"99")))
+
+    class Standing:
+        def lane(self, query: str) -> LaneStatus | None:
+            return {"o2": LaneStatus(7, {"o1/0": 3})}.get(query)
+
+    return Coverage(log, Standing(), lambda source, limit: letters, lambda source: lambda number: {})
+
+
+@pytest.mark.parametrize(
+    ("span", "instants", "covered"),
+    [
+        ("o1:0/0", [6, 1, 2], True),
+        ("o1:0/0", [7, 1, 2], False),
+        ("o1:0/0-2", [1, 9, 2], False),
+        ("o1:0/0-2", [1, 6, 2], True),
+        ("o1:0/2-3", [1, 9, 2, 3], False),
+        ("o1:0/2", [9, 9, 3, 3], True),
+    ],
+)
+def test_a_result_covers_what_is_processed_and_final(span: str, instants: list[int], covered: bool) -> None:
+    """The query stands at offset 3 and instant 7."""
+    query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
+    coverage = covering(instants, [])
+    asked = coverage.asked(query, SOURCE, parse_records(span))
+    assert asked is not None and coverage.look(asked).covered is covered
+
+
+def test_refused_records_are_told() -> None:
+    query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
+    letter = {"partition": 0, "offset": 2, "reason": "not JSON", "query": None, "value": "no json"}
+    others = [{**letter, "offset": 1}, {**letter, "query": "another"}, {**letter, "partition": 1}]
+    coverage = covering([1, 1], [*others, letter])
+    asked = coverage.asked(query, SOURCE, RecordToken("o1", parse_records("o1:0/2").spans))
+    assert asked is not None and asked.instant is None
+    cover = coverage.look(asked)
+    assert cover.covered and list(cover.refused) == [{"partition": 0, "offset": 2, "reason": "not JSON", "query": None}]
+    assert coverage.asked(query, SOURCE, parse_records("o1:0/9")) is None

@@ -1,0 +1,153 @@
+"""Calls that are done once, over a real HTTP server and a store in memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from dsms.coordinator.statements.idempotency import Answer, Call, Once, OutcomeUnknown, Underway
+from operators.core.errors import ExternalError
+from tests.support.memory_answers import MemoryAnswers
+from tests.support.streaming_service import (
+    StreamingService,
+    running,
+)
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[StreamingService, str]]:
+    with running() as found:
+        yield found
+
+
+def post(url: str, sql: str, key: str) -> httpx.Response:
+    headers = {"Idempotency-Key": key}
+    return httpx.post(f"{url}/v1/statements", json={"sql": sql}, headers=headers, trust_env=False, timeout=20)
+
+
+CREATE = "CREATE STREAM s OVER readings KEY room"
+
+
+@pytest.mark.parametrize(("sql", "status"), [(CREATE, 200), ("SELECT * FROM nope", 400)])
+def test_a_key_runs_statements_once(served: tuple[StreamingService, str], sql: str, status: int) -> None:
+    service, url = served
+    first, second = post(url, sql, "k"), post(url, sql, "k")
+    assert (first.status_code, second.status_code, len(service.executed)) == (status, status, 1)
+    assert first.content == second.content
+    assert [one.headers.get("idempotency-replayed") for one in (first, second)] == [None, "true"]
+    assert post(url, sql, "other").status_code == status and len(service.executed) == 2
+    refused = post(url, f"{sql} ", "k")
+    assert (refused.status_code, len(service.executed)) == (422, 2)
+
+
+def test_a_call_that_failed_may_be_sent_again(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    assert [post(url, "SHOW outage", "k").status_code for _ in range(2)] == [503, 503]
+    assert len(service.executed) == 2
+
+
+def test_a_call_under_way_is_not_done_beside_itself(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(post, url, f"{CREATE} -- slow", "k")
+        while not service.executed:
+            time.sleep(0.01)
+        second = post(url, f"{CREATE} -- slow", "k")
+        service.run.set()
+    assert (first.result().status_code, second.status_code, second.headers["retry-after"]) == (200, 409, "1")
+    assert (second.json()["error"]["kind"], len(service.executed)) == ("underway", 1)
+
+
+class Away:
+    """A store that cannot be reached."""
+
+    def begin(self, key: str, entry: bytes) -> bytes | None:
+        raise ExternalError("redis failed")
+
+    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
+        raise ExternalError("redis failed")
+
+
+def test_without_a_store_nothing_is_done(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    service.outlet.answers = Away()
+    assert (post(url, CREATE, "k").status_code, service.executed) == (503, [])
+    assert httpx.post(f"{url}/v1/statements", json={"sql": CREATE}, trust_env=False).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("sql", "now", "status"),
+    [
+        (CREATE, 1, 200),
+        (CREATE, 2, 409),
+        ("INSERT INTO t VALUES (1)", 1, 409),
+        ("SHOW STREAMS", 2, 200),
+    ],
+)
+def test_after_a_crash_only_what_is_harmless_is_begun_again(sql: str, now: int, status: int) -> None:
+    """The first coordinator dies between the effect and the answer; the second has the same store."""
+    store = MemoryAnswers()
+    with running() as (first, url):
+        first.outlet.answers = store
+        first.execute = _dies  # type: ignore[method-assign]
+        assert post(url, sql, "k").status_code == 500
+    with running() as (second, url):
+        second.outlet.answers, second.version = store, now
+        answer = post(url, sql, "k")
+        assert (answer.status_code, len(second.executed)) == (status, 1 if status == 200 else 0)
+        if status == 409:
+            assert answer.json()["error"]["kind"] == "unknown"
+
+
+def _dies(sql: str) -> Any:
+    raise MemoryError("killed here")
+
+
+def test_two_who_take_over_do_not_both_begin() -> None:
+    store = MemoryAnswers()
+    call = Call("k", b"", 1, lambda version: True)
+    with pytest.raises(ZeroDivisionError):
+        Once(store).run(call, lambda: Answer(1 // 0, b""))
+    done: list[int] = []
+
+    def act() -> Answer:
+        with pytest.raises((Underway, OutcomeUnknown)):
+            Once(_Stale(store, held)).run(call, act)
+        done.append(1)
+        return Answer(200, b"{}")
+
+    held = store.begin(next(iter(store._held)), b"")
+    assert Once(store).run(call, act).status == 200
+    assert done == [1]
+
+
+class _Stale:
+    """A store as who has looked at it before another's taking over sees it."""
+
+    def __init__(self, store: MemoryAnswers, held: bytes | None) -> None:
+        self._store, self._held = store, held
+
+    def begin(self, key: str, entry: bytes) -> bytes | None:
+        return self._held
+
+    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
+        return self._store.replace(key, held, entry)
+
+
+def test_the_store_forgets_the_oldest() -> None:
+    store = MemoryAnswers(most=2)
+    for key in "abc":
+        store.begin(key, key.encode())
+    assert [store.begin(key, b"new") for key in "cba"] == [b"c", b"b", None]
+
+
+def test_the_first_entry_of_a_key_is_kept_until_it_is_replaced() -> None:
+    store = MemoryAnswers()
+    assert [store.begin("k", b"1"), store.begin("k", b"2")] == [None, b"1"]
+    assert store.replace("k", b"1", b"3")
+    assert store.begin("k", b"2") == b"3"

@@ -1,0 +1,50 @@
+"""How far queries have read: counts, rates and the time left, from what executors say and where topics end."""
+
+from __future__ import annotations
+
+from dsms.coordinator.watcher.progress import Pace, Progress
+from dsms.scheduler.leases import ExecutorStatus, LaneStatus
+
+STARTS = {"o1/0": 100, "o1/1": 0}
+
+
+def said(first: int, second: int, batch: int = 50) -> dict[str, ExecutorStatus]:
+    lane = LaneStatus(None, {"o1/0": first, "o1/1": second})
+    return {"executor": ExecutorStatus("running", batch_records=batch, lanes={"q": lane})}
+
+
+def test_a_query_that_catches_up() -> None:
+    pace = Pace()
+    first = pace.seen(10.0, said(100, 0), {"o1/0": 600, "o1/1": 500}, STARTS)["q"]
+    assert (first.read, first.unread, first.percent, first.text) == (0, 1000, 0, "catching up 0 %")
+    assert first.seconds_left is None, "nothing is known of its rate"
+    second = pace.seen(12.0, said(300, 200), {"o1/0": 650, "o1/1": 550}, STARTS)["q"]
+    assert (second.read, second.unread, second.rate, second.closing) == (400, 700, 200.0, 150.0)
+    assert (second.percent, second.text) == (36, "catching up 36 %")
+    assert second.document() == {
+        "read": 400, "unread": 700, "percent": 36, "catching_up": True, "records_per_second": 200.0,
+        "seconds_left": 4.7,
+    }  # fmt: skip
+
+
+def test_a_query_whose_next_batch_holds_all_is_running() -> None:
+    found = Pace().seen(0.0, said(600, 480), {"o1/0": 600, "o1/1": 500}, STARTS)["q"]
+    assert (found.unread, found.text, found.document()["seconds_left"]) == (20, "running", None)
+
+
+def test_only_the_last_seconds_count_for_the_rate() -> None:
+    pace, ends = Pace(), {"o1/0": 1100, "o1/1": 1000}
+    for second in range(30):
+        found = pace.seen(float(second), said(100 + min(second, 5) * 100, 0), ends, STARTS)["q"]
+    assert (found.rate, found.closing, found.seconds_left) == (0.0, 0.0, None)
+
+
+def test_who_falls_back_has_no_end_in_sight() -> None:
+    pace = Pace()
+    pace.seen(0.0, said(100, 0), {"o1/0": 200, "o1/1": 0}, STARTS)
+    found = pace.seen(1.0, said(150, 0), {"o1/0": 400, "o1/1": 0}, STARTS)["q"]
+    assert (found.rate, found.closing, found.seconds_left, found.behind) == (50.0, -150.0, None, True)
+
+
+def test_nothing_to_read_is_all_read() -> None:
+    assert (Progress(0, 0).percent, Progress(0, 0).text) == (100, "running")

@@ -1,0 +1,289 @@
+"""Following results and publishing, over a real HTTP server and a log in memory."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import fastavro
+import httpx
+import pytest
+
+from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.results.coverage import Cover
+from dsms.coordinator.results.documents import Followed, lines_of
+from dsms.coordinator.results.feed import FeedSettings
+from tests.support.streaming_service import (
+    HOT,
+    SCHEMA,
+    MemoryLog,
+    StreamingService,
+    connected,
+    record,
+    running,
+)
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[StreamingService, str]]:
+    with running() as found:
+        yield found
+
+
+def fill(log: MemoryLog) -> None:
+    log.append(0, "+", 2, {"room": "a"}, {"room": "a", "t": 105})
+    log.append(0, "u", 3, {"room": "a"}, {"room": "a", "t": 106})
+    log.mark(0)
+    log.append(0, "-", 5, {"room": "a"}, None)
+    log.append(1, "+", 4, {"room": "é\u2028"}, {"room": "é\u2028", "t": None})
+
+
+#: What `fill` means, written by hand.
+DOCUMENTS = [
+    {"op": "+", "row": {"room": "a", "t": 105}, "ts": 2, "partition": 0, "offset": 0},
+    {"op": "u", "row": {"room": "a", "t": 106}, "ts": 3, "partition": 0, "offset": 1},
+    {"op": "-", "key": {"room": "a"}, "ts": 5, "partition": 0, "offset": 3},
+    {"op": "+", "row": {"room": "é\u2028", "t": None}, "ts": 4, "partition": 1, "offset": 0},
+]
+
+
+def by_place(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(documents, key=lambda one: (one["partition"], one["offset"]))
+
+
+def ndjson(url: str, query: str = "", **options: Any) -> list[dict[str, Any]]:
+    answer = httpx.get(f"{url}/v1/queries/hot/changes?follow=false{query}", trust_env=False, **options)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
+    return [json.loads(line) for line in answer.content.split(b"\n") if line]
+
+
+def events(text: str) -> list[dict[str, str]]:
+    """Server-sent events as their standard has them, comments left out."""
+    blocks = [block for block in text.replace("\r\n", "\n").split("\n\n") if block]
+    parsed = [dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":")) for block in blocks]
+    return [one for one in parsed if one]
+
+
+def test_lines_of_json(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    fill(service.outlet.log)
+    start, *changes, end = ndjson(url)
+    assert start == {"event": "start", "name": "hot", "columns": ["room", "t"], "key": ["room"], "token": "o3:0,0"}
+    tokens = [one.pop("token") for one in changes]
+    assert by_place(changes) == DOCUMENTS
+    assert (end["event"], end["reason"], end["token"]) == ("end", "end", "o3:4,1")
+    assert len(set(tokens)) == 4 and tokens[-1] == "o3:4,1"
+
+
+def test_going_on_behind_every_token_gives_the_rest_and_nothing_twice(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    fill(service.outlet.log)
+    whole = [one for one in ndjson(url) if "op" in one]
+    for at, change in enumerate(whole, 1):
+        assert [one for one in ndjson(url, f"&after={change['token']}") if "op" in one] == whole[at:]
+
+
+def test_server_sent_events_and_their_last_id(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    fill(service.outlet.log)
+    path, accept = f"{url}/v1/queries/hot/changes?follow=false&after=o3:0,0", {"Accept": "text/event-stream"}
+    answer = httpx.get(path, headers=accept, trust_env=False)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    start, *changes, end = events(answer.text)
+    assert (start["event"], start["id"], end["event"]) == ("start", "o3:0,0", "end")
+    assert by_place([json.loads(one["data"]) for one in changes]) == DOCUMENTS
+    again = httpx.get(path, headers={**accept, "Last-Event-ID": changes[2]["id"]}, trust_env=False)
+    assert events(again.text)[1:-1] == changes[3:]
+
+
+def reading(url: str, query: str = "", accept: str = "application/x-ndjson") -> Any:
+    return httpx.stream(
+        "GET", f"{url}/v1/queries/hot/changes{query}", headers={"Accept": accept}, timeout=20, trust_env=False
+    )
+
+
+def test_latest_gives_only_what_comes_and_a_drop_ends_it(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    fill(service.outlet.log)
+    with reading(url, "?from=latest") as answer:
+        lines = answer.iter_lines()
+        assert json.loads(next(lines))["token"] == "o3:4,1"
+        service.outlet.log.append(1, "+", 9, {"room": "b"}, {"room": "b", "t": 1})
+        found = next(json.loads(line) for line in lines if line)
+        assert (found["row"], found["token"]) == ({"room": "b", "t": 1}, "o3:4,2")
+        service.outlet.ids.clear()
+        end = next(json.loads(line) for line in lines if line)
+        assert (end["event"], end["reason"], end["message"]) == ("end", "dropped", '"hot" was dropped')
+        assert not [line for line in lines if line]
+
+
+def test_a_replaced_query_is_followed_under_its_new_id(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    fill(service.outlet.log)
+    with reading(url) as answer:
+        lines = answer.iter_lines()
+        while "o3:4,1" not in next(lines):
+            pass
+        service.outlet.ids["hot"], service.outlet.results["hot"] = "o9", replace(HOT, id="o9")
+        service.outlet.log.append(1, "+", 9, {"room": "b"}, {"room": "b", "t": 1})
+        end = json.loads([line for line in lines if line][-1])
+    assert (end["event"], end["reason"]) == ("end", "replaced")
+    rest = [one for one in ndjson(url, f"&after={end['token']}") if "op" in one]
+    assert [one["ts"] for one in rest] == ([] if end["token"] == "o9:4,2" else [9])
+    assert httpx.get(f"{url}/v1/queries/hot/changes?after=o3:4,1", trust_env=False).status_code == 410
+
+
+@pytest.mark.parametrize(("accept", "beat"), [("text/event-stream", ": beat"), ("application/x-ndjson", "")])
+def test_silence_is_filled_with_heartbeats(served: tuple[StreamingService, str], accept: str, beat: str) -> None:
+    with reading(served[1], accept=accept) as answer:
+        lines = answer.iter_lines()
+        first = [next(lines) for _ in range(1 if beat == "" else 4)]
+        assert "start" in "".join(first)
+        assert next(lines) == beat
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status", "kind"),
+    [
+        ("hot/changes?after=x", {}, 400, "user"),
+        ("hot/changes?after=o3:9999999999999999999,0", {}, 400, "user"),
+        ("hot/changes?after=o2:0,0", {}, 410, "gone"),
+        ("hot/changes?after=o3:0", {}, 410, "gone"),
+        ("hot/changes?after=o3:5,0", {}, 410, "gone"),
+        ("hot/changes?from=never", {}, 400, "user"),
+        ("hot/changes", {"Accept": "text/html"}, 406, "user"),
+        ("cold/changes", {}, 404, "not-found"),
+        ("hot/covers?token=x", {}, 400, "user"),
+        ("hot/covers?token=o1:0/1&wait=61", {}, 400, "user"),
+    ],
+)
+def test_refused(served: tuple[StreamingService, str], path: str, headers: dict, status: int, kind: str) -> None:
+    fill(served[0].outlet.log)
+    answer = httpx.get(f"{served[1]}/v1/queries/{path}", headers=headers, trust_env=False)
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (status, kind)
+
+
+def test_there_is_a_bound_on_readers() -> None:
+    with running(FeedSettings(look_s=0.01, feeds=1)) as (_, url), reading(url) as first:
+        lines = first.iter_lines()
+        assert "start" in next(lines)
+        answer = httpx.get(f"{url}/v1/queries/hot/changes", trust_env=False)
+        assert (answer.status_code, answer.json()["error"]["kind"], answer.headers["retry-after"]) == (429, "busy", "1")
+
+
+def test_a_reader_that_stands_still_is_not_read_ahead_for(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    log, rows = service.outlet.log, 40_000
+    for ts in range(rows):
+        log.append(0, "+", ts, {"room": "a"}, {"room": "x" * 1000, "t": ts})
+    with connected(url, "/v1/queries/hot/changes"):
+        seen, still = -1, 0
+        while still < 20:
+            seen, still = log.offsets, still + 1 if log.offsets == seen else 0
+            time.sleep(0.02)
+        # what the sockets' buffers hold, a few MB, was read; the other 36 MB were not
+        assert 0 < seen < rows / 2, f"{seen} of {rows} records were read"
+    last = ndjson(url, f"&after=o3:{rows - 1},0")
+    assert [one["row"]["t"] for one in last if "op" in one] == [rows - 1]
+    deadline = time.monotonic() + 10
+    while service.outlet.feeds.count and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert service.outlet.feeds.count == 0
+
+
+def test_many_readers_share_a_few_threads(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    fill(service.outlet.log)
+    before = threading.active_count()
+    readers = [connected(url, "/v1/queries/hot/changes?from=latest") for _ in range(300)]
+    try:
+        deadline = time.monotonic() + 30
+        while service.outlet.feeds.count < len(readers):
+            assert time.monotonic() < deadline, service.outlet.feeds.count
+            time.sleep(0.02)
+        asked = time.monotonic()
+        assert httpx.get(f"{url}/v1/streams/hot", trust_env=False).status_code == 200
+        assert time.monotonic() - asked < 2
+        reads = service.outlet.log.reads
+        service.outlet.log.append(0, "+", 9, {"room": "b"}, {"room": "b", "t": 1234567})
+        for reader in readers:
+            text = b""
+            while b"1234567" not in text:
+                text += reader.recv(4096)
+        assert threading.active_count() - before < 50
+        assert service.outlet.log.reads - reads < 10
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+def test_avro_results_are_the_same_documents() -> None:
+    avro = Followed("o4", "hot", "dsms.hot", 1, SCHEMA, ("room",), "avro")
+    fields = [{"name": "room", "type": ["null", "string"]}, {"name": "t", "type": ["null", "long"]}]
+
+    def encoded(columns: int, row: dict[str, Any]) -> bytes:
+        import io
+
+        out = io.BytesIO(b"\0\0\0\0\1")
+        out.seek(5)
+        parsed = fastavro.parse_schema({"type": "record", "name": "row", "fields": fields[:columns]})
+        fastavro.schemaless_writer(out, parsed, row)
+        return out.getvalue()
+
+    key = encoded(1, {"room": "a"})
+    records = [
+        record((0, 7), key, encoded(2, {"room": "a", "t": 105}), ("dsms-ts", b"2")),
+        record((0, 9), key, None, ("dsms-op", b"-"), ("dsms-ts", b"3")),
+    ]
+    assert [(line.following, json.loads(line.document)) for line in lines_of(avro, records)] == [
+        (8, {"op": "+", "row": {"room": "a", "t": 105}, "ts": 2, "partition": 0, "offset": 7}),
+        (10, {"op": "-", "key": {"room": "a"}, "ts": 3, "partition": 0, "offset": 9}),
+    ]
+
+
+def test_records_of_a_call(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    path = f"{url}/v1/sources/readings/records?key=room&advance=7"
+    for body in (b'[{"room": "a"}, {"room": "b"}]', b'{"room": "a"}\r\n\n{"room": "b"}'):
+        answer = httpx.post(path, content=body, trust_env=False)
+        assert answer.json() == {
+            "records": [
+                {"partition": 0, "offset": 0, "token": "o1:0/0"}, {"partition": 0, "offset": 1, "token": "o1:0/1"},
+            ],
+            "token": "o1:0/0-1",
+        }  # fmt: skip
+        name, records, key, advance = service.outlet.published.pop()
+        assert [json.loads(one) for one in records] == [{"room": "a"}, {"room": "b"}]
+        assert (name, key, advance) == ("readings", ["room"], 7)
+    for wrong in (b"[1,", b"[" * 100_000, b'{"a":1}\n' * 10_001):
+        assert httpx.post(path, content=wrong, trust_env=False).status_code == 400
+    assert httpx.post(path, content=b" " * (16 * 1024 * 1024 + 1), trust_env=False).status_code == 413
+
+
+def test_covering_is_waited_for(served: tuple[StreamingService, str]) -> None:
+    service, url = served
+    path = f"{url}/v1/queries/hot/covers?token=o1:0/4"
+    service.outlet.covers = [Cover(covered=False, processed=True, frontier=9, offsets={0: 5})]
+    late = httpx.get(path, trust_env=False)
+    assert (late.status_code, late.json()["frontier"], late.json()["offsets"]) == (202, 9, {"0": 5})
+    service.outlet.covers += [Cover(covered=True, processed=True, frontier=10, offsets={0: 5})]
+    assert httpx.get(f"{path}&wait=20", trust_env=False).status_code == 200
+    service.outlet.covers = [Cover(covered=False, error="division by zero")]
+    assert httpx.get(f"{path}&wait=20", trust_env=False, timeout=5).json()["error"] == "division by zero"
+
+
+def test_roles() -> None:
+    (reader, kept), (writer, written) = new_token("r", "reader"), new_token("w", "writer")
+    with running(access=Access((kept, written))) as (service, url):
+        service.outlet.covers = [Cover(covered=True)]
+        paths = ("hot/changes?follow=false", "hot/covers?token=o1:0/4")
+        for token, reads, publishes in (("", 401, 401), (reader, 200, 403), (writer, 200, 200)):
+            headers = {"Authorization": f"Bearer {token or 'none'}"}
+            for path in paths:
+                assert httpx.get(f"{url}/v1/queries/{path}", headers=headers, trust_env=False).status_code == reads
+            path = f"{url}/v1/sources/readings/records"
+            assert httpx.post(path, content=b"{}", headers=headers, trust_env=False).status_code == publishes

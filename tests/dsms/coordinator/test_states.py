@@ -1,0 +1,104 @@
+"""How objects fare: what is said of each, and that executors are looked at once a listing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from dsms.coordinator.statements.environment import ClusterFacts
+from dsms.coordinator.statements.system_objects import with_system_objects
+from dsms.coordinator.watcher.object_states import States
+from dsms.coordinator.watcher.progress import Progress
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object
+from dsms.registration.statements import apply
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
+from dsms.sql.parser.parse import parse
+from operators.core.errors import ExternalError
+from tests.support.facts import apply_all
+
+CATALOG = apply_all("""REGISTER SOURCE T (k INT, v VARCHAR) FROM t; REGISTER SOURCE U (k INT) FROM t;
+    CREATE STREAM S OVER T KEY k; CREATE QUERY A AS SELECT k, v FROM S; CREATE QUERY B AS SELECT v FROM S;
+    CREATE QUERY C AS SELECT k FROM S; CREATE QUERY D AS SELECT k FROM S; CREATE QUERY E AS SELECT k FROM S;
+    PAUSE QUERY E""")[0]
+ALIVE = {
+    "one": ExecutorStatus(RUNNING, lanes={"o4": LaneStatus(7), "o5": LaneStatus(5)}, dead_letters={"T": 2}),
+    "two": ExecutorStatus("recovering", lanes={"o6": LaneStatus(3, error="1 / 0\nat k")}, dead_letters={"T": 1}),
+}
+
+
+class Cluster:
+    """Counts how often executors are looked at; None stands for a Redis that is away."""
+
+    topics: Any = None
+    tails: Any = None
+
+    def __init__(self, alive: Mapping[str, ExecutorStatus] | None) -> None:
+        self.alive, self.looks = alive, 0
+
+    def look(self) -> Mapping[str, ExecutorStatus]:
+        self.looks += 1
+        if self.alive is None:
+            raise ExternalError("redis is away")
+        return self.alive
+
+    def states(self) -> States:
+        return States(self.look, {"o5": Progress(1, 3, behind=True)})
+
+    def busy(self) -> Mapping[str, float]:
+        return {"0": 0.0}
+
+
+def halted(catalog: Catalog, name: str) -> Object:
+    return msgspec.structs.replace(catalog.find(name), halted=True)  # type: ignore[type-var]
+
+
+def test_what_is_said_of_each() -> None:
+    cluster = Cluster(ALIVE)
+    states, catalog = cluster.states(), with_system_objects(CATALOG, "c", 1)
+    told = {name: states.of(catalog.find(name)) for name in ("dsms_queues", "T", "U", "S", "A", "B", "C", "D", "E")}
+    assert told == {
+        "dsms_queues": "system", "T": "registered, 3 dead letters", "U": "registered", "S": "registered",
+        "A": "running", "B": "catching up 25 %", "C": "failed: 1 / 0", "D": "waiting for an executor", "E": "paused",
+    }  # fmt: skip
+    assert states.of(halted(catalog, "A")) == "halted"
+    assert [states.frontier(one) for one in catalog.queries()] == [7, 5, 3, None, None]
+    assert cluster.looks == 1
+
+
+@pytest.mark.parametrize(
+    ("topics", "said"),
+    [
+        ({"t": 2, "u": 9}, "registered, 3 dead letters"),
+        ({"t": 3}, "registered, 3 dead letters, 1 of 3 partitions are not read: they came later, register it anew"),
+        ({"u": 9}, 'registered, 3 dead letters, topic "t" has 0 partitions of 2'),
+    ],
+)
+def test_a_topic_that_is_not_as_it_was(topics: dict[str, int], said: str) -> None:
+    looks = []
+    states = States(lambda: ALIVE, {}, lambda: looks.append(1) or topics)
+    assert [states.of(CATALOG.find("T")) for _ in range(2)] == [said, said]
+    assert states.of(CATALOG.find("S")) == "registered" and looks == [1]
+
+
+def test_what_is_not_known_is_asked_for_once() -> None:
+    cluster = Cluster(None)
+    states = cluster.states()
+    told = [states.of(CATALOG.find(name)) for name in ("S", "T", "A", "D", "E")]
+    unknown = "unknown: redis is away"
+    assert told == ["registered", unknown, unknown, unknown, "paused"]
+    for query in CATALOG.queries():
+        with pytest.raises(ExternalError, match="redis is away"):
+            states.frontier(query)
+    assert cluster.looks == 1
+
+
+@pytest.mark.parametrize(("sql", "looks"), [("SHOW QUERIES", 1), ("SHOW SOURCES", 1), ("SHOW STREAMS", 0)])
+def test_a_listing_looks_once(sql: str, looks: int) -> None:
+    cluster = Cluster(ALIVE)
+    _, result = apply(parse(sql)[0], CATALOG, ClusterFacts(cluster))
+    assert len(result.rows) > 0
+    assert cluster.looks == looks

@@ -1,0 +1,90 @@
+"""Under which leases a runner runs its fragment.
+
+Who fences it, and when, is chance on real services, so the fragment is a stand-in; claims in Redis and Kafka are tested
+by `integration/test_claims.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from dsms.executor import runner
+from dsms.executor.runner import Runner
+from dsms.model.catalog import Catalog
+from operators.core.errors import Fenced
+
+
+@dataclass
+class Standing:
+    """A fragment that runs until it is fenced."""
+
+    lease: int
+    plan: object
+    fenced: bool = False
+    newer: bool = False
+    made: ClassVar[list[Standing]] = []
+
+    def check(self) -> None:
+        if self.fenced:
+            raise Fenced("by somebody")
+
+    def replaced(self) -> bool:
+        return self.newer
+
+    def start(self) -> None:
+        self.made.append(self)
+
+    def tune(self, bounds: object) -> None:
+        """As a fragment does."""
+
+    def stop(self) -> None:
+        """As a fragment does."""
+
+
+@pytest.fixture
+def one(monkeypatch: pytest.MonkeyPatch) -> Runner:
+    monkeypatch.setattr(runner, "Fragment", lambda _, lease, settings, spark, plan, on_epoch: Standing(lease, plan))
+    monkeypatch.setattr(Standing, "made", [])
+    settings: Any = SimpleNamespace(partitions=1)
+    return Runner("0", settings, None, None)  # type: ignore[arg-type]
+
+
+def leases() -> list[int]:
+    return [fragment.lease for fragment in Standing.made]
+
+
+def fence(*, newer: bool) -> None:
+    Standing.made[-1].fenced, Standing.made[-1].newer = True, newer
+
+
+def test_a_newer_owner_ends_a_lease_for_good(one: Runner) -> None:
+    one.turn(7, Catalog())
+    fence(newer=True)
+    for _ in range(3):
+        one.turn(7, Catalog())
+    assert (leases(), one.status.state) == ([7], "fenced")
+    one.turn(8, Catalog())
+    assert (leases(), one.status.state) == ([7, 8], "running")
+
+
+def test_a_lease_that_came_back_unnoticed_is_not_refused(one: Runner) -> None:
+    """Another had the fragment between two looks of ours, and fences what runs under our lease of before."""
+    one.turn(7, Catalog())
+    one.turn(9, Catalog())
+    fence(newer=True)
+    one.turn(9, Catalog())
+    one.turn(9, Catalog())
+    assert (leases(), one.status.state) == ([7, 9], "running")
+
+
+def test_who_is_fenced_by_nobody_newer_goes_on(one: Runner) -> None:
+    one.turn(7, Catalog())
+    fence(newer=False)
+    one.turn(7, Catalog())
+    assert one.status.state == "recovering"
+    one.turn(7, Catalog())
+    assert (leases(), one.status.state) == ([7, 7], "running")

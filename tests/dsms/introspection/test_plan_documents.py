@@ -1,0 +1,132 @@
+"""Plans as documents: what is exported makes the same catalog, in any order, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+from fastapi.testclient import TestClient
+
+from dsms.cli.main import run
+from dsms.coordinator.http.api import create_app
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.introspection.document_import import imported
+from dsms.introspection.plan_documents import Document, PlanObject, document, read_document, to_xml
+from operators.core.errors import UserError
+from tests.dsms.introspection.test_control import ControlService, LocalSession
+from tests.support.http_server_thread import serving
+
+SQL = """REGISTER SOURCE T (room VARCHAR, t INT) FROM t; CREATE STREAM S OVER T KEY room;
+CREATE STREAM Plain (a INT, b VARCHAR) SOURCE 'plain';
+CREATE TABLE Limits (room VARCHAR PRIMARY KEY, most INT);
+CREATE STREAMED VIEW Hot AS SELECT room, t FROM R(S) WHERE t > 80 AND room <> '<&"é';
+CREATE QUERY Over AS SELECT h.room, h.t FROM Hot h JOIN Limits l ON h.room = l.room WHERE h.t > l.most;
+CREATE QUERY Counts AS SELECT room, COUNT(*) AS n FROM S [Range 10] GROUP BY room;
+ALTER QUERY Counts SET (weight = 2.5); PAUSE QUERY Over"""
+
+
+def made() -> LocalSession:
+    session = LocalSession()
+    session.execute(SQL)
+    return session
+
+
+def client_of(session: LocalSession) -> TestClient:
+    return TestClient(create_app(ControlService(session), SchemaRegistry(lambda _: None)))
+
+
+@pytest.mark.parametrize("form", ["json", "xml"])
+def test_what_is_exported_makes_the_same_once(form: str) -> None:
+    body = client_of(made()).get("/v1/plan", params={"format": form}).content
+    other = LocalSession()
+    client = client_of(other)
+    first = client.post("/v1/plan", content=body).json()
+    names = ["T", "S", "Plain_source", "Plain", "Limits", "Hot", "Over", "Counts"]
+    assert sorted(first["made"]) == sorted(names) and first["there"] == []
+    assert other.catalog.find("Counts").weight == 2.5 and other.catalog.find("Over").paused  # type: ignore[union-attr]
+    version = other.catalog.version
+    second = client.post("/v1/plan", content=body).json()
+    assert (second["made"], sorted(second["there"])) == ([], sorted(names)) and other.catalog.version == version
+    records = [{"room": "a", "t": 90, "ts": 1}, {"room": "b", "t": 70, "ts": 2}]
+    for session in (one := made(), other):
+        session.push("T", records)
+        session.advance(9)
+    assert other.changes("Hot") == one.changes("Hot") == [("+", {"room": "a", "t": 90}, 1)]
+
+
+def test_the_order_of_a_document_is_of_no_meaning() -> None:
+    found = document(made().catalog)
+    other = LocalSession()
+    other.execute(";".join(imported(Document(found.objects[::-1]), other.catalog).statements))
+    assert {one.name for one in document(other.catalog).objects} == {one.name for one in found.objects}
+
+
+def test_a_plan_is_nested_operators_with_attributes() -> None:
+    catalog = made().catalog
+    root = ElementTree.fromstring(to_xml(document(catalog)))
+    (counts,) = [one for one in root.findall("object") if one.get("name") == "Counts"]
+    kinds = [one.get("kind") for one in counts.iter("operator")]
+    assert kinds[0] == "Project" and {"GroupBy", "TimeWindow", "Tag"} <= set(kinds)
+    (window,) = [one for one in counts.iter("operator") if one.get("kind") == "TimeWindow"]
+    assert {one.get("name"): one.get("value") for one in window.findall("attribute")}["length"] == "10"
+    assert counts.find("operator").get("key") == "room"  # type: ignore[union-attr]
+    (hot,) = [one for one in root.findall("object") if one.get("name") == "Hot"]
+    assert hot.findtext("statement") == catalog.find("Hot").sql
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "not a plan"), (b"<plan", "not a plan"), (b"<!DOCTYPE x [<!ENTITY a 'b'>]><plan/>", "DOCTYPE"),
+        (b"<other/>", "begins with <other>"), (b"<plan format='2'/>", "format 2"),
+        (b"<plan format='x'/>", "not a plan"),
+        (b"<plan format='1'><object name='a'/></plan>", "needs a name"), (b"\xff\xfe<\x00p\x00", "not a plan"),
+        (b'{"objects": [], "format": 3}', "format 3"), (b"[" * 100_000, "not a plan"),
+    ],
+)  # fmt: skip
+def test_what_is_no_document_is_refused(body: bytes, why: str) -> None:
+    answer = client_of(LocalSession()).post("/v1/plan", content=body)
+    assert answer.status_code == 400 and why in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("COPY t FROM '/etc/passwd'", "does not declare"), ("DROP SOURCE T CASCADE", "does not declare"),
+        ("SELECT 1; SELECT 2", "does not declare"), ("REGISTER", "is wrong"), ("", "does not declare"),
+        ("CREATE STREAM S OVER T KEY NULL", 'another "S"'),
+    ],
+)  # fmt: skip
+def test_a_statement_that_declares_nothing_refuses_the_document(statement: str, why: str) -> None:
+    session = made()
+    good = PlanObject("fine", "stream", "CREATE STREAM fine OVER T KEY NULL")
+    body = msgspec.json.encode(Document((good, PlanObject("S", "stream", statement))))
+    answer = client_of(session).post("/v1/plan", content=body)
+    assert answer.status_code == 400 and why in answer.json()["error"]["message"]
+    assert session.catalog.get("fine") is None
+
+
+def test_a_circle_is_refused() -> None:
+    views = [PlanObject(a, "view", f"CREATE STREAMED VIEW {a} AS SELECT x FROM {b}") for a, b in ("vw", "wv")]
+    with pytest.raises(UserError, match="circle"):
+        imported(Document(tuple(views)), LocalSession().catalog)
+
+
+def test_the_command_line(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    file, other = tmp_path / "plan.xml", LocalSession()
+    with serving(create_app(ControlService(made()), SchemaRegistry(lambda _: None))) as url:
+        assert run(["plan", "export", "--format", "xml", "--coordinator", url]) == 0
+    file.write_bytes(capfdbinary.readouterr().out)
+    with serving(create_app(ControlService(other), SchemaRegistry(lambda _: None))) as url:
+        for expected in (b"8 made, 0 there", b"0 made, 8 there"):
+            assert run(["plan", "import", str(file), "--coordinator", url]) == 0
+            assert expected in capfdbinary.readouterr().err
+
+
+def test_both_notations_say_the_same(tmp_path: Path) -> None:
+    found = document(made().catalog)
+    plain = tuple(msgspec.structs.replace(one, plan=None) for one in found.objects)
+    assert read_document(to_xml(found)).objects == plain
+    assert read_document(msgspec.json.encode(found)) == found

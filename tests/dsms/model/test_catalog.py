@@ -1,0 +1,34 @@
+"""The catalog as a value."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Stream
+from operators.core.errors import UserError
+
+
+def stream(name: str) -> Stream:
+    return Stream(name=name, id="x", sql="", source="T", keys=())
+
+
+def test_names_have_no_case_and_changes_make_new_catalogs() -> None:
+    empty = Catalog()
+    one = empty.with_object(stream("RoomTempStr"))
+    assert one.find("roomtempstr") is one.get("ROOMTEMPSTR")
+    assert (empty.version, empty.objects, one.version, one.ids) == (0, {}, 1, 1)
+    gone = one.without(["ROOMtempSTR"])
+    assert (gone.objects, gone.version, gone.ids, gone.next_id()) == ({}, 2, 1, "o2")
+
+
+def test_what_is_not_there_is_answered_with_what_is() -> None:
+    with pytest.raises(UserError, match='"x" not found; nothing is registered yet'):
+        Catalog().find("x")
+    catalog = Catalog().with_object(stream("Rooms")).with_object(stream("Cars"))
+    with pytest.raises(UserError, match='"Room" not found; have: Rooms$'):
+        catalog.find("Room")
+    with pytest.raises(UserError, match='"zzz" not found; have: Rooms, Cars$'):
+        catalog.find("zzz")
+    with pytest.raises(UserError, match='a stream named "Rooms" exists already'):
+        catalog.with_object(stream("rooms"))

@@ -1,0 +1,108 @@
+"""Identity: equal values have one fingerprint, unequal ones differ, and no two vertices of a dataflow share a state
+key."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsms.model.fingerprint import fingerprint
+from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from operators.expressions import Column, Literal
+from tests.support.facts import Topics, apply_all
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.binary(max_size=4), st.decimals()
+)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
+
+
+def exact(value: object) -> object:
+    """A value with the types of all of its parts, by which the oracle tells values apart."""
+    parts = tuple(map(exact, value)) if isinstance(value, tuple) else repr(value)
+    return type(value).__name__, parts
+
+
+@given(VALUES, VALUES)
+def test_it_is_equal_for_equal_values_alone(one, other) -> None:
+    assert (fingerprint(one) == fingerprint(other)) == (exact(one) == exact(other))
+
+
+@given(st.lists(st.integers(0, 40), unique=True), st.randoms())
+def test_the_order_of_sets_and_mappings_does_not_matter(numbers, random) -> None:
+    shuffled = random.sample(numbers, len(numbers))
+    assert fingerprint(frozenset(numbers)) == fingerprint(frozenset(shuffled))
+    assert fingerprint(dict.fromkeys(numbers, "x")) == fingerprint(dict.fromkeys(shuffled, "x"))
+
+
+def test_types_nullability_and_scale_count() -> None:
+    columns = [
+        Column("a", pa.int32()), Column("a", pa.int64()), Column("a", pa.int64(), nullable=False),
+        Column("a", pa.decimal128(9, 2)), Column("a", pa.decimal128(9, 3)), Column("a", pa.timestamp("us")),
+        Column("a", pa.timestamp("us", "UTC")), Column("a", pa.list_(pa.int64())), Literal(1, pa.int64()),
+        Literal(True, pa.int64()), Literal(0.0, pa.float64()), Literal(-0.0, pa.float64()),
+        Literal(Decimal("1.0"), pa.decimal128(9, 2)), Literal(Decimal("1.00"), pa.decimal128(9, 2)),
+    ]  # fmt: skip
+    assert len({fingerprint(one) for one in columns}) == len(columns)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of a version."""
+
+    name: str
+    members: tuple[int, ...] = field(default=(), compare=False)
+
+
+def test_versions_count_and_what_takes_no_part_in_comparison_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = fingerprint(Operator("a"))
+    assert fingerprint(Operator("a", (1,))) == first != fingerprint(Operator("b"))
+    monkeypatch.setattr(Operator, "operator_version", 2, raising=False)
+    assert fingerprint(Operator("a")) != first
+
+
+def test_what_could_change_has_none() -> None:
+    @dataclass
+    class Changing:
+        name: str
+
+    with pytest.raises(TypeError, match="Changing is not frozen"):
+        fingerprint(Changing("a"))
+    with pytest.raises(TypeError, match="type object has no fingerprint"):
+        fingerprint((object(),))
+
+
+def test_it_is_the_same_in_every_process() -> None:
+    value = (frozenset({"a", "b", "c", "d"}), Column("x", pa.int64()), {"p": 1.5, "q": None})
+    program = (
+        "import pyarrow as pa; from operators.expressions import Column; "
+        "from dsms.model.fingerprint import fingerprint; "
+        "print(fingerprint((frozenset({'d', 'c', 'b', 'a'}), Column('x', pa.int64()), {'q': None, 'p': 1.5})))"
+    )
+    for seed in ("1", "2"):
+        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=environment)
+        assert done.stdout.decode().strip() == fingerprint(value)
+
+
+def test_twins_over_the_same_sources_are_one_vertex() -> None:
+    """Sets of sources print in an order that depends on how they were made: {0, 8} and {8, 0} are equal, and `repr`
+    tells them apart."""
+    sources = "".join(
+        f"REGISTER SOURCE T{at} (k VARCHAR NOT NULL, v{at} BIGINT) FROM t{at}; CREATE STREAM S{at} OVER T{at} KEY k;"
+        for at in range(9)
+    )
+    views = (
+        "CREATE STREAMED VIEW A AS SELECT v0, v8 FROM S0 LEFT JOIN S8 ON v0 = v8;"
+        "CREATE STREAMED VIEW B AS SELECT v0, v8 FROM S8 LEFT JOIN S0 ON v0 = v8;"
+    )
+    catalog = apply_all(sources + views, topics=Topics({f"t{at}": {0: 0} for at in range(9)}))[0]
+    flow = compile_lane("lane", plan_fragment(catalog, 1).queries.values()).flow
+    assert len(set(flow.keys)) == len(flow.vertices)

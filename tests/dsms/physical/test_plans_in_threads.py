@@ -1,0 +1,62 @@
+"""A plan goes to other processes while other threads read it."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import threading
+from functools import cached_property
+from pathlib import Path
+
+from dsms.physical.fragment_plan import compile_lane, planned
+from dsms.physical.lane import Lane
+from tests.support.facts import Topics, apply_all
+
+SQL = """REGISTER SOURCE T (k INT, v BIGINT) FROM t; CREATE STREAM S OVER T KEY NULL;
+CREATE QUERY A AS SELECT k, SUM(v) AS s FROM S WHERE v > 1 GROUP BY k;
+CREATE QUERY B AS SELECT k, SUM(v) AS s FROM S WHERE v > 2 GROUP BY k;
+CREATE QUERY C AS SELECT k, SUM(v) AS s FROM S WHERE v > 3 GROUP BY k"""
+
+
+def lane_of() -> Lane:
+    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    return compile_lane("l", [planned(query, catalog) for query in catalog.queries()])
+
+
+def written(lane: Lane, path: Path) -> Lane:
+    """Through a file: while it is written other threads have their turn."""
+    with path.open("wb") as file:
+        pickle.dump(lane, file)
+    found = pickle.loads(path.read_bytes())
+    assert isinstance(found, Lane)
+    return found
+
+
+def _remembers(one: object) -> bool:
+    return any(isinstance(found, cached_property) for found in vars(type(one)).values())
+
+
+def test_what_is_computed_meanwhile_disturbs_nothing(tmp_path: Path) -> None:
+    """Everything of a plan gains and loses what it remembers, again and again, while it is pickled."""
+    lane, done = lane_of(), threading.Event()
+    all_parts = [lane, lane.flow, *lane.flow.vertices, *(vertex.operator for vertex in lane.flow.vertices)]
+    parts = [one for one in all_parts if _remembers(one)]
+
+    def remember() -> None:
+        while not done.is_set():
+            for part in parts:
+                for number in range(50):
+                    vars(part)[f"remembered {number}"] = number
+                for number in range(50):
+                    del vars(part)[f"remembered {number}"]
+
+    other, interval = threading.Thread(target=remember), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    other.start()
+    try:
+        found = [written(lane, tmp_path / "plan") for _ in range(300)]
+    finally:
+        done.set()
+        other.join()
+        sys.setswitchinterval(interval)
+    assert len(parts) > 3 and all(one.flow.keys == lane.flow.keys for one in found)

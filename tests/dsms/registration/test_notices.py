@@ -1,0 +1,46 @@
+"""What registration tells of a query: the defaults it got, and the query with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsms.optimizer.optimize import optimize
+from dsms.physical.explain import tree
+from tests.support.plan_parts import plan, register
+
+
+def expanded(sql: str) -> list[str]:
+    """The queries that the notices say."""
+    _, result = register(sql)
+    return [one.removeprefix("expanded: ") for one in result.notices if one.startswith("expanded: ")]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("SELECT STREAMED S.id FROM S, S2 [Now] WHERE S.id = S2.id", "FROM S [RANGE UNBOUNDED], S2 [NOW] WHERE"),
+        ("SELECT STREAMED id FROM S WINDOW(RANGE 5) x JOIN S2 USING (id)", "JOIN S2 WINDOW(RANGE 1) USING (id)"),
+        ("SELECT STREAMED id FROM (SELECT id FROM S [Range Unbounded]) [Range 5] AS x", "FROM ISTREAM((SELECT id FROM"),
+        ("SELECT STREAMED R.id FROM NowView N, R(D) R WHERE R.TS > N.currTime - 5", "WHERE R.TS > Now - 5"),
+    ],
+)
+def test_the_expanded_query_is_told_and_means_the_same(query: str, told: str) -> None:
+    (text,) = expanded(query)
+    assert told in text
+    again = text.replace("SELECT", "SELECT STREAMED", 1)
+    assert expanded(again) == []
+    assert tree(optimize(plan(again))) == tree(optimize(plan(query)))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT STREAMED id FROM S",
+        "SELECT STREAMED id FROM S [Range 5]",
+        "SELECT Istream(id) FROM S [Now]",
+        "SELECT STREAMED a, COUNT(*) AS n FROM TUMBLE(TABLE S, DESCRIPTOR(TS), 5) GROUP BY a, window_end EMIT FINAL",
+        "SELECT STREAMED S.id FROM S ASOF LEFT JOIN S2 ON S.a = S2.a AND S.c >= S2.c",
+    ],
+)
+def test_a_query_that_says_all_is_not_told_again(query: str) -> None:
+    assert expanded(query) == []

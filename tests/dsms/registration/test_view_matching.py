@@ -1,0 +1,184 @@
+"""A query answered over one that contains it gives what it gives alone (SyncSQL section 5, examples 17 to 19)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsms.physical.explain import tree
+from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.testing import LocalSession
+from tests.support.comings import SOURCES, histories, play
+from tests.support.facts import Topics, apply_all
+from tests.support.strategies import examples
+
+SETTING = f"{SOURCES} CREATE STREAMED VIEW Late AS SELECT k FROM S WHERE v > 2;"
+JOIN = "SELECT S.k, v, n, i FROM S JOIN A ON S.k = A.k"
+ENTERING = JOIN.replace("S.k, v, n, i", "Istream(S.k, v, n, i)")
+GROUPS = (
+    "SELECT k, n, COUNT(*) AS c, COUNT(i) AS d, MIN(i) AS l, MAX(i) AS h, SUM(i) AS s, AVG(i) AS a FROM A GROUP BY k, n"
+)
+#: A query that runs, and one that is answered over it.
+MATCHED = {
+    "example 17": ("SELECT k, v FROM R[Sync2](S)", "SELECT k, v FROM R[Sync4](S)"),
+    "example 18": (
+        "SELECT S.k, v FROM R[Sync2](S) S, R[Sync2](A) A WHERE S.k = A.k AND n > 0",
+        "SELECT S.k FROM R[Sync4](S) S, R[Sync4](A) A WHERE A.k = S.k AND n > 1 AND v = 2",
+    ),
+    "example 19": ("SELECT k, v FROM R[Sync2](S) WHERE v > 0", "SELECT k, v FROM R[Sync4](S) WHERE v > 1"),
+    "a part is synchronised": ("SELECT k, v FROM R[Sync2](S)", "SELECT k, COUNT(*) AS c FROM R[Sync4](S) GROUP BY k"),
+    "narrower join": (f"{JOIN} WHERE v > 0", "SELECT A.k, n FROM A JOIN S ON S.k = A.k WHERE v > 1 AND n < v"),
+    "in and like": (
+        f"{JOIN} WHERE n IN (1, 2, 3) AND S.k LIKE '%'",
+        f"{JOIN} WHERE n IN (1, 3) AND A.k LIKE 'a%'",
+    ),
+    "part of a join": (JOIN, "SELECT L.k, v, n FROM S JOIN A ON S.k = A.k JOIN Late L ON L.k = A.k WHERE i > 0"),
+    "groups of a join": (JOIN, "SELECT A.k, MAX(n) AS s FROM A JOIN S ON S.k = A.k WHERE v > 1 GROUP BY A.k"),
+    "key of a group": (GROUPS, "SELECT n, COUNT(*) AS c, AVG(i) AS x FROM A WHERE k = 'a' GROUP BY k, n"),
+    "roll up": (
+        GROUPS,
+        "SELECT k, COUNT(*) AS c, COUNT(i) AS d, MIN(i) AS l, MAX(i) AS h, SUM(i) AS s FROM A WHERE n > 1 GROUP BY k",
+    ),
+    "roll up to all": (GROUPS, "SELECT COUNT(*) AS c, SUM(i) AS s FROM A WHERE n > 1"),
+    "roll up computed": (
+        GROUPS,
+        "SELECT COALESCE(n, 9) AS m, SUM(i) AS s FROM A GROUP BY COALESCE(n, 9) HAVING COUNT(*) > 1",
+    ),
+    "roll up at points": (
+        "SELECT k, n, COUNT(*) AS c FROM R[Sync2](A) GROUP BY k, n",
+        "SELECT k, COUNT(*) AS c FROM R[Sync2](A) GROUP BY k",
+    ),
+    "groups in a window": (
+        "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM A [RANGE 5] GROUP BY k",
+        "SELECT k, SUM(n) AS s2 FROM A [RANGE 5] WHERE k = 'a' GROUP BY k HAVING COUNT(*) > 1",
+    ),
+    "distinct": ("SELECT DISTINCT k, n FROM A WHERE n > 0", "SELECT DISTINCT k, n FROM A WHERE n = 3"),
+    "distinct in a window": (
+        "SELECT DISTINCT k, n FROM A [RANGE 3]",
+        "SELECT DISTINCT k, n FROM A [RANGE 3] WHERE n > 1",
+    ),
+    "semi-join": (
+        "SELECT k, n FROM A WHERE k IN (SELECT k FROM S)",
+        "SELECT n FROM A WHERE n > 1 AND k IN (SELECT k FROM S)",
+    ),
+    "anti-join": (
+        "SELECT k, n FROM A WHERE NOT EXISTS (SELECT 1 FROM S WHERE S.k = A.k AND v > 1)",
+        "SELECT k FROM A WHERE n > 1 AND NOT EXISTS (SELECT 1 FROM S WHERE S.k = A.k AND v > 1)",
+    ),
+    "left join": (
+        "SELECT A.k, n, v FROM A LEFT JOIN S ON A.k = S.k",
+        "SELECT A.k, v FROM A LEFT JOIN S ON A.k = S.k WHERE n > 1 AND v IS NULL",
+    ),
+}  # fmt: skip
+NOT_MATCHED = {
+    "wider": (f"{JOIN} WHERE v > 1", f"{JOIN} WHERE v > 0"),
+    "a column is missing": ("SELECT S.k FROM S JOIN A ON S.k = A.k", "SELECT n FROM S JOIN A ON S.k = A.k"),
+    "more points": ("SELECT k, v FROM R[Sync4](S) WHERE v > 0", "SELECT k, v FROM R[Sync2](S) WHERE v > 1"),
+    "no points": ("SELECT k, v FROM R[Sync4](S) WHERE v > 0", "SELECT k, v FROM S WHERE v > 1"),
+    "a sum that may overflow": (
+        "SELECT k, n, SUM(n) AS s FROM A GROUP BY k, n",
+        "SELECT k, SUM(n) AS s FROM A GROUP BY k",
+    ),
+    "an average": (GROUPS, "SELECT k, AVG(i) AS a FROM A GROUP BY k"),
+    "inside the group": (
+        "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM A GROUP BY k",
+        "SELECT k, COUNT(*) AS c FROM A WHERE n > 1 GROUP BY k",
+    ),
+    "another window": (
+        "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM A [RANGE 5] GROUP BY k",
+        "SELECT k, COUNT(*) AS c FROM A [RANGE 4] GROUP BY k",
+    ),
+    "the order of rows matters": (JOIN, f"SELECT k, v FROM ({ENTERING} WHERE n > 1) AS j [ROWS 2]"),
+    "a fault of its own": (f"{JOIN} WHERE n > 0", f"{JOIN} WHERE n > 0 AND 6 / v > 1"),
+}  # fmt: skip
+
+
+def tried(session: LocalSession, pair: tuple[str, str], steps, only: str | None = None) -> dict[str, list]:
+    """What the two gave whenever they were there; records of one instant in the order of their values."""
+    session.execute(SETTING)
+    told = play(session, steps, lambda at, name: f"CREATE STREAMED VIEW {name} AS {pair[at]}", only)
+    return {name: [_by_instant(changes), dead] for name, (changes, dead) in told.items()}
+
+
+def _by_instant(changes: list) -> list:
+    return [(instant, sorted(each, key=repr)) for instant, each in groupby(changes, key=lambda change: change[2])]
+
+
+@pytest.mark.parametrize("pair", MATCHED.values(), ids=MATCHED)
+@settings(max_examples=examples(10))
+@given(histories([0, 1, 1]), st.integers(1, 2), st.sampled_from([None, 1, 3]))
+def test_over_a_view_a_query_gives_what_it_gives_alone(pair, steps, partitions: int, batch: int | None) -> None:
+    steps = [("create", 0), *steps, ("create", 1)]
+    for query, found in tried(LocalSession(partitions, batch), pair, steps).items():
+        assert found == tried(LocalSession(sharing=False), pair, steps, only=query)[query], query
+
+
+def registered(pair: tuple[str, str]):
+    sql = f"{SETTING} CREATE STREAMED VIEW V AS {pair[0]}; CREATE STREAMED VIEW Q AS {pair[1]};"
+    catalog, results = apply_all(sql, topics=Topics({"t": {0: 0}, "e": {0: 0}}))
+    queries = {query.name: query for query in plan_fragment(catalog, 1).queries.values()}
+    return catalog, queries, results[-1]
+
+
+@pytest.mark.parametrize("pair", MATCHED.values(), ids=MATCHED)
+def test_a_query_shares_the_operators_of_the_one_that_contains_it(pair) -> None:
+    _, queries, result = registered(pair)
+    assert 'answered over "V", whose operators it shares' in result.notices
+    view, query = (len(compile_lane("x", [queries[name]]).flow.vertices) for name in "VQ")
+    both = compile_lane("x", [queries["V"], queries["Q"]]).flow.vertices
+    plain = compile_lane("x", [queries["V"], plan_alone(queries["Q"])]).flow.vertices
+    stateful = [sum(bool(one.operator and one.operator.traces()) for one in flow) for flow in (both, plain)]
+    assert len(both) < view + query
+    assert stateful[0] <= stateful[1]
+
+
+def plan_alone(query):
+    return type(query)(query.id, query.name, query.node, query.sink)
+
+
+@pytest.mark.parametrize("pair", NOT_MATCHED.values(), ids=NOT_MATCHED)
+def test_what_does_not_contain_a_query_is_left_alone(pair) -> None:
+    _, queries, result = registered(pair)
+    assert queries["Q"].views == ()
+    assert not [notice for notice in result.notices if "answered over" in notice]
+
+
+def test_example_19_is_rewritten_as_the_paper_says() -> None:
+    """Q4 = σ_{Temp > 100}(ℜ_Sync4(ξ(ℜ(HotRooms1)))), with σ below ℜ_Sync4."""
+    _, queries, _ = registered(MATCHED["example 19"])
+    plan = [line.strip().split("  [")[0] for line in tree(queries["Q"].optimized).splitlines()]
+    assert plan == [
+        "Sync every 4 at 0", "Filter v > 1",
+        "Sync every 2 at 0", "Project k, v", "Filter v > 0", "ℜ(S) over source T",
+    ]  # fmt: skip
+
+
+def test_explain_tells_what_a_query_is_answered_over() -> None:
+    session = LocalSession()
+    session.execute(f"{SETTING} CREATE STREAMED VIEW V AS {JOIN}; CREATE STREAMED VIEW Q AS {JOIN} WHERE v > 1")
+    told = [line.strip() for line in session.explain("Q").splitlines()]
+    over = told[told.index("over queries that contain it:") + 1 :]
+    assert over[0] == "Filter v > 1  [key: none]"
+    assert over[-1].startswith("shared with V: ")
+    assert over[-1].endswith(" → Join → Project")
+
+
+def test_of_two_that_contain_a_query_the_narrower_one_is_taken() -> None:
+    sql = f"{SETTING} CREATE STREAMED VIEW V AS {JOIN}; CREATE STREAMED VIEW W AS {JOIN} WHERE v > 1;"
+    _, results = apply_all(
+        f"{sql} CREATE STREAMED VIEW Q AS {JOIN} WHERE v > 2;", topics=Topics({"t": {0: 0}, "e": {0: 0}})
+    )
+    assert [one for one in results[-1].notices if "answered over" in one] == [
+        'answered over "W", whose operators it shares'
+    ]
+
+
+def test_a_query_that_is_not_shared_is_not_matched() -> None:
+    sql = f"{SETTING} CREATE STREAMED VIEW V AS {JOIN}; CREATE QUERY q WITH (shared = false) AS SELECT STREAMED"
+    _, results = apply_all(
+        f"{sql} {JOIN.removeprefix('SELECT')} WHERE v > 1;", topics=Topics({"t": {0: 0}, "e": {0: 0}})
+    )
+    assert not [one for one in results[-1].notices if "answered over" in one]

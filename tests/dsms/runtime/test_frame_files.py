@@ -1,0 +1,87 @@
+"""Frames that go through files: what comes out is what went in, and results do not depend on the way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from dsms.runtime.stages import frame_files
+from dsms.runtime.stages.frame_files import WORTHWHILE, clear, packed, unpacked
+from tests.dsms.runtime.test_epoch import world_of
+from tests.support.pure_executor import run
+
+ROWS = WORTHWHILE // 8
+FRAMES = {
+    "numbers and texts": {"a": range(ROWS), "t": [None if at % 3 else "x" * (at % 40) for at in range(ROWS)]},
+    "bytes": {"b": [bytes([at % 256]) * (at % 20) for at in range(ROWS)]},
+    "lists": {"l": [[at] * (at % 3) for at in range(ROWS)]},
+    "instants": {"i": [datetime(2026, 1, 1, microsecond=at % 1000, tzinfo=UTC) for at in range(ROWS)]},
+    "large integers": {"n": pl.Series([2**100 + at for at in range(ROWS)], dtype=pl.Int128)},
+}
+LOGS = [[("a", at % 3, at, None) for at in range(9)], [("b", 2, 3, None), ("a", 1, 5, "-"), ("c", 0, 7, "bad")]]
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_large_frame_is_only_named_and_stays_when_its_file_goes(name, tmp_path) -> None:
+    frame = pl.DataFrame(FRAMES[name])
+    blob = packed([frame], tmp_path)
+    assert len(blob) < 1000
+    found = unpacked(blob)
+    clear(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert_frame_equal(found, frame)
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_frames_end_to_end_are_one(name, tmp_path) -> None:
+    frame, rest = pl.DataFrame(FRAMES[name]), pl.DataFrame(FRAMES[name]).tail(3)
+    for directory in (tmp_path, None):
+        assert_frame_equal(unpacked(packed(iter([frame, rest, rest]), directory)), pl.concat([frame, rest, rest]))
+
+
+def test_each_frame_is_written_before_the_next_is_made(tmp_path) -> None:
+    frame, sizes = pl.DataFrame(FRAMES["bytes"]), list[int]()
+
+    def made():
+        for _ in range(3):
+            yield frame
+            sizes.extend(path.stat().st_size for path in tmp_path.iterdir())
+
+    packed(made(), tmp_path)
+    assert len(sizes) == 3
+    assert all(size > at * frame.estimated_size() // 2 for at, size in enumerate(sizes))
+
+
+def test_a_task_that_is_tried_again_reads_the_same(tmp_path) -> None:
+    frame = pl.DataFrame(FRAMES["bytes"])
+    blob, other = packed([frame], tmp_path), packed([frame], tmp_path)
+    assert blob != other
+    assert_frame_equal(unpacked(blob), unpacked(blob))
+
+
+def test_small_frames_and_those_of_other_machines_go_along(tmp_path) -> None:
+    small, large = pl.DataFrame({"a": [1]}), pl.DataFrame(FRAMES["bytes"])
+    blobs = packed([small], tmp_path), packed([large], None)
+    assert list(tmp_path.iterdir()) == []
+    assert_frame_equal(unpacked(blobs[0]), small)
+    assert_frame_equal(unpacked(blobs[1]), large)
+
+
+def through(frames, monkeypatch) -> tuple:
+    world, catalog = world_of(LOGS)
+    world.frames = frames
+    run(world.attach(monkeypatch), catalog, 2, [3, 5])
+    return world.written, world.dead
+
+
+def test_results_do_not_depend_on_files(tmp_path, monkeypatch) -> None:
+    along, made = through(None, monkeypatch), []
+    monkeypatch.setattr(frame_files, "WORTHWHILE", 0)
+    write = frame_files.write_frames
+    monkeypatch.setattr(frame_files, "write_frames", lambda *args, **more: made.append(1) or write(*args, **more))
+    assert through(tmp_path, monkeypatch) == along
+    assert len(made) > 10
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,65 @@
+"""Lanes that go by the name of a file are those that were given, read once by each process, and no file stays."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import weakref
+from pathlib import Path
+
+from dsms.physical.fragment_plan import compile_lane, planned
+from dsms.physical.lane import Lane
+from dsms.runtime.stages.lane_files import LaneFiles
+from tests.support.facts import Topics, apply_all
+
+SQL = """REGISTER SOURCE T (k INT, v BIGINT) FROM t; CREATE STREAM S OVER T KEY NULL;
+CREATE QUERY A AS SELECT k, SUM(v) AS s FROM S GROUP BY k; CREATE QUERY B AS SELECT k, MAX(v) AS m FROM S GROUP BY k"""
+
+
+def lanes() -> list[Lane]:
+    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    return [compile_lane(query.id, [planned(query, catalog)]) for query in catalog.queries()]
+
+
+def again(lane: Lane) -> Lane:
+    """What another process has of it."""
+    found = pickle.loads(pickle.dumps(lane))
+    assert isinstance(found, Lane)
+    return found
+
+
+def test_a_lane_comes_as_it_is_and_small(tmp_path: Path) -> None:
+    files, (one, other) = LaneFiles(tmp_path / "lanes"), lanes()
+    found = again(files.filed(one))
+    assert (found.id, found.outputs, found.flow.keys) == (one.id, one.outputs, one.flow.keys)
+    assert len(pickle.dumps(files.filed(one))) < 300 < len(pickle.dumps(one))
+    assert files.filed(one) is files.filed(one) and again(files.filed(other)).id == other.id
+    assert again(found) is found  # this process has read it
+
+
+def test_only_what_is_wanted_stays(tmp_path: Path) -> None:
+    files, (one, other) = LaneFiles(tmp_path / "lanes"), lanes()
+    files.filed(one)
+    files.filed(other)
+    files.keep([other])
+    (left,) = (tmp_path / "lanes").iterdir()
+    assert again(files.filed(other)).id == other.id
+    assert files.filed(one).id == one.id and len(list(left.parent.iterdir())) == 2
+
+
+def test_what_runs_no_more_is_forgotten_with_the_next(tmp_path: Path) -> None:
+    files, (one, other) = LaneFiles(tmp_path / "lanes"), lanes()
+    name, filed = pickle.dumps(files.filed(one)), weakref.ref(again(files.filed(one)))
+    files.filed(other)
+    files.keep([other])
+    assert filed() is pickle.loads(name)  # a task that is late has it still
+    again(files.filed(other))
+    gc.collect()
+    assert filed() is None
+
+
+def test_without_a_directory_lanes_go_along() -> None:
+    (one, _) = lanes()
+    files = LaneFiles(None)
+    assert files.filed(one) is one
+    files.keep([])

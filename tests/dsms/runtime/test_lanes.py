@@ -1,0 +1,201 @@
+"""Which queries run together: where new ones begin, where they join the others, and how one that fails leaves."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
+from dsms.runtime.epoch.epoch import following, overtaken
+from dsms.runtime.epoch.progress_log import Published
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, Queue, Segment
+from dsms.runtime.lanes.revision import Revision, moving, revised, without_failed
+from tests.support.facts import Topics, apply_all
+
+SQL = (
+    "REGISTER SOURCE T (k INT) FROM t; REGISTER SOURCE U (k INT) FROM u; CREATE STREAM S OVER T KEY k;"
+    "CREATE STREAM R OVER U KEY k; CREATE STREAMED VIEW V AS SELECT k FROM S;"
+    "CREATE STREAMED VIEW W AS SELECT k FROM S WHERE k > 1;"
+)
+OTHER = "CREATE STREAMED VIEW X AS SELECT k FROM R;"
+BOTH = "CREATE STREAMED VIEW Y AS SELECT S.k FROM S JOIN R ON S.k = R.k;"
+
+
+def plan(sql: str = SQL) -> FragmentPlan:
+    return plan_fragment(apply_all(sql, topics=Topics({"t": {0: 0}, "u": {0: 0}}))[0], 1)
+
+
+def ids(one: FragmentPlan, *names: str) -> set[str]:
+    return {query.id for query in one.queries.values() if query.name in names}
+
+
+def lanes(revision: Revision) -> list[set[str]]:
+    names = {query.id: query.name for query in revision.plan.queries.values()}
+    return [{names[query] for query in one.queries} for one in revision.manifest.lanes.values()]
+
+
+def read(revision: Revision, offset: int) -> Manifest:
+    """The manifest after every lane has read every source up to an offset, with a run for each vertex."""
+    moved = {
+        lane_id: msgspec.structs.replace(
+            held,
+            positions={source: {0: Position(offset, offset, offset)} for source in held.positions},
+            runs=[{key: [[f"{lane_id}/{key}"]] for key in revision.lanes[lane_id].flow.keys}],
+        )
+        for lane_id, held in revision.manifest.lanes.items()
+    }
+    return msgspec.structs.replace(revision.manifest, epoch=revision.manifest.epoch + 1, lanes=moved)
+
+
+def waiting(revision: Revision, offset: int) -> Manifest:
+    """The manifest after every lane has read up to an offset, and no stage has worked on it."""
+    moved = read(revision, offset)
+    lanes = {
+        lane_id: msgspec.structs.replace(
+            held,
+            runs=[{queue: [[f"{lane_id}/{queue}"]] for queue in revision.lanes[lane_id].flow.queues}],
+            queues={1: Queue(revision.manifest.lanes[lane_id].positions, [Segment(1, held.positions, 5, 50)])},
+        )
+        for lane_id, held in moved.lanes.items()
+    }
+    return msgspec.structs.replace(moved, lanes=lanes)
+
+
+def test_what_waits_is_kept_for_those_who_need_it() -> None:
+    first = revised(plan(SQL + OTHER), Manifest(targets=1), ())
+    held = waiting(first, 7)
+    second = revised(plan(SQL), held, (), first)
+    (before,), (after,) = held.lanes.values(), second.manifest.lanes.values()
+    (source,) = after.positions
+    queues = second.lanes[next(iter(second.lanes))].flow.queues
+    assert 0 < len(queues) < len(first.lanes[next(iter(first.lanes))].flow.queues)
+    assert after.runs == [{queue: before.runs[0][queue] for queue in queues}]
+    kept = Segment(1, {source: {0: Position(7, 7, 7)}}, 5, 50)
+    assert after.queues == {1: Queue({source: {0: Position(0)}}, [kept])}
+    assert after.names() < before.names()
+
+
+def test_lanes_with_queues_do_not_merge() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    both = revised(plan(SQL + BOTH), read(first, 7), (), first)
+    caught_up = read(both, 7)
+    assert len(revised(both.plan, caught_up, (), both).manifest.lanes) == 1
+    queued = waiting(both, 7).lanes
+    lanes = {lane: queued[lane] if at else one for at, (lane, one) in enumerate(caught_up.lanes.items())}
+    assert len(revised(both.plan, msgspec.structs.replace(caught_up, lanes=lanes), (), both).manifest.lanes) == 2
+
+
+def test_queries_that_begin_together_run_together() -> None:
+    assert lanes(revised(plan(), Manifest(targets=1), ())) == [{"V", "W"}]
+
+
+def test_queries_over_other_sources_run_together_too() -> None:
+    assert lanes(revised(plan(SQL + OTHER + BOTH), Manifest(targets=1), ())) == [{"V", "W", "X", "Y"}]
+
+
+def test_a_new_query_begins_by_itself_and_joins_where_it_has_caught_up() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    second = revised(plan(SQL + BOTH), read(first, 7), (), first)
+    assert lanes(second) == [{"V", "W"}, {"Y"}]
+    (begun,) = (one for one in second.manifest.lanes.values() if len(one.queries) == 1)
+    assert {at for each in begun.positions.values() for at in each.values()} == {Position(0)}
+    third = revised(second.plan, read(second, 9), (), second)
+    assert lanes(third) == [{"V", "W", "Y"}]
+    (joined,) = third.manifest.lanes.values()
+    (lane,) = third.lanes.values()
+    assert joined.runs[0].keys() == set(lane.flow.keys), "all state of both is there, once"
+
+
+def test_a_query_over_other_sources_joins_at_once_and_nothing_begins_anew() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    held = read(first, 7)
+    second = revised(plan(SQL + OTHER), held, (), first)
+    assert lanes(second) == [{"V", "W", "X"}]
+    assert revised(second.plan, second.manifest, (), second).manifest == second.manifest
+    (before,), (after,) = held.lanes.values(), second.manifest.lanes.values()
+    assert before.positions.items() <= after.positions.items()
+
+
+def test_a_dropped_query_takes_its_state_along() -> None:
+    both = revised(plan(SQL + OTHER), Manifest(targets=1), ())
+    left = revised(plan(), read(both, 5), (), both)
+    (held,) = left.manifest.lanes.values()
+    (lane,) = left.lanes.values()
+    assert held.runs[0].keys() == set(lane.flow.keys)
+    assert len(held.positions) == 1
+
+
+def test_a_query_that_failed_stays_where_it_was_alone() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    (before,) = first.manifest.lanes.values()
+    (after,) = read(first, 7).lanes.values()
+    (failed,) = ids(first.plan, "W")
+    parts = without_failed(before, after, {failed})
+    assert [(set(one.queries), one.positions == after.positions) for one in parts] == [
+        (ids(first.plan, "V"), True), ({failed}, False),
+    ]  # fmt: skip
+    held = msgspec.structs.replace(first.manifest, lanes={str(at): one for at, one in enumerate(parts)})
+    assert lanes(revised(first.plan, held, {failed}, first)) == [{"V"}, {"W"}]
+
+
+@pytest.mark.parametrize("lost", ["state", "source"])
+def test_what_does_not_hold_all_that_a_lane_needs_begins_anew(lost: str) -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    ((lane_id, held),) = read(first, 7).lanes.items()
+    positions, runs = {} if lost == "source" else held.positions, [{}] if lost == "state" else held.runs
+    poorer = LaneManifest(held.queries, positions, runs)
+    found = revised(first.plan, Manifest(lanes={lane_id: poorer}, targets=1), (), first)
+    assert found.manifest.lanes == first.manifest.lanes
+
+
+def test_only_the_query_whose_state_is_lost_begins_anew() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    ((lane_id, held),) = read(first, 7).lanes.items()
+    (lane,) = first.lanes.values()
+    of_w = next(lane.flow.keys[one.vertex] for one in lane.outputs if one.name == "W")
+    poorer = LaneManifest(
+        held.queries, held.positions, [{key: run for key, run in held.runs[0].items() if key != of_w}]
+    )
+    found = revised(first.plan, Manifest(lanes={lane_id: poorer}, targets=1), (), first)
+    at = {queries: one.places for one in found.manifest.lanes.values() for queries in one.queries}
+    (stays,), (begins,) = ids(first.plan, "V"), ids(first.plan, "W")
+    assert (first.rebuilt, found.rebuilt) == (frozenset(), {begins})
+    assert at[stays] == held.places
+    assert set(at[begins].values()) == {Position(0)}
+
+
+def test_a_paused_query_stands_still_with_what_it_holds() -> None:
+    first = revised(plan(), Manifest(targets=1), ())
+    held = read(first, 7)
+    paused = plan(SQL + "PAUSE W;")
+    second = revised(paused, held, (), first)
+    assert lanes(second) == [{"V"}, {"W"}]
+    assert [set(one.queries) for one in moving(second, ()).values()] == [ids(paused, "V")]
+    third = revised(paused, read(second, 9), (), second)
+    third_manifest = msgspec.structs.replace(third.manifest, lanes={**third.manifest.lanes, **still(second)})
+    fourth = revised(plan(), third_manifest, (), third)
+    at = {query: one.places for one in fourth.manifest.lanes.values() for query in one.queries}
+    (goes,), (resumed,) = ids(paused, "V"), ids(paused, "W")
+    assert {one.offset for one in at[goes].values()} == {9}
+    assert {one.offset for one in at[resumed].values()} == {7}
+    assert lanes(revised(fourth.plan, read(fourth, 11), (), fourth)) == [{"V", "W"}]
+
+
+def still(revision: Revision) -> dict[str, LaneManifest]:
+    return {lane: one for lane, one in revision.manifest.lanes.items() if lane not in moving(revision, ())}
+
+
+def test_a_replacement_that_an_executor_knew_nothing_of_fails_and_says_so() -> None:
+    before = apply_all(SQL, topics=Topics({"t": {0: 0}, "u": {0: 0}}))[0]
+    (old,) = (one.id for one in before.queries() if one.name == "W")
+
+    class Published7(Topics):
+        def published(self, query: str) -> int | None:
+            return 7 if query == old else None
+
+    after, _ = apply_all("CREATE OR REPLACE VIEW W AS SELECT k FROM S WHERE k > 2", before, Published7())
+    found = plan_fragment(after, 1)
+    (new,) = ids(found, "W")
+    assert overtaken(Published({old: 7}, {}), found) == {}
+    assert list(overtaken(Published({old: 8}, {}), found)) == [new]
+    assert following(Published({old: 7}, {}), found).upto(new) == 7

@@ -1,0 +1,88 @@
+"""What batches cover: every offset of every partition exactly once for every lane, whatever the batch sizes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.runtime.batching.offsets import next_offsets, offsets_at, slices, spread, waiting
+from dsms.runtime.lanes.manifest import Position
+from operators.core.clock import Heartbeat
+from tests.support.facts import Topics, apply_all
+
+CATALOG, _ = apply_all(
+    "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k;"
+    "CREATE STREAMED VIEW V AS SELECT k FROM S; CREATE STREAMED VIEW W AS SELECT k FROM S WHERE k > 1;",
+    topics=Topics({"t": {0: 0, 1: 0, 2: 0}}),
+)
+LANES_BY_ID = {query.id: compile_lane(query.id, [query]) for query in plan_fragment(CATALOG, 2).queries.values()}
+LANES = list(LANES_BY_ID)
+SOURCE = LANES_BY_ID[LANES[0]].sources[0].id
+ENDS = st.tuples(*[st.integers(0, 40)] * 3)
+BEATS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 99)), max_size=5)
+
+
+def beats_of(drawn) -> dict:
+    found = defaultdict(list)
+    for partition, offset, time in sorted(drawn):
+        found[(SOURCE, partition)].append(Heartbeat(offset, time))
+    return found
+
+
+@given(ENDS, st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(1, 5), st.integers(0, 40), BEATS)
+def test_every_offset_is_read_once_by_every_lane(ends, limits, tasks, ahead, drawn) -> None:
+    """`ahead`: one lane starts later in the log than the other, as after it was registered later."""
+    beats = {place: [beat for beat in each if beat.offset <= ends[place[1]]] for place, each in beats_of(drawn).items()}
+    upto = {(SOURCE, partition): end for partition, end in enumerate(ends)}
+    positions = {lane: {(SOURCE, p): Position(0) for p in range(3)} for lane in LANES}
+    positions[LANES[1]] = {(SOURCE, p): Position(min(ahead, end)) for p, end in enumerate(ends)}
+    read = {lane: {p: list(range(positions[lane][(SOURCE, p)].offset)) for p in range(3)} for lane in LANES}
+    for number in range(200):
+        limit = limits[number % len(limits)]
+        start = offsets_at(1, positions, beats)
+        end = next_offsets(1, positions, upto, beats, limit)
+        found = slices(LANES_BY_ID, positions, start, end, beats)
+        dealt = spread(found, tasks)
+        assert sorted(map(repr, found)) == sorted(repr(one) for part in dealt for one in part)
+        assert len(dealt) <= tasks
+        for one in found:
+            for lane in one.lanes:
+                read[lane][one.partition] += range(one.start, one.end)
+                positions[lane][(SOURCE, one.partition)] = Position(one.end)
+        if all(positions[lane][(SOURCE, p)].offset == ends[p] for lane in LANES for p in range(3)):
+            break
+    assert read == {lane: {p: list(range(end)) for p, end in enumerate(ends)} for lane in LANES}
+
+
+@given(ENDS, st.integers(1, 50))
+def test_a_batch_keeps_to_its_limit_and_still_moves(ends, limit) -> None:
+    positions = {LANES[0]: {(SOURCE, p): Position(0) for p in range(3)}}
+    end = next_offsets(1, positions, {(SOURCE, p): upto for p, upto in enumerate(ends)}, {}, limit)
+    taken = sum(offset for offset, _ in end["at"][LANES[0]].values())
+    assert taken <= limit + 2
+    assert taken > 0 or sum(ends) == 0
+
+
+def test_lanes_at_one_position_share_a_slice_and_take_logged_heartbeats() -> None:
+    positions = {lane: {(SOURCE, p): Position(5) for p in range(3)} for lane in LANES}
+    beats = {(SOURCE, 0): [Heartbeat(2, 10), Heartbeat(5, 20), Heartbeat(9, 30)]}
+    start = offsets_at(1, positions, beats)
+    end = next_offsets(1, positions, {(SOURCE, p): 8 for p in range(3)}, beats, 1000)
+    found = slices(LANES_BY_ID, positions, start, end, beats)
+    assert [(one.partition, one.start, one.end, one.lanes) for one in found] == [
+        (p, 5, 8, tuple(LANES)) for p in range(3)
+    ]
+    assert found[0].heartbeats == (Heartbeat(5, 20),)
+
+
+@given(ENDS, st.integers(0, 40))
+def test_what_several_lanes_read_waits_once(ends, ahead) -> None:
+    there = {(SOURCE, p): end for p, end in enumerate(ends)}
+    first = {place: Position(0) for place in there}
+    later = {place: Position(min(ahead, end)) for place, end in there.items()}
+    together, apart = {LANES[0]: first, LANES[1]: first}, {LANES[0]: first, LANES[1]: later}
+    assert waiting(together, there) == sum(ends) == waiting(apart, there, {LANES[0]})
+    assert waiting({LANES[0]: later}, there) == sum(max(end - ahead, 0) for end in ends)

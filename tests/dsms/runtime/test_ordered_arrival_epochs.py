@@ -1,0 +1,71 @@
+"""CONSTRAINT ORDERED BY in the executor's code: the records are those of the query without it over what is admitted,
+for any targets, epochs, crashes and turns; a partition that lags keeps what it may still ask for."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import pytest
+
+from tests.support.constrained import HOWS, SLACK, Rows, records
+
+K = 3
+QUERIES = [
+    "SELECT c, count(*) AS n, sum(v) AS s FROM S GROUP BY c",
+    "SELECT a.c, a.v, b.v AS w FROM S a JOIN L b ON a.c = b.c",
+    "SELECT window_end, count(*) AS n FROM HOP(TABLE S, DESCRIPTOR(c), 5, 10) GROUP BY window_start, window_end",
+    "SELECT DISTINCT c FROM S WHERE NOT EXISTS (SELECT 1 FROM L WHERE L.c = S.c)",
+    "SELECT c, count(*) AS n FROM (SELECT c, n, count(*) AS m FROM (SELECT c, v, count(*) AS n FROM S GROUP BY c, v) x "
+    "GROUP BY c, n) y GROUP BY c",
+]
+
+
+def rows(seed: int, lags: tuple[int, int]) -> list[Rows]:
+    """For each partition (instant, c, v) in log order; one partition lags behind the other in `c`."""
+    draw = random.Random(seed)
+    return [
+        [
+            (
+                max(0, at - draw.randrange(SLACK + 1)),
+                2 * at - lag - draw.randrange(K + 1) - 9 * (draw.random() < 0.1),
+                draw.randrange(3),
+            )
+            for at in range(30)
+        ]
+        + [(90, 99, 0)]
+        for lag in lags
+    ]
+
+
+def admitted(part: Rows) -> Rows:
+    """What keeps the promise and is not late, record by record."""
+    high, latest, kept = -(10**9), -(10**9), []
+    for instant, c, v in part:
+        if c < high - K:
+            continue
+        high = max(high, c)
+        if instant >= latest - SLACK:
+            latest = max(latest, instant)
+            kept.append((instant, c, v))
+    return kept
+
+
+@cache
+def told(query: str, seed: int, constraint: str, how: tuple) -> tuple[dict, int]:
+    """The records of a view, and how many dead letters there are."""
+    logs = {"a": rows(seed, (0, 8)), "b": rows(seed + 50, (4, 0))}
+    if not constraint:
+        logs = {topic: [admitted(part) for part in parts] for topic, parts in logs.items()}
+    return records(query, logs, {"a": constraint, "b": constraint}, how)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("how", HOWS)
+def test_records_are_those_of_what_keeps_the_promise(query: str, how: tuple) -> None:
+    for seed in (1, 2):
+        free, _ = told(query, seed, "", (1, (10_000,), None, ()))
+        whole = told(query, seed, f"CONSTRAINT ORDERED BY c WITHIN {K}", (1, (10_000,), None, ()))
+        bound, dead = told(query, seed, f"CONSTRAINT ORDERED BY c WITHIN {K}", how)
+        assert bound == free == whole[0]
+        assert dead == whole[1] > 0

@@ -1,0 +1,167 @@
+"""An epoch as Kafka records: keys, values, headers, dead letters and progress."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+from connectors.kafka import epoch_writer
+from connectors.kafka.epoch_writer import Records
+from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.physical.lane import Output
+from dsms.runtime.epoch.dead_letters import DeadRecord
+from dsms.runtime.epoch.epoch import Epoch, Result, Written
+from dsms.runtime.epoch.progress_log import DeadMark, Published, read_published
+from dsms.runtime.epoch.result_records import dead_records, progress_records, result_records
+from dsms.runtime.lanes.manifest import Manifest
+from dsms.runtime.stages.encoding import encode_changes
+from operators.core.delta import FROM, ORDER, ORDER_SHIFT
+from operators.core.operator import MEMBER
+from operators.streams.stream_output import OP
+from tests.support.facts import apply_all
+
+
+@pytest.fixture
+def outputs() -> dict[str, Output]:
+    plan = plan_fragment(
+        apply_all(
+            "REGISTER SOURCE T (k INT, v VARCHAR) FROM t; CREATE STREAM S OVER T KEY k;"
+            "CREATE STREAMED VIEW Keyed AS SELECT k, v FROM S; CREATE STREAMED VIEW Bag AS SELECT v FROM S"
+        )[0],
+        1,
+    )
+    return {output.id: output for output in compile_lane("lane", plan.queries.values()).outputs}
+
+
+CHANGES = pl.DataFrame({
+    "k": [1, 1, 1], "v": ["a", None, "b"], FROM: [-5, 4, 7], ORDER: [0, 1, (3 << ORDER_SHIFT) + 7], OP: ["+", "u", "-"],
+})  # fmt: skip
+
+
+def records_of(output: Output, changes: pl.DataFrame) -> Records:
+    """The records of one result as if they came at once."""
+    found = list(result_records(Written(encode_changes(output, changes), {None: output})))
+    keys, values, headers = ([one for each in found for one in getattr(each, name)] for name in COLUMNS)
+    partitions = None if found[0].partitions is None else [one for each in found for one in each.partitions or ()]
+    return Records(found[0].topic, keys, values, headers, partitions)
+
+
+COLUMNS = ("keys", "values", "headers")
+
+
+def test_the_records_of_several_results_are_told_apart(outputs) -> None:
+    output = outputs["o4"]
+    changes = pl.DataFrame({
+        "v": list("abc"), FROM: [1, 2, 1], ORDER: [1 << ORDER_SHIFT, 1, 0], OP: ["+"] * 3, MEMBER: [3, 9, 3],
+    })  # fmt: skip
+    written = Written(encode_changes(output, changes), {3: output, 9: output, 12: output})
+    found = list(result_records(written))
+    assert [[json.loads(value)["v"] for value in records.values] for records in found] == [["c", "a"], ["b"]]
+    assert [records.partitions for records in found] == [[0, 1], [0]]
+
+
+def test_the_order_of_what_was_computed_does_not_show(outputs) -> None:
+    """One result log is in the order of (instant, order, `-` first, value)."""
+    output = outputs["o4"]
+    changes = pl.DataFrame({"v": list("dcba"), FROM: [2, 1, 1, 1], ORDER: [0, 5, 5, 5], OP: ["+", "+", "+", "-"]})
+    for seed in range(5):
+        records = records_of(output, changes.sample(fraction=1.0, shuffle=True, seed=seed))
+        assert [json.loads(value)["v"] for value in records.values] == list("abcd")
+
+
+def test_a_keyed_result_has_keys_values_tombstones_and_headers(outputs) -> None:
+    output = outputs["o3"]
+    records = records_of(output, CHANGES)
+    assert (records.topic, records.partitions) == ("dsms.Keyed", None)
+    assert [json.loads(key) for key in records.keys] == [{"k": 1}] * 3
+    assert [value and json.loads(value) for value in records.values] == [{"k": 1, "v": "a"}, {"k": 1, "v": None}, None]
+    assert records.headers == [
+        [("dsms-ts", b"-5")], [("dsms-op", b"u"), ("dsms-ts", b"4")], [("dsms-op", b"-"), ("dsms-ts", b"7")],
+    ]  # fmt: skip
+
+
+def test_a_keyless_result_carries_the_row_on_deletion_and_stays_with_its_source_partition(outputs) -> None:
+    output = outputs["o4"]
+    records = records_of(output, CHANGES.drop("k")[1:].vstack(CHANGES.drop("k")[:1]))
+    assert records.keys == [None] * 3
+    assert [json.loads(value) for value in records.values] == [{"v": "a"}, {"v": None}, {"v": "b"}]
+    assert records.partitions == [0, 0, 1]
+
+
+def test_keyless_results_stand_by_partition_each_in_its_order(outputs) -> None:
+    output = outputs["o4"]
+    orders = [0, 1 << ORDER_SHIFT, 1, (1 << ORDER_SHIFT) + 1]
+    changes = pl.DataFrame({"v": list("abcd"), FROM: [1, 1, 2, 2], ORDER: orders, OP: ["+"] * 4})
+    records = records_of(output, changes)
+    assert [json.loads(value)["v"] for value in records.values] == list("acbd")
+    assert records.partitions == [0, 0, 1, 1]
+    assert records.headers == [[("dsms-ts", ts)] for ts in (b"1", b"2", b"1", b"2")]
+
+
+class FullQueue:
+    """A producer whose queue holds `room` records until it is polled."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.held, self.produced = room, 0, []
+
+    def produce(self, topic, value, key, partition, *rest) -> None:
+        if self.held == self.room:
+            raise BufferError
+        self.held += 1
+        self.produced.append((topic, value, key, partition, rest[-1]))
+
+    def poll(self, _: float) -> None:
+        self.held = 0
+
+
+@pytest.mark.parametrize("room", [1, 3, 100])
+def test_a_full_queue_loses_and_repeats_no_record(monkeypatch, room) -> None:
+    monkeypatch.setattr(epoch_writer, "_POLL_EVERY", 4)
+    writer = object.__new__(epoch_writer.EpochWriter)
+    writer._producer = FullQueue(room)
+    count = 9
+    values, keys = [bytes([at]) for at in range(count)], [None] * count
+    headers = [[("h", bytes([at]))] for at in range(count)]
+    writer.write(epoch_writer.Records("t", keys, values, headers, list(range(count))))
+    assert writer._producer.produced == [("t", values[at], None, at, headers[at]) for at in range(count)]
+
+
+def test_dead_letters_carry_their_provenance() -> None:
+    dead = (DeadRecord("T", 1, 9, "why", b"raw", None), DeadRecord("T", 0, 2, "fault", b"{}", "Q"))
+    (records,) = dead_records(dead, {"T": "topic-of-t"})
+    assert list(records.keys) == [b"1/9", b"0/2"]
+    assert list(records.values) == [b"raw", b"{}"]
+    assert records.headers is not None
+    assert dict(records.headers[0]) == {
+        "dsms-error": b"why", "dsms-source": b"T", "dsms-topic": b"topic-of-t", "dsms-partition": b"1",
+        "dsms-offset": b"9",
+    }  # fmt: skip
+    assert dict(records.headers[1])["dsms-query"] == b"Q"
+
+
+def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
+    epoch = Epoch(Manifest(epoch=7), {"o3": Result(outputs["o3"], 42)}, (), (), {("o1", 0): DeadMark(5, 2)})
+    nothing = Published({}, {})
+    records = progress_records("c", epoch, nothing)
+    entries = dict(zip(records.keys, records.values, strict=True))
+    assert set(entries) == {b"dsms.Keyed/0", b"dsms.Keyed/1", b"dead/o1/0"}
+    assert read_published(entries) == Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})
+    again = progress_records("c", epoch, Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)}))
+    assert list(again.keys) == []
+    assert read_published({b"dead/0": records.values[0]}).frontiers == {"o3": 42}
+
+
+def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) -> None:
+    output = outputs["o3"]
+    changes = pl.DataFrame({
+        "k": range(10), "v": list("abcdefghij"), FROM: range(10), ORDER: range(10), OP: ["+"] * 10,
+    })  # fmt: skip
+    changes = changes.with_columns(pl.Series(MEMBER, [2] * 3 + [5] * 7))
+    written = Written(encode_changes(output, changes), {2: output, 3: output, 5: output})
+    monkeypatch.setattr("dsms.runtime.epoch.result_records._PIECE", 4)
+    pieces = list(result_records(written))
+    assert [len(piece.values) for piece in pieces] == [3, 1, 4, 2]
+    assert [json.loads(key)["k"] for piece in pieces for key in piece.keys] == list(range(10))
+    assert [header for piece in pieces for header in piece.headers] == [[("dsms-ts", b"%d" % at)] for at in range(10)]

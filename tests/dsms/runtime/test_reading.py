@@ -1,0 +1,88 @@
+"""Kafka messages as arrivals, and routed rows as Arrow: what is read back is what went in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from confluent_kafka import Message
+
+from connectors.kafka.names import HEARTBEAT_HEADER
+from dsms.runtime.stages.record_reading import arrivals_of, intake_of
+from dsms.runtime.stages.source_task import DELTA, RoutedRows, Sender
+from dsms.runtime.stages.wire import ROUTED_ARROW
+from operators.core.clock import Heartbeat, PartitionClock
+from operators.core.delta import Delta
+from tests.support.facts import apply_all
+
+
+def _source(options: str = "TIMESTAMP BY x TAGGED NONE"):
+    catalog, _ = apply_all(f"REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t {options}")
+    return catalog.find("S")
+
+
+def _message(offset: int, value: bytes | None, **more: object) -> Message:
+    return Message(topic="t", partition=0, offset=offset, value=value, **{"key": None, "timestamp": (1, 7), **more})
+
+
+def _beat(offset: int, time: int) -> Message:
+    return _message(offset, None, headers=[(HEARTBEAT_HEADER, str(time).encode())])
+
+
+def test_heartbeats_are_taken_out_wherever_they_stand() -> None:
+    messages = [_beat(3, 10), _message(4, b"a"), _beat(5, 20), _beat(6, 30), _message(7, b"b"), _beat(9, 40)]
+    found = arrivals_of(_source(), 0, messages, (Heartbeat(5, 15),))
+    assert found.values == [b"a", b"b"]
+    assert found.offsets.tolist() == [4, 7]
+    assert found.keys is None
+    assert [(beat.offset, beat.time) for beat in found.heartbeats] == [(3, 10), (5, 15), (5, 20), (6, 30), (9, 40)]
+
+
+def test_empty_and_missing_values_are_no_heartbeats() -> None:
+    wrong = _message(3, None, headers=[(HEARTBEAT_HEADER, b"soon")])
+    found = arrivals_of(_source(), 0, [_message(1, b""), _message(2, None, key=b"k"), wrong], ())
+    assert (found.values, found.keys, found.heartbeats) == ([b"", None, None], [None, b"k", None], ())
+    assert arrivals_of(_source(), 0, [_message(1, b"")], ()).keys is None
+
+
+def test_a_decoder_is_kept_for_what_is_declared() -> None:
+    first, again, other = _source(), _source(), _source("TIMESTAMP BY k TAGGED NONE")
+
+    def writer(_: int) -> dict[str, object]:
+        raise LookupError
+
+    assert intake_of(first, writer).decode.__self__ is intake_of(again, writer).decode.__self__
+    intake = intake_of(other, writer)
+    admitted = intake.admit(arrivals_of(other, 0, [_message(0, b'{"k": 5, "x": null}')], ()), PartitionClock())
+    assert admitted.delta.frame.select("k", "x", "__from").rows() == [(5, None, 5)]
+
+
+def test_rows_keep_their_order_and_blobs() -> None:
+    rows = RoutedRows(8, 3)
+    rows.add(0, "", "dead", b"letters")
+    rows.add(1, "lane", "moved", b"", Sender(leaf=2, frontier=99))
+    part = Delta.of([("+", {"a": "x"}, 5)])
+    rows.send("lane", Sender(4, 2), [part, Delta(part.frame.clear()), part])
+    batch = rows.batch()
+    assert batch.schema == ROUTED_ARROW
+    assert [tuple(row.values())[:-1] for row in batch.to_pylist()] == [
+        (0, "", "dead", -1, -1, 3, 8, 0), (1, "lane", "moved", -1, 2, 3, 8, 99),
+        (0, "lane", DELTA, 4, 2, 3, 8, 0), (2, "lane", DELTA, 4, 2, 3, 8, 0),
+    ]  # fmt: skip
+    blobs = batch["blob"].to_pylist()
+    assert blobs[:2] == [b"letters", b""]
+    assert [Delta.from_ipc(blob).frame.rows() for blob in blobs[2:]] == [part.frame.rows()] * 2
+    assert RoutedRows(8, 3).batch().num_rows == 0
+
+
+def test_workers_find_no_pandas() -> None:
+    program = (
+        "import sys, pyarrow as pa, dsms.runtime.stages.target_task; "
+        "from dsms.spark.compat.hidden_pandas import without_pandas; "
+        "without_pandas(); pa.array(['a']); pa.schema([('a', pa.int64())]).empty_table(); "
+        "assert 'pandas' not in sys.modules\n"
+        "try: import pandas\n"
+        "except ModuleNotFoundError: pass\n"
+        "else: raise AssertionError"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

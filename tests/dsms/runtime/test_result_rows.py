@@ -1,0 +1,56 @@
+"""Results as they leave a target stage: what cannot be written fails its query alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from confluent_kafka import Message
+
+from dsms.runtime.epoch.epoch import Epoch
+from dsms.runtime.stages import result_rows
+from tests.support.facts import Topics, apply_all
+from tests.support.pure_executor import World, epoch, start
+
+SQL = """REGISTER SOURCE T (k INT, s TEXT) FROM t; CREATE STREAM S OVER T KEY NULL;
+    CREATE STREAMED VIEW Short AS SELECT k FROM S;
+    CREATE STREAMED VIEW Long AS SELECT k, s FROM S;
+    CREATE STREAMED VIEW Lengths AS SELECT k, MAX(LENGTH(s)) AS n FROM S GROUP BY k"""
+MOST = 5_000
+#: What stands around the text in {"k":0,"s":""}.
+AROUND = 14
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, *lengths: int) -> tuple[dict[str, str], dict[str, int]]:
+    """Why views failed, and how many records the others have, of records with texts of these lengths."""
+    monkeypatch.setattr(result_rows, "MOST", MOST)
+    log = [message(at, "x" * length) for at, length in enumerate(lengths)]
+    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    revision = start(catalog, 1)
+    names = {query.id: query.name for query in revision.plan.queries.values()}
+    done: Epoch = epoch(World({"t": {0: log}}).attach(monkeypatch), revision, 100, 1)
+    counts = {output.name: written.changes.height for written in done.written for output in written.outputs.values()}
+    return {names[query]: why for query, why in done.failures.items()}, counts
+
+
+def message(at: int, text: str) -> Message:
+    value = json.dumps({"k": at, "s": text}).encode()
+    return Message(topic="t", partition=0, offset=at, key=None, value=value, headers=[], timestamp=(1, at))
+
+
+@pytest.fixture(params=[1, 3, 100], autouse=True)
+def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many changes are encoded at a time."""
+    monkeypatch.setattr(result_rows, "_PIECE", request.param)
+
+
+def test_rows_that_are_large_together_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures, counts = ran(monkeypatch, *[MOST - AROUND] * 4, 1)
+    assert failures == {}
+    assert counts == {"Short": 4, "Long": 4, "Lengths": 4}
+
+
+def test_a_row_that_is_too_large_fails_its_query_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures, counts = ran(monkeypatch, 1, MOST - AROUND, MOST - AROUND + 1, 1)
+    assert failures == {"Long": "a result row of 5,001 bytes, at instant 2, is too large: 5,000 can be written"}
+    assert counts == {"Short": 3, "Lengths": 3}

@@ -1,0 +1,202 @@
+"""Results are the same under every limit of state in Redis, whatever crashes and whichever disk is lost, and the limit
+holds at every moment: the executor's pieces over a real Redis."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import polars as pl
+import pytest
+import redis
+from confluent_kafka import Message
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connectors.redis import run_cache
+from connectors.redis.client import connect, key
+from connectors.redis.run_store import RunStore
+from dsms.local.installed import local_redis
+from dsms.model.catalog import Catalog
+from dsms.runtime.lanes.manifest import Manifest
+from dsms.runtime.lanes.query_state import limited
+from dsms.runtime.lanes.revision import revised
+from dsms.runtime.stages import target_task as target_stage
+from operators.core.errors import ExternalError
+from tests.support.facts import Topics, apply_all
+from tests.support.pure_executor import World, epoch, publish, start
+
+pytestmark = pytest.mark.services
+SQL = """REGISTER SOURCE S (k BIGINT, v BIGINT) FROM t TAGGED NONE; CREATE STREAM T OVER S KEY NULL;
+CREATE QUERY Q AS SELECT k, COUNT(*) AS n, MAX(v) AS m FROM T GROUP BY k;
+CREATE QUERY J AS SELECT A.k, A.v, B.v AS w FROM T A JOIN T B ON A.k = B.k WHERE A.v < B.v"""
+CATALOG, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+#: The state of J's join is its own, and so are the groups of Q.
+LIMITED, _ = apply_all("ALTER QUERY J SET (state_memory = '4 KB'); ALTER QUERY Q SET (state_memory = 0)", CATALOG)
+FRAGMENT = "0"
+_numbers = count()
+ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 99)), min_size=1, max_size=30)
+LIMIT = st.sampled_from([None, 0, 3_000, 6_000, 20_000])
+EVENT = st.sampled_from(["", "", "", "crash", "lost manifest", "lost disk"])
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    server = local_redis(tmp_path_factory.mktemp("redis"), os.environ)
+    server.start()
+    yield server.url
+    server.kill()
+
+
+@dataclass
+class Fragment:
+    """A fragment that commits as an executor does; its manifest is what Redis holds of it."""
+
+    world: World
+    client: redis.Redis
+    directory: Path
+    catalog: object
+    targets: int
+    cluster: str = field(default_factory=lambda: f"limits{next(_numbers)}")
+    #: What was there before: a smaller limit holds from the next commit on.
+    most: int = 0
+
+    def __post_init__(self) -> None:
+        self.manifest = Manifest(targets=self.targets)
+        self.revision = start(self.catalog, self.targets)  # type: ignore[arg-type]
+
+    def store(self, limit: int | None) -> RunStore:
+        return RunStore(self.client, self.cluster, FRAGMENT, self.directory, limit)
+
+    def turn(self, limit: int | None, event: str, records: int) -> bool:
+        """One epoch, and what happens after it; gives whether anything was left to do."""
+        store = self.store(limit)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(target_stage, "_store", lambda _: store)
+            self.revision = revised(self.revision.plan, self.manifest, (), self.revision)
+            done = epoch(self.world, self.revision, records, 1)
+        self.holds(limit)
+        if event == "crash":
+            self.recover(store)
+            return True
+        publish(self.world, done)
+        if event == "lost manifest":
+            self.recover(store)
+            return True
+        before, self.manifest = self.manifest.names(), done.manifest
+        store.delete(before - self.manifest.names())
+        parts = list(limited(self.revision, self.manifest))
+        lying = store.spill(self.manifest.names(), limit, parts)
+        assert all(sum(lying.resident.get(name, 0) for name in one.names) <= one.limit for one in parts)
+        assert lying.resident.keys() | lying.disk.keys() == self.manifest.names()
+        self.holds(limit)
+        if event == "lost disk":
+            shutil.rmtree(self.directory, ignore_errors=True)
+            self.recover(store)
+        return bool(done.results)
+
+    def recover(self, store: RunStore) -> None:
+        names = self.manifest.names()
+        if not store.present(names):
+            self.manifest = Manifest(epoch=self.manifest.epoch, targets=self.targets)
+        store.sweep(self.manifest.names())
+        left = {name for name in self.keys() if name.rsplit(":", 1)[-1] not in self.manifest.names()}
+        assert not left
+        assert len(list(self.directory.glob("*"))) <= len(self.manifest.names())
+
+    def keys(self) -> list[str]:
+        return [one.decode() for one in self.client.scan_iter(key(self.cluster, FRAGMENT, "run", "") + "*")]
+
+    def holds(self, limit: int | None) -> None:
+        """What Redis has of the runs is within the limit, and no more than the account says."""
+        there = sum(len(piece) for name in self.keys() for piece in self.client.hvals(name))  # type: ignore[union-attr]
+        account = {name: int(size) for name, size in self.client.hgetall(f"dsms:{{{self.cluster}/0}}:resident").items()}
+        total = account.pop(b"", 0)
+        assert there <= total == sum(account.values())
+        assert limit is None or there <= max(limit, self.most)
+        self.most = there
+
+
+def message(offset: int, k: int, v: int) -> Message:
+    body = json.dumps({"k": k, "v": v}).encode()
+    return Message(topic="t", partition=0, offset=offset, key=None, value=body, timestamp=(1, offset))
+
+
+def finished(fragment: Fragment, events: list[tuple[int | None, str]], records: int) -> World:
+    more, turns = True, iter(events)
+    limit: int | None = None
+    for _ in range(200):
+        limit, event = next(turns, (limit, ""))
+        more = fragment.turn(limit, event, records)
+        if not more and not event:
+            return fragment.world
+    raise AssertionError("the log was never read to its end")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ROWS,
+    st.lists(st.tuples(LIMIT, EVENT), max_size=6),
+    st.tuples(st.integers(1, 2), st.integers(5, 12)),
+    st.sampled_from([CATALOG, LIMITED]),
+)
+def test_results_are_the_same_under_every_limit(
+    redis_url: str, tmp_path: Path, rows: list[tuple[int, int]], events: list[tuple[int | None, str]],
+    sizes: tuple[int, int], catalog: Catalog,
+) -> None:  # fmt: skip
+    targets, records = sizes
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    world = World({"t": {0: [message(at, *row) for at, row in enumerate(rows)]}})
+    with pytest.MonkeyPatch.context() as patch:
+        world.attach(patch)
+        patch.setattr(run_cache, "_flush", lambda _: None)  # no power is lost here
+        fragment = Fragment(world, connect(redis_url), tmp_path / "cache", catalog, targets)
+        finished(fragment, events, records)
+    names = {one.id: one.name for one in fragment.catalog.running()}  # type: ignore[attr-defined]
+    final = rows[:-1]  # the instant of the last record is still open
+    counts = Counter(k for k, _ in final)
+    expected = {k: (k, n, max(v for other, v in final if other == k)) for k, n in counts.items()}
+    found: dict[int, tuple[int, int, int]] = {}
+    joined: Counter[tuple[int, int, int]] = Counter()
+    for log, listed in world.written.items():
+        for record in listed:
+            row = json.loads(record[1])
+            if names[log.split("/")[0]] == "Q":
+                found[row["k"]] = (row["k"], row["n"], row["m"])
+            else:
+                assert not record[2] or b"-" not in dict(record[2]).values()
+                joined[(row["k"], row["v"], row["w"])] += 1
+    assert found == expected
+    assert joined == Counter((k, v, w) for k, v in final for other, w in final if k == other and v < w)
+
+
+def test_a_query_limits_what_it_shares_with_nobody(redis_url: str, tmp_path: Path) -> None:
+    """J's join and Q's groups are their own, what both read is not; of two equal queries neither has anything."""
+    twin = "CREATE QUERY R AS SELECT k, COUNT(*) AS n, MAX(v) AS m FROM T GROUP BY k"
+    shared, _ = apply_all(f"{twin}; ALTER QUERY R SET (state_memory = 0)", LIMITED)
+    for catalog, expected in ((LIMITED, {"J", "Q"}), (shared, {"J"})):
+        world = World({"t": {0: [message(at, at % 3, at) for at in range(40)]}})
+        with pytest.MonkeyPatch.context() as patch:
+            fragment = Fragment(world.attach(patch), connect(redis_url), tmp_path / "cache", catalog, 1)
+            finished(fragment, [], 15)
+        parts = list(limited(fragment.revision, fragment.manifest))
+        owned = [one.names for one in parts if one.names]
+        assert len(owned) == len(expected) and len(frozenset.union(*owned)) == sum(map(len, owned))
+        assert frozenset.union(*owned) < fragment.manifest.names()
+
+
+def test_a_run_that_is_nowhere_is_an_error_and_makes_recovery_rebuild(redis_url: str, tmp_path: Path) -> None:
+    store = RunStore(connect(redis_url), "nowhere", FRAGMENT, tmp_path, 0)
+    store.write({"1/a": pl.DataFrame({"k": [1, 2]})})
+    assert store.present(["1/a"]) and store.read("1/a")["k"].to_list() == [1, 2]
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ExternalError, match=r'"1/a" is gone from redis and not on this host'):
+        store.read("1/a")
+    assert not store.present(["1/a"])

@@ -1,0 +1,150 @@
+"""What the next batch does: results are the same under every policy, and each policy serves what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsms.runtime.batching.schedule import Decision, Schedule
+from dsms.runtime.lanes.manifest import Queue, Segment
+from dsms.runtime.lanes.revision import Revision, moving, revised
+from dsms.scheduler.ready import Moment
+from dsms.scheduler.registry import parse_policy
+from dsms.scheduler.work import Measured, Work
+from tests.dsms.runtime.test_epoch import LOGS, world_of
+from tests.support.facts import Topics, apply_all
+from tests.support.pure_executor import World, epoch, publish, start
+
+POLICIES = ("fifo", "round_robin", "greedy", "chain", "chain(latency = 3 s)", "weighted_fair")
+SQL = "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k; CREATE STREAMED VIEW V AS SELECT k FROM S"
+LANE = "o3"
+
+
+def run(world: World, catalog: object, targets: int, policy: str, budget_s: float, records: int) -> int:
+    """All that the logs hold, as a policy says; gives how many epochs had something waiting after them."""
+    revision, schedule, waited = start(catalog, targets), Schedule(parse_policy(policy)), 0
+    for at in range(2_000):
+        lanes = moving(revision, ())
+        decision = schedule.decide(revision, lanes, Moment(float(at), budget_s), records)
+        revision = replace(revision, takes=decision.takes)
+        done = epoch(world, revision, decision.records, 2, decision.reads)
+        publish(world, done)
+        waits = any(one.queues for one in done.manifest.lanes.values())
+        waited += waits
+        if not done.records and not waits and not any(done.behind.values()):
+            return waited
+        schedule = schedule.after(done, revision, at + 0.5)
+        revision = revised(revision.plan, done.manifest, (), revision)
+    raise AssertionError("the work never ended")
+
+
+@given(LOGS, st.integers(1, 3), st.sampled_from(POLICIES), st.sampled_from([1e-6, 1e-3, 1e-2]), st.integers(1, 5))
+def test_results_are_the_same_under_every_policy(logs, targets, policy, budget_s, records) -> None:
+    found = []
+    for name, size in (("fifo", 1000), (policy, records)):
+        world, catalog = world_of(logs)
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            run(world.attach(monkeypatch), catalog, targets, name, budget_s, size)
+        found.append((world.written, sorted(map(repr, world.dead))))
+    assert found[0] == found[1]
+
+
+def test_what_is_over_the_budget_waits() -> None:
+    world, catalog = world_of([[("a", number % 3, number, None) for number in range(60)]])
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        assert run(world.attach(monkeypatch), catalog, 1, "chain", 1e-4, 10) > 3
+
+
+def revision(segments: tuple[int, ...] = ()) -> Revision:
+    """A lane of one query, with so many bytes in the segments before its stage."""
+    found = start(apply_all(SQL, topics=Topics({"t": {0: 0}}))[0], 1)
+    held = found.manifest.lanes[LANE]
+    queue = Queue(held.positions, [Segment(at, held.positions, 1, size) for at, size in enumerate(segments)])
+    lanes = {LANE: msgspec.structs.replace(held, queues={1: queue} if segments else {})}
+    return replace(found, manifest=msgspec.structs.replace(found.manifest, lanes=lanes))
+
+
+def schedule(policy: str, unread: int = 0, first_us: float = 1.0, second_us: float = 10.0) -> Schedule:
+    """Records of 100 bytes, of which a tenth is left after the first stage; costs are by byte."""
+    measured = Measured(0.0, 0.0)
+    first = measured.after(0.0, 0, Work((100_000,), 10_000, round(first_us * 1e8), bytes_in=1_000))
+    second = measured.after(0.0, 0, Work((10_000,), 0, round(second_us * 1e7)))
+    costs, behind = {(LANE, 0): first, (LANE, 1): second}, {LANE: (unread, 0.0)}
+    return Schedule(parse_policy(policy), costs=costs, behind=behind, came=dict.fromkeys(range(9), 0.0))
+
+
+def decided(one: Schedule, held: Revision, budget_s: float = 1.0) -> Decision:
+    return one.decide(held, [LANE], Moment(1.0, budget_s), 1_000_000)
+
+
+def test_under_fifo_all_goes_all_the_way_through() -> None:
+    assert decided(schedule("fifo", 10**7), revision()) == Decision({}, frozenset({LANE}), 1_000_000)
+
+
+def test_what_a_batch_can_hold_goes_all_the_way_through() -> None:
+    """2 000 records: 0.2 s to read, 20 000 bytes and 0.2 s after that."""
+    found = decided(schedule("chain", 2_000), revision())
+    assert (found.takes, found.reads) == ({}, {LANE})
+
+
+def test_a_batch_reads_no_more_than_can_go_all_the_way_through() -> None:
+    """A record takes 100 µs to read, and its ten bytes 100 µs after that."""
+    assert decided(schedule("chain"), revision()).records == pytest.approx(5_000, abs=1)
+
+
+def test_chain_reads_first_and_lets_the_rest_wait() -> None:
+    """The first stage frees 90 bytes in 100 µs, the second ten."""
+    found = decided(schedule("chain", 50_000), revision())
+    assert (found.takes, found.reads) == ({LANE: {1: 0}}, {LANE})
+    assert found.records == pytest.approx(10_000, abs=1)
+
+
+def test_chain_works_on_what_waits_where_that_frees_more() -> None:
+    """Now a byte of the second stage takes 0.5 µs: 100 000 bytes 0.05 s, and then there is time to read."""
+    cheap = schedule("chain", 10**6, first_us=100.0, second_us=0.5)
+    found = decided(cheap, revision((50_000, 50_000)), 0.04)
+    assert (found.takes, found.reads) == ({LANE: {1: 1}}, frozenset())
+
+
+def test_fifo_works_on_what_waits_before_it_reads() -> None:
+    found = decided(schedule("fifo", 10**6), revision((50_000, 50_000, 50_000)), 1.2)
+    assert (found.takes, found.reads) == ({LANE: {1: 2}}, frozenset())
+
+
+def test_at_least_one_segment_is_taken() -> None:
+    assert decided(schedule("fifo", 10**6), revision((50_000, 50_000)), 0.01).takes == {LANE: {1: 1}}
+
+
+def test_round_robin_turns() -> None:
+    one = schedule("round_robin", 10**6)
+    turned = replace(one, past=replace(one.past, last=(LANE, 0)))
+    assert decided(one, revision((10**6,))).takes == {LANE: {1: 0}}
+    assert decided(turned, revision((10**6,))).takes == {LANE: {1: 1}}
+
+
+def test_round_robin_reads_no_more_than_every_other_time_while_something_waits() -> None:
+    """No batch has the time for more than one of both."""
+    world, catalog = world_of([[("a", number % 3, number, None) for number in range(40)]])
+    one, at_once = Schedule(parse_policy("round_robin")), 4
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        world.attach(monkeypatch)
+        held, turns, left = start(catalog, 1), [], True
+        while left:
+            found = one.decide(held, moving(held, ()), Moment(float(len(turns)), 1e-6), at_once)
+            done = epoch(world, replace(held, takes=found.takes), found.records, 2, found.reads)
+            left = any(done.behind.values())
+            turns.append((bool(found.reads), any(lane.queues for lane in done.manifest.lanes.values())))
+            one = one.after(done, replace(held, takes=found.takes), len(turns) + 0.5)
+            held = revised(held.plan, done.manifest, (), held)
+    assert all(not (reads and waits and again) for (reads, waits), (again, _) in pairwise(turns[3:])), turns
+
+
+def test_what_has_not_been_measured_goes_through_piece_by_piece() -> None:
+    one = replace(schedule("chain", 10**9), costs={})
+    assert decided(one, revision()) == Decision({LANE: {}}, frozenset({LANE}), 1_000_000)
+    assert decided(one, revision((10**9, 10**9))).takes == {LANE: {1: 1}}

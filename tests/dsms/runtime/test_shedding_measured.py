@@ -1,0 +1,150 @@
+"""What is measured of epochs, and the rates that follow, over epochs whose time is told: a fixed part, and one by
+record and query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from statistics import median
+
+from dsms.physical.dataflow import Dataflow
+from dsms.physical.fragment_plan import plan_fragment
+from dsms.runtime.epoch.epoch import Epoch
+from dsms.runtime.lanes.manifest import Manifest
+from dsms.runtime.lanes.revision import Revision, revised
+from dsms.runtime.shedding.load_shedding import Shedding
+from dsms.scheduler.work import Work
+from operators.streams.shed import Seen, Shed, Spread
+from tests.support.facts import Topics, apply_all
+
+DEADLINE_S, FIXED_S, BASE_S, TARGETS = 4.0, 0.6, 4e-6, 2
+COSTS = {"Dear": 40e-6, "Cheap": 6e-6}
+CAPACITY = 1 / (BASE_S + sum(COSTS.values()))
+SQL = "REGISTER SOURCE T (v INT) FROM t; CREATE STREAM A OVER T KEY NULL;" + "".join(
+    f"CREATE QUERY {name} WITH (max_error = 0.2, deadline = '4 s', weight = {weight}) AS SELECT STREAMED window_end, "
+    f"SUM(v) AS s{name} FROM TUMBLE(TABLE A, DESCRIPTOR(TS), 2000) GROUP BY window_end EMIT FINAL;"
+    for name, weight in (("Dear", 1), ("Cheap", 8))
+)
+
+
+def revision() -> Revision:
+    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    return revised(plan_fragment(catalog, TARGETS), Manifest(), set())
+
+
+@dataclass
+class Simulated:
+    """Batches one after the other; `lags` are those of the published frontier just before each is published."""
+
+    #: Busy seconds of each vertex for whatever comes, and of the dear query's for however few rows.
+    each_s: float = 0.0
+    dear_s: float = 0.0
+    #: How slow the machine is.
+    slow: float = 1.0
+    #: Epochs take up to so much more or less than they should.
+    noise: float = 0.0
+    random: Random = field(default_factory=lambda: Random(7))
+    at: Revision = field(default_factory=revision)
+    shedding: Shedding = field(default_factory=Shedding)
+    now: float = 100.0
+    came: float = 0.0
+    read: int = 0
+    arrived: list[tuple[float, float]] = field(default_factory=list)
+    lags: list[float] = field(default_factory=list)
+    rates: list[dict[str, float]] = field(default_factory=list)
+
+    def run(self, rate: float, seconds: float) -> None:
+        until = self.now + seconds
+        while self.now < until:
+            self._epoch(rate)
+
+    def _epoch(self, rate: float) -> None:
+        waiting = int(self.came) - self.read
+        batch = min(waiting, self.shedding.batch_records or 400_000)
+        rates = {name: self.shedding.decision.rates.get(self._id(name), 1.0) for name in COSTS}
+        took = FIXED_S + batch * (BASE_S + sum(COSTS[name] * rates[name] for name in COSTS))
+        took += self.each_s * len(self._flow.vertices) + (self.dear_s if batch else 0.0)
+        took *= self.slow * self.random.uniform(1 - self.noise, 1 + self.noise)
+        oldest = next((at for at, upto in self.arrived if upto >= self.read), self.now)
+        self.arrived.append((self.now + took, self.came + rate * took))
+        self.now, self.came, self.read = self.now + took, self.came + rate * took, self.read + batch
+        self.lags.append(self.now - oldest)
+        self.rates.append(rates)
+        epoch = self._told(batch, waiting - batch, rates)
+        self.shedding = self.shedding.after(epoch, self.at, self.now, took)
+
+    @property
+    def _flow(self) -> Dataflow:
+        return next(iter(self.at.lanes.values())).flow
+
+    def _id(self, name: str) -> str:
+        return next(query for query, one in self.at.plan.queries.items() if one.name == name)
+
+    def _told(self, batch: int, unread: int, rates: dict[str, float]) -> Epoch:
+        """Both targets are busy all the time but the fixed one."""
+        (lane_id, lane), work = next(iter(self.at.lanes.items())), []
+        flow, names = lane.flow, {self._id(name): name for name in COSTS}
+        for at, vertex in enumerate(flow.vertices):
+            busy = BASE_S * batch if vertex.leaf is not None else 0.0
+            for query, name in names.items():
+                output = next(one for one in lane.outputs if one.id == query)
+                fixed = self.dear_s if name == "Dear" and batch else 0.0
+                busy += COSTS[name] * rates[name] * batch + fixed if output.vertex == at else 0.0
+            busy += self.each_s
+            work.append((lane_id, flow.keys[at], 0, Work((batch,), batch, int(busy * self.slow * TARGETS * 1e9))))
+        assert sum(isinstance(one.operator, Shed) for one in flow.vertices) == len(COSTS)
+        span = int(self.now * 1000)
+        seen = tuple(
+            (query, 0, Seen(batch, int(batch * rates[name]), span, span + max(int(batch / 20), 1),
+                            {0: Spread(batch, ((batch * 1.0, batch * 3.0),))}))
+            for query, name in names.items() if batch
+        )  # fmt: skip
+        return Epoch(self.at.manifest, {}, (), (), {}, batch, work=tuple(work), behind={lane_id: unread}, seen=seen)
+
+
+def test_nothing_is_shed_where_short_batches_are_mostly_fixed_time() -> None:
+    calm = Simulated()
+    calm.run(CAPACITY / 3, 30)
+    assert all(rate == 1.0 for rates in calm.rates for rate in rates.values())
+
+
+def test_nothing_is_shed_where_vertices_are_slow_for_the_few_records_of_the_first_batches() -> None:
+    calm = Simulated(each_s=0.01)
+    calm.run(300, 2)
+    calm.run(CAPACITY / 3, 30)
+    assert all(rate == 1.0 for rates in calm.rates for rate in rates.values())
+
+
+def test_a_burst_is_met_though_every_batch_could_hold_all_that_waits() -> None:
+    burst = Simulated()
+    burst.run(CAPACITY / 3, 10)
+    calm = len(burst.lags)
+    burst.run(3 * CAPACITY, 60)
+    assert max(burst.lags) <= DEADLINE_S
+    shed = burst.rates[calm + 4 :]
+    assert all(rates["Dear"] < rates["Cheap"] for rates in shed)
+    after = len(burst.rates)
+    burst.run(CAPACITY / 3, 20)
+    assert max(burst.lags[after:]) <= DEADLINE_S
+    assert burst.rates[-1] == {"Dear": 1.0, "Cheap": 1.0}
+
+
+def test_what_a_query_takes_for_few_rows_is_no_reason_to_leave_more_of_the_others_out() -> None:
+    burst = Simulated(dear_s=0.5, noise=0.1)
+    burst.run(CAPACITY / 3, 20)
+    assert all(rate == 1.0 for rates in burst.rates[-5:] for rate in rates.values())
+    calm = len(burst.lags)
+    burst.run(2 * CAPACITY, 60)
+    assert median(rates["Cheap"] for rates in burst.rates[calm:]) >= 0.5
+    assert max(burst.lags[calm + 5 :]) <= DEADLINE_S
+
+
+def test_batches_use_their_time_soon_after_the_machine_became_quicker() -> None:
+    always = Simulated()
+    always.run(2 * CAPACITY, 30)
+    burst = Simulated(slow=2.0)
+    burst.run(2 * CAPACITY, 60)
+    assert burst.rates[-1]["Cheap"] < 0.1
+    burst.slow = 1.0
+    burst.run(2 * CAPACITY, 12)
+    assert all(burst.rates[-1][name] >= 0.9 * always.rates[-1][name] for name in COSTS)

@@ -1,0 +1,82 @@
+"""A slice that comes in pieces: what is admitted does not depend on them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from itertools import pairwise
+
+from confluent_kafka import Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsms.runtime.batching.offsets import Slice
+from dsms.runtime.stages.slice_intake import SliceIntake, admit_slice
+from operators.core.clock import Heartbeat, PartitionClock
+from operators.core.errors import ExternalError
+from tests.support.facts import apply_all
+
+INSTANTS = [3, 9, 4, 12, 5, 30, 8, 31, 20, 40]
+BEATS = (Heartbeat(0, 2), Heartbeat(4, 6), Heartbeat(6, 25), Heartbeat(8, 33), Heartbeat(12, 50))
+SLICE = Slice("s1", "t", 0, 0, 12, PartitionClock(), BEATS, ("lane",))
+
+
+def messages() -> list[Message]:
+    found = [
+        Message(topic="t", partition=0, offset=at, value=b'{"k": %d, "x": %d}' % (at, x), timestamp=(1, 7))
+        for at, x in enumerate(INSTANTS)
+    ]
+    found[2] = Message(topic="t", partition=0, offset=2, value=b"no record", timestamp=(1, 7))
+    return found
+
+
+def admitted(cuts: list[int]) -> SliceIntake:
+    catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE SLACK 5")
+    edges = [0, *sorted(cuts), len(INSTANTS)]
+    pieces = iter([messages()[start:end] for start, end in pairwise(edges)])
+    found = admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces, frozenset({"k"}))
+    assert isinstance(found, SliceIntake)
+    return found
+
+
+@given(st.lists(st.integers(0, len(INSTANTS)), max_size=5))
+def test_pieces_do_not_show(cuts: list[int]) -> None:
+    found = admitted(cuts)
+    assert found.admitted().delta.columns == ["k"]
+    rows = found.admitted().delta.frame.select("k", "__from").rows()
+    # Instants are late by more than the slack (4 after 12), or below what a heartbeat at or before them promises.
+    assert rows == [(0, 3), (1, 9), (3, 12), (5, 30), (7, 31), (9, 40)]
+    assert [letter.offset for letter in found.admitted().dead] == [2, 4, 6, 8]
+    assert (found.admitted().clock.frontier, found.admitted().clock.high) == (50, 40)
+    work = found.work(2)
+    assert (work.rows_in, work.rows_out, work.bytes_in) == ((len(INSTANTS),), len(rows), sum(map(len, messages())))
+
+
+class Piece(list[Message]):
+    """A list of which it can be seen that it is gone."""
+
+
+def test_a_piece_is_gone_when_the_next_one_is_asked_for() -> None:
+    catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE SLACK 5")
+    gone = []
+
+    def pieces() -> Iterator[list[Message]]:
+        for start in range(3):
+            held = [Piece(messages()[start : start + 1])]
+            seen = weakref.ref(held[0])
+            yield held.pop()
+            gone.append(seen() is None)
+
+    admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces(), frozenset({"k"}))
+    assert gone == [True, True, True]
+
+
+def test_an_error_among_the_pieces_is_the_slices() -> None:
+    error = ExternalError("gone", retryable=False)
+
+    def pieces() -> Iterator[list[Message] | ExternalError]:
+        yield messages()
+        yield error
+
+    catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE")
+    assert admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces(), frozenset()) is error

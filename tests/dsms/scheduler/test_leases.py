@@ -1,0 +1,71 @@
+"""Assignment of fragments to executors."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsms.scheduler.leases import STARTING, Assignment, ExecutorStatus, assign
+
+UP, NEW = ExecutorStatus(), ExecutorStatus(STARTING)
+
+
+def one(current: Assignment | None, alive: dict[str, ExecutorStatus], now: int) -> Assignment | None:
+    return assign({"0": current} if current else {}, alive, ["0"], now).get("0")
+
+
+def test_it_stays_while_its_executor_lives_and_moves_with_a_new_lease() -> None:
+    first = one(None, {"b": UP, "a": UP}, 100)
+    assert first == Assignment("a", 100)
+    assert one(first, {"a": UP}, 110) is first
+    second = one(first, {"b": UP}, 120)
+    assert second == Assignment("b", 120)
+    assert one(second, {"a": UP, "b": UP}, 130) is second
+    assert one(second, {"a": UP}, 140) == Assignment("a", 140)
+
+
+def test_a_lease_grows_also_when_the_clock_goes_back() -> None:
+    assert one(Assignment("b", 120), {"a": UP}, 90) == Assignment("a", 121)
+
+
+def test_nobody_lives() -> None:
+    assert one(None, {}, 7) is None
+    assert one(Assignment("a", 4), {}, 7) == Assignment("a", 4)
+
+
+def test_one_that_is_starting_is_only_taken_where_there_is_no_other() -> None:
+    assert one(None, {"a": NEW, "b": UP}, 7) == Assignment("b", 7)
+    assert one(None, {"a": NEW}, 7) == Assignment("a", 7)
+    assert one(Assignment("a", 5), {"a": NEW}, 7) == Assignment("a", 5)
+
+
+def test_one_that_starts_again_gives_way_to_one_that_is_ready() -> None:
+    assert one(Assignment("a", 5), {"a": NEW, "b": UP}, 7) == Assignment("b", 7)
+
+
+NAMES = st.sampled_from("abcd")
+
+
+@given(st.lists(st.frozensets(NAMES), min_size=1, max_size=8), st.integers(1, 6))
+def test_whoever_comes_and_goes_the_fragments_are_run_and_spread(lives: list[frozenset[str]], count: int) -> None:
+    """Everything is assigned while anybody lives, leases only grow, what need not move stays, and in the end nobody
+    has two more than another."""
+    fragments = [str(number) for number in range(count)]
+    current: dict[str, Assignment] = {}
+    for now, names in enumerate(lives):
+        alive = dict.fromkeys(sorted(names), UP)
+        after = assign(current, alive, fragments, now)
+        assert not names or {each.executor for each in after.values()} <= names
+        assert set(after) == (set(fragments) if names or current else set())
+        moved = [fragment for fragment, each in current.items() if after[fragment] != each]
+        assert all(after[fragment].lease > current[fragment].lease for fragment in moved)
+        assert sum(current[fragment].executor in names for fragment in moved) <= 1
+        current = after
+    for now in range(len(lives), len(lives) + count):
+        current = assign(current, alive, fragments, now)
+    loads = Counter({name: 0 for name in alive}) + Counter(each.executor for each in current.values())
+    shares = [loads[name] for name in alive]
+    assert not shares or max(shares) - min(shares) <= 1
+    assert assign(current, alive, fragments, 99) == current

@@ -1,0 +1,48 @@
+"""The archive of Spark's classes: one for a Java and a Spark, and nothing depends on it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsms.spark.compat import class_archive
+from dsms.spark.compat.class_archive import archive, home, make, options
+
+
+def java(home: Path, release: str) -> dict[str, str]:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "release").write_text(release)
+    return {"JAVA_HOME": str(home), "DSMS_CACHE": str(home.parent / "cache")}
+
+
+def test_another_java_has_another_archive(tmp_path: Path) -> None:
+    one = archive(java(tmp_path / "a", 'JAVA_VERSION="17.0.1"'))
+    assert one == archive(java(tmp_path / "a", 'JAVA_VERSION="17.0.1"'))
+    others = [archive(java(tmp_path / "a", 'JAVA_VERSION="17.0.2"')), archive(java(tmp_path / "b", ""))]
+    assert len({one, *others}) == 3 and one is not None and one.parent.parent == tmp_path / "cache" / "spark"
+
+
+def test_it_is_used_where_it_is_there(tmp_path: Path) -> None:
+    environ = java(tmp_path / "a", "")
+    assert options(environ) == ""
+    found = archive(environ)
+    assert found is not None
+    found.parent.mkdir(parents=True)
+    found.touch()
+    assert home(environ) is None
+    (found.parent / "home").mkdir()
+    assert home(environ) == found.parent / "home"
+    assert f"-XX:SharedArchiveFile={found} " in options(environ) and make(environ)
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = java(tmp_path / "a", "")
+    monkeypatch.setattr(class_archive.sys, "executable", "/bin/false" if sys.platform != "darwin" else "/usr/bin/false")
+    assert not make(environ)
+    assert list((tmp_path / "cache" / "spark").iterdir()) == []
+
+
+def test_without_java_there_is_none() -> None:
+    assert archive({"PATH": ""}) is None and not make({"PATH": ""})

@@ -1,0 +1,35 @@
+"""The scratch directory of an executor: empty at the start whatever was left in it, gone at the end."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from dsms.spark.scratch import emptied, temporary
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """pytest's own are too long for sockets already."""
+    with TemporaryDirectory() as made:
+        yield Path(made)
+
+
+@pytest.mark.parametrize("name", ["near", "far" * 30])
+def test_what_a_killed_run_left_is_removed(short_path: Path, name: str):
+    scratch = short_path / name
+    assert (temporary(scratch) == scratch) == (name == "near")
+    for left in (scratch, temporary(scratch)):
+        left.mkdir(exist_ok=True)
+        (left / "left").touch()
+    with emptied(scratch):
+        assert list(scratch.iterdir()) == list(temporary(scratch).iterdir()) == []
+    assert not scratch.exists()
+    assert not temporary(scratch).exists()
+
+
+def test_a_path_that_is_too_long_for_sockets_has_a_short_one_of_its_own(tmp_path: Path):
+    one, other = tmp_path / ("a" * 90), tmp_path / ("b" * 90)
+    assert temporary(one) != temporary(other)
+    assert len(bytes(temporary(one) / ".12345678-1234-1234-1234-123456789012.sock")) <= 107

@@ -1,0 +1,202 @@
+"""CONSTRAINT CLUSTERED BY and REFERENCES: what breaks them is refused, results are those of the same query without them
+over what is left, and operators forget the values that do not live any more."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from dsms.testing import LocalSession
+from tests.support import duck_engine
+
+SLACK, K, KW, KR = 6, 7, 5, 9
+QUERIES = {
+    "grouped": "SELECT c, count(*) AS n, sum(v) AS s, max(v) AS m, count(DISTINCT v) AS d FROM S GROUP BY c",
+    "other column": "SELECT w, count(*) AS n FROM S GROUP BY w",
+    "both columns": "SELECT c, w, count(*) AS n FROM S WHERE v <> 2 GROUP BY c, w",
+    "distinct": "SELECT DISTINCT c, v FROM S",
+    "self join": "SELECT a.c, a.v, b.v AS w FROM S a JOIN S b ON a.c = b.c AND a.v < b.v",
+    "partner": "SELECT S.id, S.c, P.v FROM S JOIN P ON S.c = P.c",
+    "two payments": "SELECT a.id, b.id AS other FROM P a JOIN P b ON a.c = b.c AND a.v < b.v",
+    "paid": "SELECT c, count(*) AS n, sum(v) AS s FROM P GROUP BY c",
+    "unpaid": "SELECT S.id, S.c, P.v FROM S LEFT JOIN P ON S.c = P.c",
+    "never paid": "SELECT id, c FROM S WHERE NOT EXISTS (SELECT 1 FROM P WHERE P.c = S.c AND P.v = 1)",
+    "paid and not": "SELECT c FROM S EXCEPT SELECT c FROM P",
+    "all of one life": "SELECT c, count(*) AS n FROM (SELECT c FROM S UNION ALL SELECT c FROM P) x GROUP BY c",
+    "all of two lives": "SELECT c, count(*) AS n FROM (SELECT c FROM S UNION ALL SELECT c FROM U) x GROUP BY c",
+    "two lives": "SELECT S.id, U.id AS other FROM S JOIN U ON S.c = U.c",
+    "one life": "SELECT S.id, F.id AS other FROM S JOIN F ON S.c = F.c",
+    "total": "SELECT c, sum(n) AS n FROM (SELECT S.c, P.v AS n FROM S JOIN P ON S.c = P.c) x GROUP BY c",
+    "best": "SELECT c, id FROM (SELECT c, id, row_number() OVER (PARTITION BY c ORDER BY v, id) AS r FROM S) x "
+    "WHERE r <= 2",
+    "over": "SELECT c, id, sum(v) OVER (PARTITION BY c) AS s FROM P",
+    "keyed": "SELECT v, count(*) AS n FROM LAST GROUP BY v",
+    "keyed by more": "SELECT v, count(*) AS n FROM LASTCV GROUP BY v",
+    "keyed by less": "SELECT c, count(*) AS n FROM LASTV GROUP BY c",
+}
+CONSTRAINTS = {
+    "T": f"CONSTRAINT CLUSTERED BY c WITHIN {K}, CLUSTERED BY w WITHIN {KW}",
+    "PT": f"CONSTRAINT c REFERENCES T (c) WITHIN {KR}",
+    "UT": f"CONSTRAINT CLUSTERED BY c WITHIN {K}",
+    "FT": "",
+}
+STREAMS = {"S": ("T", "NULL"), "P": ("PT", "NULL"), "U": ("UT", "NULL"), "F": ("FT", "NULL")}
+STREAMS |= {"LAST": ("T", "c"), "LASTCV": ("T", "(c, v)"), "LASTV": ("T", "v")}
+Log = list[dict]
+
+
+def value(number: int) -> int:
+    """Numbers in no order."""
+    return number * 37 % 1009
+
+
+def log(seed: int, count: int, lag: int = 0) -> Log:
+    """Records whose values come together, now and then once more after long, and in some cases never before."""
+    draw, records = random.Random(seed), []
+    for number in range(count):
+        at = number // 5 - lag - draw.randrange(2)
+        at = at if draw.random() > 0.08 else draw.randrange(count // 5)
+        c = None if draw.random() < 0.05 else value(at)
+        w = value(number // 4 if draw.random() > 0.15 else draw.randrange(count // 4))
+        ts = number - draw.randrange(SLACK + 1) - (draw.random() < 0.05) * 5
+        records.append({"id": number, "c": c, "w": w, "v": draw.randrange(5), "ts": ts})
+    return records
+
+
+def in_time(records: Log) -> tuple[Log, set[int]]:
+    """What is not late, by instant."""
+    latest, kept, late = -(10**9), [], set()
+    for offset, one in enumerate(records):
+        if one["ts"] < latest - SLACK:
+            late.add(offset)
+        else:
+            kept.append(one)
+        latest = max(latest, one["ts"])
+    return sorted(kept, key=lambda one: one["ts"]), late
+
+
+def clustered(records: Log, column: str, k: int) -> tuple[Log, set[int]]:
+    last, kept, refused = {}, [], set()
+    for one in records:
+        key = one[column]
+        if key is not None and key in last and one["ts"] - last[key] > k:
+            refused.add(one["id"])
+            continue
+        last[key] = one["ts"]
+        kept.append(one)
+    return kept, refused
+
+
+def admitted(logs: dict[str, Log]) -> tuple[dict[str, Log], dict[str, set[int]]]:
+    """Record by record: what counts, in the order of the logs, and the offsets of the others."""
+    kept, refused = {}, {}
+    for name, records in logs.items():
+        kept[name], refused[name] = in_time(records)
+    for name, column, k in (("T", "c", K), ("T", "w", KW), ("UT", "c", K)):
+        kept[name], more = clustered(kept[name], column, k)
+        refused[name] |= more
+    partners = [(one["c"], one["ts"]) for one in kept["T"]]
+    for one in list(kept["PT"]):
+        if one["c"] is not None and not any(c == one["c"] and 0 <= one["ts"] - ts <= KR for c, ts in partners):
+            kept["PT"].remove(one)
+            refused["PT"].add(one["id"])
+    return {name: sorted(found, key=lambda one: one["id"]) for name, found in kept.items()}, refused
+
+
+def all_logs(seed: int, count: int = 70) -> dict[str, Log]:
+    lags = {"T": 0, "PT": 1, "UT": 4, "FT": 3}
+    return {name: log(seed + 100 * at, count, lag) for at, (name, lag) in enumerate(lags.items())}
+
+
+def session(logs: dict[str, Log], constraints: dict[str, str], how: tuple) -> LocalSession:
+    partitions, batch, pieces = how
+    made = LocalSession(partitions=partitions, batch_records=batch)
+    for name in logs:
+        columns = f"(id INT, c BIGINT, w BIGINT, v INT) FROM {name} SLACK {SLACK}"
+        made.execute(f"REGISTER SOURCE {name} {columns} {constraints.get(name, '')}")
+    for name, (source, keys) in STREAMS.items():
+        made.execute(f"CREATE STREAM {name} OVER {source} KEY {keys}")
+    for number, query in enumerate(QUERIES.values()):
+        made.execute(f"CREATE STREAMED VIEW V{number} AS {query}")
+    for piece in range(pieces):
+        for name, records in logs.items():
+            made.push(name, records[len(records) * piece // pieces : len(records) * (piece + 1) // pieces])
+    made.advance(10_000)
+    return made
+
+
+def in_order(rows: list[tuple]) -> list[tuple]:
+    return sorted((tuple(row) for row in rows), key=lambda row: [(one is None, one or 0) for one in row])
+
+
+def expected(kept: dict[str, Log], at: int) -> list[list[tuple]]:
+    """DuckDB over the admitted records up to an instant."""
+    database = duck_engine.connection()
+    for name, (source, keys) in STREAMS.items():
+        rows = sorted((one for one in kept[source] if one["ts"] <= at), key=lambda one: one["ts"])
+        if keys != "NULL":
+            names = keys.strip("()").split(", ")
+            rows = list({tuple(one[key] for key in names): one for one in rows}.values())
+        database.execute(f"CREATE TEMP TABLE {name} (id INT, c BIGINT, w BIGINT, v INT)")
+        duck_engine.fill(database, name, [(one["id"], one["c"], one["w"], one["v"]) for one in rows])
+    return [in_order(database.execute(query).fetchall()) for query in QUERIES.values()]
+
+
+@pytest.mark.parametrize(("seed", "how"), [(1, (1, None, 4)), (2, (2, 3, 2)), (3, (3, 7, 1)), (4, (1, 1, 1))])
+def test_results_are_those_of_the_records_that_keep_the_promises(seed: int, how: tuple) -> None:
+    logs = all_logs(seed)
+    kept, refused = admitted(logs)
+    bound, free = session(logs, CONSTRAINTS, how), session(kept, {}, (1, None, 1))
+    for source, name in (("T", "S"), ("PT", "P"), ("UT", "U")):
+        told = [one["offset"] for one in bound.dead_letters(source) if one["query"] in (None, name)]
+        assert sorted(told) == sorted(refused[source]) and told, source
+        assert bound.changes(name) == free.changes(name)
+    for number, query in enumerate(QUERIES.values()):
+        assert bound.changes(f"V{number}") == free.changes(f"V{number}"), query
+    for at in range(0, 90, 6):
+        for number, (query, wanted) in enumerate(zip(QUERIES.values(), expected(kept, at), strict=True)):
+            found = [tuple(row.values()) for row in bound.relation(f"V{number}", at=at)]
+            assert in_order(found) == wanted, (at, query)
+
+
+def held(made: LocalSession) -> dict[str, int]:
+    """The rows of state by operator, without buffers."""
+    found: dict[str, int] = {}
+    for report in made.reports():
+        for one in report.operators:
+            if one.operator != "Reorder":
+                found[one.operator] = found.get(one.operator, 0) + one.state_rows
+    return found
+
+
+def after(queries: list[str], count: int, constraints: dict[str, str]) -> LocalSession:
+    """A session in which the queries have read so many records of each source."""
+    made = LocalSession(batch_records=60)
+    for name in ("T", "PT"):
+        columns = f"(id INT, c BIGINT, w BIGINT, v INT) FROM {name}"
+        made.execute(f"REGISTER SOURCE {name} {columns} {constraints.get(name, '')}")
+    for name, (source, keys) in STREAMS.items():
+        if source in ("T", "PT") and name != "LASTV":
+            made.execute(f"CREATE STREAM {name} OVER {source} KEY {keys}")
+    for number, name in enumerate(queries):
+        made.execute(f"CREATE STREAMED VIEW V{number} AS {QUERIES[name]}")
+    records = [{"id": n, "c": value(n // 3), "w": value(n // 3), "v": n % 5, "ts": n} for n in range(count)]
+    for piece in range(0, count, 60):
+        made.push("T", records[piece : piece + 60])
+        made.push("PT", records[piece : piece + 60])
+    assert not made.dead_letters("T") and not made.dead_letters("PT")
+    return made
+
+
+def test_state_does_not_grow_with_the_log() -> None:
+    """But for eight bytes of each value that is over."""
+    queries = [name for name in QUERIES if "two lives" not in name and name not in ("one life", "keyed by less")]
+    small, large, unbounded = (
+        held(after(queries, count, constraints))
+        for count, constraints in ((300, CONSTRAINTS), (900, CONSTRAINTS), (900, {}))
+    )
+    for operator in ("GroupBy", "Distinct", "Join", "SetOperation", "TopK", "Over", "Tagger", "Living", "Referenced"):
+        assert large[operator] <= small[operator] + 100, operator
+        assert operator not in unbounded or unbounded[operator] > 2 * large[operator], operator
+    assert large["Clustered"] <= small["Clustered"] + 2 * 200 + 20

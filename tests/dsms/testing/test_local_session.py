@@ -1,0 +1,91 @@
+"""LocalSession: the calls that users make."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsms.testing import LocalSession
+from operators.core.errors import UserError
+
+SQL = """REGISTER SOURCE T (k INT, v INT) FROM t; CREATE STREAM S OVER T KEY k;
+CREATE STREAMED VIEW V AS SELECT k, 12 / v AS q FROM S;"""
+
+
+@pytest.fixture
+def session() -> LocalSession:
+    session = LocalSession(2)
+    session.execute(SQL)
+    return session
+
+
+def push(session: LocalSession, *records) -> None:
+    session.push("T", [{"k": k, "v": v, "ts": ts} for k, v, ts in records])
+
+
+def test_a_one_time_select_sees_the_last_final_instant(session) -> None:
+    push(session, (1, 2, 1), (2, 3, 2), (3, 4, 3))
+    assert session.execute("SELECT COUNT(*) AS n, SUM(q) AS s FROM R(V)") == [{"n": 2, "s": 10}]
+    session.advance(9)
+    assert session.execute("SELECT k FROM V WHERE q < 5 ORDER BY k DESC") == [{"k": 3}, {"k": 2}]
+    joined = session.execute("SELECT a.k FROM S a JOIN V b ON a.k = b.k WHERE a.v = 2")
+    assert joined == [{"k": 1}]
+
+
+def test_only_final_instants_are_answered(session) -> None:
+    push(session, (1, 2, 5))
+    assert session.relation("S", at=4) == []
+    with pytest.raises(UserError, match=r"instant 5 is not final yet; the frontier is 5; call advance\(6\)"):
+        session.relation("S", at=5)
+    session.advance(6)
+    assert session.relation("S", at=5) == [{"k": 1, "v": 2}]
+
+
+def test_a_fault_of_a_query_is_its_dead_letter_and_no_row(session) -> None:
+    push(session, (1, 2, 1), (1, 0, 2), (1, 3, 3))
+    session.advance(9)
+    assert session.changes("V") == [("+", {"k": 1, "q": 6}, 1), ("-", {"k": 1}, 2), ("+", {"k": 1, "q": 4}, 3)]
+    (letter,) = session.dead_letters("T")
+    assert (letter["offset"], letter["query"], letter["reason"]) == (1, "V", 'division by zero in "12 / v"')
+    assert letter["record"] == {"k": 1, "v": 0, "ts": 2}
+
+
+def test_a_query_that_comes_after_the_records_has_their_dead_letters(session) -> None:
+    push(session, (1, 0, 1), (1, 1, 3))
+    session.execute("CREATE QUERY late AS SELECT STREAMED k, 7 % v AS r FROM S")
+    reasons = {letter["query"]: letter["reason"] for letter in session.dead_letters("T")}
+    assert reasons == {"V": 'division by zero in "12 / v"', "late": 'division by zero in "7 % v"'}
+
+
+def test_names_that_are_no_stream_or_no_source(session) -> None:
+    with pytest.raises(UserError, match='"T" is a source; ask for a stream, view or query over it'):
+        session.changes("T")
+    with pytest.raises(UserError, match='"S" is not a source; have: T'):
+        session.push("S", [])
+    with pytest.raises(UserError, match="must be positive"):
+        LocalSession(0)
+
+
+def test_a_dropped_view_is_gone_and_a_new_one_reads_the_whole_log(session) -> None:
+    push(session, (1, 2, 1))
+    session.advance(5)
+    session.execute("DROP VIEW V")
+    with pytest.raises(UserError, match='"V" not found'):
+        session.changes("V")
+    session.execute("CREATE STREAMED VIEW V AS SELECT v FROM S")
+    assert session.changes("V") == [("+", {"v": 2}, 1)]
+
+
+def test_a_failing_statement_leaves_those_before_it_done(session) -> None:
+    with pytest.raises(UserError):
+        session.execute("CREATE QUERY Q AS SELECT k FROM S; CREATE QUERY Q AS SELECT k FROM S")
+    assert session.changes("Q") == []
+    assert [row["name"] for row in session.execute("SHOW QUERIES")] == ["Q"]
+
+
+def test_a_promise_never_takes_back(session) -> None:
+    push(session, (1, 2, 7))
+    session.advance(9)
+    session.advance(3)
+    assert session.relation("S", at=8) == [{"k": 1, "v": 2}]
+    push(session, (2, 2, 8))
+    assert [letter["offset"] for letter in session.dead_letters("T")] == [1]

@@ -1,0 +1,134 @@
+"""CONSTRAINT ORDERED BY: what breaks it is refused, results are those of the same query without it over what is left,
+and operators forget what lies below."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from dsms.testing import LocalSession
+from tests.support import duck_engine
+
+SLACK, K = 9, 4
+QUERIES = {
+    "grouped": "SELECT c, count(*) AS n, sum(v) AS s, max(v) AS m, count(DISTINCT v) AS d FROM {S} GROUP BY c",
+    "grouped_more": "SELECT c, v, count(*) AS n FROM {S} WHERE v <> 2 GROUP BY c, v",
+    "distinct": "SELECT DISTINCT c, v FROM {S}",
+    "joined": "SELECT a.c, a.v, b.v AS w FROM {S} a JOIN {S} b ON a.c = b.c AND a.v < b.v",
+    "other": "SELECT a.c, a.v, b.v AS w FROM {S} a JOIN {U} b ON a.c = b.c",
+    "left": "SELECT a.c, a.v, b.v AS w FROM {S} a LEFT JOIN (SELECT * FROM {S} WHERE v = 1) b ON a.c = b.c",
+    "without": "SELECT c, v FROM {S} a WHERE NOT EXISTS (SELECT 1 FROM {S} b WHERE b.c = a.c AND b.v = 3)",
+    "except": "SELECT c FROM {S} WHERE v < 3 EXCEPT SELECT c FROM {S} WHERE v = 4",
+    "union": "SELECT c, count(*) AS n FROM (SELECT c FROM {S} UNION ALL SELECT c FROM {U}) x GROUP BY c",
+    "twice": "SELECT n, count(*) AS cc FROM (SELECT c, count(*) AS n FROM {S} GROUP BY c) x GROUP BY n",
+    "best": "SELECT c, v FROM (SELECT c, v, row_number() OVER (PARTITION BY c ORDER BY v, id) AS r FROM {S}) x "
+    "WHERE r <= 2",
+    "over": "SELECT c, v, sum(v) OVER (PARTITION BY c) AS s FROM {S}",
+    "keyed": "SELECT v, count(*) AS n FROM {KAT} GROUP BY v",
+    "other_key": "SELECT c, count(*) AS n FROM {KV} GROUP BY c",
+}
+STREAMS = "CREATE STREAM S OVER T KEY NULL; CREATE STREAM U OVER O KEY NULL; CREATE STREAM KAT OVER T KEY c; "
+STREAMS += "CREATE STREAM KV OVER T KEY v"
+
+
+def log(seed: int, count: int = 60, lag: int = 0) -> list[dict]:
+    """Records whose column `c` nearly grows, now and then by more below than promised, or far above."""
+    draw, records = random.Random(seed), []
+    for number in range(count):
+        c = number - lag - draw.randrange(K + 1) - (draw.random() < 0.1) * draw.randrange(12)
+        c += 9 * (draw.random() < 0.02)
+        ts = number - draw.randrange(SLACK + 1) - (draw.random() < 0.05) * 5
+        records.append({"id": number, "c": None if draw.random() < 0.05 else c, "v": draw.randrange(5), "ts": ts})
+    return records
+
+
+def admitted(records: list[dict]) -> tuple[list[dict], dict[int, str]]:
+    """Record by record: what counts, and why the others do not."""
+    high, latest, kept, refused = None, None, [], {}
+    for offset, one in enumerate(records):
+        c = one["c"]
+        if c is not None:
+            if high is not None and c < high - K:
+                refused[offset] = f"violates ORDERED BY c WITHIN {K}: {c} came, {high - K} is"
+                continue
+            high = c if high is None else max(high, c)
+        if latest is not None and one["ts"] < latest - SLACK:
+            refused[offset] = "late"
+            continue
+        latest = one["ts"] if latest is None else max(latest, one["ts"])
+        kept.append(one)
+    return kept, refused
+
+
+def session(records: list[dict], others: list[dict], constraint: str, how: tuple) -> LocalSession:
+    partitions, batch, pieces = how
+    made = LocalSession(partitions=partitions, batch_records=batch)
+    columns = f"(id INT, c BIGINT, v INT) FROM t SLACK {SLACK} {constraint}"
+    made.execute(f"REGISTER SOURCE T {columns}; REGISTER SOURCE O {columns}; {STREAMS}")
+    for name, query in QUERIES.items():
+        made.execute(f"CREATE STREAMED VIEW V_{name} AS {query.format(S='S', U='U', KAT='KAT', KV='KV')}")
+    for piece in range(pieces):
+        for source, log_ in (("T", records), ("O", others)):
+            made.push(source, log_[len(log_) * piece // pieces : len(log_) * (piece + 1) // pieces])
+    made.advance(10_000)
+    return made
+
+
+def last(kept: list[dict], key: str) -> list[dict]:
+    """The last record of each key, by instant, then place."""
+    return list({one[key]: one for one in sorted(kept, key=lambda one: one["ts"])}.values())
+
+
+def expected(kept: list[dict], others: list[dict]) -> dict[str, list[tuple]]:
+    """DuckDB over the admitted records."""
+    database = duck_engine.connection()
+    tables = {"S": kept, "U": others, "KAT": last(kept, "c"), "KV": last(kept, "v")}
+    for name, rows in tables.items():
+        database.execute(f"CREATE TEMP TABLE {name} (id INT, c BIGINT, v INT)")
+        duck_engine.fill(database, name, [(r["id"], r["c"], r["v"]) for r in rows])
+    names = {name: name for name in tables}
+    return {name: in_order(database.execute(query.format(**names)).fetchall()) for name, query in QUERIES.items()}
+
+
+def in_order(rows: list[tuple]) -> list[tuple]:
+    return sorted((tuple(row) for row in rows), key=lambda row: [(one is None, one or 0) for one in row])
+
+
+@pytest.mark.parametrize(("seed", "how"), [(1, (1, None, 4)), (2, (2, 3, 2)), (3, (3, 7, 1)), (4, (1, 1, 1))])
+def test_results_are_those_of_the_records_that_keep_the_promise(seed: int, how: tuple) -> None:
+    records, others = log(seed), log(seed + 100, lag=9)
+    (kept, refused), (others_kept, _) = admitted(records), admitted(others)
+    bound = session(records, others, f"CONSTRAINT ORDERED BY c WITHIN {K}", how)
+    free = session(kept, others_kept, "", (1, None, 1))
+    wanted = expected(kept, others_kept)
+    assert any(reason.startswith("violates") for reason in refused.values())
+    told = {letter["offset"]: letter["reason"] for letter in bound.dead_letters("T")}
+    assert told.keys() == refused.keys()
+    assert all(told[offset].startswith(reason) for offset, reason in refused.items())
+    for name in QUERIES:
+        assert bound.changes(f"V_{name}") == free.changes(f"V_{name}"), name
+        found = [tuple(row.values()) for row in bound.relation(f"V_{name}")]
+        assert in_order(found) == wanted[name], name
+
+
+def held(made: LocalSession) -> dict[str, int]:
+    """The rows of state by operator, without buffers."""
+    found: dict[str, int] = {}
+    for report in made.reports():
+        for one in report.operators:
+            if one.operator not in ("Reorder", "Lowest"):
+                found[one.operator] = found.get(one.operator, 0) + one.state_rows
+    return found
+
+
+def test_state_does_not_grow_with_the_log() -> None:
+    ordered = f"CONSTRAINT ORDERED BY c WITHIN {K}"
+    records = [{"id": n, "c": n // 3, "v": n % 5, "ts": n} for n in range(600)]
+    small, large, unbounded = (
+        held(session(records[:count], records[:count], constraint, (1, 60, 1)))
+        for count, constraint in ((300, ordered), (600, ordered), (600, ""))
+    )
+    for operator in ("GroupBy", "Distinct", "Join", "SetOperation", "TopK", "Over"):
+        assert large[operator] <= small[operator] + 400, operator
+        assert unbounded[operator] > 2 * large[operator], operator

@@ -1,0 +1,125 @@
+"""Sample(p): which rows it keeps, against splitmix64 in whole numbers; with joins, groups, windows and keys."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dsms.testing import LocalSession
+from operators.core.errors import UserError
+
+CUTS = [(1, None), (3, 90)]
+ROWS = 600
+SOURCES = """
+REGISTER SOURCE T (k INT, v BIGINT) FROM t;
+CREATE STREAM S OVER T KEY NULL;
+CREATE STREAM K OVER T KEY k;
+"""
+
+
+def chance(number: int, salt: int) -> float:
+    """splitmix64 of Steele, Lea and Flood, as their paper prints it, over Python's integers."""
+    gamma = 0x9E3779B97F4A7C15
+    z = (number + gamma * (2 * salt + 1)) % 2**64
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+    return ((z ^ (z >> 31)) >> 11) / 2**53
+
+
+def records() -> list[dict[str, int]]:
+    return [{"k": at % 7, "v": at * at % 101, "ts": at // 3} for at in range(ROWS)]
+
+
+def kept(percent: float, salt: int = 0) -> list[dict[str, int]]:
+    """The records of the first source that stay: their order is their offset."""
+    return [one for at, one in enumerate(records()) if chance(at, salt) < percent / 100]
+
+
+@pytest.fixture(params=CUTS, ids=str)
+def session(request: pytest.FixtureRequest) -> LocalSession:
+    found = LocalSession(*request.param)
+    found.execute(SOURCES)
+    return found
+
+
+def filled(session: LocalSession, *statements: str) -> None:
+    for one in statements:
+        session.execute(one)
+    session.push("T", records())
+    session.advance(ROWS)
+
+
+def test_a_sample_of_a_stream_keeps_records_by_their_place(session: LocalSession) -> None:
+    filled(session, "CREATE QUERY q AS SELECT Istream(k, v) FROM S Sample(10)")
+    found = [(row["k"], row["v"], ts) for _, row, ts in session.changes("q")]
+    assert found == [(one["k"], one["v"], one["ts"]) for one in kept(10)]
+    assert abs(len(found) - ROWS / 10) < 5 * (ROWS * 0.1 * 0.9) ** 0.5
+
+
+def test_groups_and_conditions_are_over_the_sample(session: LocalSession) -> None:
+    filled(
+        session, "CREATE QUERY q AS SELECT k, COUNT(*) AS n, SUM(v) AS total FROM S Sample(30) WHERE v > 20 GROUP BY k"
+    )
+    rows = [one for one in kept(30) if one["v"] > 20]
+    counts, sums = Counter(one["k"] for one in rows), Counter[int]()
+    for one in rows:
+        sums[one["k"]] += one["v"]
+    found = {row["k"]: (row["n"], row["total"]) for row in session.relation("q")}
+    assert found == {k: (counts[k], sums[k]) for k in counts}
+
+
+@pytest.mark.parametrize("text", ["S Sample(25) [Range 10]", "S [Range 10] Sample(25)"])
+def test_a_window_is_over_the_sample(session: LocalSession, text: str) -> None:
+    filled(session, f"CREATE VIEW q AS SELECT COUNT(*) AS n FROM {text}")
+    for at in (5, 50, 150):
+        expected = sum(at - 10 <= one["ts"] <= at for one in kept(25))
+        assert session.relation("q", at=at) == [{"n": expected}]
+
+
+def test_a_row_window_holds_the_last_rows_of_the_sample(session: LocalSession) -> None:
+    filled(session, "CREATE VIEW q AS SELECT k, v FROM S Sample(20) [Rows 5]")
+    found = Counter((row["k"], row["v"]) for row in session.relation("q"))
+    assert found == Counter((one["k"], one["v"]) for one in kept(20)[-5:])
+
+
+def test_a_join_of_a_sample(session: LocalSession) -> None:
+    filled(session, "CREATE QUERY q AS SELECT S.v, K.v AS last FROM S Sample(5), K WHERE S.k = K.k")
+    last = {one["k"]: one["v"] for one in records()}
+    found = Counter((row["v"], row["last"]) for row in session.relation("q"))
+    assert found == Counter((one["v"], last[one["k"]]) for one in kept(5))
+
+
+def test_a_sample_of_a_sample_is_independent_of_it(session: LocalSession) -> None:
+    filled(session, "CREATE QUERY q AS SELECT Istream(v) FROM (SELECT k, v FROM S Sample(50)) T Sample(50)")
+    both = [one["v"] for at, one in enumerate(records()) if chance(at, 0) < 0.5 and chance(at, 1) < 0.5]
+    assert [row["v"] for _, row, _ in session.changes("q")] == both
+
+
+def test_a_key_is_in_the_sample_or_not_for_ever() -> None:
+    session = LocalSession(2, 400)
+    session.execute("REGISTER SOURCE T (k INT, v BIGINT) FROM t; CREATE STREAM K OVER T KEY k")
+    session.execute("CREATE VIEW q AS SELECT k, v FROM K Sample(40)")
+    session.push("T", [{"k": at % 500, "v": at, "ts": at} for at in range(1_500)])
+    session.advance(2_000)
+    keys = [{row["k"] for row in session.relation("q", at=at)} for at in (499, 999, 1_499)]
+    assert keys[0] == keys[1] == keys[2]
+    assert abs(len(keys[0]) - 200) < 5 * (500 * 0.4 * 0.6) ** 0.5
+    assert {row["v"] for row in session.relation("q", at=1_200)} == {
+        k + (1_000 if k <= 200 else 500) for k in keys[0]
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("S Sample(0)", "above 0, at most 100"),
+        ("S Sample(100.5)", "above 0, at most 100"),
+        ("S [Rows 5] Sample(10)", "needs a stream or a relation with a key"),
+    ],
+)
+def test_what_is_refused(text: str, message: str) -> None:
+    session = LocalSession()
+    session.execute(SOURCES)
+    with pytest.raises(UserError, match=message):
+        session.execute(f"CREATE QUERY q AS SELECT STREAMED v FROM {text}")

@@ -1,0 +1,52 @@
+"""Row expressions that are refused, and what the refusal says."""
+
+import pyarrow as pa
+import pytest
+import sqlglot
+
+from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scope import Scope, join_scopes
+from operators.core.errors import SqlError
+from operators.expressions import columns
+from tests.operators.expressions.expression_row import bind
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("pric", 'line 1, column 1: column "pric" not found; have: '),
+        ("1 +\n  q.foo", 'line 2, column 3: column "q.foo" not found; have: '),
+        ("i + s", 'line 1, column 1: "add" does not take (INTEGER, VARCHAR) in "i + s"; it takes two numbers'),
+        ("1 + SUM(i)", 'line 1, column 5: aggregate "SUM" is not supported in a row expression'),
+        ("i IN (SELECT 1)", "line 1, column 1: a subquery is not supported in a row expression"),
+        ("ROW_NUMBER() OVER ()", "window function"),
+        (
+            "NOW()",
+            'line 1, column 1: "current_timestamp" is not supported; results must be a function of the logs',
+        ),
+        ("RANDOM()", "results must be a function of the logs"),
+        ("uper(s)", 'line 1, column 1: function "uper" not found; have: upper, '),
+        ("st.town", 'field "town" not found; have: city, zip'),
+        ("CAST(i AS DATE)", "cannot cast INTEGER to DATE"),
+        ("CAST(i AS POINT)", 'type "POINT" not found; have: BOOLEAN'),
+        ("i = 'abc'", "'abc' is no INTEGER"),
+        ("REGEXP_LIKE(s, '(')", '"(" is no regular expression'),
+        ("JSON_VALUE(js, '$..a')", "is no JSON path"),
+        ("EXTRACT(eon FROM t)", 'part "eon" of a time not found; have: year, '),
+        ("t + INTERVAL '1 eon'", 'unit "EON" not found; have: '),
+        ("d + b", "does not take (DATE, BOOLEAN)"),
+    ],
+)
+def test_refusal(sql, message):
+    with pytest.raises(SqlError) as caught:
+        bind(sql)
+    assert message in str(caught.value)
+
+
+def test_names_of_a_join():
+    left = Scope(pa.schema([("id", pa.int64()), ("a", pa.int64())]), "L")
+    scope = join_scopes(left, Scope(pa.schema([("ID", pa.int64()), ("b", pa.int64())]), "R"))
+    bound = bind_expression(sqlglot.parse_one("l.id + r.id + a + B"), scope)
+    assert columns(bound) == {"id", "R.ID", "a", "b"}
+    with pytest.raises(SqlError, match='"iD" is ambiguous; say one of: L.id, R.ID'):
+        bind_expression(sqlglot.parse_one("iD"), scope)

@@ -1,0 +1,248 @@
+"""AsofJoin: at every instant each row with its nearest partner, whatever the steps are."""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections import Counter
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import operators.joins.asof_join
+import operators.state.range_trace
+import operators.state.trace
+from operators.core.delta import FOREVER, FROM, ORDER, WEIGHT, Delta
+from operators.core.operator import Move
+from operators.joins.asof_join import AsofJoin
+from tests.operators.join_histories import CUTS, END, Element, changes, check_laws, delta_of, run_through
+from tests.support.strategies import examples
+
+TESTS = {
+    "greater": operator.gt, "greater_or_equal": operator.ge, "less": operator.lt, "less_or_equal": operator.le,
+}  # fmt: skip
+KEY = st.sampled_from([None, "a", "a", "b"])
+TIME = st.one_of(st.none(), st.integers(0, 5))
+LEFT_SCHEMA = {"k": pl.String, "t": pl.Int64, "x": pl.Int64}
+RIGHT_SCHEMA = {"k2": pl.String, "u": pl.Int64, "y": pl.Int64}
+LEFT = changes(st.tuples(KEY, TIME, st.integers(0, 1)))
+
+
+def upserts(events: list) -> list[Element]:
+    """Changes of rows (key, time, value) of which one value a key and time is there; no value deletes."""
+    held: dict = {}
+    found: list[Element] = []
+    for (key, time, value), at in sorted(events, key=lambda event: event[1]):
+        old = held.pop((key, time), None)
+        found += [] if old is None else [((key, time, old), at, FOREVER, -1)]
+        found += [] if value is None else [((key, time, value), at, FOREVER, 1)]
+        held |= {} if value is None else {(key, time): value}
+    return found
+
+
+RIGHT = st.lists(
+    st.tuples(st.tuples(KEY, TIME, st.sampled_from([None, 1, 2, 3])), st.integers(0, END - 1)), max_size=16
+).map(upserts)
+
+
+def nearest(left, right, comparison: str, outer: bool, keyed: bool = True):
+    """The relation by definition: for every row the partner with the greatest (or least) time."""
+
+    def at_instant(at: int) -> Counter:
+        held: Counter = Counter()
+        there: Counter = Counter()
+        for row, start, _, weight in right:
+            there[row] += weight if start <= at else 0
+        best = min if comparison.startswith("less") else max
+        for row, start, _, weight in left:
+            if start > at:
+                continue
+            partners = [other for other in +there if _partner(row, other, comparison, keyed)]
+            if partners or outer:
+                found = best(partners, key=lambda other: other[1]) if partners else (None, None, None)
+                held[repr((*row, *found))] += weight
+        return +held
+
+    return at_instant
+
+
+def _partner(row, other, comparison: str, keyed: bool) -> bool:
+    return (
+        (not keyed or (row[0] is not None and row[0] == other[0]))
+        and None not in (row[1], other[1])
+        and TESTS[comparison](row[1], other[1])
+    )
+
+
+COMPARISON = st.sampled_from(sorted(TESTS))
+
+
+@settings(max_examples=examples(50))
+@given(LEFT, RIGHT, CUTS, COMPARISON, st.booleans())
+def test_nearest_at_every_instant(left, right, cuts, comparison, outer) -> None:
+    join = AsofJoin(("k",), ("k2",), "t", "u", comparison, outer)
+    inputs = delta_of(left, LEFT_SCHEMA), delta_of(right, RIGHT_SCHEMA)
+    check_laws(join, inputs, cuts, nearest(left, right, comparison, outer))
+
+
+@settings(max_examples=examples(50))
+@given(LEFT, RIGHT, CUTS, COMPARISON, st.booleans())
+def test_without_keys(left, right, cuts, comparison, outer) -> None:
+    right = [one for one in right if one[0][0] == "a"]
+    join = AsofJoin((), (), "t", "u", comparison, outer)
+    inputs = delta_of(left, LEFT_SCHEMA), delta_of(right, RIGHT_SCHEMA)
+    check_laws(join, inputs, cuts, nearest(left, right, comparison, outer, keyed=False))
+
+
+@settings(max_examples=examples(50))
+@given(LEFT, RIGHT, CUTS, st.booleans())
+def test_hashes_that_collide_do_not_pair_rows(left, right, cuts, outer) -> None:
+    join = AsofJoin(("k",), ("k2",), "t", "u", outer=outer)
+    inputs = delta_of(left, LEFT_SCHEMA), delta_of(right, RIGHT_SCHEMA)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (operators.state.trace, operators.state.range_trace, operators.joins.asof_join):
+            patch.setattr(module, "key_hash", lambda frame, keys: constant_hash(frame))
+        check_laws(join, inputs, cuts, nearest(left, right, "greater_or_equal", outer))
+
+
+WINDOWS = st.sampled_from([None, 3, 5, 9])
+
+
+@settings(max_examples=examples(50))
+@given(
+    changes(st.tuples(WINDOWS, TIME, st.integers(0, 1))),
+    st.lists(
+        st.tuples(st.tuples(WINDOWS, TIME, st.sampled_from([None, 1, 2, 3])), st.integers(0, END - 1)), max_size=16
+    ).map(upserts),
+    CUTS,
+    COMPARISON,
+    st.booleans(),
+)
+def test_keys_behind_their_bound_are_as_they_were(left, right, cuts, comparison, outer) -> None:
+    left, right = ([one for one in side if one[1] < (one[0][0] or 99)] for side in (left, right))
+    join = AsofJoin(("k",), ("k2",), "t", "u", comparison, outer, "k")
+    numbers = dict.fromkeys(("k", "k2"), pl.Int64)
+    inputs = delta_of(left, LEFT_SCHEMA | {"k": numbers["k"]}), delta_of(right, RIGHT_SCHEMA | {"k2": numbers["k2"]})
+    check_laws(join, inputs, cuts, nearest(left, right, comparison, outer))
+
+
+def test_a_step_beyond_the_bound_still_finds_what_is_ahead_of_it() -> None:
+    quotes = [((5, 1, 7), 0, FOREVER, 1), ((5, 2, 8), 1, FOREVER, 1), ((5, 2, 8), 3, FOREVER, -1)]
+    trades = [((5, 2, 0), 4, FOREVER, 1)]
+    numbers = {"k": pl.Int64}, {"k2": pl.Int64}
+    inputs = delta_of(trades, LEFT_SCHEMA | numbers[0]), delta_of(quotes, RIGHT_SCHEMA | numbers[1])
+    for bound in (None, "k"):
+        steps = run_through(AsofJoin(("k",), ("k2",), "t", "u", bound=bound), inputs, [2])
+        assert [row for step in steps for row in step.delta.frame.select("u", FROM, WEIGHT).rows()] == [(1, 4, 1)]
+
+
+def test_keys_behind_their_bound_leave_the_state() -> None:
+    join = AsofJoin(("k", "w"), ("k2", "w2"), "t", "u", bound="w")
+    rows = [(("a", at // 10 * 10 + 10, at), at, FOREVER, 1) for at in range(1, 1000)]
+    left = delta_of(rows, {"k": pl.String, "w": pl.Int64, "t": pl.Int64})
+    right = delta_of(rows, {"k2": pl.String, "w2": pl.Int64, "u": pl.Int64})
+    traces, found = join.traces(), 0
+    for at in range(0, 1000, 5):
+        step = join.step(left.between(at, at + 5), right.between(at, at + 5), traces, Move(at, at + 5))
+        traces, found = step.traces, found + step.delta.frame[WEIGHT].sum()
+    assert found == len(rows)
+    assert all(sum(run.height for run in trace.runs) <= 40 for trace in traces)
+
+
+def constant_hash(frame: pl.DataFrame) -> pl.Series:
+    return pl.repeat(7, frame.height, dtype=pl.UInt64, eager=True).alias("__hash")
+
+
+def test_long_histories_with_many_deletions() -> None:
+    """Neighbours that are cancelled in other runs are passed over, however many they are."""
+    draw = random.Random(7)
+    events = [((draw.choice("ab"), draw.randrange(400), draw.choice([1, 2])), at) for at in range(3000)]
+    gone = [((key, time, None), 3000 + number) for number, ((key, time, _), _) in enumerate(events) if 20 < time < 390]
+    right = upserts([*events, *gone, (("a", 200, 3), 7000)])
+    left = [((draw.choice("ab"), draw.randrange(450), 0), draw.randrange(7100), FOREVER, 1) for _ in range(300)]
+    join = AsofJoin(("k",), ("k2",), "t", "u", outer=True)
+    inputs, traces, found = (delta_of(left, LEFT_SCHEMA), delta_of(right, RIGHT_SCHEMA)), join.traces(), []
+    for at in range(0, 7200, 60):
+        step = join.step(*(one.between(at, at + 60) for one in inputs), traces, Move(at, at + 60))
+        found, traces = [*found, step.delta.frame], step.traces
+    log = pl.concat(found)
+    expected = nearest(left, right, "greater_or_equal", outer=True)
+    for at in (10, 1500, 2999, 3500, 4800, 6300, 6999, 7000, 7150):
+        held: Counter = Counter()
+        for *row, weight in log.filter(pl.col(FROM) <= at).select(pl.exclude("__from", "__to", ORDER)).iter_rows():
+            held[repr(tuple(row))] += weight
+        assert {row: count for row, count in held.items() if count} == expected(at)
+
+
+def rows_read(size: int, monkeypatch) -> int:
+    """How many elements of the state a fixed change reads."""
+    join = AsofJoin(("k",), ("k2",), "t", "u")
+    left = delta_of([(("a", 2 * at, 0), 0, FOREVER, 1) for at in range(size)], LEFT_SCHEMA)
+    right = delta_of([(("a", 2 * at, 0), 0, FOREVER, 1) for at in range(size)], RIGHT_SCHEMA)
+    traces = join.step(left, right, join.traces(), Move(0, 1)).traces
+    read = []
+    gathered = operators.state.range_trace._gathered
+    monkeypatch.setattr(
+        operators.state.range_trace, "_gathered", lambda run, *at: read.append(gathered(run, *at)) or read[-1]
+    )
+    middle = size // 2 * 2 - 1
+    one = delta_of([(("a", middle, 1), 2, FOREVER, 1)], LEFT_SCHEMA)
+    other = delta_of([(("a", middle, 1), 3, FOREVER, 1)], RIGHT_SCHEMA)
+    step = join.step(one, other, traces, Move(1, 4))
+    assert sorted(step.delta.frame.select("t", "u", WEIGHT).rows()) == [
+        (middle, middle - 1, -1), (middle, middle - 1, 1), (middle, middle, 1),
+    ]  # fmt: skip
+    return sum(frame.height for frame in read)
+
+
+def test_a_change_reads_its_neighbours_whatever_the_state(monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        few = rows_read(10, patch)
+    assert few == rows_read(20_000, monkeypatch)
+
+
+def test_orders_are_those_of_causes() -> None:
+    left = delta_of([(("a", 5, 0), 2, FOREVER, 1), (("a", 6, 0), 4, FOREVER, 1)], LEFT_SCHEMA, [20, 21])
+    right = delta_of([(("a", 1, 1), 1, FOREVER, 1), (("a", 2, 1), 4, FOREVER, 1)], RIGHT_SCHEMA, [30, 31])
+    for cuts in ([], [2, 4]):
+        steps = run_through(AsofJoin(("k",), ("k2",), "t", "u"), [left, right], cuts)
+        rows = [row for step in steps for row in step.delta.frame.select("t", "u", FROM, WEIGHT, ORDER).rows()]
+        assert sorted(rows) == [(5, 1, 2, 1, 20), (5, 1, 4, -1, 31), (5, 2, 4, 1, 31), (6, 2, 4, 1, 31)]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pl.Series([-1.5, -0.0, 2.0, float("inf"), float("nan")]),
+        pl.Series([-3, -1, 0, 7, 9], dtype=pl.Int16),
+        pl.Series([-3, -1, 0, 7, 9]).cast(pl.Date),
+        pl.Series([-3, -1, 0, 7, 9]).cast(pl.Datetime("us")),
+        pl.Series(["-1.25", "-1.24", "0.00", "1.00", "900.00"]).cast(pl.Decimal(12, 2)),
+    ],
+    ids=lambda times: str(times.dtype),
+)
+@pytest.mark.parametrize("cuts", [[], [2]])
+def test_times_of_every_type(times, cuts) -> None:
+    def delta(columns: dict, start: int):
+        rows = pl.DataFrame(columns)
+        return Delta(
+            rows.with_columns(
+                pl.lit(start).alias(FROM),
+                pl.lit(FOREVER).alias("__to"),
+                pl.lit(1).alias(WEIGHT),
+                pl.lit(0).alias(ORDER),
+            ).cast({name: pl.Int64 for name in (FROM, WEIGHT, ORDER)})
+        )
+
+    left, right = delta({"t": times}, 1), delta({"u": times[[1, 3]]}, 2)
+    for comparison, expected in (
+        ("greater_or_equal", [1, 1, 3, 3]),
+        ("greater", [1, 1, 3]),
+        ("less_or_equal", [1, 1, 3, 3]),
+        ("less", [1, 3, 3]),
+    ):
+        steps = run_through(AsofJoin((), (), "t", "u", comparison), [left, right], cuts)
+        found = pl.concat([step.delta.frame for step in steps])["u"]
+        assert sorted(map(repr, found)) == sorted(repr(times[at]) for at in expected)

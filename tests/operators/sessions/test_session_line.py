@@ -1,0 +1,35 @@
+"""Sessions while changes come: a span of values does what its values do one after the other."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.sessions.session_line import SessionLine
+
+GAP = 3
+#: By cell the values at which a row comes.
+CELLS = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=8, unique=True), max_size=6)
+
+
+def line() -> SessionLine:
+    return SessionLine(GAP, lambda one, other: (one[0] + other[0],), lambda one, other: (one[0] - other[0],), [])
+
+
+def versions(one: SessionLine) -> list[tuple[int, ...]]:
+    return sorted((v.low, v.high, *v.parts, v.born, v.died) for v in one.made if v.was)
+
+
+@given(CELLS)
+def test_a_span_is_its_values(cells: list[list[int]]) -> None:
+    by_value, by_span = line(), line()
+    for cell, values in enumerate(cells):
+        ascending = sorted(values)
+        for value in values:
+            by_value.change(cell, value, value, (1,))
+        edges = [0, *(at for at, (a, b) in enumerate(pairwise(ascending), 1) if b - a > GAP), len(values)]
+        for start, end in pairwise(edges):
+            by_span.change(cell, ascending[start], ascending[end - 1], (end - start,))
+    assert versions(by_span) == versions(by_value)

@@ -1,0 +1,53 @@
+"""An outside world for registration: topics that exist are a dict of partitions to first offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dsms.model import logical
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object, Query, Source
+from dsms.model.statement_result import StatementResult
+from dsms.registration.statements import apply
+from dsms.sql.parser.parse import parse
+from operators.core.errors import UserError
+
+
+@dataclass
+class Topics:
+    """Topics by name; a missing one is made when partitions are asked for."""
+
+    known: dict[str, dict[int, int]] = field(default_factory=dict)
+    fragments: int = 1
+
+    def busy(self) -> dict[str, float]:
+        return {str(number): 0.0 for number in range(self.fragments)}
+
+    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
+        if topic not in self.known and partitions is None:
+            raise UserError(f'topic "{topic}" not found', hint="add PARTITIONS n to make it")
+        return self.known.setdefault(topic, dict.fromkeys(range(partitions or 1), 0))
+
+    def result_topic(self, query: Query, node: logical.Node) -> Query:
+        return query
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        return None
+
+    def published(self, query: str) -> int | None:
+        return None
+
+    def state_of(self, found: Object) -> str:
+        return "known"
+
+
+def apply_all(
+    sql: str, catalog: Catalog | None = None, topics: Topics | None = None
+) -> tuple[Catalog, list[StatementResult]]:
+    """The catalog after all statements, and their results."""
+    catalog, results = catalog or Catalog(), []
+    for statement in parse(sql):
+        catalog, result = apply(statement, catalog, topics or Topics({"t": {0: 0, 1: 0}}))
+        results.append(result)
+    return catalog, results

@@ -1,0 +1,88 @@
+"""A coordinator in memory: it knows one source, one stream and what it was asked."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from dsms.coordinator.http.service import Document, UnknownName
+from dsms.model.statement_result import StatementResult
+from operators.core.errors import ExternalError, InternalError, SqlError, UserError
+
+READINGS: Document = {
+    "name": "readings",
+    "kind": "source",
+    "sql": "REGISTER SOURCE readings (room string, t int) FROM topic readings",
+    "state": "running",
+    "topic": "readings",
+    "key": ["room"],
+    "columns": [
+        {"name": "room", "type": "string", "nullable": False},
+        {"name": "t", "type": "int64", "nullable": True},
+    ],
+    "format": "json",
+    "partitions": 2,
+}
+HOT: Document = {**READINGS, "name": "hot", "kind": "streamed view", "topic": "dsms.hot", "sql": "SELECT 1"}
+
+
+class FakeService:
+    def __init__(self, kafka: str = "localhost:1") -> None:
+        self.kafka = kafka
+        self.executed: list[str] = []
+        self.loaded: list[tuple[str, bytes, str]] = []
+        self.objects: dict[str, Document] = {"readings": READINGS, "hot": HOT}
+        self.unready: dict[str, str] = {}
+
+    def execute(self, sql: str) -> list[StatementResult]:
+        self.executed.append(sql)
+        if "nope" in sql:
+            raise SqlError('stream "nope" not found', line=1, column=15, hint="have: readings")
+        if "outage" in sql:
+            raise ExternalError("kafka does not answer", hint="is the broker running")
+        if "defect" in sql:
+            raise InternalError("frontier moved back")
+        if sql.upper().startswith("SHOW"):
+            return [StatementResult("SHOW", "1 row", ("name", "price"), (("hot", Decimal("1.50")),))]
+        if sql.upper().startswith("EXPLAIN"):
+            return [StatementResult("EXPLAIN", "plan", ("plan",), (("filter [t > 30]",),))]
+        return [StatementResult("CREATE STREAM", 'stream "s" created', notices=("window: unbounded",), name="s")]
+
+    def sources(self) -> list[Document]:
+        return [o for o in self.objects.values() if o["kind"] == "source"]
+
+    def streams(self) -> list[Document]:
+        return [o for o in self.objects.values() if o["kind"] != "source"]
+
+    def queries(self) -> list[Document]:
+        return []
+
+    def describe(self, name: str) -> Document:
+        if name not in self.objects:
+            raise UnknownName("object", name, self.objects)
+        return self.objects[name]
+
+    def drop(self, name: str) -> StatementResult:
+        self.describe(name)
+        del self.objects[name]
+        return StatementResult("DROP", f'"{name}" dropped', name=name)
+
+    def relation(self, name: str, at: int | None) -> Document:
+        self.describe(name)
+        if at is not None and at > 7:
+            raise UserError(f"instant {at} is not final yet", hint=f'"{name}" is final up to 7')
+        return {"name": name, "at": 7 if at is None else at, "columns": ["room"], "rows": [["a"], ["b"]]}
+
+    def load(self, table: str, path: Path, form: str) -> StatementResult:
+        self.loaded.append((table, path.read_bytes(), form))
+        return StatementResult("LOAD", "1 row at instant 7", name=table)
+
+    def dead_letters(self, source: str, limit: int) -> list[Document]:
+        self.describe(source)
+        letter: dict[str, Any] = {"partition": 0, "offset": 7, "reason": "not JSON", "value": b"\xff{"}
+        return [letter][:limit]
+
+    def status(self) -> Document:
+        return {"kafka": self.kafka, "executors": [{"name": "e1", "state": "running"}], "fragments": []}
+
+    def readiness(self) -> dict[str, str]:
+        return self.unready

@@ -1,0 +1,60 @@
+"""Plans of statements over a small catalog of streams, tables and clocks."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from dsms.model import logical
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query
+from dsms.model.statement_result import StatementResult
+from dsms.sql.binder.bind import plan_of
+from tests.support.facts import apply_all
+
+BASE = """
+REGISTER SOURCE Raw (id INT, a INT, b VARCHAR, c BIGINT, at TIMESTAMP, day DATE) FROM t;
+CREATE STREAM S OVER Raw KEY NULL; CREATE STREAM S2 OVER Raw KEY NULL; CREATE STREAM D OVER Raw KEY id;
+CREATE STREAMED VIEW Sync2 AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 2) = 0;
+CREATE STREAMED VIEW Sync5 AS SELECT C.Timepoint FROM ℜ(clockStr) C WHERE C.Timepoint mod 5 = 0;
+CREATE STREAMED VIEW HotSync AS SELECT R.TS FROM ℜ(S) R WHERE R.a > 120;
+CREATE STREAMED VIEW NowView AS SELECT 1 AS KEY, MAX(T.Timepoint) AS currTime FROM ℜ(clockStr) T;
+CREATE STREAMED VIEW TwoUnits AS SELECT 1 AS KEY, MAX(T.Timepoint) AS currTime FROM ℜ(Sync2) T;
+"""
+
+
+@cache
+def base() -> Catalog:
+    """The catalog of BASE."""
+    return apply_all(BASE)[0]
+
+
+def register(sql: str) -> tuple[Catalog, StatementResult]:
+    """What a statement makes of the catalog, and its answer."""
+    catalog, results = apply_all(sql, base())
+    return catalog, results[-1]
+
+
+def made(sql: str) -> Query:
+    """The view or query that a statement makes."""
+    catalog, result = register(sql)
+    found = catalog.find(result.name or "")
+    assert isinstance(found, Query)
+    return found
+
+
+def plan(sql: str) -> logical.Node:
+    """The plan of the view or query that a statement makes."""
+    catalog, result = register(sql)
+    return plan_of(result.name or "", catalog)
+
+
+def item(table: str) -> logical.Node:
+    """The plan of an item of FROM alone."""
+    found = plan(f"SELECT STREAMED id FROM {table}")
+    assert isinstance(found, logical.Project)
+    return found.input
+
+
+def stream(name: str = "S") -> logical.Node:
+    """The relation of a stream of the catalog."""
+    return plan_of(name, base())

@@ -1,0 +1,196 @@
+"""The executor's pure pieces over in-memory logs: what Spark, Kafka and Redis do is a dict and a loop here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+import pytest
+from confluent_kafka import Message
+
+from connectors.kafka.config import KafkaSettings
+from dsms.model.catalog import Catalog
+from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
+from dsms.runtime.batching.offsets import SourceTask, next_offsets, offsets_at, shedding, slices, spread, unread
+from dsms.runtime.epoch.epoch import Epoch, assemble, following
+from dsms.runtime.epoch.progress_log import Published
+from dsms.runtime.epoch.result_records import result_records
+from dsms.runtime.lanes.manifest import Manifest
+from dsms.runtime.lanes.revision import Revision, moving, revised, woken
+from dsms.runtime.shedding.rates import decided, sheddable
+from dsms.runtime.stages import source_task
+from dsms.runtime.stages import target_task as target_stage
+from dsms.runtime.stages.frame_files import clear
+from dsms.runtime.stages.source_task import run_source_task
+from dsms.runtime.stages.target_task import LaneContext, StageContext, TargetStage
+from dsms.runtime.stages.wire import ROUTED_ARROW
+
+
+@dataclass
+class World:
+    """Logs by topic and partition, stored runs, and what was published: result records by lane (and partition, where
+    that is chosen), dead letters."""
+
+    logs: dict[str, dict[int, list[Message]]]
+    runs: dict[str, pl.DataFrame] = field(default_factory=dict)
+    results: dict[str, list[tuple]] = field(default_factory=lambda: defaultdict(list))
+    dead: list[tuple] = field(default_factory=list)
+    published: Published = field(default_factory=lambda: Published({}, {}))
+    epochs: int = 0
+    #: Where large frames go.
+    frames: Path | None = None
+    #: The shed log, and the ends of the logs when its owner began.
+    sheds: dict[str, dict[tuple[str, int], list[tuple[int, float]]]] = field(default_factory=dict)
+    floor: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    @property
+    def written(self) -> dict[str, list[tuple]]:
+        """The results in which there is anything."""
+        return {log: rows for log, rows in self.results.items() if rows}
+
+    def read(self, ranges):
+        return [_pieces(self.logs[one.topic][one.partition][one.start : one.end]) for one in ranges]
+
+    def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
+        """What the planner logs before it plans a batch."""
+        floors = dict.fromkeys(sheddable(revision.lanes), self.floor)
+        for query, rates in decided(revision.lanes, positions, wanted, self.sheds, floors).items():
+            for place, rate in rates.items():
+                self.sheds.setdefault(query, {}).setdefault(place, []).append(rate)
+
+    def attach(self, monkeypatch: pytest.MonkeyPatch) -> World:
+        """Stands in for Kafka's reader and Redis' run store."""
+        store = type("Store", (), {"write": self.runs.update, "read": self.runs.__getitem__})()
+        monkeypatch.setattr(source_task, "_reader", lambda _: self)
+        monkeypatch.setattr(source_task, "pieces", lambda _, ranges: chain.from_iterable(self.read(ranges)))
+        monkeypatch.setattr(target_stage, "_store", lambda _: store)
+        return self
+
+
+def _pieces(messages: list[Message]) -> Iterator[list[Message]]:
+    """Pieces that grow, so that some are single records; at least one."""
+    at = 0
+    while True:
+        size = at + 1
+        yield messages[at : at + size]
+        at += size
+        if at >= len(messages):
+            return
+
+
+def start(catalog: Catalog, targets: int, fragment: str | None = None) -> Revision:
+    """The plan of a catalog, or of one of its fragments, of which nothing has been read."""
+    return revised(plan_fragment(catalog, targets, fragment=fragment), Manifest(targets=targets), ())
+
+
+def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: frozenset[str] | None = None) -> Epoch:
+    """One epoch: plan it, read it, exchange it, compute it, put it together. `reads` are the lanes that read."""
+    lanes, manifest, targets = revision.lanes, revision.manifest, revision.plan.partitions
+    sources = {source.id: source.topic for lane in lanes.values() for source in lane.sources.values()}
+    ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
+    positions = {lane_id: one.places for lane_id, one in moving(revision, ()).items()}
+    begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit, reads)
+    found = shedding(slices(lanes, positions, begin, upto, {}), lanes, world.sheds)
+    routed = []
+    kafka, told = KafkaSettings("none", {}), (woken(revision, positions), unread(positions, ends, upto))
+    for part in [*spread(found, tasks), ()]:
+        task = SourceTask(
+            tuple(part), dict(lanes), revision.number, targets, kafka, "http://none", *told, frames=world.frames
+        )
+        told = ((), {})
+        routed += [row for batch in run_source_task(task) for row in batch.to_pylist()]
+    world.epochs += 1
+    contexts = {
+        lane_id: LaneContext.of(lanes[lane_id], one, revision.takes.get(lane_id, {}))
+        for lane_id, one in manifest.lanes.items()
+    }
+    number = revision.number
+    context = StageContext(
+        {number: lanes}, {number: contexts}, f"e{world.epochs}", "", "", "", Path(), targets, world.frames
+    )
+    for stage in range(1, max(lane.flow.stages for lane in lanes.values()) + 1):
+        routed = exchanged(TargetStage(context, stage), routed, targets)
+    done = assemble(pa.Table.from_pylist(routed, schema=ROUTED_ARROW), revision, world.published)
+    clear(world.frames)
+    return done
+
+
+def exchanged(stage: TargetStage, routed: list[dict], targets: int) -> list[dict]:
+    """What the targets make of the rows that come to them, in an order of their own."""
+    made = []
+    for target in reversed(range(targets)):
+        mine = [row for row in routed if row["target"] == target]
+        if mine:
+            batches = stage([pa.RecordBatch.from_pylist(mine, schema=ROUTED_ARROW)])
+            made += [row for batch in batches for row in batch.to_pylist()]
+    return made
+
+
+def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None:
+    """What the transaction would make visible."""
+    assert done.failures == {}
+    if plan is not None:
+        world.published = following(world.published, plan)
+    for written in done.written:
+        named = {output.sink.topic: output for output in written.outputs.values()}
+        for records in result_records(written):
+            output = named[records.topic]
+            partitions = [None] * len(records.values) if records.partitions is None else records.partitions
+            listed = zip(records.keys, records.values, records.headers or (), partitions, strict=True)
+            for key, value, header, partition in listed:
+                log = output.id if partition is None else f"{output.id}/{partition}"
+                world.results[log].append((key, value, tuple(header)))
+    world.dead += [msgspec.structs.astuple(one) if isinstance(one, msgspec.Struct) else one for one in done.dead]
+    frontiers = dict(world.published.frontiers)
+    for query, one in done.results.items():
+        frontiers[query] = max(one.frontier, frontiers.get(query, one.frontier))
+    world.published = Published(frontiers, done.dead_upto)
+
+
+def takes(revision: Revision, lane: str, turns: Iterator[int]) -> dict[int, int]:
+    """What each stage takes of its queue: nothing, some, or all with what arrives."""
+    found, queues = {}, revision.manifest.lanes[lane].queues
+    for stage in range(1, revision.lanes[lane].flow.stages + 1):
+        waiting = len(queues[stage].segments) if stage in queues else 0
+        chosen = next(turns, 0) % (waiting + 2)
+        if chosen:
+            found[stage] = chosen - 1
+    return found
+
+
+def run(  # noqa: PLR0913 what may differ between two runs
+    world: World, catalog: Catalog, targets: int, limits: list[int], crash_at: int | None = None,
+    then: tuple[int, Catalog] | None = None, fragment: str | None = None, schedule: list[int] | None = None,
+    rates: list[Mapping[str, float]] | None = None,
+) -> World:  # fmt: skip
+    """Epochs until all is read. At `crash_at` an epoch's transaction commits and its manifest is lost, with half of
+    those before: the executor goes on from an old manifest, in other batches. `then` is another catalog from an epoch
+    on. `schedule` says which stages have a turn in the first epochs. `rates` are wanted one after the other."""
+    turns = iter(schedule or ())
+    revision = start(catalog, targets, fragment)
+    history = [revision.manifest]
+    for number in range(200):
+        limit = limits[number % len(limits)]
+        plan = revision.plan if then is None or number < then[0] else plan_fragment(then[1], targets)
+        revision = revised(plan, history[-1], (), revision)
+        revision = replace(revision, takes={lane: takes(revision, lane, turns) for lane in revision.lanes})
+        if rates is not None:
+            standing = {lane: one.places for lane, one in moving(revision, ()).items()}
+            world.shed(revision, standing, rates[number % len(rates)])
+        done = epoch(world, revision, limit, tasks=1 + number % 3)
+        waits = any(queue.segments for one in done.manifest.lanes.values() for queue in one.queues.values())
+        if not done.results and limit and not waits and (then is None or number >= then[0]):
+            return world
+        publish(world, done)
+        history.append(done.manifest)
+        if number == crash_at:
+            world.floor = {place: at.offset for one in done.manifest.lanes.values() for place, at in one.places.items()}
+            history = history[: 1 + len(history) // 2]
+            limits = [*reversed(limits), 1]
+    raise AssertionError("the log was never read to its end")
