@@ -114,7 +114,7 @@ def run(query: str, found: Logs, orders: str, payments: str) -> Ran:
     seconds = time.perf_counter() - began
     held = [
         one for report in session.reports() for one in report.operators
-        if "V" in one.queries and one.operator not in ("Reorder", "Expire", "StreamOutput")
+        if "V" in one.queries and one.operator not in ("Reorder", "RetractEnds", "StreamOutput")
     ]  # fmt: skip
     assert not session.dead_letters("Orders") and not session.dead_letters("Payments")
     rows, size = sum(one.state_rows for one in held), sum(one.state_bytes for one in held)

@@ -142,7 +142,7 @@ def graph() -> dict[str, dict[str, int]]:
 
 
 def circles(edges: dict[str, dict[str, int]]) -> list[list[str]]:
-    """The sets of packages that reach each other: what is left when leaves are taken away from both ends, repeatedly."""
+    """What is left when packages that import none of the others are taken away, again and again."""
     left = {package: set(below) for package, below in edges.items()}
     while free := {package for package in left if not left[package] & left.keys()}:
         left = {package: below for package, below in left.items() if package not in free}
@@ -171,7 +171,8 @@ def test_packages_import_each_other_in_no_circle() -> None:
     """It prints the graph, with the number of imports on each edge: `pytest -s tests/test_layers.py`."""
     edges = graph()
     for package in reversed(ORDER):
-        print(f"{package} -> {', '.join(f'{below} {count}' for below, count in sorted(edges[package].items()))}")
+        below = ", ".join(f"{name} {count}" for name, count in sorted(edges[package].items()))
+        sys.stdout.write(f"{package} -> {below}\n")
     assert circles(edges) == []
 
 

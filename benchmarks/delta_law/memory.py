@@ -11,7 +11,7 @@ from benchmarks.delta_law.measuring import loaded
 from benchmarks.delta_law.windows import WindowedGroups
 from operators.core.delta import Delta
 from operators.grouping.group_by import GroupBy
-from operators.streams.as_changes import Expire
+from operators.streams.retract_ends import RetractEnds
 from operators.windows.time_window import TimeWindow
 
 WINDOW = 100_000
@@ -55,7 +55,7 @@ class SlidingCount(WindowedGroups):
     def flow(self) -> Flow:
         """The window, its ends as retractions, the groups."""
         keys = pa.schema([("k", pa.int64())])
-        return Flow((Expire(), GroupBy(("k",), self.aggregates[:1], keys)), TimeWindow(self.length, self.slide))
+        return Flow((RetractEnds(), GroupBy(("k",), self.aggregates[:1], keys)), TimeWindow(self.length, self.slide))
 
     def upto(self, end: int) -> Input:
         """The rows of the instants up to `end`."""

@@ -17,7 +17,7 @@ from operators.core.delta import BEGINNING, Delta
 from operators.core.operator import Move
 from operators.grouping.group_by import GroupBy
 from operators.joins.join import Join
-from operators.streams.as_changes import Expire
+from operators.streams.retract_ends import RetractEnds
 from operators.windows.time_window import TimeWindow
 
 #: Rows an instant, over all inputs.
@@ -65,7 +65,7 @@ class WindowedGroups(Sliding):
     @property
     def flow(self) -> Flow:
         """The window, its ends as retractions, the groups."""
-        return Flow((Expire(), GroupBy(("k",), self.aggregates, ROW)), TimeWindow(self.length, self.slide))
+        return Flow((RetractEnds(), GroupBy(("k",), self.aggregates, ROW)), TimeWindow(self.length, self.slide))
 
     def deltas(self, start: int, end: int) -> tuple[Delta, ...]:
         """One stream."""

@@ -26,7 +26,7 @@ CHUNK = 48 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Lying:
+class RunLocations:
     """Where runs lie: the bytes of those in Redis, and of those on disk alone, by name."""
 
     resident: dict[str, int]
@@ -95,7 +95,7 @@ class RunStore:
             there or self._cache.read(name) is not None for name, there in zip(listed, found, strict=True)
         )  # fmt: skip
 
-    def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> Lying:
+    def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
         """Removes from Redis what of some runs, all that are named, is to live on disk alone. Gives where they lie."""
         resident = {name: size for name, size in self._memory.resident().items() if name in names}
         gone = leaving(resident, limit, parts)
@@ -104,7 +104,7 @@ class RunStore:
             self._cache.settle(name)
         self._memory.release(gone)
         resident = {name: size for name, size in resident.items() if name not in gone}
-        return Lying(resident, {name: self._cache.size(name) or 0 for name in names - resident.keys()})
+        return RunLocations(resident, {name: self._cache.size(name) or 0 for name in names - resident.keys()})
 
     def delete(self, names: Iterable[str]) -> None:
         """Removes runs that no manifest names any more."""

@@ -17,13 +17,13 @@ from pyspark.sql.streaming import StreamingQuery
 
 from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
-from connectors.redis.run_store import Lying, RunStore
+from connectors.redis.run_store import RunLocations, RunStore
 from dsms.introspection.entity_sampling import keys_of
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane
-from dsms.runtime.batching.batch_size import Pace
+from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.planner import BatchPlanner
-from dsms.runtime.batching.planner_input import Control
+from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.batching.schedule import Schedule
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.epoch import Epoch, assemble, following
@@ -73,7 +73,7 @@ class Fragment:
         self._settings, self._spark, self._on_epoch = settings, spark, on_epoch
         self._token = time.time_ns() // 1_000_000
         self._cache = settings.data_dir / "cache" / settings.cluster / name
-        self._pace = Pace(
+        self._batch_size = BatchSize(
             settings.first_batch_records,
             settings.min_batch_records,
             settings.max_batch_records,
@@ -142,15 +142,15 @@ class Fragment:
         return decision.rates.get(query, 1.0), known.dropped if known else 0, query in decision.late
 
     @property
-    def lying(self) -> Lying:
+    def run_locations(self) -> RunLocations:
         """Where the runs of the last committed epoch lie."""
-        return self._committer.lying
+        return self._committer.run_locations
 
     @property
     def batch_records(self) -> int:
         """The most records that the next batch may hold."""
         wanted = self._shedding.batch_records
-        return self._pace.batch_records if wanted is None else min(wanted, self._bounds.max_batch_records)
+        return self._batch_size.batch_records if wanted is None else min(wanted, self._bounds.max_batch_records)
 
     def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures]:
         """The lanes of the next batch, where they stand, and what was measured of them."""
@@ -216,7 +216,7 @@ class Fragment:
             revision = self._decided(revised(self._plan, self._computed, self.failures.keys(), before))
             fresh = [] if computed is not None else self._revisions[1 - _REVISIONS :]
             self._revisions = [*fresh, revision]
-            self._told = self._control(revision)
+            self._told = self._planner_input(revision)
             for query in revision.rebuilt - (before.rebuilt if before else frozenset()):
                 log.warning("the state of a query is rebuilt from the logs", query=self._plan.queries[query].name)
             if computed is not None:  # no stage is at work, and what comes next reads what was just told
@@ -230,11 +230,11 @@ class Fragment:
         self._decision = schedule.decide(revision, lanes, moment, self.batch_records)
         return replace(revision, takes=self._decision.takes)
 
-    def _control(self, revision: Revision) -> Control:
+    def _planner_input(self, revision: Revision) -> PlannerInput:
         """What the planner is to know."""
         settings, decision = self._settings, self._decision
         positions = {lane: one.places for lane, one in moving(revision, self.failures.keys()).items()}
-        return Control(
+        return PlannerInput(
             revision.number, revision.plan.version, revision.plan.partitions, self._filed(revision), positions,
             decision.reads, decision.records, self._behind_records(len(positions)),
             woken(revision, positions), settings.source_tasks, settings.kafka, settings.registry_url,
@@ -244,8 +244,8 @@ class Fragment:
     def _behind_records(self, lanes: int) -> int:
         """The size of a batch that cannot hold all there is: a larger one, where only one lane runs, so that nobody
         waits for another, and neither a deadline nor a policy says how much is read."""
-        paced = self._shedding.batch_records is None and self._decision.records == self._pace.batch_records
-        return self._pace.behind_records if paced and lanes == 1 else self._decision.records
+        paced = self._shedding.batch_records is None and self._decision.records == self._batch_size.batch_records
+        return self._batch_size.behind_records if paced and lanes == 1 else self._decision.records
 
     def _filed(self, revision: Revision) -> dict[str, Lane]:
         """The lanes of a revision as they go to other processes."""
@@ -274,7 +274,7 @@ class Fragment:
         self.failures |= epoch.failures
         self._pending = self._thread.submit(self._commit, epoch, revision)
         ended = time.monotonic()
-        self._pace = self._pace.within(self._bounds).after(records=epoch.records, seconds=ended - started)
+        self._batch_size = self._batch_size.within(self._bounds).after(records=epoch.records, seconds=ended - started)
         log.debug(
             "epoch computed", epoch=epoch.manifest.epoch, records=epoch.records, behind=dict(epoch.behind),
             takes={lane: dict(one) for lane, one in revision.takes.items()},

@@ -114,10 +114,10 @@ class Runner:
         if (fragment := self._fragment) is None:
             return
         lanes = {output.id: _status(output, lane, at, fragment) for output, lane, at in standing}
-        lying = fragment.lying
+        run_locations = fragment.run_locations
         self.status = FragmentStatus(
             RUNNING, "", epoch.manifest.plan_version, epoch.manifest.epoch, fragment.batch_records, lanes,
-            fragment.dead_letters(), sum(lying.resident.values()), sum(lying.disk.values()),
+            fragment.dead_letters(), sum(run_locations.resident.values()), sum(run_locations.disk.values()),
         )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ def label(node: logical.Node) -> str:
 
 
 @label.register
-def _(node: logical.Tag) -> str:
+def _(node: logical.StreamScan) -> str:
     since = "" if node.start is None else f" since {node.start}"
     promises = "".join(f", {one.sql}" for one in node.source.constraints if node.promises and one.kind != "ordered")
     return f"ℜ({node.stream}) over source {node.source.name}{promises}{since}"

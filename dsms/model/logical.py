@@ -33,12 +33,12 @@ class Reference:
 
     column: str
     within: int
-    other: Tag
+    other: StreamScan
     theirs: str
 
 
 @dataclass(frozen=True)
-class Tag:
+class StreamScan:
     """The relational view ℜ(S) of a tagged stream over a source: its columns and TS. No keys means append-only. With
     `start` records of earlier instants are not seen at all. Records that do not keep the `promises` are none of its."""
 
@@ -317,7 +317,7 @@ class Members:
 
 
 Node = (
-    Tag | Values | Filter | Project | Restamp | Join | SemiJoin | Union | Distinct | SetOperation | GroupBy | TopK
-    | WindowFunctions | Unnest | Sample | Shed | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync | ToStream
-    | AsofJoin | Final | Members
+    StreamScan | Values | Filter | Project | Restamp | Join | SemiJoin | Union | Distinct | SetOperation | GroupBy
+    | TopK | WindowFunctions | Unnest | Sample | Shed | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync
+    | ToStream | AsofJoin | Final | Members
 )  # fmt: skip

@@ -15,7 +15,7 @@ from operators.sync.sync_points import Periodic
 
 def inputs(node: logical.Node) -> tuple[logical.Node, ...]:
     """The nodes right below a node."""
-    if isinstance(node, logical.Tag | logical.Values):
+    if isinstance(node, logical.StreamScan | logical.Values):
         return ()
     if isinstance(node, logical.Union):
         return node.inputs
@@ -40,11 +40,11 @@ def synchronised(node: logical.Node) -> bool:
 
 def sources(node: logical.Node) -> tuple[Source, ...]:
     """The sources that a plan reads, each once, in the order in which the text names them."""
-    tags = (one for below in walk(node) if isinstance(below, logical.Tag) for one in _referenced(below))
+    tags = (one for below in walk(node) if isinstance(below, logical.StreamScan) for one in _referenced(below))
     return tuple({one.source.id: one.source for one in tags}.values())
 
 
-def _referenced(tag: logical.Tag) -> Iterator[logical.Tag]:
+def _referenced(tag: logical.StreamScan) -> Iterator[logical.StreamScan]:
     """A tag, and those that its records refer to."""
     yield tag
     for promise in tag.promises:
@@ -59,7 +59,7 @@ def keys(node: logical.Node) -> tuple[str, ...]:
 
 
 @keys.register
-def _(node: logical.Tag) -> tuple[str, ...]:
+def _(node: logical.StreamScan) -> tuple[str, ...]:
     return node.keys
 
 
@@ -150,7 +150,7 @@ def _(node: logical.Join) -> tuple[str, ...]:
 def append_only(node: logical.Node) -> bool:
     """Whether rows are never retracted: a monotonic relation (CQL section 4)."""
     match node:
-        case logical.Tag():
+        case logical.StreamScan():
             return not node.keys
         case logical.ToStream() | logical.Values() | logical.Final():
             return True

@@ -25,7 +25,7 @@ def with_inputs(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.
 
 def _over(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.Node:
     match node:
-        case logical.Tag() | logical.Values():
+        case logical.StreamScan() | logical.Values():
             return node
         case logical.Union():
             return replace(node, inputs=below)

@@ -28,7 +28,7 @@ def schema(node: logical.Node) -> pa.Schema:
 
 
 @schema.register
-def _(node: logical.Tag) -> pa.Schema:
+def _(node: logical.StreamScan) -> pa.Schema:
     return _with_ts(node.source.schema)
 
 
@@ -150,4 +150,4 @@ def visible(node: logical.Node) -> pa.Schema:
     below = node
     while isinstance(below, _PLAIN):
         below = below.input
-    return shown.remove(shown.get_field_index(TS)) if isinstance(below, logical.Tag | logical.Restamp) else shown
+    return shown.remove(shown.get_field_index(TS)) if isinstance(below, logical.StreamScan | logical.Restamp) else shown

@@ -49,7 +49,7 @@ _CHANGES_ROWS = {
 
 
 #: A condition over the columns of a stream: what it is not TRUE of is never left out.
-Only = Callable[[logical.Tag], Expression]
+Only = Callable[[logical.StreamScan], Expression]
 
 
 def shed(node: logical.Node, query: str, *, error_columns: bool, only: Only | None = None) -> logical.Node:
@@ -134,12 +134,12 @@ def _refused(construct: str, why: str) -> UserError:
 
 def _check_below(node: logical.Node, group: logical.GroupBy) -> None:
     match node:
-        case logical.Tag(promises=(_, *_)):
+        case logical.StreamScan(promises=(_, *_)):
             why = "which records of it are refused depends on the others"
             raise _refused(f'a source with CLUSTERED BY or REFERENCES, "{node.source.name}"', why)
-        case logical.Tag(keys=()):
+        case logical.StreamScan(keys=()):
             return
-        case logical.Tag():
+        case logical.StreamScan():
             raise _refused("a keyed stream", "a row that is left out would leave an old one in its place")
         case logical.Assign(kind=kind, size=size, slide=slide) if kind == "cumulate" or size != slide:
             if not any(_is_window_end(group.input, key) for key in group.keys):
@@ -257,7 +257,7 @@ def _grouped(node: logical.GroupBy, asked: _Asked) -> logical.Node:
 def _carrying(node: logical.Node, only: Only) -> logical.Node:
     """What lies below a group-by with the condition as a column of each row."""
     match node:
-        case logical.Tag():
+        case logical.StreamScan():
             return logical.Project(node, (*as_they_are(schema(node)), (_ONLY, only(node))))
         case logical.Project():
             carried = (_ONLY, Column(_ONLY, pa.bool_()))

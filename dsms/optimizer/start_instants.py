@@ -14,7 +14,7 @@ def started(node: logical.Node, start: int | None) -> logical.Node:
     what happens. Of two starts the later counts."""
     if start is None:
         return node
-    if isinstance(node, logical.Tag):
+    if isinstance(node, logical.StreamScan):
         begun = start if node.start is None else max(start, node.start)
         return node if node.source.table else replace(node, start=begun)
     return with_inputs(node, tuple(started(one, start) for one in inputs(node)))

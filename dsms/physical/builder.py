@@ -16,9 +16,9 @@ import pyarrow as pa
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import Source
 from dsms.physical.dataflow import Dataflow, Exchange, Feed, Keys, Routing, Vertex, marks_of
-from operators.streams.as_changes import Expire
 from operators.streams.relay import Relay
 from operators.streams.reorder import Reorder
+from operators.streams.retract_ends import RetractEnds
 
 Partitioning = frozenset[Keys]
 UNKNOWN: Partitioning = frozenset()
@@ -113,7 +113,7 @@ class Builder:
 
     def _released(self, port: Port, leaves: frozenset[int], *, changes: bool) -> Port:
         if changes and port.ends:
-            return replace(self._placed(Expire(), [port], port.schema, leaves), partitioned=port.partitioned)
+            return replace(self._placed(RetractEnds(), [port], port.schema, leaves), partitioned=port.partitioned)
         if port.released and self.leaves([port]) == leaves:
             return port
         held = self._placed(Reorder(), [port], port.schema, leaves)

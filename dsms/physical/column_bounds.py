@@ -45,7 +45,7 @@ Lives = Mapping[str, frozenset[Life]]
 T = TypeVar("T", Low, Life)
 #: What tags promise of columns, and what follows for those of a relation.
 _Known = Mapping[str, frozenset[T]]
-_Seed = Callable[[logical.Tag], _Known[T]]
+_Seed = Callable[[logical.StreamScan], _Known[T]]
 
 
 class Bounds(NamedTuple):
@@ -68,18 +68,18 @@ def bounds(node: logical.Node) -> Bounds:
     return Bounds(_known(node, _ordered), _known(node, _clustered))
 
 
-def _ordered(tag: logical.Tag) -> Lows:
+def _ordered(tag: logical.StreamScan) -> Lows:
     return {
         one.column: frozenset({Low(tag.source.number, one.column)}) for one in tag.source.ordered if one.k is not None
     }
 
 
-def _clustered(tag: logical.Tag) -> Lives:
+def _clustered(tag: logical.StreamScan) -> Lives:
     """What refers to a clustered column comes while that lives, or not long after what it refers to."""
     return {one.column: frozenset({_life(one, tag)}) for one in tag.promises}
 
 
-def _life(promise: logical.Cluster | logical.Reference, tag: logical.Tag) -> Life:
+def _life(promise: logical.Cluster | logical.Reference, tag: logical.StreamScan) -> Life:
     if isinstance(promise, logical.Cluster):
         return Life(tag.source.number, promise.column, promise.within)
     cluster = next(one for one in promise.other.promises if one.column == promise.theirs)
@@ -93,7 +93,7 @@ def _known(node: logical.Node, seed: _Seed[T]) -> _Known[T]:
 
 
 @_known.register
-def _(node: logical.Tag, seed: _Seed[T]) -> _Known[T]:
+def _(node: logical.StreamScan, seed: _Seed[T]) -> _Known[T]:
     """The row that a record replaces has its key, and no other column of it."""
     return {name: one for name, one in seed(node).items() if not node.keys or name in node.keys}
 

@@ -114,7 +114,7 @@ def _kept(catalog: Catalog, fragment: str) -> Iterator[Planned]:
     read = {source for found in catalog.running() for source in found.reads}
     for source in catalog.sources():
         if source.home == fragment and source.id in read - here:
-            nothing = logical.Filter(logical.Tag(source, source.name, ()), Literal(False, pa.bool_()))
+            nothing = logical.Filter(logical.StreamScan(source, source.name, ()), Literal(False, pa.bool_()))
             yield Planned(source.id, source.name, nothing)
 
 

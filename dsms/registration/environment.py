@@ -14,7 +14,7 @@ from dsms.model.statement_result import StatementResult
 from operators.core.errors import UserError
 
 
-class Facts(Protocol):
+class Environment(Protocol):
     """What registration must know of, and do in, the outside world."""
 
     def busy(self) -> Mapping[str, float]:
@@ -49,7 +49,7 @@ Applied = tuple[Catalog, StatementResult]
 
 
 @singledispatch
-def apply(statement: st.Statement, catalog: Catalog, facts: Facts) -> Applied:
+def apply(statement: st.Statement, catalog: Catalog, environment: Environment) -> Applied:
     """The catalog after a statement, and what it answers. Raises SqlError or UserError and changes nothing."""
     raise UserError(f"{type(statement).__name__} is not supported here")
 

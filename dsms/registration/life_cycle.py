@@ -9,11 +9,11 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
-from dsms.registration.environment import Applied, Facts, apply
+from dsms.registration.environment import Applied, Environment, apply
 
 
 @apply.register
-def _(statement: st.SetPaused, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.SetPaused, catalog: Catalog, environment: Environment) -> Applied:
     """A query that is so already is left as it is: asking twice is no error. One that was paused runs for itself from
     then on: the state of a member of a family is not to be told from the others'."""
     found = query_of(catalog, statement.name)
@@ -25,7 +25,7 @@ def _(statement: st.SetPaused, catalog: Catalog, facts: Facts) -> Applied:
 
 
 @apply.register
-def _(statement: st.AlterQuery, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.AlterQuery, catalog: Catalog, environment: Environment) -> Applied:
     found = query_of(catalog, statement.name)
     changed = msgspec.structs.replace(found, **result_settings(statement.clauses))
     message = f'{found.kind} "{found.name}" has the weight {changed.weight:g}{limit_of(changed)}'

@@ -18,7 +18,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.optimizer.start_instants import started
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import LATEST, result_settings
-from dsms.registration.environment import Applied, Facts, apply, check_free
+from dsms.registration.environment import Applied, Environment, apply, check_free
 from dsms.registration.placement import placed
 from dsms.registration.view_matching import over_views
 from dsms.sql.binder.bind import bind
@@ -36,7 +36,7 @@ _QUALITY = ("max_error", "deadline", "error_columns", "shed_where")
 
 
 @apply.register
-def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> Applied:
     """A query over a view of the clock is kept as its points; any other gets a result topic."""
     name = statement.name or st.Name(_generated_name(statement))
     if statement.name is None and (known := catalog.get(name.text)):
@@ -45,7 +45,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     if view is not None:
         return _clock(statement, view, name, catalog)
     defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
-    settings = settled(statement, catalog, facts)
+    settings = settled(statement, catalog, environment)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
     if not properties.sources(node):
         raise error_at(statement.select, "the query reads no stream, so it never changes", hint="SELECT … runs it once")
@@ -57,9 +57,9 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> Applied:
     _check_topic_free(catalog, draft)
     plan = Planned(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
-    draft = placed(draft, node, catalog, facts.busy())
+    draft = placed(draft, node, catalog, environment.busy())
     compile_lane(draft.id, [planned(draft, catalog, plan)])  # refuses what cannot run
-    query = facts.result_topic(draft, node)
+    query = environment.result_topic(draft, node)
     return catalog.with_object(query), StatementResult(
         _label(query),
         f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"',
@@ -85,14 +85,14 @@ def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) ->
         raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it nothing is ever left out")
 
 
-def settled(statement: st.ContinuousQuery, catalog: Catalog, facts: Facts) -> dict[str, Any]:
+def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> dict[str, Any]:
     """The settings of the clauses, with the instant of a start at what is latest."""
     settings = result_settings(statement.clauses)
     if "max_error" in settings:
         settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
     if settings.get("start") == LATEST:
         node = bind(WholeQuery(this=statement.select), catalog)
-        settings["start"] = facts.reached([one for one in properties.sources(node) if not one.table])
+        settings["start"] = environment.reached([one for one in properties.sources(node) if not one.table])
     return settings
 
 

@@ -22,7 +22,7 @@ from dsms.optimizer.start_instants import started
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import result_settings
 from dsms.registration.dependents import dependents
-from dsms.registration.environment import Applied, Facts, apply
+from dsms.registration.environment import Applied, Environment, apply
 from dsms.registration.queries import check_quality, default_output, draft_of, settled
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_view
@@ -38,31 +38,31 @@ _SAID = (
 
 
 @apply.register
-def _(statement: st.ReplaceQuery, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.ReplaceQuery, catalog: Catalog, environment: Environment) -> Applied:
     """What is not there is made."""
     query, name = statement.query, statement.name
     found = catalog.get(name.text)
     if found is None:
-        return apply(query, catalog, facts)
+        return apply(query, catalog, environment)
     if not isinstance(found, Query) or found.kind != query.kind:
         raise name.place.error(f'"{found.name}" is a {kind_of(found)}, not a {query.kind}', "drop it first")
     if found.periodic is not None or clock_view(query.select, catalog) is not None:
         raise name.place.error(f'"{found.name}" is a view over the clock: it cannot be replaced', "drop it first")
-    new = _new(query, found, catalog, facts)
+    new = _new(query, found, catalog, environment)
     if found.former is None and _same(new, found):
         return catalog, StatementResult("CREATE OR REPLACE", f'{found.kind} "{found.name}" is so already')
-    after = _replaced(catalog, [new, *readers(catalog, found)], facts)
+    after = _replaced(catalog, [new, *readers(catalog, found)], environment)
     return after, _result(query, found, catalog, after)
 
 
 @apply.register
-def _(statement: st.RepairQuery, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.RepairQuery, catalog: Catalog, environment: Environment) -> Applied:
     """The query takes its own place: the new one has read all of the log, and at the instant of the change what is
     published becomes what it is."""
     found = catalog.find(statement.name.text, statement.name.place)
     if not isinstance(found, Query) or not found.sheddable:
         raise statement.name.place.error(f'nothing is ever left out of "{found.name}"', "it has no MAX_ERROR")
-    after = _replaced(catalog, [found], facts)
+    after = _replaced(catalog, [found], environment)
     notices = (_told(after.find(found.name)),)
     message = f'query "{found.name}" reads again what was left out'
     return after, StatementResult("REPAIR QUERY", message, notices=notices, name=found.name)
@@ -89,13 +89,13 @@ def readers(catalog: Catalog, found: Query) -> list[Query]:
     return [one for one in dependents(catalog, found) if isinstance(one, Query)]
 
 
-def _new(statement: st.ContinuousQuery, found: Query, catalog: Catalog, facts: Facts) -> Query:
+def _new(statement: st.ContinuousQuery, found: Query, catalog: Catalog, environment: Environment) -> Query:
     """What the statement says, with what stays of the query before."""
     given = result_settings(statement.clauses)
     for option in _KEPT:
         if option in given and given[option] != getattr(found, option):
             raise _wrong(found, f"{option} = {given[option]} where it had {getattr(found, option)}")
-    settings = settled(statement, catalog, facts)
+    settings = settled(statement, catalog, environment)
     check_quality(statement, settings)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
     output = statement.output or default_output(statement, node)
@@ -111,7 +111,7 @@ def _same(new: Query, found: Query) -> bool:
     return all(getattr(new, name) == getattr(found, name) for name in _SAID)
 
 
-def _replaced(catalog: Catalog, queries: list[Query], facts: Facts) -> Catalog:
+def _replaced(catalog: Catalog, queries: list[Query], environment: Environment) -> Catalog:
     """The catalog with queries that take the place of those of their names; the first is new, the others read it."""
     names = {one.name.lower() for one in queries}
     kept = {name: found for name, found in catalog.objects.items() if name not in names}
@@ -119,7 +119,7 @@ def _replaced(catalog: Catalog, queries: list[Query], facts: Facts) -> Catalog:
     for one in queries:
         before = catalog.objects[one.name.lower()]
         assert isinstance(before, Query)
-        following = msgspec.structs.replace(_following(one, before, catalog, facts), id=after.next_id())
+        following = msgspec.structs.replace(_following(one, before, catalog, environment), id=after.next_id())
         there = _with(following, after)
         new = planned(following, there)
         _check(new, plan_of(before.name, catalog), before)
@@ -137,10 +137,10 @@ def _sources(query: Planned) -> tuple[str, ...]:
     return tuple(dict.fromkeys(source.id for node in nodes for source in properties.sources(node)))
 
 
-def _following(new: Query, before: Query, catalog: Catalog, facts: Facts) -> Query:
+def _following(new: Query, before: Query, catalog: Catalog, environment: Environment) -> Query:
     """The new query with the instant from which it counts; without one where nothing is published so far."""
-    own = facts.published(before.id)
-    earlier = None if before.former is None else facts.published(before.former.id)
+    own = environment.published(before.id)
+    earlier = None if before.former is None else environment.published(before.former.id)
     since = max((at for at in (own, earlier, before.since) if at is not None), default=None)
     fields: dict[str, Any] = {
         "halted": False, "family": None, "constants": None, "grouped": False, "marks": (), "over": (),

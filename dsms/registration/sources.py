@@ -13,7 +13,7 @@ from dsms.model.objects import Column, Source, Stream, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.model.types import parse_type, type_sql
 from dsms.registration.clauses import source_settings
-from dsms.registration.environment import Applied, Facts, apply, check_free
+from dsms.registration.environment import Applied, Environment, apply, check_free
 from dsms.registration.promises import promised
 from operators.core.errors import UserError
 from operators.streams.tagger import TS
@@ -22,24 +22,28 @@ _NESTED_KEY = (pa.types.is_list, pa.types.is_struct)
 
 
 @apply.register
-def _(statement: st.RegisterSource, catalog: Catalog, facts: Facts) -> Applied:
-    return _registered(statement, catalog, facts, {})
+def _(statement: st.RegisterSource, catalog: Catalog, environment: Environment) -> Applied:
+    return _registered(statement, catalog, environment, {})
 
 
-def _registered(statement: st.RegisterSource, catalog: Catalog, facts: Facts, more: dict[str, str]) -> Applied:
+def _registered(
+    statement: st.RegisterSource, catalog: Catalog, environment: Environment, more: dict[str, str]
+) -> Applied:
     """The catalog with a source, and `more` of its fields than clauses say."""
     settings, defaults = source_settings(statement.clauses)
     columns = _columns(statement)
     check_free(catalog, statement.name)
     wanted = settings.pop("partitions", None)
-    start = facts.source_topic(statement.name.text, statement.topic.text, wanted if isinstance(wanted, int) else None)
+    start = environment.source_topic(
+        statement.name.text, statement.topic.text, wanted if isinstance(wanted, int) else None
+    )
     number = catalog.next_number()
     source = msgspec.convert(
         {
             "type": "source", "name": statement.name.text, "id": catalog.next_id(), "sql": statement.sql,
             "columns": [msgspec.to_builtins(column) for column in columns], "topic": statement.topic.text,
             "partitions": len(start), "start": start, "number": number,
-            "home": str(number % len(facts.busy())), **settings, **more,
+            "home": str(number % len(environment.busy())), **settings, **more,
         },
         Source,
     )  # fmt: skip
@@ -84,7 +88,7 @@ def _check_timestamp(source: Source) -> None:
 
 
 @apply.register
-def _(statement: st.CreateStream, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.CreateStream, catalog: Catalog, environment: Environment) -> Applied:
     source = catalog.find(statement.source.text, statement.source.place)
     if not isinstance(source, Source):
         raise statement.source.place.error(f'"{source.name}" is a {kind_of(source)}, not a source')
@@ -115,7 +119,7 @@ def _key(name: st.Name, source: Source) -> str:
 
 
 @apply.register
-def _(statement: st.DeclareStream, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.DeclareStream, catalog: Catalog, environment: Environment) -> Applied:
     """A source of its own under the name `<stream>_source`, and the append-only stream over it."""
     check_free(catalog, statement.name)
     source_name = st.Name(f"{statement.name.text}_source", statement.name.place)
@@ -125,9 +129,9 @@ def _(statement: st.DeclareStream, catalog: Catalog, facts: Facts) -> Applied:
     by = [] if timestamp is None else [st.Clause("timestamp", ("BY", timestamp.name.text), timestamp.name.place)]
     source = st.RegisterSource(source_name, columns, statement.topic, (*statement.clauses, *by), statement.sql)
     more = {} if hidden is None else {"timestamp_type": type_sql(_type_of(hidden))}
-    with_source, registered = _registered(source, catalog, facts, more)
+    with_source, registered = _registered(source, catalog, environment, more)
     over = st.CreateStream(statement.name, source_name, (), statement.sql)
-    with_stream, created = apply(over, with_source, facts)
+    with_stream, created = apply(over, with_source, environment)
     opened = (f"SOURCE {statement.function}: read from topic {statement.topic.text}",) if statement.function else ()
     message = f'{created.message} over source "{source_name.text}" of topic "{statement.topic.text}"'
     return with_stream, StatementResult(

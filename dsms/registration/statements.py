@@ -1,4 +1,4 @@
-"""Statements applied to a catalog: pure decisions, with the outside world behind `Facts`."""
+"""Statements applied to a catalog: pure decisions, with the outside world behind `Environment`."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from dsms.registration import (
     sources as register_source,
 )
 from dsms.registration.dependents import dependents
-from dsms.registration.environment import Applied, Facts, apply
+from dsms.registration.environment import Applied, Environment, apply
 from dsms.registration.queries import RESULT_PREFIX
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_schema
 from dsms.sql.parser.nodes import WholeQuery
 
 __all__ = [
-    "RESULT_PREFIX", "Facts", "apply", "register_life", "register_query", "register_replace", "register_source",
+    "RESULT_PREFIX", "Environment", "apply", "register_life", "register_query", "register_replace", "register_source",
     "schema_and_keys",
 ]  # fmt: skip
 
 
 @apply.register
-def _(statement: st.Drop, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.Drop, catalog: Catalog, environment: Environment) -> Applied:
     found = catalog.get(statement.name.text)
     if found is None and statement.if_exists:
         return catalog, StatementResult("DROP", f'{statement.kind} "{statement.name.text}" does not exist')
@@ -63,9 +63,9 @@ def _kinds(found: Object) -> tuple[str, ...]:
 
 
 @apply.register
-def _(statement: st.Show, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.Show, catalog: Catalog, environment: Environment) -> Applied:
     shown = [found for found in catalog.objects.values() if kind_of(found) == statement.kind]
-    rows = tuple((found.name, _over(found), facts.state_of(found), found.sql, *_weight(found)) for found in shown)
+    rows = tuple((found.name, _over(found), environment.state_of(found), found.sql, *_weight(found)) for found in shown)
     weight = ("weight",) if statement.kind in ("view", "query") else ()
     columns = ("name", "topic or source", "state", "sql", *weight)
     return catalog, StatementResult("SHOW", f"{len(rows)} found", columns, rows)
@@ -80,12 +80,12 @@ def _over(found: Object) -> str:
 
 
 @apply.register
-def _(statement: st.Describe, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.Describe, catalog: Catalog, environment: Environment) -> Applied:
     found = catalog.find(statement.name.text, statement.name.place)
     schema, keys = schema_and_keys(found, catalog)
     rows = tuple((field.name, type_sql(field.type), field.nullable, field.name in keys) for field in schema)
     weight = f", weight {found.weight:g}{register_life.limit_of(found)}" if isinstance(found, Query) else ""
-    message = f'{kind_of(found)} "{found.name}": {facts.state_of(found)}{weight}{_promises(found)}'
+    message = f'{kind_of(found)} "{found.name}": {environment.state_of(found)}{weight}{_promises(found)}'
     return catalog, StatementResult("DESCRIBE", message, ("column", "type", "nullable", "key"), rows, name=found.name)
 
 
@@ -106,7 +106,7 @@ def schema_and_keys(found: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[s
 
 
 @apply.register
-def _(statement: st.Explain, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.Explain, catalog: Catalog, environment: Environment) -> Applied:
     node = (
         bind(WholeQuery(this=statement.select), catalog)
         if statement.select is not None

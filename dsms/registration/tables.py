@@ -11,7 +11,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source, Table
 from dsms.model.statement_result import StatementResult
-from dsms.registration.environment import Applied, Facts, check_free
+from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.statements import RESULT_PREFIX, apply
 from operators.core.errors import UserError
 
@@ -19,7 +19,7 @@ __all__ = ["apply"]
 
 
 @apply.register
-def _(statement: st.CreateTable, catalog: Catalog, facts: Facts) -> Applied:
+def _(statement: st.CreateTable, catalog: Catalog, environment: Environment) -> Applied:
     """A table is checked like the source and the keyed stream that it is read as; its topic is a new one."""
     check_free(catalog, statement.name)
     if not statement.keys:
@@ -28,7 +28,7 @@ def _(statement: st.CreateTable, catalog: Catalog, facts: Facts) -> Applied:
             "say PRIMARY KEY behind a column, or PRIMARY KEY (a, b)",
         )
     source, keys = _checked(statement, catalog)
-    logged = _with_topic(source, keys, facts)
+    logged = _with_topic(source, keys, environment)
     table = Table(name=source.name, id=source.id, sql=statement.sql, source=logged, keys=keys)
     result = StatementResult(
         "CREATE TABLE",
@@ -51,16 +51,16 @@ def _checked(statement: st.CreateTable, catalog: Catalog) -> tuple[Source, tuple
     return source, keyed.streams()[0].keys
 
 
-def _with_topic(source: Source, keys: tuple[str, ...], facts: Facts) -> Source:
+def _with_topic(source: Source, keys: tuple[str, ...], environment: Environment) -> Source:
     """The source over a topic of its own, which is made like that of a complete result: empty, and kept as a whole."""
     draft = Query(name=source.name, id=source.id, sql="", kind="view", select="", topic=source.topic, output="complete")
-    made = facts.result_topic(draft, logical.Tag(source, source.name, keys))
-    start = facts.source_topic(source.name, made.topic, made.partitions)
+    made = environment.result_topic(draft, logical.StreamScan(source, source.name, keys))
+    start = environment.source_topic(source.name, made.topic, made.partitions)
     return msgspec.structs.replace(source, start=start, partitions=len(start))
 
 
 class _NoTopics:
-    """Facts for a check that makes nothing."""
+    """Environment for a check that makes nothing."""
 
     def busy(self) -> Mapping[str, float]:
         return {"0": 0.0}

@@ -146,7 +146,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 #: What a vertex did: its lane and key, the target, and the work.
-Told = tuple[str, str, int, Work]
+VertexWork = tuple[str, str, int, Work]
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Measures:
         """What is known of a vertex."""
         return self.found.get((lane, key)) or Measured(self.since, self.since)
 
-    def after(self, at: float, told: Iterable[Told]) -> Measures:
+    def after(self, at: float, told: Iterable[VertexWork]) -> Measures:
         """With the work of an epoch, which ended at a time."""
         found = dict(self.found)
         for lane, key, target, work in told:

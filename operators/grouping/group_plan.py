@@ -16,7 +16,7 @@ from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
 from operators.expressions.arrow_types import floating, polars_type
 from operators.grouping.group_source import Call, GroupSource, Reads, held_column, part_column
-from operators.kernels.canonical_zero import one_zero
+from operators.kernels.canonical_zero import canonical_zero
 from operators.kernels.cells import Cells
 from operators.kernels.equal_join import equal_join
 from operators.state.accumulators import Accumulators
@@ -159,7 +159,7 @@ def _result(call: Call) -> pl.Expr:
     if isinstance(method, Linear):
         value = method.result(call.use, _columns(call))
         # rows that a filter leaves out add 0, and 0 - 0 is -0 in Polars if one side is constant
-        value = one_zero(value) if floating(call.aggregate.type) else value
+        value = canonical_zero(value) if floating(call.aggregate.type) else value
     else:
         value = pl.col(held_column(call.number, call.use.columns[0] if isinstance(method, Best) else ""))
     return value.cast(polars_type(call.aggregate.type))

@@ -7,20 +7,20 @@ import polars as pl
 from operators.core.delta import Delta
 
 
-def one_zero(value: pl.Expr) -> pl.Expr:
+def canonical_zero(value: pl.Expr) -> pl.Expr:
     """A float, with 0.0 for -0.0. To add 0.0 would change nothing in Polars.
 
-    >>> pl.DataFrame({"x": [-0.0, 1.5, None]}).select(one_zero(pl.col("x")))["x"].to_list()
+    >>> pl.DataFrame({"x": [-0.0, 1.5, None]}).select(canonical_zero(pl.col("x")))["x"].to_list()
     [0.0, 1.5, None]
     """
     return pl.when(value != 0).then(value).otherwise(value.abs())
 
 
-def with_one_zero(delta: Delta) -> Delta:
+def with_canonical_zero(delta: Delta) -> Delta:
     """The elements with one zero in all columns of floats: as keys both are one.
 
-    >>> with_one_zero(Delta.of([("+", {"x": -0.0}, 5)])).frame["x"].to_list()
+    >>> with_canonical_zero(Delta.of([("+", {"x": -0.0}, 5)])).frame["x"].to_list()
     [0.0]
     """
     floats = [name for name, dtype in delta.frame.schema.items() if dtype.is_float()]
-    return Delta(delta.frame.with_columns(one_zero(pl.col(name)) for name in floats)) if floats else delta
+    return Delta(delta.frame.with_columns(canonical_zero(pl.col(name)) for name in floats)) if floats else delta

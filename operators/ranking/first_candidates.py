@@ -1,4 +1,4 @@
-"""Foremost: of the rows that come to a partition at one instant, those that may be its first."""
+"""FirstCandidates: of the rows that come to a partition at one instant, those that may be its first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from operators.state.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Foremost:
+class FirstCandidates:
     """foremost(A): A without elements that are behind another one of their partition and instant in the column `by`.
 
     Where rows only come, `TopK` of one row by `by` and any further keys gives the same elements over it: who was behind
@@ -23,7 +23,7 @@ class Foremost:
     `by` is an integer, a date or a time; where it is NULL, all elements of the delta stay.
 
     >>> bids = Delta.of([("+", {"a": 1, "p": p}, ts) for p, ts in ((5, 3), (9, 3), (8, 3), (7, 3), (2, 4))])
-    >>> foremost = Foremost(("a",), SortKey("p", descending=True))
+    >>> foremost = FirstCandidates(("a",), SortKey("p", descending=True))
     >>> foremost.step(bids, (), Move(0, 9)).delta.frame["p"].to_list()
     [9, 7, 2]
     """

@@ -15,7 +15,7 @@ from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import FAULT, FAULT_ROW, Move, Step
 from operators.expressions.arrow_types import polars_type
 from operators.grouping.group_plan import EXISTS, FAULTY, GroupPlan
-from operators.kernels.canonical_zero import with_one_zero
+from operators.kernels.canonical_zero import with_canonical_zero
 from operators.kernels.cells import CELL, Cells
 from operators.sessions.session import Session
 from operators.sessions.session_line import BEFORE, NEVER, Parts, SessionLine, Version
@@ -62,7 +62,7 @@ class SessionGroup:
     def step(self, delta: Delta, traces: tuple[State, ...], move: Move) -> Step:
         """The changes of the sessions' rows at the instants of the move."""
         fine, rejected = self.session.valued(delta)
-        changes = net_changes(with_one_zero(fine))
+        changes = net_changes(with_canonical_zero(fine))
         if not changes.height:
             return Step(self._empty(), traces, rejected)
         sums = _sums(self)

@@ -10,8 +10,8 @@ import polars as pl
 from operators.core.delta import FROM, ORDER, RESERVED, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.state.trace import Trace
-from operators.streams.as_changes import starts_and_ends
 from operators.streams.reorder import Reorder
+from operators.streams.retract_ends import starts_and_ends
 
 OP: Final = "__op"
 INSERT, UPDATE, DELETE = "+", "u", "-"

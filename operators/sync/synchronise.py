@@ -11,7 +11,7 @@ import polars as pl
 from operators.core.delta import BEGINNING, FOREVER, FROM, TO, WEIGHT, Delta, union_all
 from operators.core.operator import Move, Step
 from operators.state.trace import Trace
-from operators.streams.as_changes import starts_and_ends
+from operators.streams.retract_ends import starts_and_ends
 from operators.sync.sync_points import Periodic
 
 

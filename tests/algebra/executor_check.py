@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.algebra.cases import Case
 from tests.algebra.query_leaves import ARROW, END, Source
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 from tests.support.oracle import Record
 from tests.support.pure_executor import World, run
 

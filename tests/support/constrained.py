@@ -8,7 +8,7 @@ import random
 import pytest
 from confluent_kafka import Message
 
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 from tests.support.pure_executor import World, run
 
 SLACK = 6

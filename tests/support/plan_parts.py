@@ -9,7 +9,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.statement_result import StatementResult
 from dsms.sql.binder.bind import plan_of
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 
 BASE = """
 REGISTER SOURCE Raw (id INT, a INT, b VARCHAR, c BIGINT, at TIMESTAMP, day DATE) FROM t;

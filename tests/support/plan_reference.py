@@ -62,7 +62,7 @@ def _rows(node: logical.Node, tables: Tables) -> list[Row]:
 
 
 @_rows.register
-def _(node: logical.Tag, tables: Tables) -> list[Row]:
+def _(node: logical.StreamScan, tables: Tables) -> list[Row]:
     return [(*row, 0) for row in tables[node.stream.lower()]]
 
 

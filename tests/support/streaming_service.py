@@ -103,11 +103,11 @@ class FakeOutlet:
 
 
 class StreamingService(FakeService):
-    """A coordinator in memory with an outlet and a version."""
+    """A coordinator in memory with an results and a version."""
 
     def __init__(self, settings: FeedSettings = QUICK) -> None:
         super().__init__()
-        self.outlet, self.version, self.run = FakeOutlet(settings), 1, threading.Event()
+        self.results, self.version, self.run = FakeOutlet(settings), 1, threading.Event()
 
     def settled_version(self) -> int:
         return self.version
@@ -124,7 +124,7 @@ def running(settings: FeedSettings = QUICK, access: Access | None = None) -> Ite
     service = StreamingService(settings)
     with serving(create_app(service, SchemaRegistry(), access)) as url:
         yield service, url
-    service.outlet.feeds.close()
+    service.results.feeds.close()
 
 
 def connected(url: str, path: str) -> socket.socket:

@@ -90,10 +90,10 @@ class _Answers:
         self._service = service
 
     def begin(self, key: str, entry: bytes) -> bytes | None:
-        return self._service.outlet.answers.begin(key, entry)
+        return self._service.results.answers.begin(key, entry)
 
     def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        return self._service.outlet.answers.replace(key, held, entry)
+        return self._service.results.answers.replace(key, held, entry)
 
 
 def _statements_router(service: Service, once: Once) -> APIRouter:

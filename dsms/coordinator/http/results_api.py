@@ -74,9 +74,9 @@ def _add_changes(router: APIRouter, service: Service) -> None:
                 "results come as event streams or lines of JSON", hint=" or ".join(MEDIA_TYPES.values())
             )
         position = last or after
-        result: Followed = await _in_thread(None, service.outlet.result, name)
+        result: Followed = await _in_thread(None, service.results.result, name)
         wanted = Wanted(result, notation, parse_position(position) if position else None, start, follow)
-        text = await service.outlet.feeds.opened(wanted)
+        text = await service.results.feeds.opened(wanted)
         return StreamingResponse(text, media_type=MEDIA_TYPES[notation], headers=_HEADERS)
 
 
@@ -98,8 +98,8 @@ def _add_covers(router: APIRouter, service: Service) -> None:
         deadline = time.monotonic() + wait
         asked: Asked | None = None
         while True:
-            asked = asked or await _in_thread(pool, service.outlet.asked, name, token)
-            cover = await _in_thread(pool, service.outlet.look, asked) if asked else Cover(covered=False)
+            asked = asked or await _in_thread(pool, service.results.asked, name, token)
+            cover = await _in_thread(pool, service.results.look, asked) if asked else Cover(covered=False)
             if cover.covered or cover.error or time.monotonic() >= deadline:
                 return json_response(_cover_document(cover, asked), 200 if cover.covered else 202)
             await asyncio.sleep(_LOOK_S)
@@ -133,7 +133,7 @@ def _add_records(router: APIRouter, service: Service, once: Once) -> None:
         body = await _body(request)
 
         def send() -> Response:
-            return json_response(service.outlet.publish(name, body, key or [], advance).document())
+            return json_response(service.results.publish(name, body, key or [], advance).document())
 
         content = f"{name}\0{key}\0{advance}\0".encode() + body
         answer = partial(once_response, once, request, idempotency_key, content, send, _Unrepeatable(service))

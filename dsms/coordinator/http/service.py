@@ -10,7 +10,7 @@ from dsms.model.statement_result import StatementResult
 from operators.core.errors import UserError
 
 if TYPE_CHECKING:
-    from dsms.coordinator.results.results import Outlet
+    from dsms.coordinator.results.access import ResultAccess
     from dsms.coordinator.statements.control_tables import ControlTables
 
 __all__ = ["Document", "Service", "StatementResult", "UnknownName"]
@@ -56,7 +56,7 @@ class Service(Protocol):
         ...
 
     @property
-    def outlet(self) -> "Outlet":
+    def results(self) -> "ResultAccess":
         """Feeds of results, publishing, and what is kept of calls that are done once."""
         ...
 

@@ -18,19 +18,19 @@ from connectors.kafka.topics import COMPACTED_SOON, KEPT, delete_topic, ensure_t
 from connectors.redis.cluster_state import ClusterState
 from dsms.coordinator.http.service import Document, known
 from dsms.coordinator.registry.subjects import SchemaRegistry
-from dsms.coordinator.results.results import Outlet, Surroundings
+from dsms.coordinator.results.access import ResultAccess, Surroundings
 from dsms.coordinator.statements.catalog_log import CatalogLog
 from dsms.coordinator.statements.control_tables import ControlStatement, ControlTables
-from dsms.coordinator.statements.environment import ClusterFacts
+from dsms.coordinator.statements.environment import ClusterEnvironment
 from dsms.coordinator.statements.idempotency import RedisAnswers
-from dsms.coordinator.statements.log_ends import Tails
+from dsms.coordinator.statements.log_ends import LogEnds
 from dsms.coordinator.statements.system_objects import refuse_reserved, system_sources, with_system_objects
 from dsms.coordinator.statements.topics import Topics
 from dsms.coordinator.tables.loading import LoadPolicy
 from dsms.coordinator.tables.statements import TableStatements
 from dsms.coordinator.watcher.living_executors import living
 from dsms.coordinator.watcher.object_states import States
-from dsms.coordinator.watcher.progress import Pace, Progress, places, starts_of
+from dsms.coordinator.watcher.progress import Progress, ReadingRates, places, starts_of
 from dsms.introspection.entities import load_by_fragment
 from dsms.introspection.sample_records import OPERATORS, QUEUES
 from dsms.model import statements as st
@@ -83,16 +83,16 @@ class Coordinator:
         for event in events:
             self.registry.apply(event)
         self._add_system_objects()
-        self.tails = Tails(kafka, cluster, self.registry, registry_url)
+        self.log_ends = LogEnds(kafka, cluster, self.registry, registry_url)
         self._tables = TableStatements(kafka, cluster, loads or LoadPolicy())
         answers = RedisAnswers(redis_url, cluster)
-        self.outlet = Outlet(
+        self.results = ResultAccess(
             Surroundings(kafka, self._cluster, lambda: self._catalog, self.registry, registry_url, answers)
         )
         self.control = ControlTables(self._cluster, lambda: self._catalog, self.execute, self.states)
         self._copy: tuple[Catalog, bytes] | None = None
         self._trouble: dict[str, str] = {}
-        self._pace, self._progress, self._looking = Pace(), dict[str, Progress](), threading.Lock()
+        self._reading_rates, self._progress, self._looking = ReadingRates(), dict[str, Progress](), threading.Lock()
 
     def execute(self, sql: str) -> list[StatementResult]:
         """Runs statements; a failing one raises, those before it stay done."""
@@ -163,7 +163,7 @@ class Coordinator:
         found = self._known(source)
         if not isinstance(found, Source):
             raise UserError(f'"{found.name}" is a {kind_of(found)}; dead letters belong to sources')
-        return self.outlet.letters(found, limit)
+        return self.results.letters(found, limit)
 
     def status(self) -> Document:
         """Executors with what they last said, the assignment, and how far queries are behind."""
@@ -245,12 +245,12 @@ class Coordinator:
         if isinstance(statement, st.Select | st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase):
             self._check_kafka()
             return self._tables.run(statement, before)
-        after, result = apply(statement, before, ClusterFacts(self))
+        after, result = apply(statement, before, ClusterEnvironment(self))
         if after.version == before.version:
             return result
         if isinstance(statement, st.ReplaceQuery | st.RepairQuery) and (found := replaced_by(statement, before)):
             with self._halted(found):
-                after, result = apply(statement, self._catalog, ClusterFacts(self, settled=True))
+                after, result = apply(statement, self._catalog, ClusterEnvironment(self, settled=True))
                 self._write(after)
             return result
         self._write(after)
@@ -400,5 +400,5 @@ class Coordinator:
         ends, starts = latest(self._admin, at.values()), {k: v for one in sources for k, v in starts_of(one).items()}
         found = {name: ends[place] for name, place in at.items() if place in ends}
         with self._looking:
-            self._progress = self._pace.seen(time.monotonic(), alive, found, starts)
+            self._progress = self._reading_rates.seen(time.monotonic(), alive, found, starts)
         return self._progress

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
-from dsms.coordinator.statements.log_ends import Tails
+from dsms.coordinator.statements.log_ends import LogEnds
 from dsms.coordinator.statements.topics import Topics
 from dsms.coordinator.watcher.object_states import States
 from dsms.model import logical
@@ -17,7 +17,7 @@ class Known(Protocol):
     """What a coordinator knows of its cluster."""
 
     topics: Topics
-    tails: Tails
+    log_ends: LogEnds
 
     def busy(self) -> Mapping[str, float]:
         """How busy its fragments were last measured to be."""
@@ -28,9 +28,9 @@ class Known(Protocol):
         ...
 
 
-class ClusterFacts:
-    """The facts of one statement. Topics are made as they are needed. `settled`: what is replaced is halted, so what it
-    has published is known."""
+class ClusterEnvironment:
+    """The environment of one statement. Topics are made as they are needed. With `settled` the query that is replaced
+    has been halted, so what it has published is known."""
 
     def __init__(self, known: Known, *, settled: bool = False) -> None:
         self._known, self._settled = known, settled
@@ -51,11 +51,11 @@ class ClusterFacts:
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         """An instant after all that the sources hold now."""
-        return self._known.tails.reached(sources)
+        return self._known.log_ends.reached(sources)
 
     def published(self, query: str) -> int | None:
         """The instant below which a halted query's results are published."""
-        return self._known.tails.published(query) if self._settled else None
+        return self._known.log_ends.published(query) if self._settled else None
 
     def state_of(self, found: Object) -> str:
         """How an object fares."""

@@ -21,7 +21,7 @@ from operators.core.delta import BEGINNING
 _LAST = 100
 
 
-class Tails:
+class LogEnds:
     """Reads the ends of topics."""
 
     def __init__(

@@ -36,7 +36,7 @@ class TableStatements:
         self._relations = Relations(kafka, cluster, self._tables)
         self._loads = loads
         self._admin = kafka.admin()
-        self._pace = _Pace()
+        self._reading_rates = _Pace()
         self._version = -1
         self._beside: set[Partition] = set()
 
@@ -75,10 +75,10 @@ class TableStatements:
         if catalog.version != self._version:
             self._beside = set(_beside_tables(catalog))
             waiting = bool(self._beside or self._tables.unopened(tables))
-            self._pace, self._version = _Pace(), catalog.version
+            self._reading_rates, self._version = _Pace(), catalog.version
         else:
             waiting = bool(self._beside)
-        if tables and waiting and self._pace.due(latest(self._admin, self._beside)):
+        if tables and waiting and self._reading_rates.due(latest(self._admin, self._beside)):
             self._tables.promise(tables)
 
     def _select(self, statement: st.Select, catalog: Catalog) -> StatementResult:

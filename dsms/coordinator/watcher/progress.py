@@ -56,7 +56,7 @@ class Progress:
 
 
 @dataclass
-class Pace:
+class ReadingRates:
     """What was seen of the queries in the last seconds."""
 
     _seen: dict[str, deque[tuple[float, int, int]]] = field(default_factory=dict)

@@ -37,7 +37,7 @@ def window_of(node: logical.Node, name: str) -> logical.Assign | logical.Session
 def _instant(node: logical.Node, name: str) -> bool:
     """Whether a column is the instant at which its row comes, of rows that stay."""
     match node:
-        case logical.Tag(keys=()):
+        case logical.StreamScan(keys=()):
             return name == TS
         case logical.Restamp():
             return name == TS and append_only(node)

@@ -15,7 +15,7 @@ def estimate(node: logical.Node) -> float:
     Unbounded streams are the largest, then keyed relations; filters and windows make less of them.
     """
     match node:
-        case logical.Tag(keys=keys):
+        case logical.StreamScan(keys=keys):
             return _KEYED if keys else _STREAM
         case logical.Values(rows=rows):
             return float(len(rows))

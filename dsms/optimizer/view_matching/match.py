@@ -19,7 +19,7 @@ from dsms.optimizer.rules.sync_of_sync import among
 from dsms.optimizer.view_matching.core_columns import all_over, given
 from dsms.optimizer.view_matching.remaining_conditions import remaining
 from dsms.optimizer.view_matching.roll_up import rolled_up
-from dsms.optimizer.view_matching.skinned_form import Skin, digest, skin
+from dsms.optimizer.view_matching.skinned_form import SkinnedForm, digest, skinned_form
 
 _STATEFUL = (logical.Join, logical.SemiJoin, logical.GroupBy, logical.Distinct, logical.Sync)
 
@@ -40,15 +40,15 @@ class _Candidate:
     node: logical.Node
 
     @cached_property
-    def skin(self) -> Skin:
-        return skin(self.node)
+    def skinned_form(self) -> SkinnedForm:
+        return skinned_form(self.node)
 
 
 def marks(node: logical.Node) -> frozenset[str]:
     """Names of what a plan could be answered over, or others over it: two plans without a common one do not match."""
     parts = list(_worthwhile(node))
-    groups = [digest("groups", skin(one.input).data) for one in parts if isinstance(one, logical.GroupBy)]
-    return frozenset([*groups, *(skin(one).data for one in parts)])
+    groups = [digest("groups", skinned_form(one.input).data) for one in parts if isinstance(one, logical.GroupBy)]
+    return frozenset([*groups, *(skinned_form(one).data for one in parts)])
 
 
 def answered_over(node: logical.Node, views: Sequence[logical.Node]) -> Answer:
@@ -58,7 +58,7 @@ def answered_over(node: logical.Node, views: Sequence[logical.Node]) -> Answer:
     query is registered: so nothing is matched below what depends on the order of rows.
     """
     candidates = [_Candidate(at, part) for at, view in enumerate(views) for part in _worthwhile(view)]
-    candidates.sort(key=lambda one: -len(one.skin.conditions))
+    candidates.sort(key=lambda one: -len(one.skinned_form.conditions))
     return _answered(node, candidates) if candidates else Answer(node)
 
 
@@ -80,7 +80,7 @@ def _answered(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer:
 
 def _best(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer | None:
     """Over the first part that contains it: those with the most conditions, which have the fewest rows, come first."""
-    asked = skin(node)
+    asked = skinned_form(node)
     for one in candidates:
         found = _contained(node, asked, one)
         if found is not None and as_good(node, found):
@@ -88,17 +88,17 @@ def _best(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer | None
     return None
 
 
-def _contained(node: logical.Node, asked: Skin, candidate: _Candidate) -> logical.Node | None:
-    if asked.cores == candidate.skin.cores:
+def _contained(node: logical.Node, asked: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
+    if asked.cores == candidate.skinned_form.cores:
         return _selected(asked, candidate)
     if isinstance(node, logical.GroupBy) and isinstance(candidate.node, logical.GroupBy):
         return rolled_up(node, candidate.node)
     return None
 
 
-def _selected(asked: Skin, candidate: _Candidate) -> logical.Node | None:
+def _selected(asked: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
     """Data: the conditions that are left, over the columns that are there. Time: at fewer points."""
-    held = candidate.skin
+    held = candidate.skinned_form
     left = remaining(asked.conditions, held.conditions)
     columns = given(held.outputs)
     outputs = all_over(list(asked.outputs.values()), columns)
@@ -112,7 +112,7 @@ def _selected(asked: Skin, candidate: _Candidate) -> logical.Node | None:
     return remove_identity_project(found) or found
 
 
-def _at_points(rows: logical.Node, asked: Skin, held: Skin) -> logical.Node | None:
+def _at_points(rows: logical.Node, asked: SkinnedForm, held: SkinnedForm) -> logical.Node | None:
     if fingerprint(asked.points) == fingerprint(held.points):
         return rows
     if asked.points is None or (held.points is not None and not among(asked.points, held.points)):

@@ -13,7 +13,7 @@ from dsms.optimizer.rules.conjuncts import conjunction
 from dsms.optimizer.rules.split import filtered
 from dsms.optimizer.view_matching.core_columns import all_over, given
 from dsms.optimizer.view_matching.remaining_conditions import remaining
-from dsms.optimizer.view_matching.skinned_form import signature, skin
+from dsms.optimizer.view_matching.skinned_form import signature, skinned_form
 from operators.aggregates.aggregate import Aggregate
 from operators.expressions import Column, Expression, Literal, call
 
@@ -28,7 +28,7 @@ _ZERO = Literal(0, pa.int64())
 
 def rolled_up(wanted: logical.GroupBy, finer: logical.GroupBy) -> logical.Node | None:
     """`wanted` over the rows of `finer`; None where that cannot be."""
-    asked, held = skin(wanted.input), skin(finer.input)
+    asked, held = skinned_form(wanted.input), skinned_form(finer.input)
     if asked.cores != held.cores or fingerprint(asked.points) != fingerprint(held.points):
         return None
     left = remaining(asked.conditions, held.conditions)

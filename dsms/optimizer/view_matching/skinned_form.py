@@ -30,7 +30,7 @@ _SYMMETRIC = {**MIRRORED, "not_equal": "not_equal"}
 
 
 @dataclass(frozen=True)
-class Skin:
+class SkinnedForm:
     """The rows of the join of `cores` for which all `conditions` are TRUE, as `outputs`, at `points` (None: always)."""
 
     cores: frozenset[str]
@@ -54,54 +54,56 @@ def digest(*parts: object) -> str:
 
 
 @singledispatch
-def skin(node: logical.Node) -> Skin:
+def skinned_form(node: logical.Node) -> SkinnedForm:
     """The skinned form of an optimised plan; of a node that nothing can be moved above of, the node itself."""
     return _leaf(node)
 
 
-def _leaf(node: logical.Node) -> Skin:
+def _leaf(node: logical.Node) -> SkinnedForm:
     name = digest(node)
-    return Skin(frozenset({name}), {one.name: replace(column(one), name=f"{name}.{one.name}") for one in schema(node)})
+    return SkinnedForm(
+        frozenset({name}), {one.name: replace(column(one), name=f"{name}.{one.name}") for one in schema(node)}
+    )
 
 
-@skin.register
-def _(node: logical.Filter) -> Skin:
-    below = skin(node.input)
+@skinned_form.register
+def _(node: logical.Filter) -> SkinnedForm:
+    below = skinned_form(node.input)
     if not total(node.predicate):
         return _leaf(node)
     return replace(below, conditions=below.conditions | _conditions(node.predicate, below.outputs))
 
 
-@skin.register
-def _(node: logical.Project) -> Skin:
-    below = skin(node.input)
+@skinned_form.register
+def _(node: logical.Project) -> SkinnedForm:
+    below = skinned_form(node.input)
     if not all(total(one) for _, one in node.outputs):
         return _leaf(node)
     return replace(below, outputs={name: substitute(one, below.outputs) for name, one in node.outputs})
 
 
-@skin.register
-def _(node: logical.Sync) -> Skin:
-    below = skin(node.input)
+@skinned_form.register
+def _(node: logical.Sync) -> SkinnedForm:
+    below = skinned_form(node.input)
     return replace(below, points=node.points) if below.points is None else _leaf(node)
 
 
-@skin.register
-def _(node: logical.Join) -> Skin:
+@skinned_form.register
+def _(node: logical.Join) -> SkinnedForm:
     """Inner joins: corollary 3, where both sides have the same points."""
     if node.outer == "left":
         return _beside(node)
-    left, right = skin(node.left), skin(node.right)
+    left, right = skinned_form(node.left), skinned_form(node.right)
     plain = node.outer == "none" and not node.nulls_equal and (node.residual is None or total(node.residual))
     if not plain or left.points != right.points or left.cores & right.cores:
         return _leaf(node)
     outputs = left.outputs | right.outputs
     paired = frozenset(_turned(call("equal", outputs[mine], outputs[theirs])) for mine, theirs in node.on)
     conditions = left.conditions | right.conditions | _conditions(node.residual, outputs)
-    return _merged(Skin(left.cores | right.cores, outputs, conditions, left.points), paired)
+    return _merged(SkinnedForm(left.cores | right.cores, outputs, conditions, left.points), paired)
 
 
-def _merged(joined: Skin, paired: Conditions) -> Skin:
+def _merged(joined: SkinnedForm, paired: Conditions) -> SkinnedForm:
     """Of two columns that are equal one stands for both, except of floats: 0.0 and -0.0 are equal and differ."""
     one_of: dict[str, Expression] = {}
     for pair in sorted(paired, key=fingerprint):
@@ -115,10 +117,10 @@ def _merged(joined: Skin, paired: Conditions) -> Skin:
     return replace(joined, outputs=outputs, conditions=conditions | paired)
 
 
-@skin.register(logical.SemiJoin)
-def _beside(node: logical.SemiJoin | logical.Join) -> Skin:
+@skinned_form.register(logical.SemiJoin)
+def _beside(node: logical.SemiJoin | logical.Join) -> SkinnedForm:
     """Semi-joins and left outer joins: conditions on the left side say which of its rows are asked about at all."""
-    left = skin(node.left)
+    left = skinned_form(node.left)
     if left.points is not None:
         return _leaf(node)
     keys = [(left.outputs[mine], theirs) for mine, theirs in node.on]
@@ -131,26 +133,26 @@ def _beside(node: logical.SemiJoin | logical.Join) -> Skin:
     return replace(moved, outputs=moved.outputs | padded)
 
 
-@skin.register
-def _(node: logical.TimeWindow) -> Skin:
-    below = skin(node.input)
+@skinned_form.register
+def _(node: logical.TimeWindow) -> SkinnedForm:
+    below = skinned_form(node.input)
     if below.points is not None:
         return _leaf(node)
     return _moved(below, digest("window", node.length, node.slide, below.data))
 
 
-@skin.register
-def _(node: logical.Distinct) -> Skin:
-    below = skin(node.input)
+@skinned_form.register
+def _(node: logical.Distinct) -> SkinnedForm:
+    below = skinned_form(node.input)
     above, inside = _split(below, below.outputs)
     name = digest("distinct", below.data, _sorted(inside), _sorted(below.outputs.values()))
-    return Skin(frozenset({name}), *_regrouped(below.outputs, above, name), below.points)
+    return SkinnedForm(frozenset({name}), *_regrouped(below.outputs, above, name), below.points)
 
 
-@skin.register
-def _(node: logical.GroupBy) -> Skin:
+@skinned_form.register
+def _(node: logical.GroupBy) -> SkinnedForm:
     """Corollary 2 for γ; σ on its keys may stand above it."""
-    below = skin(node.input)
+    below = skinned_form(node.input)
     if not node.keys or (below.points is not None and (order_sensitive(node) or node.bound is not None)):
         return _leaf(node)
     keys = {key: below.outputs[key] for key in node.keys}
@@ -161,7 +163,7 @@ def _(node: logical.GroupBy) -> Skin:
     told = schema(node)
     for one in node.aggregates:
         outputs[one.name] = replace(column(told.field(one.name)), name=f"{name}.{signature(one, below.outputs)}")
-    return Skin(frozenset({name}), outputs, conditions, below.points)
+    return SkinnedForm(frozenset({name}), outputs, conditions, below.points)
 
 
 def signature(aggregate: Aggregate, outputs: Mapping[str, Expression]) -> str:
@@ -172,7 +174,7 @@ def signature(aggregate: Aggregate, outputs: Mapping[str, Expression]) -> str:
     return digest(aggregate.function, arguments, aggregate.distinct, chosen, order, aggregate.parameters)
 
 
-def _split(below: Skin, keys: Mapping[str, Expression]) -> tuple[Conditions, Conditions]:
+def _split(below: SkinnedForm, keys: Mapping[str, Expression]) -> tuple[Conditions, Conditions]:
     """The conditions that hold for a whole group or not at all, and the others."""
     about_groups = agreed({one.name for one in keys.values() if isinstance(one, Column)})
     above = frozenset(filter(about_groups, below.conditions))
@@ -188,7 +190,7 @@ def _regrouped(
     return {key: new[one] for key, one in keys.items()}, frozenset(substitute(one, plain) for one in above)
 
 
-def _moved(below: Skin, name: str) -> Skin:
+def _moved(below: SkinnedForm, name: str) -> SkinnedForm:
     """The same, with all columns as columns of another core."""
     every = [*below.outputs.values(), *below.conditions]
     new = {
@@ -196,7 +198,7 @@ def _moved(below: Skin, name: str) -> Skin:
         for expression in every for one in walk(expression) if isinstance(one, Column)
     }  # fmt: skip
     outputs = {key: substitute(one, new) for key, one in below.outputs.items()}
-    return Skin(frozenset({name}), outputs, frozenset(substitute(one, new) for one in below.conditions))
+    return SkinnedForm(frozenset({name}), outputs, frozenset(substitute(one, new) for one in below.conditions))
 
 
 def _sorted(expressions: Iterable[Expression]) -> list[str]:

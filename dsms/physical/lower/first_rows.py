@@ -6,10 +6,10 @@ import pyarrow as pa
 
 from dsms.model import logical, properties
 from dsms.model.schema import schema
-from operators.ranking.first_candidates import Foremost
+from operators.ranking.first_candidates import FirstCandidates
 
 
-def foremost(node: logical.TopK) -> Foremost | None:
+def foremost(node: logical.TopK) -> FirstCandidates | None:
     """What stands below a top-k that numbers rows and has the first alone, if rows only come, and by a number or time.
 
     Only where its input is synchronised: there many rows have one instant.
@@ -18,7 +18,7 @@ def foremost(node: logical.TopK) -> Foremost | None:
     if not first or not _compared(schema(node.input), node.order[0].column):
         return None
     crowded = properties.append_only(node.input) and properties.synchronised(node.input)
-    return Foremost(node.partition, node.order[0]) if crowded else None
+    return FirstCandidates(node.partition, node.order[0]) if crowded else None
 
 
 def _compared(columns: pa.Schema, name: str) -> bool:

@@ -40,7 +40,7 @@ from operators.windows.time_window import TimeWindow
 
 
 @lowering.register
-def _(node: logical.Tag, builder: Builder) -> Port:
+def _(node: logical.StreamScan, builder: Builder) -> Port:
     leaf = kept(node, builder)
     if node.start is not None:
         leaf = stateless(Since(node.start), leaf, leaf.schema, builder)

@@ -17,7 +17,7 @@ from operators.expressions import Column
 from operators.relational.project import Project
 
 
-def kept(tag: logical.Tag, builder: Builder) -> Port:
+def kept(tag: logical.StreamScan, builder: Builder) -> Port:
     """The records of a tag's source; each promise is asked of what kept those before it."""
     port = builder.leaf(tag.source)
     for promise in tag.promises:
@@ -26,12 +26,12 @@ def kept(tag: logical.Tag, builder: Builder) -> Port:
 
 
 @singledispatch
-def _keeping(promise: object, port: Port, tag: logical.Tag, builder: Builder) -> Port:
+def _keeping(promise: object, port: Port, tag: logical.StreamScan, builder: Builder) -> Port:
     raise TypeError(promise)
 
 
 @_keeping.register
-def _(promise: logical.Cluster, port: Port, tag: logical.Tag, builder: Builder) -> Port:
+def _(promise: logical.Cluster, port: Port, tag: logical.StreamScan, builder: Builder) -> Port:
     (ready,) = builder.release([builder.route(port, (promise.column,))])
     found = builder.add(Clustered(promise.column, promise.within), [ready], port.schema)
     clustered = replace(found, partitioned=ready.partitioned)
@@ -40,7 +40,7 @@ def _(promise: logical.Cluster, port: Port, tag: logical.Tag, builder: Builder) 
 
 
 @_keeping.register
-def _(promise: logical.Reference, port: Port, tag: logical.Tag, builder: Builder) -> Port:
+def _(promise: logical.Reference, port: Port, tag: logical.StreamScan, builder: Builder) -> Port:
     partners = kept(promise.other, builder)
     field = partners.schema.field(promise.theirs)
     column = ((promise.theirs, Column(field.name, field.type, field.nullable)),)

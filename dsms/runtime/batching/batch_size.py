@@ -20,17 +20,17 @@ def equal_part(waiting: int, most: int) -> int:
 
 
 @dataclass(frozen=True)
-class Pace:
+class BatchSize:
     """How many records the next batch may hold, so that it takes about `target_s`.
 
     Where all that runs is behind, a batch may take `behind_s`: its results are late in any case, and larger batches
     cost less a record. Nothing is that large before a batch was measured.
 
-    >>> Pace(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=0.25).batch_records
+    >>> BatchSize(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=0.25).batch_records
     200
-    >>> Pace(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=4.0).batch_records
+    >>> BatchSize(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=4.0).batch_records
     50
-    >>> pace = Pace(100, 10, 1000, 1.0, 3.0)
+    >>> pace = BatchSize(100, 10, 1000, 1.0, 3.0)
     >>> pace.behind_records, pace.after(records=100, seconds=1.0).behind_records
     (100, 300)
     """
@@ -49,17 +49,17 @@ class Pace:
         larger = int(self.batch_records * self.behind_s / self.target_s)
         return min(larger, self.most) if self.measured else self.batch_records
 
-    def within(self, bounds: Bounds) -> Pace:
+    def within(self, bounds: Bounds) -> BatchSize:
         """The pace with other bounds.
 
-        >>> Pace(500, 10, 1000, 1.0, 3.0).within(Bounds(10, 100, 0.5))
-        Pace(batch_records=100, least=10, most=100, target_s=0.5, behind_s=1.5, measured=False)
+        >>> BatchSize(500, 10, 1000, 1.0, 3.0).within(Bounds(10, 100, 0.5))
+        BatchSize(batch_records=100, least=10, most=100, target_s=0.5, behind_s=1.5, measured=False)
         """
         least, most, target_s = bounds.min_batch_records, bounds.max_batch_records, bounds.target_batch_seconds
         size, behind_s = max(least, min(self.batch_records, most)), target_s * self.behind_s / self.target_s
         return replace(self, batch_records=size, least=least, most=most, target_s=target_s, behind_s=behind_s)
 
-    def after(self, *, records: int, seconds: float) -> Pace:
+    def after(self, *, records: int, seconds: float) -> BatchSize:
         """The pace after a batch. A batch that was not full tells nothing about larger ones."""
         if records < self.batch_records // 2 and seconds < self.target_s:
             return self

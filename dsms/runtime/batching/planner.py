@@ -31,7 +31,7 @@ from dsms.runtime.batching.offsets import (
     unread,
     waiting,
 )
-from dsms.runtime.batching.planner_input import Control
+from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.lanes.manifest import SourcePartition
 from dsms.runtime.shedding.rates import decided, sheddable
 from operators.core.delta import BEGINNING
@@ -48,7 +48,7 @@ class BatchPlanner:
     """Plans batches from what it is told, the ends of the topics and the heartbeat log, in one thread; another one may
     close it. `told` gives what it is to know now."""
 
-    def __init__(self, told: Callable[[], Control]) -> None:
+    def __init__(self, told: Callable[[], PlannerInput]) -> None:
         self._told = told
         self._log: HeartbeatLog | None = None
         self._sheds: ShedLog | None = None
@@ -59,7 +59,7 @@ class BatchPlanner:
         self._latest: Callable[[set[Partition]], dict[Partition, int]] | None = None
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
         self._looked = 0.0
-        self._planned: Control | None = None
+        self._planned: PlannerInput | None = None
         self._known: Ends = {}
 
     def initial(self) -> Offsets:
@@ -118,13 +118,13 @@ class BatchPlanner:
                 raise ExternalError("the fragment was stopped")
             yield
 
-    def _heartbeats(self, control: Control) -> HeartbeatLog:
+    def _heartbeats(self, control: PlannerInput) -> HeartbeatLog:
         if self._log is None:
             with self._owning():
                 self._log = HeartbeatLog(control.kafka, control.cluster, control.fragment)
         return self._log
 
-    def _shed(self, control: Control, positions: Positions) -> None:
+    def _shed(self, control: PlannerInput, positions: Positions) -> None:
         """Logs the rates that are wanted from here on."""
         if (log := self._shed_log(control)) is None:
             return
@@ -133,14 +133,14 @@ class BatchPlanner:
         if fresh := decided(control.lanes, positions, control.rates, log.known, self._floors):
             log.decide(fresh)
 
-    def _shed_log(self, control: Control) -> ShedLog | None:
+    def _shed_log(self, control: PlannerInput) -> ShedLog | None:
         """The shed log; None as long as no query allows that input is left out."""
         if self._sheds is None and sheddable(control.lanes):
             with self._owning():
                 self._sheds = ShedLog(control.kafka, control.cluster, control.fragment)
         return self._sheds
 
-    def _ends(self, control: Control, positions: Positions) -> dict[SourcePartition, int]:
+    def _ends(self, control: PlannerInput, positions: Positions) -> dict[SourcePartition, int]:
         """The committed ends of all source partitions that exist, and since when each stands there."""
         sources = _sources(control, positions)
         places = {place for each in positions.values() for place in each}
@@ -159,7 +159,7 @@ class BatchPlanner:
         return ends
 
     def _silences(
-        self, control: Control, positions: Positions, ends: Mapping[SourcePartition, int]
+        self, control: PlannerInput, positions: Positions, ends: Mapping[SourcePartition, int]
     ) -> Iterator[tuple[Source, Silence]]:
         sources = _sources(control, positions)
         tables = {source_id for source_id, source in sources.items() if source.table}
@@ -178,7 +178,7 @@ class BatchPlanner:
             yield source, Silence(leader, mine, silent, _others(source_id, positions, tables))
 
 
-def _task(control: Control, held: tuple[Slice, ...]) -> SourceTask:
+def _task(control: PlannerInput, held: tuple[Slice, ...]) -> SourceTask:
     lanes = {lane: control.lanes[lane] for one in held for lane in one.lanes}
     services = control.kafka, control.registry_url
     return SourceTask(held, lanes, control.revision, control.targets, *services, frames=control.frames)
@@ -197,6 +197,6 @@ def _others(source_id: str, positions: Positions, tables: AbstractSet[str] = fro
     return max(frontiers, default=BEGINNING)
 
 
-def _sources(control: Control, positions: Positions) -> dict[str, Source]:
+def _sources(control: PlannerInput, positions: Positions) -> dict[str, Source]:
     """The sources that the lanes read, by id."""
     return {source.id: source for lane in positions for source in control.lanes[lane].sources.values()}

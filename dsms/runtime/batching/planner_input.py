@@ -13,7 +13,7 @@ from dsms.runtime.lanes.manifest import Position, SourcePartition
 
 
 @dataclass(frozen=True)
-class Control:
+class PlannerInput:
     """The lanes of a revision, where each that runs stands, which of them read, how large the next batch may be, and
     which lanes have something to do even if nothing is read."""
 

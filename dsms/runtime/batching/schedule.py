@@ -21,7 +21,7 @@ from dsms.scheduler.grants import Grant, grants
 from dsms.scheduler.policies import Fifo, Policy
 from dsms.scheduler.progress_chart import Operator, Path, remaining
 from dsms.scheduler.ready import Moment, Past, Ready
-from dsms.scheduler.work import Measured, Told, Work
+from dsms.scheduler.work import Measured, VertexWork, Work
 
 #: A lane and a stage of it; stage 0 reads.
 Place = tuple[str, int]
@@ -152,7 +152,7 @@ def _one_each(revision: Revision, lane: str) -> dict[int, int]:
 
 def _did(epoch: Epoch, revision: Revision) -> dict[Place, Work]:
     """What the stages did in an epoch, where they did anything; the rows are bytes."""
-    told: dict[str, list[Told]] = defaultdict(list)
+    told: dict[str, list[VertexWork]] = defaultdict(list)
     for one in epoch.work:
         told[one[0]].append(one)
     found: dict[Place, Work] = {}

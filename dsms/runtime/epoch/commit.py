@@ -29,7 +29,7 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.names import internal_topic, transactional_id
 from connectors.redis.manifest import Claim, ManifestStore
-from connectors.redis.run_store import Lying, RunStore
+from connectors.redis.run_store import RunLocations, RunStore
 from connectors.redis.state_memory import Part
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
@@ -70,7 +70,7 @@ class Committer:
         self._writer = EpochWriter(kafka, transactional_id(cluster, fragment))
         self._named: set[str] = set()
         #: Where the runs of the last epoch lie.
-        self.lying = Lying({}, {})
+        self.run_locations = RunLocations({}, {})
 
     def recover(self, targets: int) -> Recovered:
         """The last complete epoch."""
@@ -83,7 +83,7 @@ class Committer:
             manifest = Manifest(epoch=manifest.epoch, targets=targets)
         self._named = manifest.names()
         self._runs.sweep(self._named)
-        self.lying = self._runs.spill(self._named, None)
+        self.run_locations = self._runs.spill(self._named, None)
         return Recovered(manifest, read_published(progress))
 
     def _unusable(self, manifest: Manifest, targets: int) -> str | None:
@@ -115,7 +115,7 @@ class Committer:
         if gone := self._named - named:
             self._runs.delete(gone)
         self._named = named
-        self.lying = self._runs.spill(named, limit, parts)
+        self.run_locations = self._runs.spill(named, limit, parts)
         moved = {query: max(one.frontier, published.upto(query)) for query, one in epoch.results.items()}
         return Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
 

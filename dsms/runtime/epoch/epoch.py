@@ -24,7 +24,7 @@ from dsms.runtime.stages.result_rows import CHANGES, LOST
 from dsms.runtime.stages.source_task import BEHIND, CLOCK, DEAD, FAILURE, SEEN, WORK, Clock
 from dsms.runtime.stages.stored_state import Names
 from dsms.runtime.stages.target_task import FAULTS, RUNS, SERVED
-from dsms.scheduler.work import Told, Works
+from dsms.scheduler.work import VertexWork, Works
 from operators.core.delta import FOREVER, FROM, Delta
 from operators.core.operator import MEMBER
 from operators.streams.shed import Seen
@@ -85,7 +85,7 @@ class Epoch:
     dead_upto: DeadMarks
     records: int = 0
     failures: Mapping[str, str] = field(default_factory=dict)
-    work: tuple[Told, ...] = ()
+    work: tuple[VertexWork, ...] = ()
     served: Mapping[str, list[Served]] = field(default_factory=dict)
     behind: Mapping[str, int] = field(default_factory=dict)
     #: What came to each query's Shed, by source partition.
@@ -160,7 +160,7 @@ def _clocks(kinds: Found) -> Iterator[tuple[int, int, Clock]]:
         yield row["leaf"], row["source_partition"], msgspec.msgpack.decode(row["blob"], type=Clock)
 
 
-def _works(lane: Lane, kinds: Found) -> Iterator[Told]:
+def _works(lane: Lane, kinds: Found) -> Iterator[VertexWork]:
     """What the vertices of a lane did, by key and target."""
     for row in kinds.get(WORK, ()):
         for vertex, work in msgspec.msgpack.decode(row["blob"], type=Works).items():

@@ -40,17 +40,17 @@ def plan_over(found: Object | Former, *read: Object) -> logical.Node:
         assert isinstance(source, Source)
         return tag_of(source, found.name, found.keys, catalog)
     if isinstance(found, Table):
-        return logical.Tag(found.source, found.name, found.keys)
+        return logical.StreamScan(found.source, found.name, found.keys)
     if isinstance(found, Source):
         raise SqlError(f'"{found.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {found.name} KEY …")
     node = started(result_of(query_of(found.select), catalog), found.start)
     return with_shed(node, found)
 
 
-def tag_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.Tag:
+def tag_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.StreamScan:
     """A stream over a source, whose records keep what the source promises."""
     promises = (_promise(one, catalog) for one in source.constraints if one.kind != "ordered")
-    return logical.Tag(source, stream, keys, promises=tuple(promises))
+    return logical.StreamScan(source, stream, keys, promises=tuple(promises))
 
 
 def _promise(constraint: Constraint, catalog: Catalog) -> logical.Cluster | logical.Reference:

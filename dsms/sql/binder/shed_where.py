@@ -27,7 +27,7 @@ def with_shed(node: logical.Node, query: Query | Former) -> logical.Node:
     return shed(node, query.id, error_columns=query.error_columns, only=only)
 
 
-def _bound(text: str, stream: logical.Tag) -> Expression:
+def _bound(text: str, stream: logical.StreamScan) -> Expression:
     """The condition over the columns of a stream. Raises UserError that quotes it."""
     fields = schema(stream)
     entries = tuple(Entry(stream.stream, field.name, column(field)) for field in fields)

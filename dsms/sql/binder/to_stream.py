@@ -79,7 +79,7 @@ def lives_one_instant(node: logical.Node) -> bool:
             # without keys there is a row for the empty relation, too
             return bool(node.keys) and lives_one_instant(node.input)
         case (
-            logical.Tag()
+            logical.StreamScan()
             | logical.Values()
             | logical.ToStream()
             | logical.Sync()

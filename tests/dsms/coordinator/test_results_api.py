@@ -70,7 +70,7 @@ def events(text: str) -> list[dict[str, str]]:
 
 def test_lines_of_json(served: tuple[StreamingService, str]) -> None:
     service, url = served
-    fill(service.outlet.log)
+    fill(service.results.log)
     start, *changes, end = ndjson(url)
     assert start == {"event": "start", "name": "hot", "columns": ["room", "t"], "key": ["room"], "token": "o3:0,0"}
     tokens = [one.pop("token") for one in changes]
@@ -81,7 +81,7 @@ def test_lines_of_json(served: tuple[StreamingService, str]) -> None:
 
 def test_going_on_behind_every_token_gives_the_rest_and_nothing_twice(served: tuple[StreamingService, str]) -> None:
     service, url = served
-    fill(service.outlet.log)
+    fill(service.results.log)
     whole = [one for one in ndjson(url) if "op" in one]
     for at, change in enumerate(whole, 1):
         assert [one for one in ndjson(url, f"&after={change['token']}") if "op" in one] == whole[at:]
@@ -89,7 +89,7 @@ def test_going_on_behind_every_token_gives_the_rest_and_nothing_twice(served: tu
 
 def test_server_sent_events_and_their_last_id(served: tuple[StreamingService, str]) -> None:
     service, url = served
-    fill(service.outlet.log)
+    fill(service.results.log)
     path, accept = f"{url}/v1/queries/hot/changes?follow=false&after=o3:0,0", {"Accept": "text/event-stream"}
     answer = httpx.get(path, headers=accept, trust_env=False)
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -108,14 +108,14 @@ def reading(url: str, query: str = "", accept: str = "application/x-ndjson") -> 
 
 def test_latest_gives_only_what_comes_and_a_drop_ends_it(served: tuple[StreamingService, str]) -> None:
     service, url = served
-    fill(service.outlet.log)
+    fill(service.results.log)
     with reading(url, "?from=latest") as answer:
         lines = answer.iter_lines()
         assert json.loads(next(lines))["token"] == "o3:4,1"
-        service.outlet.log.append(1, "+", 9, {"room": "b"}, {"room": "b", "t": 1})
+        service.results.log.append(1, "+", 9, {"room": "b"}, {"room": "b", "t": 1})
         found = next(json.loads(line) for line in lines if line)
         assert (found["row"], found["token"]) == ({"room": "b", "t": 1}, "o3:4,2")
-        service.outlet.ids.clear()
+        service.results.ids.clear()
         end = next(json.loads(line) for line in lines if line)
         assert (end["event"], end["reason"], end["message"]) == ("end", "dropped", '"hot" was dropped')
         assert not [line for line in lines if line]
@@ -123,13 +123,13 @@ def test_latest_gives_only_what_comes_and_a_drop_ends_it(served: tuple[Streaming
 
 def test_a_replaced_query_is_followed_under_its_new_id(served: tuple[StreamingService, str]) -> None:
     service, url = served
-    fill(service.outlet.log)
+    fill(service.results.log)
     with reading(url) as answer:
         lines = answer.iter_lines()
         while "o3:4,1" not in next(lines):
             pass
-        service.outlet.ids["hot"], service.outlet.results["hot"] = "o9", replace(HOT, id="o9")
-        service.outlet.log.append(1, "+", 9, {"room": "b"}, {"room": "b", "t": 1})
+        service.results.ids["hot"], service.results.results["hot"] = "o9", replace(HOT, id="o9")
+        service.results.log.append(1, "+", 9, {"room": "b"}, {"room": "b", "t": 1})
         end = json.loads([line for line in lines if line][-1])
     assert (end["event"], end["reason"]) == ("end", "replaced")
     rest = [one for one in ndjson(url, f"&after={end['token']}") if "op" in one]
@@ -162,7 +162,7 @@ def test_silence_is_filled_with_heartbeats(served: tuple[StreamingService, str],
     ],
 )
 def test_refused(served: tuple[StreamingService, str], path: str, headers: dict, status: int, kind: str) -> None:
-    fill(served[0].outlet.log)
+    fill(served[0].results.log)
     answer = httpx.get(f"{served[1]}/v1/queries/{path}", headers=headers, trust_env=False)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (status, kind)
 
@@ -177,7 +177,7 @@ def test_there_is_a_bound_on_readers() -> None:
 
 def test_a_reader_that_stands_still_is_not_read_ahead_for(served: tuple[StreamingService, str]) -> None:
     service, url = served
-    log, rows = service.outlet.log, 40_000
+    log, rows = service.results.log, 40_000
     for ts in range(rows):
         log.append(0, "+", ts, {"room": "a"}, {"room": "x" * 1000, "t": ts})
     with connected(url, "/v1/queries/hot/changes"):
@@ -190,32 +190,32 @@ def test_a_reader_that_stands_still_is_not_read_ahead_for(served: tuple[Streamin
     last = ndjson(url, f"&after=o3:{rows - 1},0")
     assert [one["row"]["t"] for one in last if "op" in one] == [rows - 1]
     deadline = time.monotonic() + 10
-    while service.outlet.feeds.count and time.monotonic() < deadline:
+    while service.results.feeds.count and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert service.outlet.feeds.count == 0
+    assert service.results.feeds.count == 0
 
 
 def test_many_readers_share_a_few_threads(served: tuple[StreamingService, str]) -> None:
     service, url = served
-    fill(service.outlet.log)
+    fill(service.results.log)
     before = threading.active_count()
     readers = [connected(url, "/v1/queries/hot/changes?from=latest") for _ in range(300)]
     try:
         deadline = time.monotonic() + 30
-        while service.outlet.feeds.count < len(readers):
-            assert time.monotonic() < deadline, service.outlet.feeds.count
+        while service.results.feeds.count < len(readers):
+            assert time.monotonic() < deadline, service.results.feeds.count
             time.sleep(0.02)
         asked = time.monotonic()
         assert httpx.get(f"{url}/v1/streams/hot", trust_env=False).status_code == 200
         assert time.monotonic() - asked < 2
-        reads = service.outlet.log.reads
-        service.outlet.log.append(0, "+", 9, {"room": "b"}, {"room": "b", "t": 1234567})
+        reads = service.results.log.reads
+        service.results.log.append(0, "+", 9, {"room": "b"}, {"room": "b", "t": 1234567})
         for reader in readers:
             text = b""
             while b"1234567" not in text:
                 text += reader.recv(4096)
         assert threading.active_count() - before < 50
-        assert service.outlet.log.reads - reads < 10
+        assert service.results.log.reads - reads < 10
     finally:
         for reader in readers:
             reader.close()
@@ -256,7 +256,7 @@ def test_records_of_a_call(served: tuple[StreamingService, str]) -> None:
             ],
             "token": "o1:0/0-1",
         }  # fmt: skip
-        name, records, key, advance = service.outlet.published.pop()
+        name, records, key, advance = service.results.published.pop()
         assert [json.loads(one) for one in records] == [{"room": "a"}, {"room": "b"}]
         assert (name, key, advance) == ("readings", ["room"], 7)
     for wrong in (b"[1,", b"[" * 100_000, b'{"a":1}\n' * 10_001):
@@ -267,19 +267,19 @@ def test_records_of_a_call(served: tuple[StreamingService, str]) -> None:
 def test_covering_is_waited_for(served: tuple[StreamingService, str]) -> None:
     service, url = served
     path = f"{url}/v1/queries/hot/covers?token=o1:0/4"
-    service.outlet.covers = [Cover(covered=False, processed=True, frontier=9, offsets={0: 5})]
+    service.results.covers = [Cover(covered=False, processed=True, frontier=9, offsets={0: 5})]
     late = httpx.get(path, trust_env=False)
     assert (late.status_code, late.json()["frontier"], late.json()["offsets"]) == (202, 9, {"0": 5})
-    service.outlet.covers += [Cover(covered=True, processed=True, frontier=10, offsets={0: 5})]
+    service.results.covers += [Cover(covered=True, processed=True, frontier=10, offsets={0: 5})]
     assert httpx.get(f"{path}&wait=20", trust_env=False).status_code == 200
-    service.outlet.covers = [Cover(covered=False, error="division by zero")]
+    service.results.covers = [Cover(covered=False, error="division by zero")]
     assert httpx.get(f"{path}&wait=20", trust_env=False, timeout=5).json()["error"] == "division by zero"
 
 
 def test_roles() -> None:
     (reader, kept), (writer, written) = new_token("r", "reader"), new_token("w", "writer")
     with running(access=Access((kept, written))) as (service, url):
-        service.outlet.covers = [Cover(covered=True)]
+        service.results.covers = [Cover(covered=True)]
         paths = ("hot/changes?follow=false", "hot/covers?token=o1:0/4")
         for token, reads, publishes in (("", 401, 401), (reader, 200, 403), (writer, 200, 200)):
             headers = {"Authorization": f"Bearer {token or 'none'}"}

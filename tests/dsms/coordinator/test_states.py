@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dsms.coordinator.statements.environment import ClusterFacts
+from dsms.coordinator.statements.environment import ClusterEnvironment
 from dsms.coordinator.statements.system_objects import with_system_objects
 from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.progress import Progress
@@ -18,7 +18,7 @@ from dsms.registration.statements import apply
 from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
 from dsms.sql.parser.parse import parse
 from operators.core.errors import ExternalError
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 
 CATALOG = apply_all("""REGISTER SOURCE T (k INT, v VARCHAR) FROM t; REGISTER SOURCE U (k INT) FROM t;
     CREATE STREAM S OVER T KEY k; CREATE QUERY A AS SELECT k, v FROM S; CREATE QUERY B AS SELECT v FROM S;
@@ -34,7 +34,7 @@ class Cluster:
     """Counts how often executors are looked at; None stands for a Redis that is away."""
 
     topics: Any = None
-    tails: Any = None
+    log_ends: Any = None
 
     def __init__(self, alive: Mapping[str, ExecutorStatus] | None) -> None:
         self.alive, self.looks = alive, 0
@@ -99,6 +99,6 @@ def test_what_is_not_known_is_asked_for_once() -> None:
 @pytest.mark.parametrize(("sql", "looks"), [("SHOW QUERIES", 1), ("SHOW SOURCES", 1), ("SHOW STREAMS", 0)])
 def test_a_listing_looks_once(sql: str, looks: int) -> None:
     cluster = Cluster(ALIVE)
-    _, result = apply(parse(sql)[0], CATALOG, ClusterFacts(cluster))
+    _, result = apply(parse(sql)[0], CATALOG, ClusterEnvironment(cluster))
     assert len(result.rows) > 0
     assert cluster.looks == looks

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dsms.model.fingerprint import fingerprint
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from operators.expressions import Column, Literal
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.binary(max_size=4), st.decimals()

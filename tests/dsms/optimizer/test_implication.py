@@ -19,7 +19,7 @@ from dsms.sql.binder.bind import bind
 from dsms.sql.parser.dialect import Dsms
 from operators.expressions import Expression
 from tests.support import duck_engine
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 from tests.support.strategies import examples
 
 TABLE = "REGISTER SOURCE T (n BIGINT, s VARCHAR, d DECIMAL(4, 1), f DOUBLE, b BOOLEAN) FROM t; "

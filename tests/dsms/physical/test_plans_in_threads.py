@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dsms.physical.fragment_plan import compile_lane, planned
 from dsms.physical.lane import Lane
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 
 SQL = """REGISTER SOURCE T (k INT, v BIGINT) FROM t; CREATE STREAM S OVER T KEY NULL;
 CREATE QUERY A AS SELECT k, SUM(v) AS s FROM S WHERE v > 1 GROUP BY k;

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.testing import LocalSession
-from tests.support.comings import SOURCES, Push, histories, play
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
+from tests.support.query_histories import SOURCES, Push, histories, play
 from tests.support.strategies import examples
 
 QUERIES = {

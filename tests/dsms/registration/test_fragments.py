@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dsms.physical.fragment_plan import plan_fragment
 from dsms.registration.placement import fragments_of
 from tests.dsms.runtime.test_epoch import LOGS, message
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 from tests.support.pure_executor import World, run
 
 SOURCES = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t SLACK 2; REGISTER SOURCE U (k VARCHAR, v INT) FROM u SLACK 2;

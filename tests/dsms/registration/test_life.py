@@ -13,7 +13,7 @@ from dsms.model.objects import Query
 from dsms.testing import LocalSession
 from dsms.testing.changes import relation_at
 from operators.core.errors import UserError
-from tests.support.comings import END, PUSHES, Push
+from tests.support.query_histories import END, PUSHES, Push
 from tests.support.strategies import examples
 
 SOURCES = """

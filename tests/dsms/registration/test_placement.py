@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsms.model.catalog import Catalog
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 
 SOURCES = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t; REGISTER SOURCE U (k VARCHAR, v INT) FROM u;
 CREATE STREAM A OVER T KEY NULL; CREATE STREAM B OVER U KEY NULL;

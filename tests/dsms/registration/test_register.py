@@ -9,7 +9,7 @@ import pytest
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source, Stream
 from operators.core.errors import SqlError, UserError
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 
 SOURCE = "REGISTER SOURCE T (k INT NOT NULL, v DECIMAL(9, 2), at TIMESTAMP) FROM t;"
 STREAM = SOURCE + "CREATE STREAM S OVER T KEY K;"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dsms.physical.explain import tree
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.testing import LocalSession
-from tests.support.comings import SOURCES, histories, play
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
+from tests.support.query_histories import SOURCES, histories, play
 from tests.support.strategies import examples
 
 SETTING = f"{SOURCES} CREATE STREAMED VIEW Late AS SELECT k FROM S WHERE v > 2;"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 from tests.support.pure_executor import World, run
 
 SQL = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t SLACK 2;

@@ -9,7 +9,7 @@ from dsms.model.objects import Source
 from dsms.runtime.batching.idleness import Silence, promises
 from dsms.runtime.lanes.manifest import Position
 from operators.core.clock import Heartbeat
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 
 FOUND = apply_all("REGISTER SOURCE T (k INT) FROM t SLACK 10 IDLE AFTER 2 SECONDS")[0].find("T")
 assert isinstance(FOUND, Source)

@@ -10,7 +10,7 @@ from pathlib import Path
 from dsms.physical.fragment_plan import compile_lane, planned
 from dsms.physical.lane import Lane
 from dsms.runtime.stages.lane_files import LaneFiles
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 
 SQL = """REGISTER SOURCE T (k INT, v BIGINT) FROM t; CREATE STREAM S OVER T KEY NULL;
 CREATE QUERY A AS SELECT k, SUM(v) AS s FROM S GROUP BY k; CREATE QUERY B AS SELECT k, MAX(v) AS m FROM S GROUP BY k"""

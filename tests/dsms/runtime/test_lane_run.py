@@ -11,7 +11,7 @@ from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.runtime.stages.lane_step import read_stage, route, target_stage
 from dsms.runtime.stages.stored_state import all_names, name_runs, restore
 from operators.core.delta import ORDER, ORDER_SHIFT, Delta, partition_of
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 
 PLAN = plan_fragment(
     apply_all(

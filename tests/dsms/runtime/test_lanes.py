@@ -10,7 +10,7 @@ from dsms.runtime.epoch.epoch import following, overtaken
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, Queue, Segment
 from dsms.runtime.lanes.revision import Revision, moving, revised, without_failed
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 
 SQL = (
     "REGISTER SOURCE T (k INT) FROM t; REGISTER SOURCE U (k INT) FROM u; CREATE STREAM S OVER T KEY k;"

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from confluent_kafka import Message
 
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 from tests.support.pure_executor import World, run
 
 SOURCES = """REGISTER SOURCE A (id INT, k TEXT, t BIGINT) FROM a SLACK 3;

@@ -11,7 +11,7 @@ from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.runtime.batching.offsets import next_offsets, offsets_at, slices, spread, waiting
 from dsms.runtime.lanes.manifest import Position
 from operators.core.clock import Heartbeat
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 
 CATALOG, _ = apply_all(
     "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k;"

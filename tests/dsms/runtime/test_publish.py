@@ -20,7 +20,7 @@ from dsms.runtime.stages.encoding import encode_changes
 from operators.core.delta import FROM, ORDER, ORDER_SHIFT
 from operators.core.operator import MEMBER
 from operators.streams.stream_output import OP
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from dsms.runtime.stages.source_task import DELTA, RoutedRows, Sender
 from dsms.runtime.stages.wire import ROUTED_ARROW
 from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.delta import Delta
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 
 
 def _source(options: str = "TIMESTAMP BY x TAGGED NONE"):

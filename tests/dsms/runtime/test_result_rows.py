@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.stages import result_rows
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 from tests.support.pure_executor import World, epoch, start
 
 SQL = """REGISTER SOURCE T (k INT, s TEXT) FROM t; CREATE STREAM S OVER T KEY NULL;

@@ -29,7 +29,7 @@ from dsms.runtime.lanes.query_state import limited
 from dsms.runtime.lanes.revision import revised
 from dsms.runtime.stages import target_task as target_stage
 from operators.core.errors import ExternalError
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 from tests.support.pure_executor import World, epoch, publish, start
 
 pytestmark = pytest.mark.services
@@ -92,9 +92,9 @@ class Fragment:
         before, self.manifest = self.manifest.names(), done.manifest
         store.delete(before - self.manifest.names())
         parts = list(limited(self.revision, self.manifest))
-        lying = store.spill(self.manifest.names(), limit, parts)
-        assert all(sum(lying.resident.get(name, 0) for name in one.names) <= one.limit for one in parts)
-        assert lying.resident.keys() | lying.disk.keys() == self.manifest.names()
+        run_locations = store.spill(self.manifest.names(), limit, parts)
+        assert all(sum(run_locations.resident.get(name, 0) for name in one.names) <= one.limit for one in parts)
+        assert run_locations.resident.keys() | run_locations.disk.keys() == self.manifest.names()
         self.holds(limit)
         if event == "lost disk":
             shutil.rmtree(self.directory, ignore_errors=True)

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Message
 
 from dsms.runtime.stages import target_task as target_stage
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 from tests.support.pure_executor import World, epoch, start
 
 SQL = """

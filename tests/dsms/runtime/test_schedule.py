@@ -17,7 +17,7 @@ from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
 from dsms.scheduler.work import Measured, Work
 from tests.dsms.runtime.test_epoch import LOGS, world_of
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 from tests.support.pure_executor import World, epoch, publish, start
 
 POLICIES = ("fifo", "round_robin", "greedy", "chain", "chain(latency = 3 s)", "weighted_fair")

@@ -15,7 +15,7 @@ from dsms.runtime.lanes.revision import Revision, revised
 from dsms.runtime.shedding.load_shedding import Shedding
 from dsms.scheduler.work import Work
 from operators.streams.shed import Seen, Shed, Spread
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 
 DEADLINE_S, FIXED_S, BASE_S, TARGETS = 4.0, 0.6, 4e-6, 2
 COSTS = {"Dear": 40e-6, "Cheap": 6e-6}

@@ -14,7 +14,7 @@ from dsms.runtime.batching.offsets import Slice
 from dsms.runtime.stages.slice_intake import SliceIntake, admit_slice
 from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.errors import ExternalError
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 
 INSTANTS = [3, 9, 4, 12, 5, 30, 8, 31, 20, 40]
 BEATS = (Heartbeat(0, 2), Heartbeat(4, 6), Heartbeat(6, 25), Heartbeat(8, 33), Heartbeat(12, 50))

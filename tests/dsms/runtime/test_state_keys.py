@@ -19,7 +19,7 @@ from operators.core.operator import Step
 from operators.core.run import HASH
 from operators.relational.distinct import Distinct
 from tests.conftest import GOLDEN
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 
 SOURCES = """
 REGISTER SOURCE T (k VARCHAR NOT NULL, v BIGINT, x DOUBLE) FROM t; CREATE STREAM S OVER T KEY k;

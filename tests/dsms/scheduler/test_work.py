@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dsms.scheduler.work import HALF_LIFE_S, Measured, Measures, Work
 from dsms.testing import LocalSession
 from tests.dsms.runtime.test_epoch import message
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 from tests.support.pure_executor import World, epoch, start
 
 SQL = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t; CREATE STREAM A OVER T KEY NULL;

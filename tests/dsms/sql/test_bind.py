@@ -8,7 +8,7 @@ import pytest
 from dsms.model import logical, properties
 from dsms.model.schema import schema
 from dsms.sql.binder.bind import plan_of
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 
 BASE = """REGISTER SOURCE T (a INT NOT NULL, b VARCHAR, c BIGINT) FROM t;
 CREATE STREAM S OVER T KEY a, b; CREATE STREAM A OVER T KEY NULL;"""

@@ -17,7 +17,7 @@ from dsms.model.statements import ContinuousQuery
 from dsms.sql.binder.bind import bind
 from dsms.sql.parser.nodes import WholeQuery
 from dsms.sql.parser.parse import parse
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 from tests.support.plan_reference import relation
 from tests.support.random_tables import STREAMS, bag, database, random_tables
 

@@ -8,7 +8,7 @@ from dsms.model.properties import keys
 from dsms.model.schema import schema
 from dsms.physical.explain import tree
 from dsms.sql.binder.bind import plan_of
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 from tests.support.random_tables import STREAMS
 
 SHAPES = {

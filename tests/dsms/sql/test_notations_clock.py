@@ -11,7 +11,7 @@ from dsms.sql.binder.bind import plan_of
 from operators.core.errors import SqlError
 from operators.expressions import to_sql
 from operators.sync.sync_points import Periodic
-from tests.support.facts import apply_all
+from tests.support.fake_environment import apply_all
 from tests.support.plan_parts import base, item, made, plan, register, stream
 
 S = stream()

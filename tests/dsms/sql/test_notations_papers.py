@@ -13,7 +13,7 @@ from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.parse import parse
 from dsms.sql.parser.queries import parse_query
 from operators.core.errors import UserError
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 
 _BLOCKS = re.split(r"\n\s*\n", (Path(__file__).parent / "paper_statements.sql").read_text())[1:]
 PRINTED = [tuple(block.strip().split("\n", 1)) for block in _BLOCKS]

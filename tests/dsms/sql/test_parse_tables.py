@@ -9,7 +9,7 @@ from dsms.model import statements as st
 from dsms.model.objects import Source, Stream
 from dsms.sql.parser.parse import parse
 from operators.core.errors import SqlError
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 
 
 def one(sql: str) -> st.Statement:

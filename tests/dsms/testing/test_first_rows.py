@@ -29,12 +29,12 @@ END = 30
 
 def test_what_is_behind_is_left_out_before_the_exchange() -> None:
     before, _ = planned(SOURCE, FIRST).split("\nexchange", 1)
-    assert "PeriodicSync" in before and before.endswith("Foremost")
+    assert "PeriodicSync" in before and before.endswith("FirstCandidates")
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_nothing_is_left_out_of_others(name: str) -> None:
-    assert "TopK" in planned(SOURCE, OTHERS[name]) and "Foremost" not in planned(SOURCE, OTHERS[name])
+    assert "TopK" in planned(SOURCE, OTHERS[name]) and "FirstCandidates" not in planned(SOURCE, OTHERS[name])
 
 
 #: Key, value (None: NULL), what breaks ties, instant.

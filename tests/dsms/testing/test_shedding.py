@@ -25,7 +25,7 @@ from operators.streams.shed import SHARE, Shed, Value, rates_of
 from tests.dsms.runtime.test_epoch import message
 from tests.dsms.runtime.test_life_epochs import Reached
 from tests.dsms.testing.test_sample import chance
-from tests.support.facts import Topics, apply_all
+from tests.support.fake_environment import Topics, apply_all
 from tests.support.pure_executor import World, run
 
 SOURCES = """

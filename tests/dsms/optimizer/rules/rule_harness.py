@@ -34,8 +34,8 @@ def source(name: str) -> Source:
     return Source(name=name, id=name, sql="", columns=columns, topic=name, number="te".index(name))
 
 
-KEYED = logical.Tag(source("t"), "T", ("id",))
-EVENTS = logical.Tag(source("e"), "E", ())
+KEYED = logical.StreamScan(source("t"), "T", ("id",))
+EVENTS = logical.StreamScan(source("e"), "E", ())
 
 
 def prefixed(node: logical.Node, prefix: str) -> logical.Project:

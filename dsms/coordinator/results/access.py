@@ -35,7 +35,7 @@ from operators.core.errors import UserError
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What an outlet is made from; `catalog` is always the present one."""
+    """What the access to results is made from; `catalog` is always the present one."""
 
     kafka: KafkaSettings
     cluster: ClusterState
@@ -45,7 +45,7 @@ class Surroundings:
     answers: AnswerStore
 
 
-class Outlet:
+class ResultAccess:
     """Feeds, publishing and coverage over one catalog. Its calls may block, but for those of `feeds`."""
 
     def __init__(self, around: Surroundings) -> None:

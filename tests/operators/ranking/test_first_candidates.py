@@ -1,4 +1,4 @@
-"""Foremost: the first rows of partitions are the same over it as without it, in any cuts."""
+"""FirstCandidates: the first rows of partitions are the same over it as without it, in any cuts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta, union_all
 from operators.core.operator import Move
 from operators.core.sort_key import SortKey
-from operators.ranking.first_candidates import Foremost
+from operators.ranking.first_candidates import FirstCandidates
 from operators.ranking.top_k import TopK
 from tests.support.strategies import examples
 
@@ -44,7 +44,7 @@ def test_the_first_rows_are_the_same(rows, key, alone, tie, cuts) -> None:
     delta, partition = elements(rows), () if alone else ("k",)
     bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     parts = [Delta(delta.frame[low:high]) for low, high in zip(bounds, bounds[1:], strict=False)]
-    foremost = Foremost(partition, key)
+    foremost = FirstCandidates(partition, key)
     left = union_all([foremost.step(part, (), Move(0, END)).delta for part in parts])
     keys = (key, SortKey("w")) if tie else (key,)
     assert first(partition, keys, left) == first(partition, keys, delta)
@@ -53,4 +53,7 @@ def test_the_first_rows_are_the_same(rows, key, alone, tie, cuts) -> None:
 @pytest.mark.parametrize(("descending", "left"), [(True, [9, 9, 2]), (False, [1, 2])])
 def test_the_best_and_the_last_of_an_instant_are_left(descending: bool, left: list[int]) -> None:
     delta = elements([("a", 9, 0, 1), ("a", 1, 0, 1), ("a", 9, 0, 1), ("a", 2, 0, 1)])
-    assert Foremost(("k",), SortKey("v", descending)).step(delta, (), Move(0, END)).delta.frame["v"].to_list() == left
+    assert (
+        FirstCandidates(("k",), SortKey("v", descending)).step(delta, (), Move(0, END)).delta.frame["v"].to_list()
+        == left
+    )

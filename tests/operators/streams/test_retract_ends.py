@@ -1,4 +1,4 @@
-"""Expire: the same relation at every instant, in the form of changes, each in the step of its instant."""
+"""RetractEnds: the same relation at every instant, in the form of changes, each in the step of its instant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT
 from operators.core.operator import Move
-from operators.streams.as_changes import Expire
+from operators.streams.retract_ends import RetractEnds
 from tests.operators.join_histories import CUTS, END, delta_of, intervals, log_of, output_relation, relation
 from tests.support.strategies import examples
 
@@ -18,7 +18,7 @@ SCHEMA = {"k": pl.String}
 
 def released(elements, cuts, early=()):
     """The steps; element i comes as soon as the step `early[i]` says, if that is before its time."""
-    delta, operator = delta_of(elements, SCHEMA), Expire()
+    delta, operator = delta_of(elements, SCHEMA), RetractEnds()
     edges, traces, steps = [BEGINNING, *cuts, END], operator.traces(), []
     due = [max(edge for edge in edges if edge <= element[1]) for element in elements]
     come = [edges[min(edges.index(at), early[i % len(early)] if early else 99)] for i, at in enumerate(due)]
@@ -49,7 +49,7 @@ def test_an_end_has_the_order_of_its_element() -> None:
 def test_the_ends_of_a_slide_are_kept_once_for_each_row() -> None:
     elements = [((key,), 0, 7, 1) for key in "ab" * 500]
     delta = delta_of(elements, SCHEMA)
-    (pending,) = Expire().step(delta, Expire().traces(), Move(BEGINNING, 5)).traces
+    (pending,) = RetractEnds().step(delta, RetractEnds().traces(), Move(BEGINNING, 5)).traces
     assert sum(run.height for run in pending.runs) == 2
-    ends = Expire().step(type(delta)(delta.frame.clear()), (pending,), Move(5, 9)).delta.frame
+    ends = RetractEnds().step(type(delta)(delta.frame.clear()), (pending,), Move(5, 9)).delta.frame
     assert sorted(ends.select("k", FROM, WEIGHT, ORDER).rows()) == [("a", 7, -500, 998), ("b", 7, -500, 999)]

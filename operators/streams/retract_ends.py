@@ -1,4 +1,4 @@
-"""Expire: gives a collection the form of changes, where every element lasts for ever and an end is a retraction."""
+"""RetractEnds: the same collection as changes: every element lasts for ever, and an end becomes a retraction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from operators.streams.reorder import Reorder
 
 
 @dataclass(frozen=True, slots=True)
-class Expire:
+class RetractEnds:
     """The identity on collections: (row, [from, to), w) = (row, [from, ∞), w) + (row, [to, ∞), -w).
 
     Each of the two passes in the step whose move covers its start, so elements may come before their time. An end has
@@ -22,7 +22,8 @@ class Expire:
     window the state then holds the different rows of each slide, not all rows.
 
     >>> window = Delta.of([("+", {"a": 1}, 3)]).frame.with_columns(pl.lit(7, pl.Int64).alias("__to"))
-    >>> Expire().step(Delta(window), Expire().traces(), Move(0, 9)).delta.frame.select("a", "__from", "__weight").rows()
+    >>> step = RetractEnds().step(Delta(window), RetractEnds().traces(), Move(0, 9))
+    >>> step.delta.frame.select("a", "__from", "__weight").rows()
     [(1, 3, 1), (1, 7, -1)]
     """
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsms.runtime.batching.batch_size import Pace
+from dsms.runtime.batching.batch_size import BatchSize
 
 
 @given(st.integers(1, 10**6), st.integers(0, 10**6), st.floats(0, 1e4))
 def test_it_at_most_doubles_or_halves_and_keeps_its_bounds(size, records, seconds) -> None:
-    pace = Pace(size, 1, 10**6, 1.0, 3.0)
+    pace = BatchSize(size, 1, 10**6, 1.0, 3.0)
     after = pace.after(records=records, seconds=seconds)
     assert 1 <= after.batch_records <= 10**6
     assert size // 2 <= after.batch_records <= 2 * size
@@ -18,24 +18,24 @@ def test_it_at_most_doubles_or_halves_and_keeps_its_bounds(size, records, second
 
 
 def test_it_settles_at_the_target() -> None:
-    pace = Pace(1_000, 1, 10**6, 0.5, 1.5)
+    pace = BatchSize(1_000, 1, 10**6, 0.5, 1.5)
     for _ in range(20):
         pace = pace.after(records=pace.batch_records, seconds=pace.batch_records / 100_000)
     assert 45_000 <= pace.batch_records <= 55_000
 
 
 def test_it_never_falls_below_the_least() -> None:
-    assert Pace(500, 400, 10**6, 1.0, 3.0).after(records=500, seconds=60).batch_records == 400
+    assert BatchSize(500, 400, 10**6, 1.0, 3.0).after(records=500, seconds=60).batch_records == 400
 
 
 def test_a_batch_that_was_not_full_says_nothing() -> None:
-    pace = Pace(1_000, 1, 10**6, 1.0, 3.0)
+    pace = BatchSize(1_000, 1, 10**6, 1.0, 3.0)
     assert pace.after(records=10, seconds=0.1) == pace
 
 
 def test_what_lags_takes_longer_batches_and_learns_from_them() -> None:
     """At 1 000 records a second and half a second for each batch, those of three seconds hold 2 500."""
-    pace = Pace(1_000, 1, 10**6, 1.0, 3.0)
+    pace = BatchSize(1_000, 1, 10**6, 1.0, 3.0)
     assert pace.behind_records == 1_000
     for _ in range(20):
         records = pace.behind_records
@@ -45,5 +45,5 @@ def test_what_lags_takes_longer_batches_and_learns_from_them() -> None:
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
 def test_no_batch_is_larger_than_the_largest(size: int, most: int) -> None:
-    pace = Pace(min(size, most), 1, most, 1.0, 3.0, measured=True)
+    pace = BatchSize(min(size, most), 1, most, 1.0, 3.0, measured=True)
     assert pace.batch_records <= pace.behind_records <= most
