@@ -1,64 +1,70 @@
-"""A running fragment: one Structured Streaming query, its epochs, and what the driver knows between them."""
+"""A running fragment: the events of one Structured Streaming query and of its commits, and what they instruct."""
 
 from __future__ import annotations
 
 import shutil
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Self
 
 import structlog
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
-from connectors.redis.run_store import RunLocations, RunStore
-from dsms.introspection.entity_sampling import keys_of
+from connectors.redis.run_store import RunStore
 from dsms.physical.fragment_plan import FragmentPlan
-from dsms.physical.lane import Lane
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.planner import BatchPlanner
 from dsms.runtime.batching.planner_input import PlannerInput
-from dsms.runtime.batching.schedule import Schedule
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.epoch import Epoch, assemble, following
 from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
-from dsms.runtime.epoch.progress_log import Published
-from dsms.runtime.lanes.manifest import Manifest
+from dsms.runtime.fragment.state import (
+    BoundsChanged,
+    Commit,
+    EpochCommitted,
+    EpochComputed,
+    Event,
+    FragmentState,
+    Instruction,
+    KeepLanes,
+    PlanBatches,
+    PlanChanged,
+    TellFailed,
+    TellRebuilt,
+    advance,
+)
+from dsms.runtime.fragment.status import status_after
 from dsms.runtime.lanes.query_state import limited
-from dsms.runtime.lanes.revision import Revision, Standing, moving, revised, standing, woken
+from dsms.runtime.lanes.revision import Revision, moving
 from dsms.runtime.memory.allocators import give_back
 from dsms.runtime.settings import ExecutorSettings
-from dsms.runtime.shedding.load_shedding import Shedding
-from dsms.runtime.stages.frame_files import clear
+from dsms.runtime.stages.frames import clear
 from dsms.runtime.stages.lane_files import LaneFiles
-from dsms.runtime.stages.source_task import fault_owner
-from dsms.runtime.stages.target_task import LaneContext, StageContext, TargetStage
-from dsms.runtime.stages.wire import ROUTED
-from dsms.scheduler.ready import Moment
-from dsms.scheduler.registry import parse_policy
+from dsms.runtime.stages.result_messages import ResultEncoding
+from dsms.runtime.stages.target_stage import StageContext, TargetStage
+from dsms.runtime.stages.target_task import StoreSettings, TargetTask
+from dsms.scheduler.leases import FragmentStatus
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
-from dsms.spark.compat import helper_processes as spark_helpers
-from dsms.spark.errors import reason_of
 from dsms.spark.plan_server import PlanServer
 from dsms.spark.scratch import temporary
-from dsms.spark.source import ADDRESS_OPTION, FORMAT
-from operators.core.errors import DsmsError
+from dsms.spark.session import SparkSession
+from dsms.spark.stream import Batch, FragmentStream
 
 log = structlog.get_logger()
-OnEpoch = Callable[[Epoch, Iterable[Standing]], None]
-#: So many revisions may be made while a batch is on its way; a batch of an older one fails and is made again.
-_REVISIONS = 4
 
 
 class Fragment:
-    """Runs a plan until it is stopped or fails. One instance is one incarnation: after a failure make a new one."""
+    """Runs a plan until it is stopped or fails. One instance is one incarnation: after a failure make a new one.
+
+    Events come from three threads: plans and bounds from the executor's, computed epochs from Spark's, committed ones
+    from our own. Each swaps the frozen `state` under a lock that is held for that decision alone.
+    """
 
     def __init__(
         self,
@@ -67,123 +73,52 @@ class Fragment:
         settings: ExecutorSettings,
         spark: SparkSession,
         plan: FragmentPlan,
-        on_epoch: OnEpoch,
+        on_status: Callable[[FragmentStatus], None],
     ) -> None:
-        self._name, self.lease = name, lease
-        self._settings, self._spark, self._on_epoch = settings, spark, on_epoch
+        self.name, self.lease = name, lease
+        self._settings, self._on_status = settings, on_status
         self._token = time.time_ns() // 1_000_000
-        self._cache = settings.data_dir / "cache" / settings.cluster / name
-        self._batch_size = BatchSize(
-            settings.first_batch_records,
-            settings.min_batch_records,
-            settings.max_batch_records,
-            settings.target_batch_s,
-            settings.behind_batches * settings.target_batch_s,
-        )
-        client = connect(settings.redis_url)
-        stores = (
-            ManifestStore(client, settings.cluster, name),
-            RunStore(client, settings.cluster, name, self._cache),
-        )
-        faults = FaultPoints(settings.faults)
-        self._committer = Committer(settings.kafka, settings.cluster, name, stores, faults, Claim(lease, self._token))
+        self._committer = _committer(name, settings, Claim(lease, self._token))
         recovered = self._committer.recover(plan.partitions)
+        self.state = FragmentState(
+            plan=plan,
+            computed=recovered.manifest,
+            published=recovered.published,
+            bounds=settings.bounds,
+            batch_size=_first_batch_size(settings),
+            measures=Measures(time.monotonic()),
+            run_locations=self._committer.run_locations,
+        )
         # made only now, so that what was fenced or failed before leaves none behind
         self._scratch = settings.scratch / f"{name}-{self._token}"
         self._frames = self._scratch / "frames" if settings.one_machine else None
         (self._frames or self._scratch).mkdir(parents=True)
         self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)
-        #: What is published of the last committed epoch, and the last computed one.
-        self._published: Published = recovered.published
-        self._computed: Manifest = recovered.manifest
-        self._plan = plan
-        self._bounds, self._measures = settings.bounds, Measures(time.monotonic())
-        self._schedule = Schedule()
-        self._shedding = Shedding()
-        self.failures: dict[str, str] = {}
-        #: The last ones, of which rows may be on their way. Two threads make them.
-        self._revisions: list[Revision] = []
-        self._revising = threading.Lock()
-        self._planner = BatchPlanner(lambda: self._told)
+        self._deciding = threading.Lock()
+        self._commits = _Commits(self._commit)
+        self._planner = BatchPlanner(lambda: self._planner_input)
         self._plans = PlanServer(temporary(settings.scratch), self._planner.answers)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
-        self._pending: Future[None] | None = None
-        self._query: StreamingQuery | None = None
-        self._failed: DsmsError | None = None
+        self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 
-    @property
-    def manifest(self) -> Manifest:
-        """The last computed epoch."""
-        return self._computed
-
-    @property
-    def plan(self) -> FragmentPlan:
-        """The plan that the next batch runs."""
-        return self._plan
-
-    def dead_letters(self) -> dict[str, int]:
-        """How many dead letters were written, by source."""
-        owners: dict[str, str] = {}
-        for lane in self._revisions[-1].lanes.values():
-            for source in lane.sources.values():
-                if source.id not in self._plan.foreign:
-                    owners[source.id] = source.name
-                owners |= {fault_owner(output.id, source.id): source.name for output in lane.outputs}
-        counts = Counter(dict.fromkeys(owners.values(), 0))
-        for (owner, _), mark in self._published.dead.items():
-            if owner in owners:
-                counts[owners[owner]] += mark.count
-        return dict(counts)
-
-    def shedding(self, query: str) -> tuple[float, int, bool]:
-        """The part of a query's input that stays, how many of its rows were left out since this incarnation began, and
-        whether its bound does not allow for the load."""
-        known, decision = self._shedding.observed.get(query), self._shedding.decision
-        return decision.rates.get(query, 1.0), known.dropped if known else 0, query in decision.late
-
-    @property
-    def run_locations(self) -> RunLocations:
-        """Where the runs of the last committed epoch lie."""
-        return self._committer.run_locations
-
-    @property
-    def batch_records(self) -> int:
-        """The most records that the next batch may hold."""
-        wanted = self._shedding.batch_records
-        return self._batch_size.batch_records if wanted is None else min(wanted, self._bounds.max_batch_records)
-
-    def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures]:
-        """The lanes of the next batch, where they stand, and what was measured of them."""
-        revision = self._revisions[-1]
-        return revision.lanes, revision.manifest, self._measures
-
-    def tune(self, bounds: Bounds) -> None:
-        """The bounds of batches from the next one on."""
-        self._bounds = bounds
-
-    def start(self) -> None:
-        """Starts the streaming query where the manifest ends, over a scratch checkpoint."""
-        self._revise()
-        spark_helpers.starts(self._stream)
-        rows = self._spark.readStream.format(FORMAT).option(ADDRESS_OPTION, self._plans.address).load()
-        writer = rows.writeStream.foreachBatch(self._epoch).queryName(self._stream)
-        self._query = writer.option("checkpointLocation", str(self._scratch / "checkpoint")).start()
-        log.info("fragment started", fragment=self._name, epoch=self._computed.epoch, plan=self._plan.version)
+    def start(self) -> Self:
+        """Starts the streaming query where the manifest ends."""
+        self._happened(PlanChanged(self.state.plan, time.monotonic()))
+        self._stream.start(self._plans.address)
+        log.info("fragment started", fragment=self.name, epoch=self.state.computed.epoch, plan=self.state.plan.version)
+        return self
 
     def set_plan(self, plan: FragmentPlan) -> None:
         """The plan from the next batch on; running lanes are not disturbed."""
-        self._plan = plan
-        self._revise()
+        self._happened(PlanChanged(plan, time.monotonic()))
+
+    def tune(self, bounds: Bounds) -> None:
+        """The bounds of batches and of state from the next batch on."""
+        self._happened(BoundsChanged(bounds))
 
     def check(self) -> None:
-        """Raises what ended the query, if anything did."""
-        if self._failed is not None:
-            raise self._failed
-        if self._pending is not None and self._pending.done():
-            self._pending.result()
-        assert self._query is not None
-        if not self._query.isActive:
-            raise reason_of(self._query.exception())
+        """Raises what ended the fragment, if anything did."""
+        self._commits.check()
+        self._stream.check()
 
     def replaced(self) -> bool:
         """Whether a newer incarnation has taken the fragment over."""
@@ -191,144 +126,154 @@ class Fragment:
 
     def stop(self) -> None:
         """Stops the query; an epoch that is being committed is finished."""
-        if self._query is not None:
-            try:
-                self._query.stop()
-            except PySparkException as error:
-                log.warning("stopping the query failed", reason=str(error))
-        spark_helpers.has_started(self._stream, self._spark)
-        self._thread.shutdown(wait=True)
+        self._stream.stop()
+        self._commits.close()
         self._plans.close()
         self._planner.close()
         self._committer.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    @property
-    def _stream(self) -> str:
-        return f"{self._name}-{self._token}"
+    def _happened(self, event: Event) -> None:
+        """The state after an event; its instructions are followed before the next event is decided."""
+        with self._deciding:
+            self.state, instructions = advance(event, self.state)
+            for instruction in instructions:
+                self._follow(instruction)
 
-    def _revise(self, computed: Epoch | None = None) -> None:
-        """The plan as it is now, from where its lanes stand now: what the next batch runs."""
-        with self._revising:
-            if computed is not None:
-                self._computed, self._revisions = computed.manifest, self._revisions[-1:]
-            before = self._revisions[-1] if self._revisions else None
-            revision = self._decided(revised(self._plan, self._computed, self.failures.keys(), before))
-            fresh = [] if computed is not None else self._revisions[1 - _REVISIONS :]
-            self._revisions = [*fresh, revision]
-            self._told = self._planner_input(revision)
-            for query in revision.rebuilt - (before.rebuilt if before else frozenset()):
-                log.warning("the state of a query is rebuilt from the logs", query=self._plan.queries[query].name)
-            if computed is not None:  # no stage is at work, and what comes next reads what was just told
-                self._lane_files.keep(lane for one in self._revisions for lane in one.lanes.values())
+    def _follow(self, instruction: Instruction) -> None:
+        match instruction:
+            case PlanBatches():
+                self._planner_input = self._to_plan(self.state)
+            case Commit(epoch, revision):
+                self._commits.submit(epoch, revision)
+            case KeepLanes(lanes):
+                self._lane_files.keep(lanes)
+            case TellRebuilt(query):
+                log.warning("the state of a query is rebuilt from the logs", query=query)
+            case TellFailed(query, reason):
+                log.error("query failed, the others go on", query=query, reason=reason)
 
-    def _decided(self, revision: Revision) -> Revision:
-        """With what its stages do next."""
-        moment = Moment(time.monotonic(), self._bounds.target_batch_seconds)
-        lanes = moving(revision, self.failures.keys())
-        schedule = replace(self._schedule, policy=parse_policy(self._bounds.policy))
-        self._decision = schedule.decide(revision, lanes, moment, self.batch_records)
-        return replace(revision, takes=self._decision.takes)
-
-    def _planner_input(self, revision: Revision) -> PlannerInput:
-        """What the planner is to know."""
-        settings, decision = self._settings, self._decision
-        positions = {lane: one.places for lane, one in moving(revision, self.failures.keys()).items()}
+    def _to_plan(self, state: FragmentState) -> PlannerInput:
+        """What the planner goes by."""
+        settings, revision = self._settings, state.revision
+        lanes = moving(revision, state.failures.keys())
         return PlannerInput(
-            revision.number, revision.plan.version, revision.plan.partitions, self._filed(revision), positions,
-            decision.reads, decision.records, self._behind_records(len(positions)),
-            woken(revision, positions), settings.source_tasks, settings.kafka, settings.registry_url,
-            settings.cluster, self._name, self._shedding.decision.rates, self._frames,
-        )  # fmt: skip
+            revision=revision.number,
+            plan_version=revision.plan.version,
+            targets=revision.plan.partitions,
+            lanes={lane_id: self._lane_files.filed(lane) for lane_id, lane in revision.lanes.items()},
+            positions={lane_id: held.places for lane_id, held in lanes.items()},
+            reads=state.decision.reads,
+            batch_records=state.decision.records,
+            behind_records=state.behind_records,
+            wakes=state.woken,
+            source_tasks=settings.source_tasks,
+            kafka=settings.kafka,
+            registry_url=settings.registry_url,
+            cluster=settings.cluster,
+            fragment=self.name,
+            rates=state.shedding.decision.rates,
+            frames=self._frames,
+        )
 
-    def _behind_records(self, lanes: int) -> int:
-        """The size of a batch that cannot hold all there is: a larger one, where only one lane runs, so that nobody
-        waits for another, and neither a deadline nor a policy says how much is read."""
-        paced = self._shedding.batch_records is None and self._decision.records == self._batch_size.batch_records
-        return self._batch_size.behind_records if paced and lanes == 1 else self._decision.records
-
-    def _filed(self, revision: Revision) -> dict[str, Lane]:
-        """The lanes of a revision as they go to other processes."""
-        return {lane_id: self._lane_files.filed(lane) for lane_id, lane in revision.lanes.items()}
-
-    def _epoch(self, routed: DataFrame, batch: int) -> None:
-        """One epoch: compute it while the last one is being committed, then hand it over to be committed in turn."""
-        spark_helpers.has_started(self._stream, self._spark)
-        try:
-            self._compute_and_hand_over(routed)
-        except DsmsError as error:
-            self._failed = error
-            raise
-
-    def _compute_and_hand_over(self, routed: DataFrame) -> None:
-        started = time.monotonic()
-        revisions = {revision.number: revision for revision in self._revisions}
-        rows = self._stages(routed, revisions).toArrow()
+    def _run(self, batch: Batch) -> None:
+        """One epoch: it is computed while the last one is being committed, then handed over to be committed in turn."""
+        started, state = time.monotonic(), self.state
+        revisions = {revision.number: revision for revision in state.revisions}
+        messages = list(batch.run(self._stages(state), state.plan.partitions))
         computed = time.monotonic()
-        self._settle()
-        revision = revisions[max(rows.column("revision").to_pylist(), default=max(revisions))]
-        epoch = assemble(rows, revision, self._published)
+        self._commits.wait()
+        revision = revisions[max((message.revision for message in messages), default=max(revisions))]
+        epoch = assemble(messages, revision, self.state.published)
+        del messages
         clear(self._frames)
-        for query, why in epoch.failures.items():
-            log.error("query failed, the others go on", query=revision.plan.queries[query].name, reason=why)
-        self.failures |= epoch.failures
-        self._pending = self._thread.submit(self._commit, epoch, revision)
         ended = time.monotonic()
-        self._batch_size = self._batch_size.within(self._bounds).after(records=epoch.records, seconds=ended - started)
+        self._happened(EpochComputed(epoch, revision, started, ended))
         log.debug(
-            "epoch computed", epoch=epoch.manifest.epoch, records=epoch.records, behind=dict(epoch.behind),
-            takes={lane: dict(one) for lane, one in revision.takes.items()},
-            stages_s=round(computed - started, 3), rest_s=round(ended - computed, 3),
-            rates=dict(self._shedding.decision.rates),
-        )  # fmt: skip
-        self._schedule = self._schedule.after(epoch, revision, ended)
-        self._shedding = self._shedding.after(epoch, revision, ended, ended - started)
-        self._revise(epoch)
-        self._measures = self._measures.after(ended, epoch.work).kept(keys_of(self._revisions[-1].lanes))
+            "epoch computed",
+            epoch=epoch.manifest.epoch,
+            records=epoch.measured.records,
+            behind=dict(epoch.measured.behind),
+            takes={lane_id: dict(takes) for lane_id, takes in revision.takes.items()},
+            stages_s=round(computed - started, 3),
+            rest_s=round(ended - computed, 3),
+            rates=dict(state.shedding.decision.rates),
+        )
 
-    def _stages(self, routed: DataFrame, revisions: Mapping[int, Revision]) -> DataFrame:
-        """As many exchanges and target stages as the deepest lane has; the others' rows pass the rest by."""
-        context = self._context(revisions)
-        deepest = max((lane.flow.stages for one in revisions.values() for lane in one.lanes.values()), default=1)
-        for stage in range(1, max(deepest, 1) + 1):
-            exchanged = routed.repartitionById(context.targets, routed.target)
-            routed = exchanged.mapInArrow(TargetStage(context, stage), ROUTED)
-        return routed
+    def _stages(self, state: FragmentState) -> list[TargetTask]:
+        """As many target stages as the deepest lane has; the messages of others pass the rest by."""
+        settings = self._settings
+        context = StageContext.of(
+            state.revisions,
+            f"{self._token}/{state.computed.epoch + 1}",
+            state.plan.partitions,
+            ResultEncoding(poisoned=poisoned(settings.faults)),
+            sent_as=self._lane_files.filed,
+        )
+        cache = _cache(settings, self.name)
+        runs = StoreSettings(settings.redis_url, settings.cluster, self.name, cache, state.bounds.state_memory)
+        stages = (TargetStage(context, number) for number in range(1, max(context.stages, 1) + 1))
+        return [TargetTask(stage, runs.store, self._frames) for stage in stages]
 
     def _commit(self, epoch: Epoch, revision: Revision) -> None:
-        started = time.monotonic()
-        try:
-            published = following(self._published, revision.plan)
-            parts = limited(revision, epoch.manifest) if self._settings.one_machine else ()
-            self._published = self._committer.commit(
-                epoch, _topics(revision), published, self._bounds.state_memory, parts
-            )  # fmt: skip
-        except DsmsError as error:
-            self._failed = error
-            raise
+        started, state = time.monotonic(), self.state
+        published = following(state.published, revision.plan)
+        parts = limited(revision, epoch.manifest) if self._settings.one_machine else ()
+        published = self._committer.commit(epoch, _topics(revision), published, state.bounds.state_memory, parts)
+        self._happened(EpochCommitted(published, self._committer.run_locations))
         log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
-        self._on_epoch(epoch, standing(revision, epoch.manifest))
+        self._on_status(status_after(epoch, revision, self.state))
         give_back()
 
-    def _settle(self) -> None:
-        """Waits for the commit of the epoch before, so that commits stay in order; its failure ends the query."""
+
+class _Commits:
+    """Commits epochs one after the other in a thread of its own; after one that failed there is no other."""
+
+    def __init__(self, commit: Callable[[Epoch, Revision], None]) -> None:
+        self._commit = commit
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._pending: Future[None] | None = None
+
+    def submit(self, epoch: Epoch, revision: Revision) -> None:
+        """Commits it after those before it."""
+        self._pending = self._thread.submit(partial(self._commit, epoch, revision))
+
+    def wait(self) -> None:
+        """Until all are committed; raises why the last one failed."""
         if self._pending is not None:
             self._pending.result()
 
-    def _context(self, revisions: Mapping[int, Revision]) -> StageContext:
-        settings = self._settings
-        lanes = {
-            number: {
-                lane: LaneContext.of(one.lanes[lane], held, one.takes.get(lane, {}))
-                for lane, held in one.manifest.lanes.items()
-            }
-            for number, one in revisions.items()
-        }
-        return StageContext(
-            {number: self._filed(one) for number, one in revisions.items()}, lanes,
-            f"{self._token}/{self._computed.epoch + 1}", settings.redis_url, settings.cluster, self._name, self._cache,
-            self._plan.partitions, self._frames, poisoned(settings.faults), self._bounds.state_memory,
-        )  # fmt: skip
+    def check(self) -> None:
+        """Raises why the last one failed, if it did; it does not wait."""
+        if self._pending is not None and self._pending.done():
+            self._pending.result()
+
+    def close(self) -> None:
+        """Waits for the last one, whatever becomes of it."""
+        self._thread.shutdown(wait=True)
+
+
+def _committer(name: str, settings: ExecutorSettings, claim: Claim) -> Committer:
+    client = connect(settings.redis_url)
+    stores = (
+        ManifestStore(client, settings.cluster, name),
+        RunStore(client, settings.cluster, name, _cache(settings, name)),
+    )
+    return Committer(settings.kafka, settings.cluster, name, stores, FaultPoints(settings.faults), claim)
+
+
+def _cache(settings: ExecutorSettings, fragment: str) -> Path:
+    return settings.data_dir / "cache" / settings.cluster / fragment
+
+
+def _first_batch_size(settings: ExecutorSettings) -> BatchSize:
+    return BatchSize(
+        settings.first_batch_records,
+        settings.min_batch_records,
+        settings.max_batch_records,
+        settings.target_batch_s,
+        settings.behind_batches * settings.target_batch_s,
+    )
 
 
 def _topics(revision: Revision) -> dict[str, str]:

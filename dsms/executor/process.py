@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import msgspec
 import structlog
-from pyspark.sql import SparkSession
 
 from connectors.redis.cluster_state import LEASE_MS, ClusterState
 from dsms.executor.health import Health
@@ -18,6 +17,7 @@ from dsms.model.catalog import Catalog
 from dsms.runtime.memory.cyclic_collector import calm_driver
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.leases import STARTING, Assignment, ExecutorStatus, together
+from dsms.spark.session import SparkSession
 from dsms.spark.warm_up import warm_up
 from operators.core.errors import ExternalError
 

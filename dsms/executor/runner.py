@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import structlog
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from dsms.executor.fragment import Fragment
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import plan_fragment
-from dsms.physical.lane import Lane, Output
-from dsms.runtime.epoch.epoch import Epoch
-from dsms.runtime.lanes.manifest import LaneManifest, Manifest
-from dsms.runtime.lanes.revision import Standing, query_frontier
+from dsms.physical.lane import Lane
+from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduler.leases import RECOVERING, RUNNING, FragmentStatus, LaneStatus
+from dsms.scheduler.leases import RECOVERING, RUNNING, FragmentStatus
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
-from operators.core.delta import BEGINNING
+from dsms.spark.session import SparkSession
 from operators.core.errors import DsmsError, ExternalError, Fenced
 
 log = structlog.get_logger()
@@ -55,7 +51,10 @@ class Runner:
     def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures] | None:
         """The lanes, where they stand, and what was measured of them; None while nothing runs."""
         fragment = self._fragment
-        return fragment.running() if fragment is not None and self.status.state == RUNNING else None
+        if fragment is None or self.status.state != RUNNING:
+            return None
+        state = fragment.state
+        return state.revision.lanes, state.revision.manifest, state.measures
 
     def halt(self) -> None:
         """Stops the fragment, if it runs."""
@@ -69,7 +68,7 @@ class Runner:
             self._failures = 0
         except Fenced as error:
             self._fenced(error)
-        except (DsmsError, PySparkException) as error:
+        except DsmsError as error:
             self._fail(error, RECOVERING)
             self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
             self._failures += 1
@@ -81,14 +80,14 @@ class Runner:
             return
         if self._fragment is None:
             self._start(lease, catalog)
-        elif catalog.version > self._fragment.plan.version:
-            partitions, before = self._settings.partitions, self._fragment.plan
+        elif catalog.version > self._fragment.state.plan.version:
+            partitions, before = self._settings.partitions, self._fragment.state.plan
             self._fragment.set_plan(plan_fragment(catalog, partitions, before, self.name))
 
     def _start(self, lease: int, catalog: Catalog) -> None:
         self.status = FragmentStatus(reason=self.status.reason)
         plan = plan_fragment(catalog, self._settings.partitions, fragment=self.name)
-        self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._on_epoch)
+        self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._told)
         self._fragment.tune(self._bounds)
         self._fragment.start()
         self.status = FragmentStatus(RUNNING, self.status.reason)
@@ -110,25 +109,6 @@ class Runner:
         self.halt()
         self.status = FragmentStatus(state, str(error))
 
-    def _on_epoch(self, epoch: Epoch, standing: Iterable[Standing]) -> None:
-        if (fragment := self._fragment) is None:
-            return
-        lanes = {output.id: _status(output, lane, at, fragment) for output, lane, at in standing}
-        run_locations = fragment.run_locations
-        self.status = FragmentStatus(
-            RUNNING, "", epoch.manifest.plan_version, epoch.manifest.epoch, fragment.batch_records, lanes,
-            fragment.dead_letters(), sum(run_locations.resident.values()), sum(run_locations.disk.values()),
-        )  # fmt: skip
-
-
-def _since(output: Output) -> int:
-    """The instant below which another query has published the result."""
-    return BEGINNING if output.sink is None or output.sink.since is None else output.sink.since
-
-
-def _status(output: Output, lane: Lane, at: LaneManifest, fragment: Fragment) -> LaneStatus:
-    frontier = max(query_frontier(output, lane, at), _since(output))
-    mine = {lane.sources[leaf].id for leaf in lane.leaves(output)}
-    offsets = {f"{source}/{partition}": one.offset for (source, partition), one in at.places.items() if source in mine}
-    reached = None if frontier == BEGINNING else frontier
-    return LaneStatus(reached, offsets, fragment.failures.get(output.id), *fragment.shedding(output.id))
+    def _told(self, status: FragmentStatus) -> None:
+        if self._fragment is not None:
+            self.status = status

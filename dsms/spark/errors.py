@@ -7,13 +7,13 @@ import re
 from operators.core.errors import DsmsError, ExternalError, Fenced
 
 #: An error of our tree in the text of Spark's.
-_OURS = re.compile(r"^operators\.errors\.\w+: (.+)$", re.MULTILINE)
+_OURS = re.compile(rf"^{re.escape(DsmsError.__module__)}\.\w+: (.+)$", re.MULTILINE)
 
 
 def reason_of(error: BaseException | None) -> DsmsError:
     """Why Spark ended the query: errors of planning and of workers come as text, in which ours are named.
 
-    >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\noperators.errors.ExternalError: redis is full\\n at …")))
+    >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\noperators.core.errors.ExternalError: redis is full\\n at …")))
     'redis is full'
     """
     text = str(error) if error is not None else "the query ended"

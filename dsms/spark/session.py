@@ -16,6 +16,8 @@ from dsms.spark.compat.spark_home import linked_home
 from dsms.spark.scratch import temporary
 from dsms.spark.source import StreamSource
 
+__all__ = ["SparkSession", "spark_session"]
+
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _FILE_MANAGER = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
 #: Little goes through the JVM: a heap that begins at a share of the machine's memory would be filled all the same.

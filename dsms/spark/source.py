@@ -13,7 +13,7 @@ from typing import Any, cast
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from dsms.runtime.stages.wire import ROUTED
+from dsms.runtime.stages.wire import ENVELOPE
 from dsms.spark.plan_client import asked
 
 FORMAT = "dsms"
@@ -21,7 +21,7 @@ ADDRESS_OPTION = "address"
 
 
 class StreamSource(DataSource):  # type: ignore[misc]
-    """`spark.readStream.format("dsms").option("address", …)`: the routed rows of a fragment."""
+    """`spark.readStream.format("dsms").option("address", …)`: the messages of a fragment's source stage."""
 
     @classmethod
     def name(cls) -> str:
@@ -29,8 +29,8 @@ class StreamSource(DataSource):  # type: ignore[misc]
         return FORMAT
 
     def schema(self) -> str:
-        """The columns of a routed row."""
-        return ROUTED
+        """The columns of an envelope."""
+        return ENVELOPE
 
     def streamReader(self, schema: object) -> FragmentReader:  # noqa: N802 Spark's name
         """The reader of the fragment whose planner is at the address."""

@@ -6,13 +6,11 @@ Statements about a table have the instants that the case says; a session of its 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from dsms.model.objects import Query, Stream, Table
 from dsms.testing import LocalSession
-from dsms.testing.changes import Change
-from dsms.testing.local_lane import LocalLane, Log
 from dsms.testing.local_tables import INSTANT
 from operators.core.clock import Heartbeat
 from operators.core.errors import UserError
@@ -41,44 +39,37 @@ class Session(LocalSession):
             self.execute("; ".join(statements))
             return
         self.catalog = self.like.catalog
-        for source in (*self.catalog.sources(), *(table.source for table in self.catalog.tables())):
-            self._logs.setdefault(source.id, Log())
-        self._follow_catalog()
+        self.runtime.compiled_like(self.like.runtime)
+        self.follow_catalog()
 
     def begin(self, statements: Sequence[str]) -> None:
         """The same for statements of which the last one is the query."""
         self.asked = True
         self.declare(statements)
-        if self.like is not None:
-            self._follow_catalog()
-            self._work()
 
     def write(self, number: int, at: int, statement: str) -> None:
         """A statement about a table, done at an instant or refused; or what it did in the session that this is like."""
         (table,) = self.catalog.tables()
-        self.instant, log = at, self._logs[table.source.id]
+        self.instant, log = at, self.runtime.logs[table.source.id]
         if self.like is not None:
-            log.records.extend(one for one in self.like._logs[table.source.id].records if one[INSTANT] == at)
+            written = self.like.runtime.logs[table.source.id].records
+            log.records.extend(record for record in written if record[INSTANT] == at)
             log.heartbeats.append(Heartbeat(len(log.records), at + 1))
-            self._work()
+            self.runtime.run(self.batch_records)
             return
         try:
             self.execute(statement)
         except UserError:
             self.refused.append(number)
 
-    def _reached(self) -> int:
+    def reached(self) -> int:
+        """The instant that the case says."""
         return self.instant
 
-    def _there(self) -> list[Stream | Table | Query]:
-        queries = [found for found in super()._there() if isinstance(found, Query) and found.name == "Q"]
+    def running(self) -> list[Stream | Table | Query]:
+        """The tables, and the query once it is asked for."""
+        queries = [query for query in self.catalog.running() if query.name == "Q"]
         return [*self.catalog.tables(), *(queries if self.asked else [])]
-
-    def _lane(self, found: Stream | Table | Query, results: Mapping[str, list[Change]]) -> LocalLane:
-        if self.like is None or isinstance(found, Table):
-            return super()._lane(found, results)
-        known = self.like._started("Q")[0]
-        return LocalLane(known.planned, self.partitions, known.lane)
 
 
 def session_of(
@@ -122,5 +113,5 @@ def _push(session: LocalSession, source: Source, one: object) -> None:
 
 def promise(session: LocalSession, source: Source, ts: int) -> None:
     """A promise in the log of one source."""
-    log = session._log_of(f"T{source.number}")
+    log = session.runtime.logs[session.catalog.find(f"T{source.number}").id]
     log.heartbeats.append(Heartbeat(len(log.records), ts))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-import pytest
 from confluent_kafka import Message
 from hypothesis import strategies as st
 
@@ -48,8 +47,7 @@ def _records(case: Case, partitions: int, how: tuple[int, list[int], int | None]
     topics = Topics({topic: dict.fromkeys(parts, 0) for topic, parts in logs.items()})
     catalog, _ = apply_all("; ".join(_patient(case).statements), topics=topics)
     targets, limits, crash_at = how
-    with pytest.MonkeyPatch.context() as patch:
-        world = run(World(logs).attach(patch), catalog, targets, limits, crash_at)
+    world = run(World(logs), catalog, targets, limits, crash_at)
     return world.written
 
 

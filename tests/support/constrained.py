@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 
-import pytest
 from confluent_kafka import Message
 
 from tests.support.fake_environment import Topics, apply_all
@@ -42,6 +41,5 @@ def records(query: str, logs: dict[str, list[Rows]], promises: dict[str, str], h
     CREATE STREAM S OVER A KEY NULL; CREATE STREAM L OVER B KEY NULL;"""
     catalog, _ = apply_all(f"{sources} CREATE STREAMED VIEW V AS {query}", topics=topics)
     targets, limits, crash_at, turns = how
-    with pytest.MonkeyPatch.context() as patch:
-        world = run(World(read).attach(patch), catalog, targets, list(limits), crash_at, schedule=list(turns))
+    world = run(World(read), catalog, targets, list(limits), crash_at, schedule=list(turns))
     return world.written, len(world.dead)

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
 
-import msgspec
 import polars as pl
 import pyarrow as pa
-import pytest
+import pyarrow.compute as pc
 from confluent_kafka import Message
 
-from connectors.kafka.config import KafkaSettings
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
-from dsms.runtime.batching.offsets import SourceTask, next_offsets, offsets_at, shedding, slices, spread, unread
+from dsms.runtime.batching.offsets import Slice, SourceTask, next_offsets, offsets_at, shedding, slices, spread, unread
 from dsms.runtime.epoch.epoch import Epoch, assemble, following
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.epoch.result_records import result_records
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, moving, revised, woken
 from dsms.runtime.shedding.rates import decided, sheddable
-from dsms.runtime.stages import source_task
-from dsms.runtime.stages import target_task as target_stage
-from dsms.runtime.stages.frame_files import clear
-from dsms.runtime.stages.source_task import run_source_task
-from dsms.runtime.stages.target_task import LaneContext, StageContext, TargetStage
-from dsms.runtime.stages.wire import ROUTED_ARROW
+from dsms.runtime.stages.frames import clear
+from dsms.runtime.stages.result_messages import ResultEncoding
+from dsms.runtime.stages.slice_intake import admit_slice
+from dsms.runtime.stages.source_stage import SliceRead, SliceRequest, run_source_stage
+from dsms.runtime.stages.target_stage import RunStore, StageContext, TargetStage
+from dsms.runtime.stages.target_task import TargetTask
+from dsms.runtime.stages.wire import ArrowOutbox, envelopes
+from operators.core.errors import DsmsError
 
 
 @dataclass
@@ -54,8 +54,19 @@ class World:
         """The results in which there is anything."""
         return {log: rows for log, rows in self.results.items() if rows}
 
-    def read(self, ranges):
-        return [_pieces(self.logs[one.topic][one.partition][one.start : one.end]) for one in ranges]
+    # the reader of slices
+
+    def read(self, requests: Sequence[SliceRequest]) -> Iterator[tuple[SliceRequest, SliceRead | DsmsError]]:
+        """The slices of the logs, in pieces."""
+        for request in requests:
+            at = request.slice
+            pieces = _pieces(self.logs[at.topic][at.partition][at.start : at.end])
+            intake = admit_slice(request.source, at, {}.__getitem__, pieces, request.columns)
+            yield request, SliceRead(intake.admitted(), intake.work(len(at.lanes)))
+
+    def values(self, at: Slice, offsets: set[int]) -> dict[int, object]:
+        """The values of records."""
+        return {offset: self.logs[at.topic][at.partition][offset].value() for offset in offsets}
 
     def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
         """What the planner logs before it plans a batch."""
@@ -64,13 +75,21 @@ class World:
             for place, rate in rates.items():
                 self.sheds.setdefault(query, {}).setdefault(place, []).append(rate)
 
-    def attach(self, monkeypatch: pytest.MonkeyPatch) -> World:
-        """Stands in for Kafka's reader and Redis' run store."""
-        store = type("Store", (), {"write": self.runs.update, "read": self.runs.__getitem__})()
-        monkeypatch.setattr(source_task, "_reader", lambda _: self)
-        monkeypatch.setattr(source_task, "pieces", lambda _, ranges: chain.from_iterable(self.read(ranges)))
-        monkeypatch.setattr(target_stage, "_store", lambda _: store)
-        return self
+
+@dataclass(frozen=True)
+class MemoryRuns:
+    """A run store that is a dict."""
+
+    runs: dict[str, pl.DataFrame]
+
+    def read(self, name: str) -> pl.DataFrame:
+        """A run."""
+        return self.runs[name]
+
+    def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
+        """Stores them at once."""
+        self.runs.update(runs)
+        return lambda: None
 
 
 def _pieces(messages: list[Message]) -> Iterator[list[Message]]:
@@ -89,46 +108,50 @@ def start(catalog: Catalog, targets: int, fragment: str | None = None) -> Revisi
     return revised(plan_fragment(catalog, targets, fragment=fragment), Manifest(targets=targets), ())
 
 
-def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: frozenset[str] | None = None) -> Epoch:
+def epoch(  # noqa: PLR0913 what may differ between two epochs
+    world: World, revision: Revision, limit: int, tasks: int, reads: frozenset[str] | None = None, *,
+    results: ResultEncoding | None = None, store: RunStore | None = None,
+) -> Epoch:  # fmt: skip
     """One epoch: plan it, read it, exchange it, compute it, put it together. `reads` are the lanes that read."""
-    lanes, manifest, targets = revision.lanes, revision.manifest, revision.plan.partitions
+    routed = sent(world, revision, limit, tasks, reads)
+    world.epochs += 1
+    targets = revision.plan.partitions
+    context = StageContext.of([revision], f"e{world.epochs}", targets, results or ResultEncoding())
+    runs = store or MemoryRuns(world.runs)
+    for stage in range(1, context.stages + 1):
+        routed = exchanged(TargetTask(TargetStage(context, stage), lambda: runs, world.frames), routed, targets)
+    done = assemble((envelope for batch in routed for envelope in envelopes(batch)), revision, world.published)
+    clear(world.frames)
+    return done
+
+
+def sent(
+    world: World, revision: Revision, limit: int, tasks: int, reads: frozenset[str] | None
+) -> list[pa.RecordBatch]:  # fmt: skip
+    """What the source stage of an epoch sends."""
+    lanes, targets = revision.lanes, revision.plan.partitions
     sources = {source.id: source.topic for lane in lanes.values() for source in lane.sources.values()}
     ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
     positions = {lane_id: one.places for lane_id, one in moving(revision, ()).items()}
     begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit, reads)
     found = shedding(slices(lanes, positions, begin, upto, {}), lanes, world.sheds)
-    routed = []
-    kafka, told = KafkaSettings("none", {}), (woken(revision, positions), unread(positions, ends, upto))
+    batches = []
+    told = woken(revision, positions), unread(positions, ends, upto)
     for part in [*spread(found, tasks), ()]:
-        task = SourceTask(
-            tuple(part), dict(lanes), revision.number, targets, kafka, "http://none", *told, frames=world.frames
-        )
+        task = SourceTask(tuple(part), dict(lanes), revision.number, targets, *told)
         told = ((), {})
-        routed += [row for batch in run_source_task(task) for row in batch.to_pylist()]
-    world.epochs += 1
-    contexts = {
-        lane_id: LaneContext.of(lanes[lane_id], one, revision.takes.get(lane_id, {}))
-        for lane_id, one in manifest.lanes.items()
-    }
-    number = revision.number
-    context = StageContext(
-        {number: lanes}, {number: contexts}, f"e{world.epochs}", "", "", "", Path(), targets, world.frames
-    )
-    for stage in range(1, max(lane.flow.stages for lane in lanes.values()) + 1):
-        routed = exchanged(TargetStage(context, stage), routed, targets)
-    done = assemble(pa.Table.from_pylist(routed, schema=ROUTED_ARROW), revision, world.published)
-    clear(world.frames)
-    return done
+        outboxes = run_source_stage(task, world, partial(ArrowOutbox, task.revision, world.frames))
+        batches += [outbox.batch() for outbox in outboxes]
+    return batches
 
 
-def exchanged(stage: TargetStage, routed: list[dict], targets: int) -> list[dict]:
-    """What the targets make of the rows that come to them, in an order of their own."""
+def exchanged(task: TargetTask, routed: list[pa.RecordBatch], targets: int) -> list[pa.RecordBatch]:
+    """What the targets make of the messages that come to them, in an order of their own."""
     made = []
     for target in reversed(range(targets)):
-        mine = [row for row in routed if row["target"] == target]
-        if mine:
-            batches = stage([pa.RecordBatch.from_pylist(mine, schema=ROUTED_ARROW)])
-            made += [row for batch in batches for row in batch.to_pylist()]
+        mine = [batch.filter(pc.equal(batch.column("target"), pa.scalar(target, pa.int32()))) for batch in routed]
+        if any(batch.num_rows for batch in mine):
+            made += list(task(mine))
     return made
 
 
@@ -146,7 +169,7 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
             for key, value, header, partition in listed:
                 log = output.id if partition is None else f"{output.id}/{partition}"
                 world.results[log].append((key, value, tuple(header)))
-    world.dead += [msgspec.structs.astuple(one) if isinstance(one, msgspec.Struct) else one for one in done.dead]
+    world.dead += [one for one in done.dead]
     frontiers = dict(world.published.frontiers)
     for query, one in done.results.items():
         frontiers[query] = max(one.frontier, frontiers.get(query, one.frontier))

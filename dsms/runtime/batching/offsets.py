@@ -9,10 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from connectors.kafka.config import KafkaSettings
 from dsms.physical.lane import Lane
 from dsms.runtime.lanes.manifest import Position, SourcePartition
 from operators.core.clock import Heartbeat, PartitionClock
@@ -54,12 +52,8 @@ class SourceTask:
     lanes: dict[str, Lane]
     revision: int
     targets: int
-    kafka: KafkaSettings
-    registry_url: str
     wakes: tuple[str, ...] = ()
     behind: Mapping[str, int] = field(default_factory=dict)
-    #: Where large frames go, if all workers are on one machine.
-    frames: Path | None = None
 
 
 def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:

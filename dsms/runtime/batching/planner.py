@@ -34,6 +34,7 @@ from dsms.runtime.batching.offsets import (
 from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.lanes.manifest import SourcePartition
 from dsms.runtime.shedding.rates import decided, sheddable
+from dsms.runtime.stages.source_task import KafkaSourceTask
 from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError
 
@@ -98,7 +99,10 @@ class BatchPlanner:
         """What it answers other processes. Tasks are pickled: who passes them on need not know what is in them."""
 
         def tasks(start: Offsets, end: Offsets) -> list[bytes]:
-            return [pickle.dumps(task) for task in self.tasks(start, end)]
+            tasks = self.tasks(start, end)
+            control = self._planned or self._told()
+            services = control.kafka, control.registry_url, control.frames
+            return [pickle.dumps(KafkaSourceTask(task, *services)) for task in tasks]
 
         return {"initial": self.initial, "latest": self.latest, "tasks": tasks}
 
@@ -180,8 +184,7 @@ class BatchPlanner:
 
 def _task(control: PlannerInput, held: tuple[Slice, ...]) -> SourceTask:
     lanes = {lane: control.lanes[lane] for one in held for lane in one.lanes}
-    services = control.kafka, control.registry_url
-    return SourceTask(held, lanes, control.revision, control.targets, *services, frames=control.frames)
+    return SourceTask(held, lanes, control.revision, control.targets)
 
 
 def _others(source_id: str, positions: Positions, tables: AbstractSet[str] = frozenset()) -> int:

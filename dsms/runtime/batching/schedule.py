@@ -15,8 +15,8 @@ from itertools import accumulate
 
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.lanes.manifest import Queue, Segment
-from dsms.runtime.lanes.queues import Served
 from dsms.runtime.lanes.revision import Revision
+from dsms.runtime.stages.wire import StageServed
 from dsms.scheduler.grants import Grant, grants
 from dsms.scheduler.policies import Fifo, Policy
 from dsms.scheduler.progress_chart import Operator, Path, remaining
@@ -59,7 +59,7 @@ class Schedule:
         came = {number: self.came.get(number, at) for number in waiting}
         behind = {
             lane: (records, self.behind[lane][1] if self.behind.get(lane, (0, at))[0] else at)
-            for lane, records in epoch.behind.items()
+            for lane, records in epoch.measured.behind.items()
         }
         did = _did(epoch, revision)
         costs = self._costs(did, revision, at)
@@ -153,19 +153,19 @@ def _one_each(revision: Revision, lane: str) -> dict[int, int]:
 def _did(epoch: Epoch, revision: Revision) -> dict[Place, Work]:
     """What the stages did in an epoch, where they did anything; the rows are bytes."""
     told: dict[str, list[VertexWork]] = defaultdict(list)
-    for one in epoch.work:
+    for one in epoch.measured.work:
         told[one[0]].append(one)
     found: dict[Place, Work] = {}
-    for lane in told.keys() | epoch.served.keys():
+    for lane in told.keys() | epoch.measured.served.keys():
         flow = revision.lanes[lane].flow
         first = {flow.keys[vertex] for vertex in flow.by_stage.get(0, ())}
         reading = [work for _, key, _, work in told[lane] if key in first]
-        works = _works(reading, epoch.served.get(lane, []))
+        works = _works(reading, epoch.measured.served.get(lane, []))
         found |= {(lane, stage): work for stage, work in works.items()}
     return found
 
 
-def _works(reading: list[Work], told: list[Served]) -> dict[int, Work]:
+def _works(reading: list[Work], told: list[StageServed]) -> dict[int, Work]:
     """The same of one lane, of what its vertices that read and its other stages tell."""
     came, taken, busy = Counter[int](), Counter[int](), Counter[int]()
     for one in told:

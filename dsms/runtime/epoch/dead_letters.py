@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import msgspec
 import polars as pl
 
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.epoch.progress_log import DeadMark, DeadMarks
-from dsms.runtime.stages.frame_files import unpacked
 from dsms.runtime.stages.lane_step import of_member
-from dsms.runtime.stages.source_task import Letters, fault_owner
+from dsms.runtime.stages.source_stage import fault_owner
+from dsms.runtime.stages.wire import DeadLetters, RowsInFault
 from operators.core.delta import FROM, ORDER, origin
 from operators.core.operator import FAULT, FAULT_ROW
 
@@ -32,44 +30,37 @@ class DeadRecord:
 
 
 def dead_letters(
-    rows: Sequence[Mapping[str, Any]], published: DeadMarks, foreign: Collection[str] = ()
+    slices: Iterable[DeadLetters], published: DeadMarks, foreign: Collection[str] = ()
 ) -> tuple[list[DeadRecord], dict[tuple[str, int], DeadMark]]:
     """The letters of all slices, each once: lanes that read one range at different times refuse the same records. Those
     of `foreign` owners are written elsewhere."""
     upto = dict(published)
     dead: list[DeadRecord] = []
-    decoded = [(row["source_partition"], msgspec.msgpack.decode(row["blob"], type=Letters)) for row in rows]
-    for partition, slice_ in sorted(decoded, key=lambda item: (item[0], item[1].start, item[1].owner)):
+    for slice_ in sorted(slices, key=lambda one: (one.partition, one.start, one.owner)):
         if slice_.owner in foreign:
             continue
-        known = upto.get((slice_.owner, partition), DeadMark())
+        place = slice_.owner, slice_.partition
+        known = upto.get(place, DeadMark())
         fresh = [
-            DeadRecord(slice_.source, partition, offset, reason, value, query)
-            for offset, reason, value, query in slice_.letters
-            if offset >= known.offset
+            DeadRecord(slice_.source, slice_.partition, letter.offset, letter.reason, letter.value, letter.query)
+            for letter in slice_.letters
+            if letter.offset >= known.offset
         ]
         dead += fresh
-        upto[(slice_.owner, partition)] = DeadMark(max(known.offset, slice_.end), known.count + len(fresh))
+        upto[place] = DeadMark(max(known.offset, slice_.end), known.count + len(fresh))
     return dead, upto
 
 
-#: Rows in fault of the target stages, with the vertex that reports them.
-Faults = Sequence[tuple[int, pl.DataFrame]]
-
-
-def faults_of(rows: Sequence[Mapping[str, Any]]) -> Faults:
-    """What the target stages reported."""
-    return [(row["edge"], unpacked(row["blob"])) for row in rows]
-
-
-def fault_records(output: Output, lane: Lane, found: Faults, published: int) -> list[tuple[str, DeadRecord]]:
+def fault_records(
+    output: Output, lane: Lane, reported: Iterable[RowsInFault], published: int
+) -> list[tuple[str, DeadRecord]]:
     """A query's rows in fault from an instant on, each with the owner of its dead letter."""
     below = lane.flow.below[output.vertex]
     records = []
-    for vertex, frame in found:
-        if vertex in below:
-            mine = of_member(frame, output)
-            faults = mine.filter(pl.col(FROM) >= published).sort(FROM, ORDER)
+    for message in reported:
+        if message.vertex in below:
+            rows = of_member(message.frame.rows, output)
+            faults = rows.filter(pl.col(FROM) >= published).sort(FROM, ORDER)
             for order, reason, text in faults.select(ORDER, FAULT, FAULT_ROW).iter_rows():
                 leaf, partition, offset = origin(order)
                 source = lane.sources[leaf]

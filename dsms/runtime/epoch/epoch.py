@@ -1,39 +1,48 @@
-"""What an epoch computed, assembled in the driver: a pure function of the computed rows and of what was published."""
+"""An epoch, assembled in the driver: a pure function of the messages of its stages and of what was published before."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import polars as pl
-import pyarrow as pa
 
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
-from dsms.runtime.epoch.dead_letters import DeadRecord, counted, dead_letters, fault_records, faults_of
+from dsms.runtime.epoch.dead_letters import DeadRecord, counted, dead_letters, fault_records
 from dsms.runtime.epoch.progress_log import DeadMarks, Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
-from dsms.runtime.lanes.queues import Served, Takes, queues_after
+from dsms.runtime.lanes.queues import Takes, queues_after
 from dsms.runtime.lanes.revision import Revision, without_failed
-from dsms.runtime.stages.frame_files import unpacked
 from dsms.runtime.stages.lane_step import frontier
-from dsms.runtime.stages.result_rows import CHANGES, LOST
-from dsms.runtime.stages.source_task import BEHIND, CLOCK, DEAD, FAILURE, SEEN, WORK, Clock
-from dsms.runtime.stages.stored_state import Names
-from dsms.runtime.stages.target_task import FAULTS, RUNS, SERVED
-from dsms.scheduler.work import VertexWork, Works
+from dsms.runtime.stages.wire import (
+    NO_LANE,
+    DeadLetters,
+    Envelope,
+    Message,
+    ResultChanges,
+    ResultFailed,
+    RowsInFault,
+    ShedSeen,
+    SlicePosition,
+    SourceFailed,
+    StageServed,
+    StateStored,
+    Unread,
+    VertexFailed,
+    VerticesWorked,
+)
+from dsms.scheduler.work import VertexWork
 from operators.core.delta import FOREVER, FROM, Delta
 from operators.core.operator import MEMBER
 from operators.streams.shed import Seen
 
 #: An instant that no change of a member has that is there no more.
 _NEVER = 2**63 - 1
-Row = dict[str, Any]
-#: The rows of a lane by kind.
-Found = Mapping[str, list[Row]]
+_Kind = TypeVar("_Kind", bound=Message)
 
 
 def following(published: Published, plan: FragmentPlan) -> Published:
@@ -72,10 +81,22 @@ class Written:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What an epoch did and found: the records read, the work of the vertices, what came to the stages of each lane and
+    what they worked on, the records that each lane has still to read, and what came to each query's Shed by source
+    partition."""
+
+    records: int = 0
+    work: tuple[VertexWork, ...] = ()
+    served: Mapping[str, list[StageServed]] = field(default_factory=dict)
+    behind: Mapping[str, int] = field(default_factory=dict)
+    seen: tuple[tuple[str, int, Seen], ...] = ()
+
+
+@dataclass(frozen=True)
 class Epoch:
-    """An epoch ready to be committed. `records` is how many were read, `failures` say by query why it failed,
-    `work` is what the vertices did; `served` what the stages of each lane did, and `behind` what a lane has not read
-    yet."""
+    """An epoch ready to be committed: the manifest after it, what each query's result has reached, the changes and dead
+    letters to be published, and why queries failed, by query."""
 
     manifest: Manifest
     results: Mapping[str, Result]
@@ -83,121 +104,131 @@ class Epoch:
     dead: tuple[DeadRecord, ...]
     #: The published dead letters by owner and partition, after this epoch.
     dead_upto: DeadMarks
-    records: int = 0
     failures: Mapping[str, str] = field(default_factory=dict)
-    work: tuple[VertexWork, ...] = ()
-    served: Mapping[str, list[Served]] = field(default_factory=dict)
-    behind: Mapping[str, int] = field(default_factory=dict)
-    #: What came to each query's Shed, by source partition.
-    seen: tuple[tuple[str, int, Seen], ...] = ()
+    measured: Measured = Measured()
 
 
-def assemble(rows: pa.Table, revision: Revision, published: Published) -> Epoch:
+class LaneMessages:
+    """The messages about one lane, by kind."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[type[Message], list[tuple[int, Any]]] = defaultdict(list)
+
+    def add(self, envelope: Envelope) -> None:
+        """One more."""
+        self._by_kind[type(envelope.message)].append((envelope.target, envelope.message))
+
+    def of(self, kind: type[_Kind]) -> list[_Kind]:
+        """Those of a kind, in the order of their arrival."""
+        return [message for _, message in self._by_kind.get(kind, ())]
+
+    def with_targets(self, kind: type[_Kind]) -> list[tuple[int, _Kind]]:
+        """Those of a kind, each with the target that sent it (0 for the source stage)."""
+        return list(self._by_kind.get(kind, ()))
+
+
+class Messages:
+    """The messages of an epoch to the driver, by lane."""
+
+    def __init__(self) -> None:
+        self._by_lane: dict[str, LaneMessages] = defaultdict(LaneMessages)
+
+    @staticmethod
+    def of(envelopes: Iterable[Envelope]) -> Messages:
+        """All of them."""
+        messages = Messages()
+        for envelope in envelopes:
+            messages._by_lane[envelope.lane].add(envelope)
+        return messages
+
+    def of_lane(self, lane_id: str) -> LaneMessages:
+        """Those about a lane; of NO_LANE, those about sources."""
+        return self._by_lane[lane_id]
+
+
+def assemble(envelopes: Iterable[Envelope], revision: Revision, published: Published) -> Epoch:
     """The epoch after a revision's manifest. What is published already is left out, so that a replay writes nothing
     twice."""
-    found, published = _by_lane_and_kind(rows), following(published, revision.plan)
-    failures = _failures(revision, found) | overtaken(published, revision.plan)
-    dead, upto = dead_letters(found.get("", {}).get(DEAD, []), published.dead, revision.plan.foreign)
+    messages, published = Messages.of(envelopes), following(published, revision.plan)
+    failures = _failures(revision, messages) | overtaken(published, revision.plan)
+    letters = messages.of_lane(NO_LANE).of(DeadLetters)
+    dead, upto = dead_letters(letters, published.dead, revision.plan.foreign)
     number, results = revision.manifest.epoch + 1, dict[str, Result]()
     written: list[Written] = []
     lanes: dict[str, LaneManifest] = {}
-    served = {lane_id: _served(kinds) for lane_id, kinds in found.items() if SERVED in kinds}
     for lane_id, before in revision.manifest.lanes.items():
-        lane, kinds = revision.lanes[lane_id], found.get(lane_id, {})
-        run = number, revision.takes.get(lane_id, {}), served.get(lane_id, [])
-        after = _lane_after(lane, kinds, before, run)
+        lane, told = revision.lanes[lane_id], messages.of_lane(lane_id)
+        after = _lane_after(lane, told, before, (number, revision.takes.get(lane_id, {})))
         lanes |= _split(lane_id, without_failed(before, after, failures, _members(lane)), failures)
-        if RUNS not in kinds:
+        if not told.of(StateStored):
             continue
-        written += _written(lane, kinds, published, failures)
-        reported = faults_of(kinds.get(FAULTS, []))
+        written += _written(lane, told, published, failures)
         for result in _results(lane, after):
             if result.output.id not in failures:
                 results[result.output.id] = result
-                faults = fault_records(result.output, lane, reported, published.upto(result.output.id))
+                faults = fault_records(result.output, lane, told.of(RowsInFault), published.upto(result.output.id))
                 upto |= counted(faults, upto)
                 dead += [fault for _, fault in faults]
-    records = sum(clock.records for kinds in found.values() for _, _, clock in _clocks(kinds))
     manifest = msgspec.structs.replace(revision.manifest, epoch=number, lanes=lanes)
-    work = tuple(one for lane_id, lane in revision.lanes.items() for one in _works(lane, found.get(lane_id, {})))
-    behind = {lane_id: _behind(kinds) for lane_id, kinds in found.items() if BEHIND in kinds}
-    seen = tuple(one for kinds in found.values() for one in _seen(kinds))
-    return Epoch(manifest, results, tuple(written), tuple(dead), upto, records, failures, work, served, behind, seen)
+    return Epoch(
+        manifest, results, tuple(written), tuple(dead), upto, failures=failures, measured=_measured(revision, messages)
+    )
 
 
-def _by_lane_and_kind(rows: pa.Table) -> dict[str, Found]:
-    found: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows.to_pylist():
-        found[row["lane"]][row["kind"]].append(row)
-    return {lane: dict(kinds) for lane, kinds in found.items()}
+def _measured(revision: Revision, messages: Messages) -> Measured:
+    told = {lane_id: messages.of_lane(lane_id) for lane_id in revision.lanes}
+    return Measured(
+        records=sum(position.records for each in told.values() for position in each.of(SlicePosition)),
+        work=tuple(work for lane_id, each in told.items() for work in _works(revision.lanes[lane_id], each)),
+        served={lane_id: served for lane_id, each in told.items() if (served := each.of(StageServed))},
+        behind={
+            lane_id: sum(one.records for one in unread) for lane_id, each in told.items() if (unread := each.of(Unread))
+        },
+        seen=tuple((one.query, one.partition, one.seen) for each in told.values() for one in each.of(ShedSeen)),
+    )
 
 
-def _failures(revision: Revision, found: Mapping[str, Found]) -> dict[str, str]:
+def _failures(revision: Revision, messages: Messages) -> dict[str, str]:
     """Why queries failed: those above a vertex that failed, or above a source that could not be read, and those whose
     result could not be encoded."""
     failures: dict[str, str] = {}
     for lane_id, lane in revision.lanes.items():
-        kinds = found.get(lane_id, {})
-        for row in [*kinds.get(LOST, []), *kinds.get(FAILURE, [])]:
-            failures |= {output.id: row["blob"].decode() for output in _struck(lane, row)}
+        told = messages.of_lane(lane_id)
+        for lost in told.of(ResultFailed):
+            failures[lane.outputs[lost.output].id] = lost.reason
+        for broken in told.of(VertexFailed):
+            failures |= {output.id: broken.reason for output in lane.by_vertex.get(broken.vertex, ())}
+        for unread in told.of(SourceFailed):
+            failures |= {output.id: unread.reason for output in lane.by_leaf[unread.leaf]}
     return failures
-
-
-def _struck(lane: Lane, row: Row) -> tuple[Output, ...]:
-    """The results that a failure takes along."""
-    if row["kind"] == LOST:
-        return (lane.outputs[row["edge"]],)
-    return lane.by_leaf[row["leaf"]] if row["leaf"] >= 0 else lane.by_vertex.get(row["edge"], ())
 
 
 def _split(lane_id: str, parts: list[LaneManifest], failures: Mapping[str, str]) -> dict[str, LaneManifest]:
     return {lane_id if part.queries[0] not in failures else f"{part.queries[0]} failed": part for part in parts}
 
 
-def _clocks(kinds: Found) -> Iterator[tuple[int, int, Clock]]:
-    """Where each source partition was left: leaf, partition and clock."""
-    for row in kinds.get(CLOCK, ()):
-        yield row["leaf"], row["source_partition"], msgspec.msgpack.decode(row["blob"], type=Clock)
-
-
-def _works(lane: Lane, kinds: Found) -> Iterator[VertexWork]:
+def _works(lane: Lane, told: LaneMessages) -> Iterator[VertexWork]:
     """What the vertices of a lane did, by key and target."""
-    for row in kinds.get(WORK, ()):
-        for vertex, work in msgspec.msgpack.decode(row["blob"], type=Works).items():
-            yield lane.id, lane.flow.keys[vertex], row["target"], work
+    for target, message in told.with_targets(VerticesWorked):
+        for vertex, work in message.works.items():
+            yield lane.id, lane.flow.keys[vertex], target, work
 
 
-def _lane_after(lane: Lane, kinds: Found, before: LaneManifest, run: tuple[int, Takes, list[Served]]) -> LaneManifest:
-    """The lane after an epoch, which has a number; what its stages were to take of their queues, and what they did."""
-    if RUNS not in kinds:
+def _lane_after(lane: Lane, told: LaneMessages, before: LaneManifest, run: tuple[int, Takes]) -> LaneManifest:
+    """The lane after an epoch, which has a number; `run` has what its stages were to take of their queues, too."""
+    stored = told.with_targets(StateStored)
+    if not stored:
         return before
     positions = dict(before.positions)
-    for leaf, partition, clock in _clocks(kinds):
-        source = lane.sources[leaf].id
-        positions[source] = {**positions[source], partition: _position(clock)}
+    for at in told.of(SlicePosition):
+        source = lane.sources[at.leaf].id
+        positions[source] = {**positions[source], at.partition: Position(at.offset, at.frontier, at.high, at.orders)}
     runs = list(before.runs)
-    for row in kinds.get(RUNS, ()):
-        runs[row["target"]] = runs[row["target"]] | msgspec.json.decode(row["blob"], type=Names)
-    number, takes, served = run
-    return LaneManifest(before.queries, positions, runs, queues_after(lane, before, (number, positions), takes, served))
-
-
-def _position(clock: Clock) -> Position:
-    return Position(clock.offset, clock.frontier, clock.high, clock.orders)
-
-
-def _seen(kinds: Found) -> Iterator[tuple[str, int, Seen]]:
-    for row in kinds.get(SEEN, ()):
-        query, seen = msgspec.msgpack.decode(row["blob"], type=tuple[str, Seen])
-        yield query, row["source_partition"], seen
-
-
-def _behind(kinds: Found) -> int:
-    return sum(msgspec.msgpack.decode(row["blob"], type=int) for row in kinds[BEHIND])
-
-
-def _served(kinds: Found) -> list[Served]:
-    return [msgspec.msgpack.decode(row["blob"], type=Served) for row in kinds[SERVED]]
+    for target, message in stored:
+        runs[target] = runs[target] | message.names
+    number, takes = run
+    queues = queues_after(lane, before, (number, positions), takes, told.of(StageServed))
+    return LaneManifest(before.queries, positions, runs, queues)
 
 
 def _members(lane: Lane) -> set[str]:
@@ -212,16 +243,16 @@ def _results(lane: Lane, after: LaneManifest) -> Iterator[Result]:
         yield from (Result(lane.outputs[number], reached) for number in ending.numbers)
 
 
-def _written(lane: Lane, kinds: Found, published: Published, failed: Collection[str]) -> Iterator[Written]:
-    by_ending: dict[int, list[Row]] = defaultdict(list)
-    for row in kinds.get(CHANGES, ()):
-        by_ending[row["edge"]].append(row)
-    for number, rows in sorted(by_ending.items()):
-        listed = (lane.outputs[one] for one in lane.endings[number].numbers)
+def _written(lane: Lane, told: LaneMessages, published: Published, failed: Collection[str]) -> Iterator[Written]:
+    by_ending: dict[int, list[ResultChanges]] = defaultdict(list)
+    for message in told.of(ResultChanges):
+        by_ending[message.ending].append(message)
+    for number, parts in sorted(by_ending.items()):
+        listed = (lane.outputs[output] for output in lane.endings[number].numbers)
         outputs = {output.member: output for output in listed if output.id not in failed}
         if outputs:
             # its records are gathered piece by piece: that is quicker where they are one chunk, and their bytes stay
-            changes = pl.concat([unpacked(row["blob"]) for row in rows], rechunk=True)
+            changes = pl.concat([part.frame.rows for part in parts], rechunk=True)
             yield _unpublished(changes, outputs, published)
 
 

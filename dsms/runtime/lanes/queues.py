@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import msgspec
 import polars as pl
 
 from dsms.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest, Positions, Queue, Segment, frontiers_of
 from dsms.runtime.stages.lane_step import Frontiers
 from dsms.runtime.stages.stored_state import Names
+from dsms.runtime.stages.wire import StageServed
 from operators.core.delta import Delta, union_all
 
 #: How many segments of its queue each stage of a lane works on; a stage that is not named works on all, and on what
@@ -44,16 +44,6 @@ class Turn:
         if self.take is None:
             return self.before, arrived
         return self.before, self.waiting[self.take - 1] if self.take else self.before
-
-
-class Served(msgspec.Struct, frozen=True, array_like=True):
-    """What came to a stage on one target, how many bytes it worked on, and for how long."""
-
-    stage: int
-    rows: int
-    bytes: int
-    taken_bytes: int
-    busy_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,10 +97,10 @@ class Waiting:
         return (Delta(self.read(name)) for segment in segments for name in segment)
 
 
-def served(stage: int, arrived: Mapping[int, Delta], taken: Taken) -> Served:
+def served(stage: int, arrived: Mapping[int, Delta], taken: Taken) -> StageServed:
     """What a stage has to do on a target."""
     rows = sum(len(one) for one in arrived.values())
-    return Served(stage, rows, _bytes(arrived), _bytes(taken.inputs))
+    return StageServed(stage, rows, _bytes(arrived), _bytes(taken.inputs))
 
 
 def _bytes(deltas: Mapping[int, Delta]) -> int:
@@ -122,7 +112,7 @@ def _united(parts: Mapping[int, list[Delta]]) -> dict[int, Delta]:
 
 
 def queues_after(
-    lane: Lane, before: LaneManifest, came: tuple[int, Positions], takes: Takes, told: list[Served]
+    lane: Lane, before: LaneManifest, came: tuple[int, Positions], takes: Takes, told: list[StageServed]
 ) -> dict[int, Queue]:  # fmt: skip
     """The queues of a lane after an epoch, which has a number, and read up to some positions; `told` is of all its
     stages and targets."""

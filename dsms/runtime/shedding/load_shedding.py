@@ -74,7 +74,7 @@ class Shedding:
         if records >= _TELLING or (records and seconds >= self.lasts):
             costs = costs.after(fade, seconds, (records, _busy(epoch)), _above(epoch, revision))
         observed = dict(self.observed)
-        for query, partition, seen in epoch.seen:
+        for query, partition, seen in epoch.measured.seen:
             observed[query] = observed.get(query, Observed(at)).after(at, partition, seen)
         arrivals = max(came, came + (self.arrivals - came) * 0.5 ** (passed / _CALMING_S))
         return replace(self, planned=planned, unread=unread, arrivals=arrivals, costs=costs, observed=observed)
@@ -134,25 +134,25 @@ def _read(epoch: Epoch, revision: Revision, lanes: Mapping[str, frozenset[str]])
         for lane in lanes for at, vertex in enumerate(revision.lanes[lane].flow.vertices) if vertex.leaf is not None
     }  # fmt: skip
     read = Counter[str]()
-    for lane, key, _, work in epoch.work:
+    for lane, key, _, work in epoch.measured.work:
         if (lane, key) in leaves:
             read[lane] += work.rows_in[0]
-    first = min(lanes, key=lambda lane: (epoch.behind.get(lane, 0), -read[lane]))
-    return epoch.behind.get(first, 0), read[first]
+    first = min(lanes, key=lambda lane: (epoch.measured.behind.get(lane, 0), -read[lane]))
+    return epoch.measured.behind.get(first, 0), read[first]
 
 
 def _busy(epoch: Epoch) -> float:
-    return sum(work.busy_ns for _, _, _, work in epoch.work) / 1e9
+    return sum(work.busy_ns for _, _, _, work in epoch.measured.work) / 1e9
 
 
 def _above(epoch: Epoch, revision: Revision) -> dict[str, Did]:
     """What was done above each query's Shed, and what came to it and stayed."""
     whose = {(lane_id, key): query for lane_id, lane in revision.lanes.items() for key, query in _vertices(lane)}
     busy, rows, kept = Counter[str](), Counter[str](), Counter[str]()
-    for lane_id, key, _, work in epoch.work:
+    for lane_id, key, _, work in epoch.measured.work:
         if (query := whose.get((lane_id, key))) is not None:
             busy[query] += work.busy_ns
-    for query, _, seen in epoch.seen:
+    for query, _, seen in epoch.measured.seen:
         rows[query] += seen.rows
         kept[query] += seen.kept
     return {query: (busy[query] / 1e9, rows[query], kept[query]) for query in set(whose.values())}

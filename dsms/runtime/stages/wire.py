@@ -1,15 +1,287 @@
-"""The rows that go through the exchanges of a fragment, in the words of Spark and of Arrow."""
+"""Messages between the stages of a fragment and its driver, and their form in Spark and Arrow.
 
+A row of the exchange is an envelope - to which target and stage it goes, of which revision and lane it is - and one
+message. Each kind of message is a struct; msgpack with the struct's name is its codec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+import polars as pl
 import pyarrow as pa
 
-#: What goes through the exchanges: elements for an edge (an exchange of the lane's dataflow) on a target, how far the
-#: sources have come, and what is passed on to the driver. `leaf` is the number of the source, -1 where a later stage
-#: made the row; `edge` stands for a vertex where a failure or fault is told, for an output where it is changes.
-ROUTED = (
-    "target int, lane string, kind string, edge int, leaf int, source_partition int, revision long, frontier long, "
-    "blob binary"
-)
-ROUTED_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
-    ("target", pa.int32()), ("lane", pa.string()), ("kind", pa.string()), ("edge", pa.int32()), ("leaf", pa.int32()),
-    ("source_partition", pa.int32()), ("revision", pa.int64()), ("frontier", pa.int64()), ("blob", pa.binary()),
+from connectors.formats.arrow_buffers import arrow_buffer
+from dsms.runtime.stages.frames import Frame, packed
+from dsms.runtime.stages.stored_state import Names
+from dsms.scheduler.work import Works
+from operators.core.delta import Delta
+from operators.core.ordering import Ordering
+from operators.streams.shed import Seen
+
+#: The stage of an envelope that goes to the driver; later stages pass it on.
+DRIVER = 0
+#: The lane of an envelope that is about a source, whichever lanes read it.
+NO_LANE = ""
+#: The columns of a row in Spark's and in Arrow's words.
+ENVELOPE = "target int, stage int, revision long, lane string, message binary"
+ENVELOPE_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
+    ("target", pa.int32()), ("stage", pa.int32()), ("revision", pa.int64()), ("lane", pa.string()),
+    ("message", pa.binary()),
 ])  # fmt: skip
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """What is told. The doc of each kind says who sends it to whom."""
+
+
+class Elements(Message, frozen=True, array_like=True, tag=True):
+    """Source or target stage → a later stage: elements of an exchange of the dataflow. `leaf` is the source and
+    `partition` its partition where the source stage sent them; -1 where another stage did."""
+
+    exchange: int
+    frame: Frame
+    leaf: int = -1
+    partition: int = -1
+
+
+class PartitionMoved(Message, frozen=True, array_like=True, tag=True):
+    """Source stage → stage 1: the frontier of a source partition after a slice."""
+
+    leaf: int
+    partition: int
+    frontier: int
+
+
+class SourcesMoved(Message, frozen=True, array_like=True, tag=True):
+    """Target stage → the next stage: the frontiers of the lane's sources, by number."""
+
+    frontiers: dict[int, int]
+
+
+class Wake(Message, frozen=True, array_like=True, tag=True):
+    """Source stage → stage 1: the lane works on what waits in it, though nothing was read."""
+
+
+class SlicePosition(Message, frozen=True, array_like=True, tag=True):
+    """Source stage → driver: where a slice left a source partition: the next offset and the partition's clock;
+    `records` is how many were read."""
+
+    leaf: int
+    partition: int
+    offset: int
+    frontier: int
+    high: int
+    records: int
+    orders: tuple[Ordering, ...] = ()
+
+
+class RefusedRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A record that became a dead letter; `query` refused it, or the source where that is None."""
+
+    offset: int
+    reason: str
+    value: bytes
+    query: str | None
+
+
+class DeadLetters(Message, frozen=True, array_like=True, tag=True):
+    """Source stage → driver: the refused records of a slice [start, end) of a partition. `owner` is the source, or a
+    query and the source, whose dead letters are written up to an offset once and for all."""
+
+    owner: str
+    source: str
+    partition: int
+    start: int
+    end: int
+    letters: list[RefusedRecord]
+
+
+class SourceFailed(Message, frozen=True, array_like=True, tag=True):
+    """Source stage → driver: a source could not be read; the queries over it fail."""
+
+    leaf: int
+    reason: str
+
+
+class VertexFailed(Message, frozen=True, array_like=True, tag=True):
+    """Any stage → driver: an operator raised; the queries above it fail."""
+
+    vertex: int
+    reason: str
+
+
+class ResultFailed(Message, frozen=True, array_like=True, tag=True):
+    """Target stage → driver: a result could not be encoded; `output` is its place among the lane's."""
+
+    output: int
+    reason: str
+
+
+class VerticesWorked(Message, frozen=True, array_like=True, tag=True):
+    """Any stage → driver: what the vertices did, by their places in the dataflow."""
+
+    works: Works
+
+
+class Unread(Message, frozen=True, array_like=True, tag=True):
+    """Source stage → driver: the records that the lane has not read after this batch."""
+
+    records: int
+
+
+class ShedSeen(Message, frozen=True, array_like=True, tag=True):
+    """Source stage → driver: what came to a query's Shed from a source partition."""
+
+    query: str
+    partition: int
+    seen: Seen
+
+
+class RowsInFault(Message, frozen=True, array_like=True, tag=True):
+    """Target stage → driver: the rows that a vertex could not evaluate, with `__from`, `__order`, `fault` and `row`."""
+
+    vertex: int
+    frame: Frame
+
+
+class StateStored(Message, frozen=True, array_like=True, tag=True):
+    """Target stage → driver: the names of the runs that hold the state of the stage's vertices on its target."""
+
+    names: Names
+
+
+class StageServed(Message, frozen=True, array_like=True, tag=True):
+    """Target stage → driver: the rows and bytes that came to a stage on a target, the bytes it worked on, and for how
+    many nanoseconds."""
+
+    stage: int
+    rows: int
+    bytes: int
+    taken_bytes: int
+    busy_ns: int = 0
+
+
+class ResultChanges(Message, frozen=True, array_like=True, tag=True):
+    """Target stage → driver: the changes of one ending of the lane, ready to be published."""
+
+    ending: int
+    frame: Frame
+
+
+AnyMessage = (
+    Elements | PartitionMoved | SourcesMoved | Wake | SlicePosition | DeadLetters | SourceFailed | VertexFailed
+    | ResultFailed | VerticesWorked | Unread | ShedSeen | RowsInFault | StateStored | StageServed | ResultChanges
+)  # fmt: skip
+
+
+class Envelope(NamedTuple):
+    """A message on its way."""
+
+    target: int
+    stage: int
+    revision: int
+    lane: str
+    message: Message
+
+
+class Outbox(Protocol):
+    """Where a stage puts what it sends."""
+
+    def send(self, lane: str, message: Message, *, target: int = 0, stage: int = DRIVER) -> None:
+        """To the driver, or to a stage on a target."""
+        ...
+
+    def frame(self, pieces: Iterable[pl.DataFrame]) -> Frame:
+        """Pieces of one schema, at least one, as the frame of a message; each is let go before the next is made."""
+        ...
+
+
+def send_parts(outbox: Outbox, lane: str, message: Callable[[Frame], Elements], parts: list[Delta], stage: int) -> None:
+    """Elements for each target that gets any."""
+    for target, part in enumerate(parts):
+        if part.frame.height:
+            outbox.send(lane, message(Frame(part.frame)), target=target, stage=stage)
+
+
+class LocalOutbox:
+    """Messages that stay in the process, as they are."""
+
+    def __init__(self, revision: int) -> None:
+        self._revision = revision
+        self.sent: list[Envelope] = []
+
+    def send(self, lane: str, message: Message, *, target: int = 0, stage: int = DRIVER) -> None:
+        """Appends it to `sent`."""
+        self.sent.append(Envelope(target, stage, self._revision, lane, message))
+
+    def frame(self, pieces: Iterable[pl.DataFrame]) -> Frame:
+        """All pieces as one."""
+        return Frame(pl.concat(pieces))
+
+
+class ArrowOutbox:
+    """Messages to other processes, encoded as they come: what they hold can be let go at once. Large frames go into
+    files of `directory`, if there is one."""
+
+    def __init__(self, revision: int, directory: Path | None = None) -> None:
+        self._revision, self._directory = revision, directory
+        self._targets: list[int] = []
+        self._stages: list[int] = []
+        self._lanes: list[str] = []
+        self._bytes, self._ends = pa.BufferOutputStream(), [0]
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=self._hook)
+
+    def send(self, lane: str, message: Message, *, target: int = 0, stage: int = DRIVER) -> None:
+        """Encodes it."""
+        self._bytes.write(self._encoder.encode(message))
+        self._ends.append(self._bytes.tell())
+        self._targets.append(target)
+        self._stages.append(stage)
+        self._lanes.append(lane)
+
+    def frame(self, pieces: Iterable[pl.DataFrame]) -> Frame:
+        """The pieces packed, in a file where they are large."""
+        return Frame(packed(pieces, self._directory))
+
+    def batch(self) -> pa.RecordBatch:
+        """All messages as one Arrow batch of `ENVELOPE_ARROW`; none can be sent after it."""
+        count = len(self._targets)
+        ends = arrow_buffer(np.array(self._ends, np.int32))
+        arrays: list[pa.Array[Any]] = [
+            pa.array(self._targets, pa.int32()),
+            pa.array(self._stages, pa.int32()),
+            pa.array([self._revision] * count, pa.int64()),
+            pa.array(self._lanes, pa.string()),
+            pa.Array.from_buffers(pa.binary(), count, [None, ends, self._bytes.getvalue()]),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=ENVELOPE_ARROW)
+
+    def _hook(self, value: object) -> bytes:
+        assert isinstance(value, Frame), value
+        return value.packed(self._directory)
+
+
+def _frame(kind: type, value: object) -> Frame:
+    assert kind is Frame and isinstance(value, bytes)
+    return Frame(value)
+
+
+_DECODER = msgspec.msgpack.Decoder(AnyMessage, dec_hook=_frame)
+
+
+def envelopes(batch: pa.RecordBatch | pa.Table) -> Iterator[Envelope]:
+    """The envelopes of an Arrow batch.
+
+    >>> outbox = ArrowOutbox(revision=3)
+    >>> outbox.send("o1", Unread(7))
+    >>> list(envelopes(outbox.batch()))
+    [Envelope(target=0, stage=0, revision=3, lane='o1', message=Unread(records=7))]
+    """
+    columns: Mapping[str, list[Any]] = batch.to_pydict()
+    for target, stage, revision, lane, message in zip(*columns.values(), strict=True):
+        yield Envelope(target, stage, revision, lane, _DECODER.decode(message))

@@ -26,7 +26,11 @@ class Standing:
     plan: object
     fenced: bool = False
     newer: bool = False
+    state: object = None
     made: ClassVar[list[Standing]] = []
+
+    def __post_init__(self) -> None:
+        self.state = SimpleNamespace(plan=self.plan)
 
     def check(self) -> None:
         if self.fenced:

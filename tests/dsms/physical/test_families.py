@@ -130,7 +130,7 @@ def test_a_query_that_is_not_shared_runs_by_itself() -> None:
         session.execute(f"CREATE QUERY s{at} AS SELECT STREAMED k FROM A WHERE n = {at}")
     session.push("E", [{"k": "a", "n": at, "ts": at} for at in range(4)])
     session.advance(9)
-    assert sorted(len(lane.queries) for lane in session._lanes) == [1, 1, 1, 1, 6]
+    assert sorted(len(lane.outputs) for lane in session.runtime.revision.lanes.values()) == [1, 1, 1, 1, 6]
     assert all(session.changes(f"q{at}") == session.changes(f"s{at}") != [] for at in range(4))
 
 

@@ -60,9 +60,8 @@ def _run(logs, queries, fragments: int, limit: int, crash_at: int | None) -> lis
     done = []
     for fragment in fragments_of(catalog, fragments):
         if plan_fragment(catalog, 1, fragment=fragment).queries:
-            with pytest.MonkeyPatch.context() as patch:
-                world = World({"t": messages, "u": messages}).attach(patch)
-                done.append(run(world, catalog, 2, [limit], crash_at, fragment=fragment))
+            world = World({"t": messages, "u": messages})
+            done.append(run(world, catalog, 2, [limit], crash_at, fragment=fragment))
     return done
 
 

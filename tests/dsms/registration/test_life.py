@@ -172,7 +172,7 @@ def assert_replaced(session: LocalSession, alone: LocalSession, name: str, one: 
         assert log == alone.changes(name), name
         return
     assert [change for change in log if change[2] < one.since] == one.before, name
-    keys = session._started(name)[1].keys
+    keys = session.key(name)
     for at in range(max(one.since, 0), END):
         assert bag(relation_at(log, keys, at)) == bag(relation_at(alone.changes(name), keys, at)), (name, at)
 

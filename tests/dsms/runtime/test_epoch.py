@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-import pytest
 from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,8 +54,7 @@ def run_with(logs, targets, limits, crash_at=None, then=None, schedule=None) -> 
     """`then` says from which epoch on there are more queries, `schedule` which stages wait."""
     world, catalog = world_of(logs)
     more = None if then is None else (then, apply_all(MORE, catalog)[0])
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        return run(world.attach(monkeypatch), catalog, targets, limits, crash_at, more, schedule=schedule)
+    return run(world, catalog, targets, limits, crash_at, more, schedule=schedule)
 
 
 @given(LOGS, st.integers(1, 3), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.none() | st.integers(0, 5))

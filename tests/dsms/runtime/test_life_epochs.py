@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -138,24 +137,23 @@ def places(manifest: Manifest) -> dict[str, dict]:
 def live(logs, targets, limits, events, more: str = MINE) -> Life:
     world, catalog = world_of(logs)
     catalog, _ = apply_all(more, catalog, Reached(world))
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        whole = world.logs["t"]
-        world.logs["t"] = {p: log[: len(log) - len(log) // 3] for p, log in whole.items()}
-        life = Life(world.attach(monkeypatch), catalog, targets)
-        number = 0
-        for gap, event in events:
-            for _ in range(gap):
-                life.turn(limits[number % len(limits)], 1 + number % 3)
-                number += 1
-            life.change(event)
-        life.catalog, _ = apply_all("; ".join(f"RESUME {name}" for name in NAMES), life.catalog, Reached(world))
-        for logs_now in (
-            world.logs["t"],
-            whole,
-        ):  # the last records come when all has been read and lanes are one again
-            world.logs["t"] = logs_now
-            while life.turn(limits[number % len(limits)], 1 + number % 3):
-                number += 1
+    whole = world.logs["t"]
+    world.logs["t"] = {p: log[: len(log) - len(log) // 3] for p, log in whole.items()}
+    life = Life(world, catalog, targets)
+    number = 0
+    for gap, event in events:
+        for _ in range(gap):
+            life.turn(limits[number % len(limits)], 1 + number % 3)
+            number += 1
+        life.change(event)
+    life.catalog, _ = apply_all("; ".join(f"RESUME {name}" for name in NAMES), life.catalog, Reached(world))
+    for logs_now in (
+        world.logs["t"],
+        whole,
+    ):  # the last records come when all has been read and lanes are one again
+        world.logs["t"] = logs_now
+        while life.turn(limits[number % len(limits)], 1 + number % 3):
+            number += 1
     return life
 
 

@@ -54,8 +54,7 @@ def records(query: str, seed: int, how: tuple) -> dict[str, list[tuple]]:
     topics = Topics({topic: dict.fromkeys(parts, 0) for topic, parts in logs.items()})
     catalog, _ = apply_all(f"{SOURCES} CREATE STREAMED VIEW V AS {query}", topics=topics)
     targets, limits, crash_at = how
-    with pytest.MonkeyPatch.context() as patch:
-        world = run(World(logs).attach(patch), catalog, targets, list(limits), crash_at)
+    world = run(World(logs), catalog, targets, list(limits), crash_at)
     return world.written
 
 

@@ -1,4 +1,4 @@
-"""Kafka messages as arrivals, and routed rows as Arrow: what is read back is what went in."""
+"""Kafka messages as arrivals."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from confluent_kafka import Message
 
 from connectors.kafka.names import HEARTBEAT_HEADER
 from dsms.runtime.stages.record_reading import arrivals_of, intake_of
-from dsms.runtime.stages.source_task import DELTA, RoutedRows, Sender
-from dsms.runtime.stages.wire import ROUTED_ARROW
 from operators.core.clock import Heartbeat, PartitionClock
-from operators.core.delta import Delta
 from tests.support.fake_environment import apply_all
 
 
@@ -55,24 +52,6 @@ def test_a_decoder_is_kept_for_what_is_declared() -> None:
     intake = intake_of(other, writer)
     admitted = intake.admit(arrivals_of(other, 0, [_message(0, b'{"k": 5, "x": null}')], ()), PartitionClock())
     assert admitted.delta.frame.select("k", "x", "__from").rows() == [(5, None, 5)]
-
-
-def test_rows_keep_their_order_and_blobs() -> None:
-    rows = RoutedRows(8, 3)
-    rows.add(0, "", "dead", b"letters")
-    rows.add(1, "lane", "moved", b"", Sender(leaf=2, frontier=99))
-    part = Delta.of([("+", {"a": "x"}, 5)])
-    rows.send("lane", Sender(4, 2), [part, Delta(part.frame.clear()), part])
-    batch = rows.batch()
-    assert batch.schema == ROUTED_ARROW
-    assert [tuple(row.values())[:-1] for row in batch.to_pylist()] == [
-        (0, "", "dead", -1, -1, 3, 8, 0), (1, "lane", "moved", -1, 2, 3, 8, 99),
-        (0, "lane", DELTA, 4, 2, 3, 8, 0), (2, "lane", DELTA, 4, 2, 3, 8, 0),
-    ]  # fmt: skip
-    blobs = batch["blob"].to_pylist()
-    assert blobs[:2] == [b"letters", b""]
-    assert [Delta.from_ipc(blob).frame.rows() for blob in blobs[2:]] == [part.frame.rows()] * 2
-    assert RoutedRows(8, 3).batch().num_rows == 0
 
 
 def test_workers_find_no_pandas() -> None:

@@ -27,7 +27,7 @@ from dsms.model.catalog import Catalog
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.query_state import limited
 from dsms.runtime.lanes.revision import revised
-from dsms.runtime.stages import target_task as target_stage
+from dsms.runtime.stages.target_task import RedisRuns
 from operators.core.errors import ExternalError
 from tests.support.fake_environment import Topics, apply_all
 from tests.support.pure_executor import World, epoch, publish, start
@@ -77,10 +77,8 @@ class Fragment:
     def turn(self, limit: int | None, event: str, records: int) -> bool:
         """One epoch, and what happens after it; gives whether anything was left to do."""
         store = self.store(limit)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(target_stage, "_store", lambda _: store)
-            self.revision = revised(self.revision.plan, self.manifest, (), self.revision)
-            done = epoch(self.world, self.revision, records, 1)
+        self.revision = revised(self.revision.plan, self.manifest, (), self.revision)
+        done = epoch(self.world, self.revision, records, 1, store=RedisRuns(store))
         self.holds(limit)
         if event == "crash":
             self.recover(store)
@@ -154,7 +152,6 @@ def test_results_are_the_same_under_every_limit(
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
     world = World({"t": {0: [message(at, *row) for at, row in enumerate(rows)]}})
     with pytest.MonkeyPatch.context() as patch:
-        world.attach(patch)
         patch.setattr(run_cache, "_flush", lambda _: None)  # no power is lost here
         fragment = Fragment(world, connect(redis_url), tmp_path / "cache", catalog, targets)
         finished(fragment, events, records)
@@ -182,9 +179,8 @@ def test_a_query_limits_what_it_shares_with_nobody(redis_url: str, tmp_path: Pat
     shared, _ = apply_all(f"{twin}; ALTER QUERY R SET (state_memory = 0)", LIMITED)
     for catalog, expected in ((LIMITED, {"J", "Q"}), (shared, {"J"})):
         world = World({"t": {0: [message(at, at % 3, at) for at in range(40)]}})
-        with pytest.MonkeyPatch.context() as patch:
-            fragment = Fragment(world.attach(patch), connect(redis_url), tmp_path / "cache", catalog, 1)
-            finished(fragment, [], 15)
+        fragment = Fragment(world, connect(redis_url), tmp_path / "cache", catalog, 1)
+        finished(fragment, [], 15)
         parts = list(limited(fragment.revision, fragment.manifest))
         owned = [one.names for one in parts if one.names]
         assert len(owned) == len(expected) and len(frozenset.union(*owned)) == sum(map(len, owned))

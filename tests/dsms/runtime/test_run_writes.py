@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Mapping
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from confluent_kafka import Message
 
-from dsms.runtime.stages import target_task as target_stage
+from dsms.runtime.lanes.revision import Revision
+from dsms.runtime.stages.result_messages import ResultEncoding
+from dsms.runtime.stages.target_stage import StageContext, TargetStage
+from dsms.runtime.stages.target_task import TargetTask
+from dsms.runtime.stages.wire import StateStored, envelopes
 from tests.support.fake_environment import Topics, apply_all
-from tests.support.pure_executor import World, epoch, start
+from tests.support.pure_executor import World, sent, start
 
 SQL = """
 REGISTER SOURCE S (k BIGINT) FROM t TAGGED NONE; CREATE STREAM T OVER S KEY NULL;
@@ -19,46 +24,56 @@ CREATE QUERY Q AS SELECT k, COUNT(*) AS n FROM T GROUP BY k
 """
 
 
-def _run(monkeypatch: pytest.MonkeyPatch, store: object) -> None:
-    log = [
-        Message(topic="t", partition=0, offset=at, key=None, value=b'{"k": 1}', timestamp=(1, at)) for at in range(4)
-    ]
-    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
-    world = World({"t": {0: log}}).attach(monkeypatch)
-    monkeypatch.setattr(target_stage, "_store", lambda _: store)
-    epoch(world, start(catalog, 1), 10, 1)
+LOG = [Message(topic="t", partition=0, offset=at, key=None, value=b'{"k": 1}', timestamp=(1, at)) for at in range(4)]
 
 
-def test_a_task_hands_its_rows_on_and_ends_after_its_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    stored: list[str] = []
-    handed_on = threading.Event()
-    original = target_stage.TargetStage.__call__
+class Slow:
+    """A store whose writes end when the task has handed its messages on."""
 
-    class Slow:
-        read = None
+    def __init__(self) -> None:
+        self.handed_on, self.stored = threading.Event(), list[str]()
 
-        def write(self, runs: dict[str, object]) -> None:
-            assert handed_on.wait(10), "the rows wait for the runs"
-            threading.Event().wait(0.05)
-            stored.extend(runs)
+    def read(self, name: str) -> pl.DataFrame:
+        raise AssertionError("there is no state yet")
 
-    def watched(self: target_stage.TargetStage, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in original(self, given):
-            if "runs" in batch["kind"].to_pylist():
-                handed_on.set()
-            yield batch
+    def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
+        def wait() -> None:
+            assert self.handed_on.wait(10), "the messages wait for the runs"
+            self.stored += runs
 
-    monkeypatch.setattr(target_stage.TargetStage, "__call__", watched)
-    _run(monkeypatch, Slow())
-    assert stored
+        return wait
 
 
-def test_a_write_that_fails_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken:
-        read = None
+def test_a_task_hands_its_messages_on_and_ends_after_its_writes() -> None:
+    store = Slow()
+    batches = iter(task(store)(sources()))
+    while not any(isinstance(one.message, StateStored) for one in envelopes(next(batches))):
+        assert not store.stored
+    store.handed_on.set()
+    assert list(batches) is not None
+    assert store.stored
 
-        def write(self, runs: dict[str, object]) -> None:
-            raise OSError("no room")
+
+def test_a_write_that_fails_fails_the_task() -> None:
+    class Broken(Slow):
+        def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
+            def fail() -> None:
+                raise OSError("no room")
+
+            return fail
 
     with pytest.raises(OSError, match="no room"):
-        _run(monkeypatch, Broken())
+        list(task(Broken())(sources()))
+
+
+def revision() -> Revision:
+    return start(apply_all(SQL, topics=Topics({"t": {0: 0}}))[0], 1)
+
+
+def sources() -> list[pa.RecordBatch]:
+    return sent(World({"t": {0: LOG}}), revision(), 10, 1, None)
+
+
+def task(store: Slow) -> TargetTask:
+    context = StageContext.of([revision()], "e1", 1, ResultEncoding())
+    return TargetTask(TargetStage(context, 1), lambda: store)

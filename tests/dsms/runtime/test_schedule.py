@@ -36,7 +36,7 @@ def run(world: World, catalog: object, targets: int, policy: str, budget_s: floa
         publish(world, done)
         waits = any(one.queues for one in done.manifest.lanes.values())
         waited += waits
-        if not done.records and not waits and not any(done.behind.values()):
+        if not done.measured.records and not waits and not any(done.measured.behind.values()):
             return waited
         schedule = schedule.after(done, revision, at + 0.5)
         revision = revised(revision.plan, done.manifest, (), revision)
@@ -48,16 +48,14 @@ def test_results_are_the_same_under_every_policy(logs, targets, policy, budget_s
     found = []
     for name, size in (("fifo", 1000), (policy, records)):
         world, catalog = world_of(logs)
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            run(world.attach(monkeypatch), catalog, targets, name, budget_s, size)
+        run(world, catalog, targets, name, budget_s, size)
         found.append((world.written, sorted(map(repr, world.dead))))
     assert found[0] == found[1]
 
 
 def test_what_is_over_the_budget_waits() -> None:
     world, catalog = world_of([[("a", number % 3, number, None) for number in range(60)]])
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        assert run(world.attach(monkeypatch), catalog, 1, "chain", 1e-4, 10) > 3
+    assert run(world, catalog, 1, "chain", 1e-4, 10) > 3
 
 
 def revision(segments: tuple[int, ...] = ()) -> Revision:
@@ -131,16 +129,14 @@ def test_round_robin_reads_no_more_than_every_other_time_while_something_waits()
     """No batch has the time for more than one of both."""
     world, catalog = world_of([[("a", number % 3, number, None) for number in range(40)]])
     one, at_once = Schedule(parse_policy("round_robin")), 4
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        world.attach(monkeypatch)
-        held, turns, left = start(catalog, 1), [], True
-        while left:
-            found = one.decide(held, moving(held, ()), Moment(float(len(turns)), 1e-6), at_once)
-            done = epoch(world, replace(held, takes=found.takes), found.records, 2, found.reads)
-            left = any(done.behind.values())
-            turns.append((bool(found.reads), any(lane.queues for lane in done.manifest.lanes.values())))
-            one = one.after(done, replace(held, takes=found.takes), len(turns) + 0.5)
-            held = revised(held.plan, done.manifest, (), held)
+    held, turns, left = start(catalog, 1), [], True
+    while left:
+        found = one.decide(held, moving(held, ()), Moment(float(len(turns)), 1e-6), at_once)
+        done = epoch(world, replace(held, takes=found.takes), found.records, 2, found.reads)
+        left = any(done.measured.behind.values())
+        turns.append((bool(found.reads), any(lane.queues for lane in done.manifest.lanes.values())))
+        one = one.after(done, replace(held, takes=found.takes), len(turns) + 0.5)
+        held = revised(held.plan, done.manifest, (), held)
     assert all(not (reads and waits and again) for (reads, waits), (again, _) in pairwise(turns[3:])), turns
 
 

@@ -9,7 +9,7 @@ from statistics import median
 
 from dsms.physical.dataflow import Dataflow
 from dsms.physical.fragment_plan import plan_fragment
-from dsms.runtime.epoch.epoch import Epoch
+from dsms.runtime.epoch.epoch import Epoch, Measured
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, revised
 from dsms.runtime.shedding.load_shedding import Shedding
@@ -99,7 +99,8 @@ class Simulated:
                             {0: Spread(batch, ((batch * 1.0, batch * 3.0),))}))
             for query, name in names.items() if batch
         )  # fmt: skip
-        return Epoch(self.at.manifest, {}, (), (), {}, batch, work=tuple(work), behind={lane_id: unread}, seen=seen)
+        measured = Measured(batch, work=tuple(work), behind={lane_id: unread}, seen=seen)
+        return Epoch(self.at.manifest, {}, (), (), {}, measured=measured)
 
 
 def test_nothing_is_shed_where_short_batches_are_mostly_fixed_time() -> None:

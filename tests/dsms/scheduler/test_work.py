@@ -63,9 +63,8 @@ def test_workers_tell_the_driver_the_same(records, targets, limit, tasks) -> Non
         "REGISTER SOURCE T (k VARCHAR, v INT) FROM t; CREATE STREAM A OVER T KEY NULL;"
         "CREATE QUERY Counts AS SELECT k, COUNT(*) AS n FROM A WHERE v > 2 GROUP BY k"
     )
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        world = World({"t": dict(enumerate(logs))}).attach(monkeypatch)
-        measures, lane = _all_epochs(world, start(catalog, targets), limit, tasks)
+    world = World({"t": dict(enumerate(logs))})
+    measures, lane = _all_epochs(world, start(catalog, targets), limit, tasks)
     sums = {type(one.operator).__name__: key for one, key in zip(lane.flow.vertices, lane.flow.keys, strict=True)}
     source, kept = measures.of(lane.id, sums["NoneType"]), sum(v > 2 for _, v in records)
     assert (sum(source.rows_in), source.rows_out) == (len(records), len(records))
@@ -82,8 +81,8 @@ def _all_epochs(world, revision, limit, tasks):
     measures, (lane,) = Measures(0.0), revision.lanes.values()
     for number in range(1, 200):
         done = epoch(world, revision, limit, tasks)
-        measures = measures.after(float(number), done.work)
-        if not done.records:
+        measures = measures.after(float(number), done.measured.work)
+        if not done.measured.records:
             return measures, lane
         revision = revised(revision.plan, done.manifest, (), revision)
     raise AssertionError("the log was never read to its end")

@@ -137,8 +137,7 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
     wanted = None
     if rates is not None:
         wanted = [{ids["Counts"]: one, ids["Windows"]: 1.25 - one, ids["Low"]: one} for one in rates]
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        return run(world.attach(monkeypatch), catalog, targets, limits, crash_at, rates=wanted), ids
+    return run(world, catalog, targets, limits, crash_at, rates=wanted), ids
 
 
 @settings(max_examples=3)
@@ -231,14 +230,13 @@ def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None
     catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
     shed = next(one.id for one in catalog.queries() if one.name == "Counts")
     world = World({"t": {0: messages[:200]}}, sheds={shed: {("o1", 0): [(0, 0.25)]}})
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        run(world.attach(monkeypatch), catalog, 2, [40])
-        before = {key: json.loads(value) for key, value, _ in world.results[shed]}
-        (statement,) = parse("REPAIR QUERY Counts")
-        halt = halted(catalog, replaced_by(statement, catalog))
-        repaired, result = apply(statement, halt, Reached(world))
-        world.logs["t"][0] = messages
-        run(world, repaired, 2, [70])
+    run(world, catalog, 2, [40])
+    before = {key: json.loads(value) for key, value, _ in world.results[shed]}
+    (statement,) = parse("REPAIR QUERY Counts")
+    halt = halted(catalog, replaced_by(statement, catalog))
+    repaired, result = apply(statement, halt, Reached(world))
+    world.logs["t"][0] = messages
+    run(world, repaired, 2, [70])
     new = repaired.find("Counts").id
     after = before | {key: json.loads(value) for key, value, _ in world.results[new]}
     known = [(k, v) for k, v, ts, _ in log if ts < 59]

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Message
 
 from dsms.runtime.epoch.epoch import Epoch
-from dsms.runtime.stages import result_rows
+from dsms.runtime.stages.result_messages import ResultEncoding
 from tests.support.fake_environment import Topics, apply_all
 from tests.support.pure_executor import World, epoch, start
 
@@ -21,14 +21,14 @@ MOST = 5_000
 AROUND = 14
 
 
-def ran(monkeypatch: pytest.MonkeyPatch, *lengths: int) -> tuple[dict[str, str], dict[str, int]]:
-    """Why views failed, and how many records the others have, of records with texts of these lengths."""
-    monkeypatch.setattr(result_rows, "MOST", MOST)
+def ran(piece: int, *lengths: int) -> tuple[dict[str, str], dict[str, int]]:
+    """Why views failed, and how many records the others have, of records with texts of these lengths, encoded so many
+    at a time."""
     log = [message(at, "x" * length) for at, length in enumerate(lengths)]
     catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
     revision = start(catalog, 1)
     names = {query.id: query.name for query in revision.plan.queries.values()}
-    done: Epoch = epoch(World({"t": {0: log}}).attach(monkeypatch), revision, 100, 1)
+    done: Epoch = epoch(World({"t": {0: log}}), revision, 100, 1, results=ResultEncoding(piece=piece, most_bytes=MOST))
     counts = {output.name: written.changes.height for written in done.written for output in written.outputs.values()}
     return {names[query]: why for query, why in done.failures.items()}, counts
 
@@ -38,19 +38,18 @@ def message(at: int, text: str) -> Message:
     return Message(topic="t", partition=0, offset=at, key=None, value=value, headers=[], timestamp=(1, at))
 
 
-@pytest.fixture(params=[1, 3, 100], autouse=True)
-def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many changes are encoded at a time."""
-    monkeypatch.setattr(result_rows, "_PIECE", request.param)
+pieces = pytest.mark.parametrize("piece", [1, 3, 100])
 
 
-def test_rows_that_are_large_together_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    failures, counts = ran(monkeypatch, *[MOST - AROUND] * 4, 1)
+@pieces
+def test_rows_that_are_large_together_are_written(piece: int) -> None:
+    failures, counts = ran(piece, *[MOST - AROUND] * 4, 1)
     assert failures == {}
     assert counts == {"Short": 4, "Long": 4, "Lengths": 4}
 
 
-def test_a_row_that_is_too_large_fails_its_query_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    failures, counts = ran(monkeypatch, 1, MOST - AROUND, MOST - AROUND + 1, 1)
+@pieces
+def test_a_row_that_is_too_large_fails_its_query_alone(piece: int) -> None:
+    failures, counts = ran(piece, 1, MOST - AROUND, MOST - AROUND + 1, 1)
     assert failures == {"Long": "a result row of 5,001 bytes, at instant 2, is too large: 5,000 can be written"}
     assert counts == {"Short": 3, "Lengths": 3}

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from dsms.runtime.stages import frame_files
-from dsms.runtime.stages.frame_files import WORTHWHILE, clear, packed, unpacked
+from dsms.runtime.stages import frames
+from dsms.runtime.stages.frames import WORTHWHILE, clear, packed, unpacked
 from tests.dsms.runtime.test_epoch import world_of
 from tests.support.pure_executor import run
 
@@ -70,18 +70,18 @@ def test_small_frames_and_those_of_other_machines_go_along(tmp_path) -> None:
     assert_frame_equal(unpacked(blobs[1]), large)
 
 
-def through(frames, monkeypatch) -> tuple:
+def through(directory) -> tuple:
     world, catalog = world_of(LOGS)
-    world.frames = frames
-    run(world.attach(monkeypatch), catalog, 2, [3, 5])
+    world.frames = directory
+    run(world, catalog, 2, [3, 5])
     return world.written, world.dead
 
 
 def test_results_do_not_depend_on_files(tmp_path, monkeypatch) -> None:
-    along, made = through(None, monkeypatch), []
-    monkeypatch.setattr(frame_files, "WORTHWHILE", 0)
-    write = frame_files.write_frames
-    monkeypatch.setattr(frame_files, "write_frames", lambda *args, **more: made.append(1) or write(*args, **more))
-    assert through(tmp_path, monkeypatch) == along
+    along, made = through(None), []
+    monkeypatch.setattr(frames, "WORTHWHILE", 0)
+    write = frames.write_frames
+    monkeypatch.setattr(frames, "write_frames", lambda *args, **more: made.append(1) or write(*args, **more))
+    assert through(tmp_path) == along
     assert len(made) > 10
     assert list(tmp_path.iterdir()) == []

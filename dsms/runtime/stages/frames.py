@@ -17,10 +17,33 @@ import pyarrow as pa
 
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, map_frame, write_frames
 
-#: Frames of fewer bytes go along: a file has its price too.
+#: Frames of fewer bytes are sent as they are: a file has its price too.
 WORTHWHILE = 1 << 16
 #: No Arrow stream begins so.
 _FILE = b"file:"
+
+
+class Frame:
+    """The rows of a message: a Polars frame within a process, packed bytes on the way to another one.
+
+    >>> rows = pl.DataFrame({"a": [1]})
+    >>> Frame(rows).rows is rows, Frame(Frame(rows).packed(None)).rows.equals(rows)
+    (True, True)
+    """
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: pl.DataFrame | bytes) -> None:
+        self.content = content
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """The rows; of a packed frame they are read, or mapped from its file, at each call."""
+        return unpacked(self.content) if isinstance(self.content, bytes) else self.content
+
+    def packed(self, directory: Path | None) -> bytes:
+        """The rows as bytes; a large frame goes into a new file of the directory, if there is one."""
+        return self.content if isinstance(self.content, bytes) else packed([self.content], directory)
 
 
 def packed(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
@@ -41,14 +64,14 @@ def packed(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
 
 
 def unpacked(blob: bytes) -> pl.DataFrame:
-    """What `packed` was given; a file is mapped, not copied."""
+    """The frame that `packed` was given; a file is mapped, not copied."""
     if not blob.startswith(_FILE):
         return frame_from_ipc(blob)
     return map_frame(Path(os.fsdecode(blob[len(_FILE) :])), stream=True)
 
 
 def clear(directory: Path | None) -> None:
-    """Removes all files of the directory; what is mapped stays."""
+    """Removes all files of the directory; frames that are mapped stay readable."""
     if directory is not None:
         for path in directory.iterdir():
             path.unlink()

@@ -1,0 +1,100 @@
+"""Results as they leave a target stage: encoded together where their records are alike, failing one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+from polars.exceptions import PanicException
+
+from connectors.kafka.config import LARGEST_RECORD
+from dsms.physical.lane import Ending, Lane, Output
+from dsms.runtime.stages.encoding import KEY, VALUE, encode_changes
+from dsms.runtime.stages.lane_step import of_member
+from dsms.runtime.stages.wire import Outbox, ResultChanges, ResultFailed
+from operators.core.delta import FROM
+from operators.core.errors import ExternalError
+
+Encode = Callable[[Output, pl.DataFrame], pl.DataFrame]
+#: The most bytes of key and value together: a record that does not compress takes a little more, and it has headers.
+MOST_BYTES = LARGEST_RECORD - 2**20
+
+
+class _TooLarge(Exception):
+    """A record is larger than Kafka takes; the text says which."""
+
+
+@dataclass(frozen=True)
+class ResultEncoding:
+    """How results are encoded: by `encode`, `piece` changes at a time to bound the memory of their records, none with
+    more than `most_bytes`. `poisoned` is the name of a query that fails by configuration, for tests."""
+
+    encode: Encode = encode_changes
+    poisoned: str | None = None
+    piece: int = 1 << 14
+    most_bytes: int = MOST_BYTES
+
+
+def result_messages(
+    lane: Lane, changes: Mapping[int, pl.DataFrame], encoding: ResultEncoding, outbox: Outbox
+) -> Iterator[ResultChanges | ResultFailed]:
+    """The changes of each ending, by the vertices in `changes`, and for each output that cannot be encoded the
+    reason."""
+    for number, ending in enumerate(lane.endings):
+        frame = changes.get(ending.vertex)
+        if frame is not None:
+            yield from _Ending(lane, number, ending, encoding, outbox).messages(frame)
+
+
+@dataclass(frozen=True)
+class _Ending:
+    lane: Lane
+    number: int
+    ending: Ending
+    encoding: ResultEncoding
+    outbox: Outbox
+
+    def messages(self, changes: pl.DataFrame) -> Iterator[ResultChanges | ResultFailed]:
+        """What cannot be encoded is the failure of its query alone: then each member of a family is encoded by
+        itself."""
+        outputs = {number: self.lane.outputs[number] for number in self.ending.numbers}
+        if all(output.name != self.encoding.poisoned for output in outputs.values()):
+            together = self._encoded(outputs[self.ending.numbers[0]], changes)
+            if not isinstance(together, str):
+                yield from [together] if together is not None else []
+                return
+        for number, output in outputs.items():
+            poisoned = output.name == self.encoding.poisoned
+            message = "poisoned by configuration" if poisoned else self._encoded(output, of_member(changes, output))
+            if isinstance(message, str):
+                yield ResultFailed(number, message)
+            elif message is not None:
+                yield message
+
+    def _encoded(self, output: Output, changes: pl.DataFrame) -> ResultChanges | str | None:
+        """The records of changes, None where there are none; a text says why they cannot be encoded, or not be
+        written."""
+        if not changes.height:
+            return None
+        encode, pieces = self.encoding.encode, changes.iter_slices(self.encoding.piece)
+        try:
+            frame = self.outbox.frame(_fitting(encode(output, piece), self.encoding.most_bytes) for piece in pieces)
+        except _TooLarge as error:
+            return str(error)
+        except (ExternalError, OSError, MemoryError):
+            raise
+        except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose result it is
+            return f"{type(error).__name__}: {error}"
+        return ResultChanges(self.number, frame)
+
+
+def _fitting(records: pl.DataFrame, most: int) -> pl.DataFrame:
+    """The records; raises if one is larger than can be written."""
+    if records.estimated_size() <= most:
+        return records
+    parts = [pl.col(name).bin.size().fill_null(0) for name in (KEY, VALUE) if name in records.columns]
+    sizes = records.select(FROM, size=pl.sum_horizontal(parts).cast(pl.Int64))
+    for instant, size in sizes.filter(pl.col("size") > most).head(1).iter_rows():
+        raise _TooLarge(f"a result row of {size:,} bytes, at instant {instant}, is too large: {most:,} can be written")
+    return records

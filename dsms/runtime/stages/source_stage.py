@@ -1,0 +1,181 @@
+"""The source stage: slices of logs in, the messages of the lanes that read them out.
+
+Where records come from is the reader's matter: Kafka in a Spark worker (`source_task`), a list in a session of one
+process. Everything else about reading is here, so both run the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+import polars as pl
+
+from dsms.model.objects import Source
+from dsms.physical.lane import Lane, Output
+from dsms.runtime.batching.offsets import Slice, SourceTask
+from dsms.runtime.stages.intake import Admitted, DeadLetter
+from dsms.runtime.stages.lane_step import of_member, read_stage, route
+from dsms.runtime.stages.wire import (
+    NO_LANE,
+    DeadLetters,
+    Elements,
+    Outbox,
+    PartitionMoved,
+    RefusedRecord,
+    ShedSeen,
+    SlicePosition,
+    SourceFailed,
+    Unread,
+    VertexFailed,
+    VerticesWorked,
+    Wake,
+    send_parts,
+)
+from dsms.scheduler.work import Work
+from operators.core.delta import ORDER, origin
+from operators.core.errors import DsmsError
+from operators.core.operator import FAULT
+from operators.streams.shed import rates_of
+
+#: The stage that the source stage sends to.
+_FIRST = 1
+_Outbox = TypeVar("_Outbox", bound=Outbox)
+
+
+@dataclass(frozen=True)
+class SliceRequest:
+    """A slice to be read of a source, of which only some columns are wanted."""
+
+    slice: Slice
+    source: Source
+    columns: frozenset[str]
+
+
+@dataclass(frozen=True)
+class SliceRead:
+    """What was read of a slice: the elements and dead letters of its records, and what reading took."""
+
+    admitted: Admitted
+    work: Work
+
+
+class SliceReader(Protocol):
+    """Where the records of slices come from."""
+
+    def read(self, requests: Sequence[SliceRequest]) -> Iterator[tuple[SliceRequest, SliceRead | DsmsError]]:
+        """What was read of each slice, or why that failed; in any order."""
+        ...
+
+    def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
+        """The values of some records of a slice as they came: nothing that was read is kept that long."""
+        ...
+
+
+def fault_owner(query: str, source: str) -> str:
+    """Who owns the dead letters of a query's faults over one of its sources; both by id."""
+    return f"{query}:{source}"
+
+
+def run_source_stage(task: SourceTask, reader: SliceReader, outbox: Callable[[], _Outbox]) -> Iterator[_Outbox]:
+    """The messages of a task: an outbox for what concerns no slice, then one for each slice, as it was read."""
+    if task.wakes or task.behind:
+        yield _begun(task, outbox())
+    for request, read in reader.read([_request(task, one) for one in task.slices]):
+        sending = _Slice(task, request, reader, outbox())
+        sending.failed(read) if isinstance(read, DsmsError) else sending.read(read)
+        yield sending.outbox  # type: ignore[misc]
+
+
+def _begun(task: SourceTask, outbox: _Outbox) -> _Outbox:
+    for lane_id, records in task.behind.items():
+        outbox.send(lane_id, Unread(records))
+    for lane_id in task.wakes:
+        for target in range(task.targets):
+            outbox.send(lane_id, Wake(), target=target, stage=_FIRST)
+    return outbox
+
+
+def _request(task: SourceTask, slice_: Slice) -> SliceRequest:
+    """The lanes of a slice read one source, each under a number of its own."""
+    lanes = [task.lanes[lane_id] for lane_id in slice_.lanes]
+    source = lanes[0].sources[lanes[0].leaf(slice_.source_id)]
+    columns = frozenset().union(*(lane.read(lane.leaf(slice_.source_id)) for lane in lanes))
+    return SliceRequest(slice_, source, columns)
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """The messages about one slice."""
+
+    task: SourceTask
+    request: SliceRequest
+    reader: SliceReader
+    outbox: Outbox
+
+    @property
+    def lanes(self) -> Iterator[tuple[Lane, int]]:
+        """The lanes that read it, and the number of the source in each."""
+        slice_ = self.request.slice
+        lanes = (self.task.lanes[lane_id] for lane_id in slice_.lanes)
+        return ((lane, lane.leaf(slice_.source_id)) for lane in lanes)
+
+    def failed(self, error: DsmsError) -> None:
+        """The source could not be read."""
+        for lane, leaf in self.lanes:
+            self.outbox.send(lane.id, SourceFailed(leaf, str(error)))
+
+    def read(self, read: SliceRead) -> None:
+        """What each lane makes of the slice."""
+        source = self.request.source
+        self._bury(source.id, read.admitted.dead)
+        for lane, leaf in self.lanes:
+            self._run(lane, leaf, read)
+
+    def _run(self, lane: Lane, leaf: int, read: SliceRead) -> None:
+        slice_, clock, send = self.request.slice, read.admitted.clock, partial(self.outbox.send, lane.id)
+        at, records = slice_.partition, sum(read.work.rows_in)
+        send(SlicePosition(leaf, at, slice_.end, clock.frontier, clock.high, records, clock.orders))
+        rates = {query: rates_of(at, rates) for query, rates in slice_.rates.items()}
+        step = read_stage(lane, leaf, read.admitted.delta, read.admitted.marks, rates)
+        for query, seen in step.seen.items():
+            send(ShedSeen(query, at, seen))
+        send(VerticesWorked({lane.flow.leaf(leaf): read.work, **step.work}))
+        for vertex, reason in step.failures.items():
+            send(VertexFailed(vertex, reason))
+        for target in range(self.task.targets):
+            send(PartitionMoved(leaf, at, clock.frontier), target=target, stage=_FIRST)
+        for number, delta in step.sent.items():
+            exchange = lane.flow.exchanges[number]
+            message = partial(Elements, number, leaf=leaf, partition=at)
+            send_parts(self.outbox, lane.id, message, route(exchange, delta, self.task.targets), exchange.stage)
+        if step.faults:
+            self._bury_faults(lane, leaf, step.faults)
+
+    def _bury_faults(self, lane: Lane, leaf: int, faults: Mapping[int, pl.DataFrame]) -> None:
+        """The dead letters of each query whose operators refused rows."""
+        offsets = {origin(order)[2] for frame in faults.values() for order in frame[ORDER]}
+        values = self.reader.values(self.request.slice, offsets) if offsets else {}
+        for output in lane.by_leaf[leaf]:
+            below = lane.flow.below[output.vertex]
+            frames = [of_member(frame, output) for vertex, frame in faults.items() if vertex in below]
+            letters = [letter for frame in frames for letter in self._letters(output, frame, values)]
+            self._bury(fault_owner(output.id, self.request.slice.source_id), letters)
+
+    def _letters(self, output: Output, faults: pl.DataFrame, values: Mapping[int, object]) -> Iterator[DeadLetter]:
+        for order, reason in faults.select(ORDER, FAULT).iter_rows():
+            offset = origin(order)[2]
+            yield DeadLetter(self.request.slice.partition, offset, reason, values[offset], output.name)
+
+    def _bury(self, owner: str, letters: Sequence[DeadLetter]) -> None:
+        if letters:
+            refused = [RefusedRecord(one.offset, one.reason, _raw(one.value), one.query) for one in letters]
+            slice_, source = self.request.slice, self.request.source
+            place = (slice_.partition, slice_.start, slice_.end)
+            self.outbox.send(NO_LANE, DeadLetters(owner, source.name, *place, refused))
+
+
+def _raw(value: object) -> bytes:
+    return value if isinstance(value, bytes) else b""

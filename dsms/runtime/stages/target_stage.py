@@ -1,0 +1,230 @@
+"""The target stage: the messages of one stage of all lanes in, their moves, state and results out.
+
+Where runs are stored is the store's matter: Redis in a Spark worker (`target_task`), a dict in a session of one
+process. Everything else is here, so both run the same code.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol, TypeVar
+
+import msgspec
+import polars as pl
+
+from dsms.physical.lane import Lane
+from dsms.runtime.lanes.manifest import LaneManifest
+from dsms.runtime.lanes.queues import Taken, Takes, Turn, Waiting, served, turns
+from dsms.runtime.lanes.revision import Revision
+from dsms.runtime.stages.frames import Frame
+from dsms.runtime.stages.lane_step import Frontiers, StageStep, route, target_stage
+from dsms.runtime.stages.result_messages import ResultEncoding, result_messages
+from dsms.runtime.stages.stored_state import Names, name_runs, restore
+from dsms.runtime.stages.wire import (
+    Elements,
+    Envelope,
+    Outbox,
+    PartitionMoved,
+    RowsInFault,
+    SourcesMoved,
+    StateStored,
+    VertexFailed,
+    VerticesWorked,
+    send_parts,
+)
+from operators.core.delta import Delta, union_all
+
+Moves = tuple[Frontiers, Frontiers]
+#: What a stage gives that has no turn.
+_RESTS = StageStep({}, {}, {})
+_Outbox = TypeVar("_Outbox", bound=Outbox)
+
+
+class RunStore(Protocol):
+    """Where the runs of traces are stored, by name."""
+
+    def read(self, name: str) -> pl.DataFrame:
+        """The rows of a run."""
+        ...
+
+    def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
+        """Begins to store new runs; what is given back waits until they are stored, and raises if they cannot be."""
+        ...
+
+
+@dataclass(frozen=True)
+class LaneContext:
+    """What the driver knows of a lane at the start of an epoch."""
+
+    #: The frontier of every partition of its sources, by (leaf, partition).
+    partition_frontiers: dict[tuple[int, int], int]
+    #: The state on each target.
+    names: list[Names]
+    #: What each stage works on.
+    turns: dict[int, Turn]
+
+    @staticmethod
+    def of(lane: Lane, held: LaneManifest, takes: Takes) -> LaneContext:
+        """A lane as its manifest says, with what its stages are to take of their queues."""
+        frontiers = {(lane.leaf(source), partition): at.frontier for (source, partition), at in held.places.items()}
+        return LaneContext(frontiers, held.runs, turns(lane, held, takes))
+
+
+@dataclass(frozen=True)
+class StageContext:
+    """What every target needs in an epoch; `prefix` names the runs that it writes."""
+
+    #: The lanes of each revision of which messages may be on their way.
+    revisions: Mapping[int, Mapping[str, Lane]]
+    lanes: Mapping[int, Mapping[str, LaneContext]]
+    prefix: str
+    targets: int
+    results: ResultEncoding
+
+    @staticmethod
+    def of(
+        revisions: Iterable[Revision],
+        prefix: str,
+        targets: int,
+        results: ResultEncoding,
+        *,
+        sent_as: Callable[[Lane], Lane] = lambda lane: lane,
+    ) -> StageContext:
+        """The context of some revisions; `sent_as` gives lanes the form in which they go to other processes."""
+        numbered = {revision.number: revision for revision in revisions}
+        lanes = {
+            number: {lane_id: sent_as(lane) for lane_id, lane in revision.lanes.items()}
+            for number, revision in numbered.items()
+        }
+        contexts = {number: _contexts(revision) for number, revision in numbered.items()}
+        return StageContext(lanes, contexts, prefix, targets, results)
+
+    @property
+    def stages(self) -> int:
+        """The number of the last stage that any lane has."""
+        return max((lane.flow.stages for lanes in self.revisions.values() for lane in lanes.values()), default=1)
+
+
+def _contexts(revision: Revision) -> dict[str, LaneContext]:
+    lanes, takes = revision.lanes, revision.takes
+    return {
+        name: LaneContext.of(lanes[name], held, takes.get(name, {})) for name, held in revision.manifest.lanes.items()
+    }
+
+
+@dataclass
+class _Arrived:
+    """What came for a lane on a target: elements, and how far its sources have come."""
+
+    elements: list[Elements] = field(default_factory=list)
+    partitions: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: The frontiers that an earlier stage computed of these.
+    sources: dict[int, int] | None = None
+
+    def take(self, envelope: Envelope) -> None:
+        """One more message."""
+        match envelope.message:
+            case Elements() as elements:
+                self.elements.append(elements)
+            case PartitionMoved(leaf, partition, frontier):
+                self.partitions[leaf, partition] = frontier
+            case SourcesMoved(frontiers):
+                self.sources = frontiers
+
+    def deltas(self) -> dict[int, Delta]:
+        """The elements by exchange, in the order of their senders."""
+        by_exchange: dict[int, list[Delta]] = defaultdict(list)
+        for elements in sorted(self.elements, key=lambda elements: (elements.leaf, elements.partition)):
+            by_exchange[elements.exchange].append(Delta(elements.frame.rows))
+        return {exchange: union_all(deltas) for exchange, deltas in by_exchange.items()}
+
+    def frontiers(self, held: LaneContext) -> dict[int, int]:
+        """The frontier of each source after what arrived: the least of its partitions, of which one that sent nothing
+        stands where it stood."""
+        return self.sources if self.sources is not None else least({**held.partition_frontiers, **self.partitions})
+
+
+def least(frontiers: Mapping[tuple[int, int], int]) -> dict[int, int]:
+    """The least frontier of the partitions of each source.
+
+    >>> least({(0, 0): 5, (0, 1): 3, (1, 0): 9})
+    {0: 3, 1: 9}
+    """
+    found: dict[int, int] = {}
+    for (leaf, _), frontier in frontiers.items():
+        found[leaf] = min(frontier, found.get(leaf, frontier))
+    return found
+
+
+@dataclass(frozen=True)
+class TargetStage:
+    """One stage of all lanes on some targets."""
+
+    context: StageContext
+    stage: int
+
+    def run(
+        self, envelopes: Iterable[Envelope], store: RunStore, outbox: Callable[[int], _Outbox]
+    ) -> Iterator[_Outbox]:
+        """The messages of the stage, an outbox (made for its revision) for each lane and target that messages came
+        for. All runs are stored when it ends."""
+        arrived: dict[tuple[int, int, str], _Arrived] = defaultdict(_Arrived)
+        for envelope in envelopes:
+            arrived[envelope.target, envelope.revision, envelope.lane].take(envelope)
+        stored: list[Callable[[], None]] = []
+        for (target, revision, lane_id), came in sorted(arrived.items(), key=lambda item: item[0]):
+            out = outbox(revision)
+            stored.append(self._step(target, revision, lane_id, came, (store, out)))
+            yield out
+        for wait in stored:
+            wait()
+
+    def _step(
+        self, target: int, revision: int, lane_id: str, came: _Arrived, sides: tuple[RunStore, Outbox]
+    ) -> Callable[[], None]:  # fmt: skip
+        """The moves of a lane's vertices; gives what waits until their runs, which are written meanwhile, are
+        stored."""
+        (store, out), context = sides, self.context
+        lane, held = context.revisions[revision][lane_id], context.lanes[revision][lane_id]
+        prefix, turn = f"{context.prefix}/{lane.id}/{target}", held.turns[self.stage]
+        began, arrived = time.perf_counter_ns(), came.deltas()
+        taken = Waiting(lane, self.stage, held.names[target], store.read).taken(turn, arrived, prefix)
+        stage_served, queued = served(self.stage, arrived, taken), taken.names
+        moves = turn.moves(came.frontiers(held))
+        step = _RESTS if turn.take == 0 else self._work(lane, target, held.names[target], taken, moves, store)
+        names, written = name_runs(lane, step.state, prefix)
+        stored = store.write({**written, **taken.fresh})
+        del came, arrived, taken  # what came is not to stay while results are encoded
+        send = partial(out.send, lane.id, target=target)
+        for number, delta in step.sent.items():
+            exchange = lane.flow.exchanges[number]
+            parts = route(exchange, delta, context.targets, target)
+            send_parts(out, lane.id, partial(Elements, number), parts, exchange.stage)
+        if self.stage < lane.flow.stages:
+            send(SourcesMoved(dict(moves[1])), stage=self.stage + 1)
+        send(StateStored({**names, **queued}))
+        self._report(lane, step, out, send)
+        send(msgspec.structs.replace(stage_served, busy_ns=time.perf_counter_ns() - began))
+        return stored
+
+    def _work(
+        self, lane: Lane, target: int, names: Names, taken: Taken, moves: Moves, store: RunStore
+    ) -> StageStep:  # fmt: skip
+        """One move of the stage's vertices."""
+        state = restore(lane, self.stage, names, store.read)
+        return target_stage(lane, (self.stage, target), taken.inputs, state, moves)
+
+    def _report(self, lane: Lane, step: StageStep, out: Outbox, send: Callable[..., None]) -> None:
+        if step.work:
+            send(VerticesWorked(step.work))
+        for vertex, reason in step.failures.items():
+            send(VertexFailed(vertex, reason))
+        for vertex, frame in step.faults.items():
+            if frame.height:
+                send(RowsInFault(vertex, Frame(frame)))
+        for message in result_messages(lane, step.changes, self.context.results, out):
+            send(message)

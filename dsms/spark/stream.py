@@ -1,0 +1,80 @@
+"""A fragment as a Structured Streaming query: batches come from our source, and each is handed to a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from dsms.runtime.stages.target_task import TargetTask
+from dsms.runtime.stages.wire import ENVELOPE, Envelope, envelopes
+from dsms.spark.compat import helper_processes
+from dsms.spark.errors import reason_of
+from dsms.spark.source import ADDRESS_OPTION, FORMAT
+from operators.core.errors import DsmsError
+
+log = structlog.get_logger()
+
+
+class Batch:
+    """What the source stage of a batch sends; it is read when it is run."""
+
+    def __init__(self, sent: DataFrame) -> None:
+        self._sent = sent
+
+    def run(self, stages: Sequence[TargetTask], targets: int) -> Iterator[Envelope]:
+        """The messages to the driver after an exchange and a stage for each of `stages`, as one Spark job. Messages
+        that are not for a stage pass it by."""
+        rows = self._sent
+        for stage in stages:
+            exchanged = rows.repartitionById(targets, rows.target)
+            rows = exchanged.mapInArrow(stage, ENVELOPE)
+        return envelopes(rows.toArrow())
+
+
+class FragmentStream:
+    """Runs until it is stopped or `on_batch` raises. `checkpoint` is scratch: recovery reads the manifest."""
+
+    def __init__(self, spark: SparkSession, name: str, checkpoint: Path, on_batch: Callable[[Batch], None]) -> None:
+        self._spark, self._name, self._checkpoint, self._on_batch = spark, name, checkpoint, on_batch
+        self._query: StreamingQuery | None = None
+        self._failed: DsmsError | None = None
+
+    def start(self, planner: str) -> None:
+        """Starts the query over the batches of the planner at an address."""
+        helper_processes.starts(self._name)
+        rows = self._spark.readStream.format(FORMAT).option(ADDRESS_OPTION, planner).load()
+        writer = rows.writeStream.foreachBatch(self._batch).queryName(self._name)
+        try:
+            self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+        except PySparkException as error:
+            raise reason_of(error) from error
+
+    def check(self) -> None:
+        """Raises what ended the query, if anything did: an error of ours as it is, others as far as Spark tells."""
+        if self._failed is not None:
+            raise self._failed
+        assert self._query is not None
+        if not self._query.isActive:
+            raise reason_of(self._query.exception())
+
+    def stop(self) -> None:
+        """Stops the query; a batch that is being handed over is finished."""
+        if self._query is not None:
+            try:
+                self._query.stop()
+            except PySparkException as error:
+                log.warning("stopping the query failed", reason=str(error))
+        helper_processes.has_started(self._name, self._spark)
+
+    def _batch(self, rows: DataFrame, number: int) -> None:
+        helper_processes.has_started(self._name, self._spark)
+        try:
+            self._on_batch(Batch(rows))
+        except DsmsError as error:
+            self._failed = error
+            raise

@@ -1,0 +1,75 @@
+"""The logs of a session: records as they were pushed, and how slices of them are read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from connectors.formats import RowDecoder
+from dsms.model.objects import Source
+from dsms.runtime.batching.offsets import Slice
+from dsms.runtime.stages.intake import Arrivals, Intake, reading_schema
+from dsms.runtime.stages.source_stage import SliceRead, SliceRequest
+from dsms.scheduler.work import Work
+from dsms.testing.local_tables import INSTANT, OPERATION
+from operators.core.clock import Heartbeat
+from operators.core.errors import DsmsError
+
+
+@dataclass
+class Log:
+    """A source's log, which has one partition: records as they were pushed, and the promises between them."""
+
+    records: list[Mapping[str, object]] = field(default_factory=list)
+    heartbeats: list[Heartbeat] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class LogSlices:
+    """Reads slices of logs, which go by the source's id."""
+
+    logs: Mapping[str, Log]
+
+    def read(self, requests: Sequence[SliceRequest]) -> Iterator[tuple[SliceRequest, SliceRead | DsmsError]]:
+        """What is admitted of the records."""
+        for request in requests:
+            began, at = time.perf_counter_ns(), request.slice
+            arrivals = _arrivals(request.source, self.logs[at.source_id].records, at)
+            admitted = _intake(request.source).admit(arrivals, at.clock)
+            admitted = replace(admitted, delta=admitted.delta.narrowed(request.columns))
+            busy_ns = (time.perf_counter_ns() - began) // len(at.lanes)
+            yield request, SliceRead(admitted, Work((at.end - at.start,), len(admitted.delta), busy_ns))
+
+    def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
+        """None: a session keeps its records, and looks at them where they are."""
+        return dict.fromkeys(offsets)
+
+
+def _intake(source: Source) -> Intake:
+    upserts, deletions = _decoder(reading_schema(source)), _decoder(reading_schema(source, deletions=True))
+    return Intake(source, upserts.decode, deletions.decode)
+
+
+@lru_cache(maxsize=256)
+def _decoder(schema: pa.Schema) -> RowDecoder:
+    return RowDecoder(schema)
+
+
+def _arrivals(source: Source, log: Sequence[Mapping[str, object]], at: Slice) -> Arrivals:
+    """Pushed dicts as arrivals. What is no integer instant is refused by the intake, as `__ts` outside every range."""
+    records = log[at.start : at.end]
+    instants = pl.Series([_instant(record, source) for record in records], dtype=pl.Int64)
+    op = OPERATION if source.table else "op"
+    ops = [str(record[op]) if op in record else None for record in records] if source.tagged == "header" else None
+    return Arrivals(0, np.arange(at.start, at.end), records, instants, ops, None, at.heartbeats)
+
+
+def _instant(record: Mapping[str, object], source: Source) -> int | None:
+    ts = record.get(INSTANT if source.table else "ts")
+    return ts if isinstance(ts, int) and not isinstance(ts, bool) and abs(ts) < 2**63 else None

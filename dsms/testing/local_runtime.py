@@ -1,0 +1,184 @@
+"""A fragment in one process: the runtime that executors run, over logs and a store in memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+import polars as pl
+
+from dsms.physical.fragment_plan import FragmentPlan
+from dsms.physical.lane import Lane, Output
+from dsms.runtime.batching.offsets import Offsets, SourceTask, next_offsets, offsets_at, slices
+from dsms.runtime.epoch.dead_letters import DeadRecord
+from dsms.runtime.epoch.epoch import Epoch, Written, assemble, following
+from dsms.runtime.epoch.progress_log import Published
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
+from dsms.runtime.lanes.revision import Revision, moving, query_frontier, revised, standing
+from dsms.runtime.stages.lane_step import of_member
+from dsms.runtime.stages.result_messages import ResultEncoding
+from dsms.runtime.stages.source_stage import run_source_stage
+from dsms.runtime.stages.target_stage import StageContext, TargetStage
+from dsms.runtime.stages.wire import Envelope, LocalOutbox
+from dsms.scheduler.work import Measures
+from dsms.testing.changes import Change, as_changes
+from dsms.testing.local_logs import Log, LogSlices
+from operators.core.delta import FROM, ORDER
+from operators.core.errors import InternalError
+from operators.streams.stream_output import DELETE, OP
+
+#: Results stay the rows that they are.
+_AS_ROWS = ResultEncoding(encode=lambda output, changes: changes, most_bytes=2**62)
+#: So many records are more than any log has.
+_ALL = 2**62
+
+
+class MemoryRuns:
+    """A run store that is a dict."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, pl.DataFrame] = {}
+
+    def read(self, name: str) -> pl.DataFrame:
+        """The rows of a run."""
+        return self._runs[name]
+
+    def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
+        """Stores them at once."""
+        self._runs |= runs
+        return _nothing_to_wait_for
+
+    def keep(self, names: set[str]) -> None:
+        """Forgets all others."""
+        for name in self._runs.keys() - names:
+            del self._runs[name]
+
+
+def _nothing_to_wait_for() -> None:
+    """Runs in memory are stored as soon as they are written."""
+
+
+class LocalRuntime:
+    """Runs a plan over logs, which go by the ids of their sources. Without `sharing` each query is in a lane of its
+    own."""
+
+    def __init__(self, partitions: int, *, sharing: bool) -> None:
+        self._partitions, self._sharing = partitions, sharing
+        self.logs: dict[str, Log] = {}
+        #: What was published of each query so far, by id.
+        self.results: dict[str, list[Change]] = {}
+        self.dead: list[DeadRecord] = []
+        self.measures = Measures(time.monotonic())
+        self._runs, self._published = MemoryRuns(), Published({}, {})
+        self._revision = Revision(0, FragmentPlan(0, partitions), {}, Manifest(targets=partitions))
+        self._offsets: Offsets | None = None
+        self._like: Revision | None = None
+
+    @property
+    def revision(self) -> Revision:
+        """The plan with its lanes, and where they stand."""
+        return self._revision
+
+    def follow(self, plan: FragmentPlan) -> None:
+        """Runs another plan from now on. A query that takes the place of another goes on with its results."""
+        ids = {planned.name: query for query, planned in self._revision.plan.queries.items()}
+        before, self.results = self.results, {}
+        for query, planned in plan.queries.items():
+            replaces = planned.sink is not None and planned.sink.since is not None
+            predecessor = ids.get(planned.name, query) if replaces and query not in before else query
+            self.results[query] = before.get(predecessor, [])
+        self._published = following(self._published, plan)
+        self._revise(plan, self._revision.manifest)
+
+    def compiled_like(self, other: LocalRuntime) -> None:
+        """Takes over plans and dataflows of another runtime, where the same statements were executed: they depend on
+        these alone."""
+        self._like = other.revision
+
+    def run(self, most: int | None) -> None:
+        """Epochs of at most so many records, until all is read."""
+        while self._epoch(_ALL if most is None else most):
+            pass
+
+    def frontier(self, query: str) -> int:
+        """The instants below which the query's result is final."""
+        output, lane, at = self._standing(query)
+        return max(query_frontier(output, lane, at), self._published.upto(query))
+
+    def output(self, query: str) -> Output:
+        """The result of a query."""
+        return self._standing(query)[0]
+
+    def places(self) -> Iterator[tuple[SourcePartition, Position]]:
+        """Where the lanes stand."""
+        return (place for held in self._revision.manifest.lanes.values() for place in held.places.items())
+
+    def _standing(self, query: str) -> tuple[Output, Lane, LaneManifest]:
+        return next(one for one in standing(self._revision, self._revision.manifest) if one[0].id == query)
+
+    def _revise(self, plan: FragmentPlan, manifest: Manifest) -> None:
+        apart = () if self._sharing else plan.queries.keys()
+        self._revision = revised(plan, manifest, apart, self._before(plan))
+
+    def _before(self, plan: FragmentPlan) -> Revision:
+        """The revision that is followed by another, with the dataflows that were taken over."""
+        if self._like is None:
+            return self._revision
+        lanes = {**self._like.lanes, **self._revision.lanes}
+        queries = {**plan.queries, **self._like.plan.queries, **self._revision.plan.queries}
+        return replace(self._revision, lanes=lanes, plan=replace(self._revision.plan, queries=queries))
+
+    def _epoch(self, most: int) -> bool:
+        """One epoch; whether there was anything new."""
+        task, upto = self._planned(most)
+        if not task.slices:
+            return False
+        epoch = assemble(self._computed(task), self._revision, self._published)
+        for query, why in epoch.failures.items():
+            raise InternalError(f'query "{self._revision.plan.queries[query].name}" failed: {why}')
+        self._commit(epoch)
+        self._offsets = upto
+        return True
+
+    def _planned(self, most: int) -> tuple[SourceTask, Offsets]:
+        """What the next epoch reads, and up to where."""
+        revision = self._revision
+        positions = {lane_id: held.places for lane_id, held in moving(revision, ()).items()}
+        beats = {(source, 0): log.heartbeats for source, log in self.logs.items()}
+        ends = {(source, 0): len(log.records) for source, log in self.logs.items()}
+        begin = self._offsets or offsets_at(0, positions, beats)
+        upto = next_offsets(0, positions, ends, beats, most)
+        found = slices(revision.lanes, positions, begin, upto, beats)
+        return SourceTask(tuple(found), dict(revision.lanes), revision.number, self._partitions), upto
+
+    def _computed(self, task: SourceTask) -> list[Envelope]:
+        """The messages of all stages to the driver."""
+        outbox = partial(LocalOutbox, task.revision)
+        messages = [sent for box in run_source_stage(task, LogSlices(self.logs), outbox) for sent in box.sent]
+        prefix = str(self._revision.manifest.epoch + 1)
+        context = StageContext.of([self._revision], prefix, self._partitions, _AS_ROWS)
+        for number in range(1, context.stages + 1):
+            here = [message for message in messages if message.stage == number]
+            messages = [message for message in messages if message.stage != number]
+            for box in TargetStage(context, number).run(here, self._runs, LocalOutbox):
+                messages += box.sent
+        return messages
+
+    def _commit(self, epoch: Epoch) -> None:
+        for written in epoch.written:
+            self._publish(written)
+        self.dead += epoch.dead
+        moved = {query: max(one.frontier, self._published.upto(query)) for query, one in epoch.results.items()}
+        self._published = Published({**self._published.frontiers, **moved}, epoch.dead_upto)
+        self._revise(self._revision.plan, epoch.manifest)
+        self._runs.keep(self._revision.manifest.names())
+        keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in self._revision.lanes.items()}
+        self.measures = self.measures.after(time.monotonic(), epoch.measured.work).kept(keys)
+
+    def _publish(self, written: Written) -> None:
+        for output in written.outputs.values():
+            changes, names = of_member(written.changes, output), output.schema.names
+            ordered = changes.sort(FROM, ORDER, pl.col(OP) != DELETE, *names)
+            self.results[output.id] += as_changes(ordered, names, output.keys)

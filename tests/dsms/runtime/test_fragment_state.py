@@ -1,0 +1,155 @@
+"""The state of a fragment as a function of its events: what is run next, and what is to be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from connectors.redis.run_store import RunLocations
+from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
+from dsms.runtime.batching.batch_size import BatchSize
+from dsms.runtime.epoch.epoch import Epoch, Measured
+from dsms.runtime.epoch.progress_log import DeadMark, Published
+from dsms.runtime.fragment.state import (
+    BoundsChanged,
+    Commit,
+    EpochCommitted,
+    EpochComputed,
+    Event,
+    FragmentState,
+    Instruction,
+    KeepLanes,
+    PlanBatches,
+    PlanChanged,
+    TellFailed,
+    TellRebuilt,
+    advance,
+)
+from dsms.runtime.fragment.status import dead_letters, status_after
+from dsms.runtime.lanes.manifest import Manifest, Position
+from dsms.scheduler.tuning import Bounds
+from dsms.scheduler.work import Measures
+from tests.support.fake_environment import Topics, apply_all
+
+SQL = (
+    "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k;"
+    "CREATE STREAMED VIEW V AS SELECT k FROM S; CREATE STREAMED VIEW W AS SELECT k FROM S WHERE k > 1;"
+)
+MORE = SQL + "CREATE STREAMED VIEW X AS SELECT k FROM S WHERE k > 2;"
+BOUNDS = Bounds(10, 1000, 1.0)
+
+
+def plan(sql: str = SQL) -> FragmentPlan:
+    return plan_fragment(apply_all(sql, topics=Topics({"t": {0: 0}}))[0], 1)
+
+
+def begun(held: Manifest | None = None) -> FragmentState:
+    size = BatchSize(100, 10, 1000, 1.0, 3.0)
+    manifest = held or Manifest(targets=1)
+    state = FragmentState(plan(), manifest, Published({}, {}), BOUNDS, size, Measures(0.0))
+    return advance(PlanChanged(plan(), 1.0), state)[0]
+
+
+def after(state: FragmentState, *events: Event) -> tuple[FragmentState, list[Instruction]]:
+    instructions: list[Instruction] = []
+    for event in events:
+        state, more = advance(event, state)
+        instructions += more
+    return state, instructions
+
+
+def computed(state: FragmentState, records: int = 100, **failures: str) -> EpochComputed:
+    """An epoch of the present revision that has read some records, in a quarter of a second."""
+    lanes = {
+        lane_id: msgspec.structs.replace(
+            held,
+            positions={source: {0: Position(records, records)} for source in held.positions},
+            runs=[{key: [[f"{lane_id}/{key}"]] for key in state.revision.lanes[lane_id].flow.keys}],
+        )
+        for lane_id, held in state.revision.manifest.lanes.items()
+    }
+    manifest = msgspec.structs.replace(state.revision.manifest, epoch=state.computed.epoch + 1, lanes=lanes)
+    epoch = Epoch(manifest, {}, (), (), {}, failures=failures, measured=Measured(records))
+    return EpochComputed(epoch, state.revision, 2.0, 2.25)
+
+
+def test_an_epoch_is_committed_before_the_next_batch_is_planned() -> None:
+    state = begun()
+    event = computed(state)
+    state, instructions = after(state, event)
+    commit, planned, keep = instructions
+    assert commit == Commit(event.epoch, event.revision)
+    assert isinstance(planned, PlanBatches)
+    assert isinstance(keep, KeepLanes)
+    assert state.computed is event.epoch.manifest
+    assert state.revision.manifest.lanes == event.epoch.manifest.lanes
+    assert state.batch_size.batch_records == 200
+
+
+def test_revisions_that_may_be_asked_for_are_kept_and_no_others() -> None:
+    state = begun()
+    numbers = [state.revision.number]
+    for at in range(6):
+        state, instructions = after(state, PlanChanged(plan(MORE), at))
+        numbers.append(state.revision.number)
+        assert instructions == [PlanBatches()]
+    assert [revision.number for revision in state.revisions] == numbers[-4:]
+    state, _ = after(state, computed(state))
+    assert [revision.number for revision in state.revisions] == [numbers[-1], numbers[-1] + 1]
+
+
+def test_the_state_before_an_event_stays_as_it_was() -> None:
+    state = begun()
+    before = replace(state)
+    after(state, computed(state), PlanChanged(plan(MORE), 3.0), BoundsChanged(Bounds(1, 5, 0.5)))
+    assert state == before
+
+
+def test_a_query_that_failed_is_told_and_stands_still() -> None:
+    state = begun()
+    (failing,) = (query for query, planned in state.plan.queries.items() if planned.name == "W")
+    state, instructions = after(state, computed(state, **{failing: "1 / 0"}))
+    assert TellFailed("W", "1 / 0") in instructions
+    assert state.failures == {failing: "1 / 0"}
+    assert state.decision.reads == {
+        lane for lane, held in state.revision.manifest.lanes.items() if failing not in held.queries
+    }
+
+
+def test_state_that_another_version_stored_is_rebuilt_and_told_once() -> None:
+    held = computed(begun()).epoch.manifest
+    older = {
+        lane_id: msgspec.structs.replace(one, runs=[{"key of another version": [["run"]]}])
+        for lane_id, one in held.lanes.items()
+    }
+    state = FragmentState(
+        plan(), msgspec.structs.replace(held, lanes=older), Published({}, {}), BOUNDS,
+        BatchSize(100, 10, 1000, 1.0, 3.0), Measures(0.0),
+    )  # fmt: skip
+    state, instructions = after(state, PlanChanged(plan(), 1.0))
+    assert sorted(one.query for one in instructions if isinstance(one, TellRebuilt)) == ["V", "W"]
+    _, again = after(state, PlanChanged(plan(), 2.0))
+    assert [one for one in again if isinstance(one, TellRebuilt)] == []
+
+
+def test_bounds_hold_from_the_next_epoch_on() -> None:
+    state, instructions = after(begun(), BoundsChanged(Bounds(10, 50, 0.5)))
+    assert instructions == []
+    state, _ = after(state, computed(state))
+    assert (state.batch_size.most, state.batch_size.target_s, state.batch_records) == (50, 0.5, 50)
+
+
+def test_what_is_published_is_known_when_it_is_committed() -> None:
+    state = begun()
+    event = computed(state)
+    state, _ = after(state, event)
+    source = next(iter(event.epoch.manifest.lanes.values())).places
+    (owner, _), *_ = source
+    published = Published({}, {(owner, 0): DeadMark(7, 3)})
+    state, instructions = after(state, EpochCommitted(published, RunLocations({"a": 5}, {"b": 7})))
+    assert instructions == []
+    assert dead_letters(state) == {"T": 3}
+    status = status_after(event.epoch, event.revision, state)
+    assert (status.redis_bytes, status.disk_bytes, status.epoch) == (5, 7, 1)
+    assert {one.frontier for one in status.lanes.values()} == {100}
