@@ -1,7 +1,7 @@
-"""What is written runs: doctests of the packages, and blocks marked runnable in README.md and docs/.
+"""What is written runs and can be read: doctests, blocks marked runnable, links, and the length of lines.
 
 A block is runnable when its fence says so: ```sql runnable. Each block of SQL runs in a LocalSession of its own, blocks
-of Python of one file in one namespace.
+of Python of one file in one namespace. Relative links lead to a file, and to a heading of it where they name one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,16 @@ MODULES = sorted(
     for path in (ROOT / package).rglob("*.py")
     if path.name != "__main__.py"
 )
-PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.exists()]
+#: Every document.
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+#: A line has fewer characters, unless it is an address that cannot be broken.
+LONGEST = 180
+PAGES = [path for path in DOCUMENTS if path.name == "README.md" or path.parent != ROOT]
 BLOCK = re.compile(r"^```(python|sql) runnable\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`]*`")
+LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -41,3 +50,44 @@ def test_runnable_blocks(page: Path) -> None:
             LocalSession().execute(text)
         else:
             exec(compile(text, str(page), "exec"), namespace)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them: `## A *row*` gives a-row; of two equal headings the
+    second gives a-row-1."""
+    counts: Counter[str] = Counter()
+    made = set()
+    for heading in HEADING.findall(FENCED.sub("", page.read_text())):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        made.add(f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor)
+        counts[anchor] += 1
+    return made
+
+
+def dead_links(page: Path) -> list[str]:
+    """The relative links of a document that lead nowhere."""
+    dead = []
+    for target in LINK.findall(CODE.sub("", FENCED.sub("", page.read_text()))):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        name, _, anchor = target.partition("#")
+        other = (page.parent / name).resolve() if name else page
+        if not other.exists() or (anchor and anchor not in anchors(other)):
+            dead.append(target)
+    return dead
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert dead_links(page) == []
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_are_short(page: Path) -> None:
+    too_long = [
+        f"{page.relative_to(ROOT)}:{number} has {len(line)} characters"
+        for number, line in enumerate(page.read_text().splitlines(), 1)
+        if len(line) >= LONGEST and not re.fullmatch(r"\s*(\[[^\]]*\]: )?<?https?://\S+", line)
+    ]
+    assert not too_long, "\n".join(too_long)

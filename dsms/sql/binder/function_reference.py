@@ -4,6 +4,7 @@
 """
 
 import sys
+import textwrap
 from itertools import groupby
 
 from dsms.sql.binder.expression_functions import ALIASES
@@ -11,6 +12,8 @@ from operators.aggregates import AGGREGATES, AggregateFunction
 from operators.aggregates import ALIASES as AGGREGATE_ALIASES
 from operators.expressions import FUNCTIONS, Function
 
+#: The most characters of a row: lines of documents are below 180.
+_LONGEST = 170
 _HEAD = """# Types and functions
 
 ## Types
@@ -101,8 +104,12 @@ def _aggregate_row(name: str, function: AggregateFunction) -> str:
 
 
 def _row(name: str, function: Function) -> str:
+    """The row of a function; a long summary is continued in rows below it."""
     cells = (name.upper(), f"`{function.example}`", function.takes, function.summary)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    *first, summary = (cell.replace("|", "\\|") for cell in cells)
+    lines = textwrap.wrap(summary, _LONGEST - sum(map(len, first)) - len("|  |  |  |  |"))
+    rows = [(*first, lines[0]), *(("", "", "", line) for line in lines[1:])]
+    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
 def _public(name: str) -> bool:
