@@ -106,10 +106,9 @@ class AsyncClient:
         """The latest records that a source refused, with the reasons."""
         return await self._do(calls.dead_letters(source, limit))
 
-    async def load(
-        self, table: str, form: Literal["csv", "parquet"] | str, body: bytes | AsyncIterable[bytes]
-    ) -> StatementResult:
-        """Adds the rows of a file, given whole or in pieces, to a table, at one instant."""
+    async def load(self, table: str, form: str, body: bytes | AsyncIterable[bytes]) -> StatementResult:
+        """Adds the rows of a file to a table at one instant; `form` is "csv" or "parquet", `body` the file, whole or in
+        parts."""
         return await self._do(calls.load(table, form), body)
 
     async def publish(

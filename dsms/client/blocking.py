@@ -104,8 +104,9 @@ class Client:
         """The latest records that a source refused, with the reasons."""
         return self._do(calls.dead_letters(source, limit))
 
-    def load(self, table: str, form: Literal["csv", "parquet"] | str, body: bytes | Iterable[bytes]) -> StatementResult:
-        """Adds the rows of a file, given whole or in pieces, to a table, at one instant."""
+    def load(self, table: str, form: str, body: bytes | Iterable[bytes]) -> StatementResult:
+        """Adds the rows of a file to a table at one instant; `form` is "csv" or "parquet", `body` the file, whole or in
+        parts."""
         return self._do(calls.load(table, form), body)
 
     def publish(
