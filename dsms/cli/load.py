@@ -35,8 +35,9 @@ def load(
 
     form = (format_ or file.suffix.removeprefix(".")).lower()
     if form not in FORMATS:
+        choices = ", ".join(FORMATS)
         raise UserError(
-            f'unknown format "{form}" of "{file}"', hint=f"set --file-format to one of: {', '.join(FORMATS)}"
+            f'unknown file format "{form}" of "{file.name}"', hint=f"set --file-format to one of: {choices}"
         )
     with connect(coordinator, data_dir) as client, Progress(console=Console(stderr=True), transient=True) as progress:
         result = client.load(table, form, _parts(file, progress))
