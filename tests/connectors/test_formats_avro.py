@@ -170,7 +170,7 @@ def test_any_bytes_give_the_same_fast_and_slow(bodies, order):
     assert_same(decoder(schema, writer).decode(values), slowly(schema, writer).decode(values))
 
 
-def one(writer_type, value, declared, nullable=True):
+def read_value(writer_type, value, declared, nullable=True):
     writer = record(("x", writer_type))
     result = decoder(pa.schema([pa.field("x", declared, nullable)]), writer).decode(written(writer, [{"x": value}]))
     return result.refused[0].message if result.refused else result.frame["x"].to_list()[0]
@@ -208,7 +208,7 @@ def one(writer_type, value, declared, nullable=True):
     ],
 )
 def test_promotion(writer, value, declared, expected):
-    assert one(writer, value, declared) == expected
+    assert read_value(writer, value, declared) == expected
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_schemas_evolve_within_a_batch():
 
 
 def test_null_where_declared_not_null():
-    assert one(["null", "int"], None, pa.int32(), nullable=False) == 'column "x" is NULL but declared NOT NULL'
+    assert read_value(["null", "int"], None, pa.int32(), nullable=False) == 'column "x" is NULL but declared NOT NULL'
 
 
 def test_a_failed_lookup_is_asked_again():

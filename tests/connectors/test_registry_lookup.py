@@ -116,8 +116,8 @@ def test_a_refused_schema_is_not_tried_again(registry: Registry) -> None:
 
 
 def test_a_registry_that_is_not_there_is_told() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        url = f"http://127.0.0.1:{one.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(ExternalError, match="^schema registry cannot be reached: "):
         schema_lookup(url)(7)
     with pytest.raises(ExternalError, match="^schema registry does not answer: "):
