@@ -1,4 +1,4 @@
-"""CSV and Parquet files as batches of rows."""
+"""Reads CSV and Parquet files as batches of rows."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_each_kind_of_error_is_an_exception(status: int, kind: str, expected: ty
 
 def test_what_is_no_coordinator() -> None:
     for error in both(lambda _: httpx.Response(502, text="<html>"), lambda client: client.status()):
-        assert isinstance(error, Unavailable) and "answers 502 and is no coordinator" in str(error)
+        assert isinstance(error, Unavailable) and "answers 502 and is not a coordinator" in str(error)
 
 
 def test_what_is_sent() -> None:
@@ -343,7 +343,7 @@ def test_each_part_of_a_wait_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) 
     ("cover", "timeout_s", "expected", "message"),
     [
         (COVER, 0.0, NotCovered, "its frontier is 7"),
-        ({**COVER, "error": "1 / 0"}, 60.0, NotCovered, "it stands still: 1 / 0"),
+        ({**COVER, "error": "1 / 0"}, 60.0, NotCovered, "the query has stopped: 1 / 0"),
         ({**COVER, "covered": True, "refused": [REFUSED]}, 60.0, RecordRefused, "record 0/4 was refused: late"),
     ],
 )
