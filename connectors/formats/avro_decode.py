@@ -45,9 +45,12 @@ class AvroDecoder:
     ([2], 'not a record of its writer schema: surplus bytes at the end: 1')
     """
 
-    def __init__(self, schema: pa.Schema, writer: Callable[[int], Mapping[str, object]]) -> None:
+    def __init__(
+        self, schema: pa.Schema, writer: Callable[[int], Mapping[str, object]], *, columnar: bool = True
+    ) -> None:
+        """With `columnar` false, every record is read singly."""
         self._schema = schema
-        self._writer = writer
+        self._writer, self._columnar = writer, columnar
         self._plans: dict[int, _Plan | str] = {}
         self._empty = empty_frame(schema)
 
@@ -116,7 +119,7 @@ class AvroDecoder:
             if unbounded(writer):
                 return f"the writer schema {schema_id} has an array of elements that take no bytes"
             columns = resolve(writer, list(self._schema))
-            fast = vectorised(writer) and all(map(convertible, columns))
+            fast = self._columnar and vectorised(writer) and all(map(convertible, columns))
             return _Plan(writer, columns, record_reader(schema, writer, columns), fast)
         except Unfit as unfit:
             return f"{unfit} (writer schema {schema_id})"

@@ -6,7 +6,6 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 KEYWORDS = (
-    # fmt: off
     "ACTIVATE",
     "AGGREGATE",
     "ALTER",
@@ -96,7 +95,6 @@ KEYWORDS = (
     "WHERE",
     "WINDOW",
     "WITH",
-    # fmt: on
 )
 
 

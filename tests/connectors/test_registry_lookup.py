@@ -83,7 +83,9 @@ def test_an_unknown_id_is_asked_for_again(registry: Registry) -> None:
 @pytest.mark.parametrize("answer", [{"error_code": 50001, "message": "disk full"}, b"<html>", b'"text"'])
 def test_a_failure_of_the_registry_is_reported(registry: Registry, answer: object) -> None:
     registry.answers = [(500, answer)]
-    with pytest.raises(ExternalError, match=r"^the schema registry failed: (disk full \()?HTTP status 500\)?$") as raised:
+    with pytest.raises(
+        ExternalError, match=r"^the schema registry failed: (disk full \()?HTTP status 500\)?$"
+    ) as raised:
         schema_lookup(registry.url)(7)
     assert raised.value.retryable
 
@@ -110,7 +112,9 @@ def test_name_and_password_of_the_url_are_given(registry: Registry, monkeypatch:
 
 def test_a_refused_schema_is_not_tried_again(registry: Registry) -> None:
     registry.answers = [(409, {"error_code": 409, "message": "incompatible"})]
-    with pytest.raises(ExternalError, match=r'refused the schema of subject "s": incompatible \(HTTP status 409\)$') as raised:
+    with pytest.raises(
+        ExternalError, match=r'refused the schema of subject "s": incompatible \(HTTP status 409\)$'
+    ) as raised:
         register_schema(registry.url, "s", SCHEMA)
     assert not raised.value.retryable
 
