@@ -131,7 +131,7 @@ def test_the_key_and_the_avro_format_come_from_the_source(dsms, service, url, to
     name = topic()
     service.objects = {"readings": {**READINGS, "topic": name, "format": "avro"}}
     code, _, err = dsms("publish", name, written(tmp_path, '{"room":"a","t":1}'))
-    assert code == 1 and f'schema of "{name}-key" not found' in err
+    assert code == 1 and f'subject "{name}-key" has no schema in the registry' in err
     for kind, schema in (("key", AVRO_KEY), ("value", AVRO)):
         httpx.post(f"{url}/subjects/{name}-{kind}/versions", json={"schema": json.dumps(schema)}).raise_for_status()
     assert dsms("publish", name, written(tmp_path, '{"room":"a","t":1}', '{"room":"b","t":null,"ts":3}'))[0] == 0
