@@ -1,4 +1,4 @@
-"""The command line of a service."""
+"""The command line of the services."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.core.errors import UserError
 
 
 def serve(main: Callable[..., None]) -> None:
-    """Runs the service with the options of the process. What they cannot mean is told in a line, with code 1."""
+    """Runs the service with the command line of this process; a UserError is printed in one line, with exit code 1."""
     without_pandas()
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(main)

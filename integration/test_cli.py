@@ -114,7 +114,7 @@ def test_unknown_topic_and_topic_that_exists(dsms, topic, unique, tmp_path):
     code, _, err = dsms("publish", f"{unique}.nowhere", file)
     assert code == 1 and "not found" in err and name in err
     code, _, err = dsms("publish", name, file, "--create")
-    assert (code, err.strip()) == (0, f'1 records sent to "{name}"')
+    assert (code, err.strip()) == (0, f'1 record sent to "{name}"')
 
 
 def test_a_record_that_is_too_large(dsms, kafka, topic, tmp_path):
@@ -123,14 +123,15 @@ def test_a_record_that_is_too_large(dsms, kafka, topic, tmp_path):
     incompressible = random.Random(0).randbytes(1_000_000).hex()
     code, _, err = dsms("publish", name, written(tmp_path, '{"a":1}', json.dumps({"a": incompressible})))
     assert code == 1 and "too large" in err
-    assert f'stopped; {len(stored(kafka, name))} records sent to "{name}"' in err
+    arrived = len(stored(kafka, name))
+    assert f'stopped; {arrived} record{"" if arrived == 1 else "s"} sent to "{name}"' in err
 
 
 def test_the_key_and_the_avro_format_come_from_the_source(dsms, service, url, topic, tmp_path):
     name = topic()
     service.objects = {"readings": {**READINGS, "topic": name, "format": "avro"}}
     code, _, err = dsms("publish", name, written(tmp_path, '{"room":"a","t":1}'))
-    assert code == 1 and f'schema of "{name}-key" not found' in err
+    assert code == 1 and f'subject "{name}-key" has no schema in the registry' in err
     for kind, schema in (("key", AVRO_KEY), ("value", AVRO)):
         httpx.post(f"{url}/subjects/{name}-{kind}/versions", json={"schema": json.dumps(schema)}).raise_for_status()
     assert dsms("publish", name, written(tmp_path, '{"room":"a","t":1}', '{"room":"b","t":null,"ts":3}'))[0] == 0

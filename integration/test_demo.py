@@ -86,7 +86,7 @@ def test_the_demo_shows_what_the_paper_prints_and_ends(demo):
     assert demo.ended() == 0, demo.output
     assert HOT_ROOMS in demo.output
     assert "  <b,85>5         u<b,85>5      +<b,85>5\n" in demo.output
-    assert "All results are exactly what the paper prints.\nEverything is stopped.\n" in demo.output
+    assert "All results are exactly those in the paper.\nThe cluster is stopped.\n" in demo.output
     assert not demo.leftovers()
     assert time.monotonic() - started < DEADLINE_S
 

@@ -121,7 +121,7 @@ def test_up_is_idempotent_and_down_ends_everything(local: LocalState):
     said: list[str] = []
     again = up(LocalSettings(data_dir=local.data_dir), report=said.append)
     assert again == local
-    assert said[0] == f'already running in "{local.data_dir}"'
+    assert said[0] == f'a cluster is already running in "{local.data_dir}"'
     assert down(local.data_dir, report=said.append)
     assert all(gone(pid) for pid in (*pids(local).values(), local.supervisor_pid))
     assert status(local.data_dir) is None
@@ -200,7 +200,9 @@ def test_ending_the_command_while_it_starts_leaves_no_orphan(tmp_path: Path, cal
 def test_a_taken_port_is_a_clear_error(settings: LocalSettings, redis_url: str):
     port = int(redis_url.rsplit(":")[-1].split("/")[0])
     taken = LocalSettings(data_dir=settings.data_dir, kafka_port=0, redis_port=port, http_port=0, services_only=True)
-    with pytest.raises(ConfigError, match=rf'port {port} on "127.0.0.1" is taken by "redis-server".*"redis_port"'):
+    with pytest.raises(
+        ConfigError, match=rf'port {port} on "127.0.0.1" is already in use by "redis-server".*"redis_port"'
+    ):
         up(taken, report=lambda _: None)
     assert read_state(settings.data_dir) is None
 

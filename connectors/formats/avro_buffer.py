@@ -1,7 +1,7 @@
-"""Reads one Avro field of many records at once: a cursor a record, every step vectorised.
+"""Reads an Avro field of many records at once: one cursor for each record, every step vectorised.
 
-A cursor only moves forward, so a record was read within its bounds if and only if its cursor ends where the record
-does. What cannot be proven good is marked in `doubt` and left to the reader that goes record by record.
+A cursor only moves forward, so a record was read within its bounds if and only if its cursor ends at the end of the
+record. A record that is not proven valid is marked in `doubt` and left to the reader that goes record by record.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class Buffer:
 
 
 class Cursors:
-    """The reading position of each of some records of a buffer."""
+    """The reading positions in some records of a buffer."""
 
     def __init__(self, buffer: Buffer, at: Ints, ends: Ints) -> None:
         self.buffer = buffer
@@ -64,7 +64,7 @@ class Cursors:
         return self.doubt
 
     def skip(self, count: Ints | int, present: Mask | None) -> None:
-        """Moves on, by nothing where the field is absent; never beyond what may be read safely."""
+        """Moves the cursors on, except where the field is absent; never beyond the bytes that may be read safely."""
         self.at += count if present is None else count * present
         np.minimum(self.at, self.buffer.limit, out=self.at)
 
@@ -77,7 +77,7 @@ class Cursors:
         return self.buffer.words[self.at]
 
     def branch(self, present: Mask | None) -> Mask:
-        """Whether a union of two holds its second branch."""
+        """Whether a union of two branches contains its second."""
         octet = self.octet()
         self._suspect(octet & 0xFD != 0, present)
         self.skip(1, present)
@@ -116,7 +116,7 @@ class Cursors:
         self._suspect(overflow, present)
 
     def span(self, present: Mask | None) -> tuple[Ints, Ints]:
-        """Where the bytes of a string or bytes field start, and how many there are."""
+        """The starts and sizes of the contents of a string or bytes field."""
         size = self.long(present)
         if present is not None:
             size *= present
@@ -129,7 +129,7 @@ class Cursors:
         return start, size
 
     def fixed(self, size: int, present: Mask | None) -> Ints:
-        """Where a field of constant size starts."""
+        """The starts of a field of constant size."""
         start = self.at.copy()
         self.skip(size, present)
         return start
@@ -140,7 +140,7 @@ class Cursors:
 
 
 def _squeeze(word: Words) -> Words:
-    """Eight groups of seven bits, a byte each, pushed together."""
+    """Compacts the low seven bits of each of the eight bytes into 56 bits."""
     for low, high, shift in _FOLDS:
         word = (word & low) | ((word & high) >> shift)
     return word

@@ -1,7 +1,7 @@
-"""The declared columns of many Avro records of one writer schema, read field by field over all records.
+"""Reads the declared columns of many Avro records of one writer schema, field by field over all records.
 
-A column is vectorised where `vectorised` says so; every row it doubts is left to avro_records, which also words the
-refusals. Both agree on every row that is not in doubt: the property tests compare them.
+Columns are read so if `vectorised` holds for their types; every row in doubt is left to avro_records, which also gives
+the reasons of refusals. Both agree on every row that is not in doubt: the property tests compare them.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ FLAT = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"
 
 @dataclass(frozen=True)
 class Read:
-    """One field of all records: `values`, or `start` and `size` of its bytes, or a record's `fields`."""
+    """A field of all records: its `values`, or `start` and `size` of its bytes, or the `fields` of a record."""
 
     present: Mask | None
     values: NDArray[Any] | None = None
@@ -36,7 +36,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Column:
-    """A declared column made of a writer's field; `source` leads to the field, None where the writer has none."""
+    """A declared column and the writer's field for it; `source` is the index of the field, None if there is none."""
 
     declared: "pa.Field[Any]"
     source: int | None
@@ -68,7 +68,7 @@ def convertible(column: Column) -> bool:
 
 
 def read(cursors: Cursors, writer: AvroType, parent: Mask | None) -> Read:
-    """One field at all cursors; where an enclosing record is absent nothing is read."""
+    """Reads a field at all cursors; where an enclosing record is absent, nothing is read."""
     present = parent
     if writer.null_branch is not None:
         second = cursors.branch(parent)
@@ -124,7 +124,7 @@ _LEAVES: dict[str, Callable[[Cursors, AvroType, Mask | None], Read]] = {
 
 
 class ColumnMaker:
-    """Makes Arrow arrays of what was read from one buffer; `doubt` collects the rows that need a second look."""
+    """Makes Arrow arrays of the fields read from a buffer; marks in `doubt` the rows that must be read singly."""
 
     def __init__(self, buffer: Buffer, doubt: Mask) -> None:
         self._buffer = buffer
@@ -142,7 +142,7 @@ class ColumnMaker:
         return self._leaf(column.declared.type, column.writer, read_)
 
     def suspect(self, wrong: Mask, present: Mask | None) -> None:
-        """Rows that are wrong where they are present."""
+        """Marks the rows that are both wrong and present."""
         np.logical_or(self._doubt, wrong if present is None else wrong & present, out=self._doubt)
 
     def _struct(self, column: Column, read_: Read) -> "pa.Array[Any]":
@@ -217,7 +217,7 @@ class ColumnMaker:
         return pa.array(symbols, pa.string(), mask=None if read_.present is None else ~read_.present)
 
     def _text(self, declared: pa.DataType, read_: Read) -> "pa.Array[Any]":
-        """The bytes as views into the buffer, none copied; UTF-8 is checked where a string is declared."""
+        """The bytes as views into the buffer, without copies; strings are checked to be UTF-8."""
         assert read_.start is not None and read_.size is not None
         cells = views(self._buffer.words, read_.start, read_.size)
         if pa.types.is_binary(declared):
@@ -255,12 +255,12 @@ def _within(high: Ints, low: NDArray[np.uint64], bound: int) -> Mask:
 
 
 def _bound(declared: Any) -> int:
-    """What the digits of a decimal must stay below."""
+    """The exclusive bound of the unscaled values of a decimal type."""
     return int(10**declared.precision)
 
 
 def _storage(declared: pa.DataType) -> str:
-    """NumPy's name of what Arrow stores for a number, a date or an instant."""
+    """The NumPy type that Arrow stores for a number, a date or a timestamp."""
     return f"{'f' if pa.types.is_floating(declared) else 'i'}{declared.bit_width // 8}"
 
 

@@ -1,4 +1,4 @@
-"""Avro in Confluent's wire format: one byte 0, four bytes of schema id, the body."""
+"""Decodes Avro in Confluent's wire format: a zero byte, four bytes of schema id, the body."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _SLICE = 1 << 15
 
 @dataclass(frozen=True)
 class _Plan:
-    """How the records of one writer schema become the declared columns."""
+    """How records of a writer schema are decoded into the declared columns."""
 
     writer: AvroType
     columns: tuple[Column, ...]
@@ -34,8 +34,8 @@ class AvroDecoder:
     """Decodes records of any number of writer schemas into the declared columns.
 
     Fields are matched by name, exactly or else without regard to case. Flat records and records of records are read
-    column by column over the whole batch; a record that is not proven good that way, and every record of a schema
-    with arrays, maps or wider unions, is read by itself. What one record holds never touches another.
+    column by column over the whole batch; a record that is not proven valid that way, and every record of a schema
+    with arrays, maps or wider unions, is read singly. An invalid record never affects another.
 
     >>> import fastavro, io
     >>> writer = {"type": "record", "name": "P", "fields": [{"name": "a", "type": "int"}]}
@@ -45,14 +45,17 @@ class AvroDecoder:
     ([2], 'not a record of its writer schema: surplus bytes at the end: 1')
     """
 
-    def __init__(self, schema: pa.Schema, writer: Callable[[int], Mapping[str, object]]) -> None:
+    def __init__(
+        self, schema: pa.Schema, writer: Callable[[int], Mapping[str, object]], *, columnar: bool = True
+    ) -> None:
+        """With `columnar` false, every record is read singly."""
         self._schema = schema
-        self._writer = writer
+        self._writer, self._columnar = writer, columnar
         self._plans: dict[int, _Plan | str] = {}
         self._empty = empty_frame(schema)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the values, and a refusal for each value that is none."""
+        """The rows of the values, and a refusal for each value that is not a row."""
         return self._sized(values, np.fromiter(map(len, values), np.int64, len(values)))
 
     def _sized(self, values: Sequence[bytes], sizes: Ints) -> Decoded:
@@ -99,7 +102,7 @@ class AvroDecoder:
         return frame_of(self._schema, columns), np.array(kept, np.int64)
 
     def _plan(self, schema_id: int) -> _Plan | str:
-        """The plan of a writer schema, or why none of its records can be read; an unknown id is asked for again."""
+        """The plan of a writer schema, or why its records cannot be read; an unknown id is looked up again later."""
         if schema_id not in self._plans:
             try:
                 schema = self._writer(schema_id)
@@ -112,20 +115,20 @@ class AvroDecoder:
         try:
             writer = avro_type(schema)
             if writer.kind != "record" or writer.null_branch is not None:
-                return f"the writer schema {schema_id} is no record"
+                return f"the writer schema {schema_id} is not a record"
             if unbounded(writer):
                 return f"the writer schema {schema_id} has an array of elements that take no bytes"
             columns = resolve(writer, list(self._schema))
-            fast = vectorised(writer) and all(map(convertible, columns))
+            fast = self._columnar and vectorised(writer) and all(map(convertible, columns))
             return _Plan(writer, columns, record_reader(schema, writer, columns), fast)
         except Unfit as unfit:
             return f"{unfit} (writer schema {schema_id})"
         except (LookupError, TypeError, ValueError, SchemaParseException) as error:
-            return f"the writer schema {schema_id} is no Avro schema: {error}"
+            return f"the writer schema {schema_id} is not an Avro schema: {error}"
 
 
 def _schema_ids(buffer: Buffer, values: Sequence[bytes]) -> tuple[Ints, list[Refusal]]:
-    """The schema id of each value, -1 and a refusal where there is none."""
+    """The schema id of each value; -1 and a refusal for a value without one."""
     head = buffer.words[buffer.starts]
     ids = ((head >> np.uint64(8)) & np.uint64(0xFFFFFFFF)).astype(np.uint32).byteswap().astype(np.int64)
     wrong = (head & np.uint64(0xFF) != 0) | (buffer.ends - buffer.starts < PREFIX)
@@ -135,7 +138,7 @@ def _schema_ids(buffer: Buffer, values: Sequence[bytes]) -> tuple[Ints, list[Ref
 
 def _no_prefix(value: bytes) -> str:
     if len(value) < PREFIX:
-        return f"not in the Avro wire format: {len(value)} bytes, fewer than the prefix has"
+        return f"not in the Avro wire format: {len(value)} bytes, but the prefix alone has {PREFIX}"
     return f"not in the Avro wire format: starts with byte {value[0]}, not 0"
 
 
@@ -146,7 +149,7 @@ def _distinct(ids: Ints) -> list[int]:
 
 
 def _columnar(plan: _Plan, buffer: Buffer, rows: Ints) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
-    """The columns of all rows, and the rows that must be looked at singly."""
+    """The columns of all rows, and a mask of the rows that must be read singly."""
     cursors = Cursors(buffer, buffer.starts[rows] + PREFIX, buffer.ends[rows])
     reads = read(cursors, plan.writer, None)
     maker = ColumnMaker(buffer, cursors.finish())

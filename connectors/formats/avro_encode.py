@@ -1,4 +1,4 @@
-"""Columns to Avro records in Confluent's wire format, many rows at once."""
+"""Encodes columns as Avro records in Confluent's wire format, many rows at once."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ Array: TypeAlias = "pa.Array[Any]"
 
 
 class AvroEncoder:
-    """Encodes frames of a schema under the id its Avro schema is registered by.
+    """Encodes frames of a schema under the id with which its Avro schema is registered.
 
     Rows without lists are laid out column by column; lists go through fastavro, row by row.
 
@@ -42,7 +42,7 @@ class AvroEncoder:
         self._flat = not any(map(_repeats, (field.type for field in schema)))
 
     def encode(self, frame: pl.DataFrame) -> pl.Series:
-        """One record a row."""
+        """An Avro record for each row."""
         frame = frame.select(self._dtypes.names())
         if frame.schema != self._dtypes:
             frame = frame.cast(self._dtypes)
@@ -51,7 +51,7 @@ class AvroEncoder:
         return pl.concat(parts) if parts else pl.Series("value", [], pl.Binary)
 
     def _block(self, frame: pl.DataFrame) -> pl.Series:
-        """The pieces of each row end to end; Arrow copies the texts, what lies between them is laid out here."""
+        """The pieces of each row, concatenated; Arrow copies the texts, the bytes between them are laid out here."""
         pieces: list[Piece | Texts] = [_constant(self._prefix, len(frame))]
         for field in self._fields:
             pieces += _pieces(field, frame[field.name], None)
@@ -76,7 +76,7 @@ class AvroEncoder:
 
 
 def _laid_out(pieces: Sequence[Piece]) -> Array:
-    """Every piece of every row at its place: rows in order, one word of gap between them."""
+    """Writes every piece of every row at its position: rows in order, with a gap of one word between them."""
     width = np.sum(np.stack([piece.width for piece in pieces]), axis=0)
     start = np.cumsum(width + WORD) - width - WORD
     out = np.zeros(int(start[-1] + width[-1]) + 3 * WORD, np.uint8)
@@ -90,7 +90,7 @@ def _laid_out(pieces: Sequence[Piece]) -> Array:
 
 
 def _joined(arrays: Sequence[Array]) -> Array:
-    """The bytes of all arrays row by row, none where there is no text."""
+    """The arrays concatenated row by row; null counts as empty."""
     if len(arrays) == 1:
         return arrays[0]
     whole: list[Any] = [*(array.cast(pa.large_binary()) for array in arrays), pa.scalar(b"", pa.large_binary())]
@@ -138,7 +138,7 @@ def _leaf(declared: pa.DataType, series: pl.Series, present: Mask | None) -> lis
 
 
 def _filled(series: pl.Series) -> NDArray[Any]:
-    """The stored values, with anything where there is none."""
+    """The stored values; those of nulls are arbitrary."""
     stored = series.to_physical()
     if stored.null_count():
         stored = stored.fill_null(value=False if stored.dtype == pl.Boolean else 0)

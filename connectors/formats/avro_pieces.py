@@ -1,6 +1,6 @@
-"""What the records of a frame consist of on the wire: for each field of all rows its bytes and their number.
+"""The pieces of encoded records: for each field the bytes of all rows, and their widths.
 
-A piece is written at a position a row, eight bytes at a time. The last write may spill up to seven bytes beyond the
+The pieces of all rows are written at once, eight bytes at a time. The last write may spill up to seven bytes beyond the
 piece: pieces are written in order, so the next one overwrites the spill, and rows are laid out with a gap of one word.
 """
 
@@ -30,14 +30,14 @@ _MORE = np.array([_HIGH & ((1 << (8 * max(size - 1, 0))) - 1) for size in range(
 
 @dataclass(frozen=True)
 class Piece:
-    """Up to eight bytes a row in `word`, `width` of them used; wider ones go on in `tail` from the ninth byte."""
+    """Up to eight bytes a row in `word`, `width` of them used; wider ones continue in `tail` from the ninth byte."""
 
     word: Words
     width: Ints
     tail: Words | None = None
 
     def write(self, out: Words, at: Ints) -> None:
-        """Writes the piece of each row at its position."""
+        """Writes the piece of each row at the position `at` of the row."""
         out[at] = self.word
         if self.tail is not None:
             rows = np.flatnonzero(self.width > WORD)
@@ -97,7 +97,7 @@ def texts(series: pl.Series, present: Mask | None) -> tuple[Piece, Texts]:
 
 
 def decimals(series: pl.Series, present: Mask | None) -> tuple[Piece, Piece | Texts]:
-    """The shortest big-endian two's complement of the digits, and its length."""
+    """The length and the bytes of decimals: the unscaled value in the shortest big-endian two's complement."""
     array = series.rechunk().to_arrow()
     pairs = numpy_of(array.buffers()[1], "i8")[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
     low, high = (pairs[:, 0].copy(), pairs[:, 1]) if present is None else (pairs[:, 0] * present, pairs[:, 1] * present)
@@ -112,7 +112,7 @@ def decimals(series: pl.Series, present: Mask | None) -> tuple[Piece, Piece | Te
 
 
 def shortest(value: object) -> bytes:
-    """The shortest big-endian two's complement of an integer; of none, that of zero.
+    """The shortest big-endian two's complement of an integer, for None that of zero.
 
     >>> shortest(-129)
     b'\\xff\\x7f'

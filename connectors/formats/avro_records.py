@@ -1,4 +1,4 @@
-"""Avro bodies read record by record with fastavro: any schema, any damage, one answer a record."""
+"""Reads Avro bodies record by record with fastavro: for any schema, each record is either read or refused."""
 
 import io
 import struct
@@ -16,11 +16,11 @@ RecordReader = Callable[[bytes], list[object]]
 
 
 class Undecodable(ValueError):
-    """The bytes are no record of the writer schema."""
+    """The bytes are not a record of the writer schema."""
 
 
 def record_reader(schema: Mapping[str, object], writer: AvroType, columns: tuple[Column, ...]) -> RecordReader:
-    """Reads one body (without prefix) to the values of the declared columns, or raises Unfit or Undecodable."""
+    """A function from a body (without prefix) to the values of the declared columns; it raises Unfit or Undecodable."""
     parsed = fastavro.parse_schema(physical(schema))
     parts = [(None if c.source is None else writer.fields[c.source].name, convert_column(c)) for c in columns]
 

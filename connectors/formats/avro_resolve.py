@@ -1,4 +1,4 @@
-"""Which writer's field each declared column comes from, and whether its type may be read as the declared one."""
+"""Schema resolution: finds the writer's field of each declared column and checks that it has a readable type."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _INSTANTS = frozenset(f"{zone}timestamp-{unit}" for zone in ("", "local-") for u
 
 
 def resolve(writer: AvroType, declared: Sequence["pa.Field[Any]"]) -> tuple[Column, ...]:
-    """The declared columns over the fields of a writer's record, or Unfit.
+    """The declared columns with their fields in a writer's record; Unfit if a column cannot be read from it.
 
     >>> resolve(AvroType("record", fields=(AvroField("A", AvroType("int")),)), [pa.field("a", pa.int64())])[0].source
     0
@@ -42,11 +42,11 @@ def _column(fields: Sequence[AvroField], declared: "pa.Field[Any]") -> Column:
 
 def _find(fields: Sequence[AvroField], name: str) -> int | None:
     exact = [i for i, field in enumerate(fields) if field.name == name]
-    alike = exact or [i for i, field in enumerate(fields) if field.name.casefold() == name.casefold()]
-    if len(alike) > 1:
-        names = ", ".join(f'"{fields[i].name}"' for i in alike)
+    matches = exact or [i for i, field in enumerate(fields) if field.name.casefold() == name.casefold()]
+    if len(matches) > 1:
+        names = ", ".join(f'"{fields[i].name}"' for i in matches)
         raise Unfit(f" matches several fields of the writer schema: {names}", (name,))
-    return alike[0] if alike else None
+    return matches[0] if matches else None
 
 
 def _is_record(writer: AvroType, declared: pa.DataType) -> bool:

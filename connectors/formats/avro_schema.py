@@ -1,4 +1,4 @@
-"""The Avro schema of a declared schema: what our own writers register."""
+"""The Avro schema of declared columns, which our own writers register."""
 
 import re
 from collections.abc import Mapping
@@ -68,5 +68,5 @@ def _non_null(declared: pa.DataType, name: str, path: str) -> object:
 def _checked(name: str) -> str:
     if not _NAME.fullmatch(name):
         hint = "letters, digits and _ only, not starting with a digit; rename it with AS, or use FORMAT JSON"
-        raise UserError(f'name "{name}" is not possible in Avro', hint=hint)
+        raise UserError(f'"{name}" is not a valid Avro name', hint=hint)
     return name

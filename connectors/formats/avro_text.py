@@ -1,4 +1,4 @@
-"""Strings and binaries as views into the buffer they were read from: checked, not copied."""
+"""Strings and binaries as views into the buffer that they were read from: checked, not copied."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def binary_array(cells: Cells, present: Mask | None, raw: bytes) -> "pa.Array[An
 
 
 def string_array(cells: Cells, present: Mask | None, raw: bytes) -> tuple["pa.Array[Any]", Ints]:
-    """The strings that Arrow views describe, and the rows that are no UTF-8, empty in the array."""
+    """The strings that Arrow views describe, and the rows that are not UTF-8, which are empty in the array."""
     wrong: list[int] = []
     text = _text(cells, present, raw)
     if text is None:
@@ -34,7 +34,7 @@ def string_array(cells: Cells, present: Mask | None, raw: bytes) -> tuple["pa.Ar
 
 
 def _text(cells: Cells, present: Mask | None, raw: bytes) -> pl.Series | None:
-    """The strings; None if any is no UTF-8."""
+    """The strings; None if any of them is not UTF-8."""
     try:
         return pl.Series(binary_array(cells, present, raw)).cast(pl.String)
     except pl.exceptions.ComputeError:
@@ -42,7 +42,7 @@ def _text(cells: Cells, present: Mask | None, raw: bytes) -> pl.Series | None:
 
 
 def _invalid(cells: Cells, raw: bytes, first: int) -> list[int]:
-    """Halves the rows until only few are left around each invalid one: its cost does not grow with the batch."""
+    """The rows that are not UTF-8, by bisection: single rows are decoded only in small slices around invalid ones."""
     if _text(cells, None, raw) is not None:
         return []
     if len(cells) <= _FEW:

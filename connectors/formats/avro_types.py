@@ -8,7 +8,7 @@ PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "by
 
 @dataclass(frozen=True, slots=True)
 class AvroType:
-    """One node. `null_branch` is set where the node is a union of null and the rest of the node."""
+    """A type. `null_branch` is set if the type is in a union with null: the index of null in that union."""
 
     kind: str
     logical: str = ""
@@ -32,7 +32,7 @@ RECURSIVE = AvroType("recursive")
 
 
 def avro_type(schema: object) -> AvroType:
-    """The tree of a schema as JSON gives it.
+    """The tree of a schema that was parsed from JSON.
 
     >>> avro_type(["null", {"type": "long", "logicalType": "timestamp-micros"}])  # doctest: +ELLIPSIS
     AvroType(kind='long', logical='timestamp-micros', null_branch=0, size=0, ...)
@@ -120,7 +120,7 @@ _OPTIONAL = (PRIMITIVES - {"null"}) | {"record", "enum", "fixed", "array", "map"
 
 
 def unbounded(node: AvroType) -> bool:
-    """Whether a few bytes may stand for any number of elements: an array of what takes no byte on the wire.
+    """Whether a few bytes may encode any number of elements: an array whose elements take no bytes.
 
     >>> unbounded(AvroType("array", branches=(AvroType("null"),)))
     True
@@ -138,7 +138,7 @@ def _weightless(node: AvroType) -> bool:
 
 
 def physical(schema: object) -> object:
-    """The same schema without logical types: what is on the wire.
+    """The schema without logical types, which describes the encoded bytes.
 
     >>> physical({"type": "int", "logicalType": "date"})
     {'type': 'int'}

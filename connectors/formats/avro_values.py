@@ -1,4 +1,4 @@
-"""One physical Avro value, as fastavro reads it, to what Arrow stores in the declared column."""
+"""Converts a physical Avro value, as fastavro reads it, to the value that Arrow stores in the declared column."""
 
 import uuid
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ def _absent(value: object) -> object:
 
 
 def converter(writer: AvroType, declared: pa.DataType, children: tuple[Column, ...] = ()) -> Check:
-    """The conversion of one non-null value of a readable type."""
+    """The conversion of a non-null value of a type that `readable` admits."""
     if writer.kind == "union":
         return _of_union(writer, declared)
     if pa.types.is_struct(declared):
@@ -87,7 +87,7 @@ _PYTHON: Mapping[str, type | tuple[type, ...]] = {
 
 
 def _of_union(writer: AvroType, declared: pa.DataType) -> Check:
-    """Several branches: (kind, value) pairs, the branch chosen by the kind written."""
+    """The conversion for a union of several types: the branch is chosen by the Python type of the value."""
     branches = {index: _branch(branch, declared) for index, branch in enumerate(writer.branches)}
 
     def checked(value: object) -> object:

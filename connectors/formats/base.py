@@ -1,4 +1,5 @@
-"""What every record format offers: bytes to columns and columns to bytes, with nothing lost in silence."""
+"""What every record format offers: bytes to columns and columns to bytes. A value that does not fit is refused, never
+dropped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Refusal:
-    """One input value that is not a row of the declared schema, and why."""
+    """An input value that is not a row of the declared schema, and the reason."""
 
     index: int
     message: str
@@ -22,9 +23,9 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The rows of the values that fit, in input order; every other value has one refusal.
+    """The rows of the valid values, in input order; every other value has a refusal.
 
-    `kept` holds the indices of the values the rows came from; None means all of them.
+    `kept` are the indices of the valid values; None means all.
     """
 
     frame: pl.DataFrame
@@ -36,14 +37,14 @@ class Decoder(Protocol):
     """Turns record values into columns of the declared schema."""
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the values, and a refusal for each value that is none."""
+        """The rows of the values, and a refusal for each value that is not a row."""
 
 
 class Encoder(Protocol):
     """Turns columns into record values."""
 
     def encode(self, frame: pl.DataFrame) -> pl.Series:
-        """One binary value a row, never null."""
+        """A binary value for each row, never null."""
 
 
 class Unfit(ValueError):
@@ -59,7 +60,7 @@ class Unfit(ValueError):
         self.path = path
 
     def under(self, name: str) -> "Unfit":
-        """The same complaint, one level further out."""
+        """The same error for the field `name` that encloses the path."""
         return Unfit(self.reason, (name, *self.path))
 
 
@@ -92,14 +93,14 @@ def frame_of(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> pl.DataF
 def decoded(
     schema: pa.Schema, rows: Sequence[Sequence[object]], kept: Sequence[int], refused: Sequence[Refusal]
 ) -> Decoded:
-    """The result of a decoder that goes record by record: checked rows and where they came from."""
+    """The result of a decoder that goes record by record: checked rows with the indices of their values."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     indices = np.asarray(kept, dtype=np.int64) if refused else None
     return Decoded(frame_of(schema, columns), indices, tuple(refused))
 
 
 def in_order(parts: Sequence[tuple[pl.DataFrame, Indices]], empty: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
-    """The parts as one frame in the order of the rows they came from."""
+    """The parts as one frame, ordered by the indices of their rows."""
     full = [part for part in parts if len(part[1])]
     if not full:
         return empty, np.zeros(0, np.int64)
@@ -111,7 +112,7 @@ def in_order(parts: Sequence[tuple[pl.DataFrame, Indices]], empty: pl.DataFrame)
 
 
 def joined(slices: Sequence[tuple[int, Decoded]]) -> Decoded:
-    """The results of consecutive slices, each with the index of its first value."""
+    """The result of consecutive slices; each comes with the index of its first value."""
     refused = tuple(Refusal(at + r.index, r.message) for at, part in slices for r in part.refused)
     frame = pl.concat([part.frame for _, part in slices])
     kept = np.concatenate([at + _indices(part) for at, part in slices]) if refused else None

@@ -1,4 +1,4 @@
-"""Whole columns of plain ISO 8601 text at once; anything unusual is left to calendar_text, value by value."""
+"""Converts whole columns of plain ISO 8601 text; unusual text is left to calendar_text, value by value."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ _PLAIN = {
 
 
 def microsecond_column(values: Sequence[object]) -> list[object] | None:
-    """Microseconds since 1970 of plain timestamps in UTC, or None if one of the values is none.
+    """Microseconds since 1970 of plain timestamps in UTC, or None unless all values are such.
 
     >>> microsecond_column(["1970-01-01T00:00:01.5Z", None])
     [1500000, None]
@@ -25,7 +25,7 @@ def microsecond_column(values: Sequence[object]) -> list[object] | None:
 
 
 def day_column(values: Sequence[object]) -> list[object] | None:
-    """Days since 1970 of plain dates, or None if one of the values is none.
+    """Days since 1970 of plain dates, or None unless all values are such.
 
     >>> day_column(["1970-01-03"]), day_column([5])
     ([2], None)

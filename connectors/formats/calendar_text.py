@@ -13,7 +13,7 @@ DAY_US = 86_400_000_000
 
 
 def days(text: str) -> int | None:
-    """Days since 1970-01-01 of an ISO date; None if the text is none.
+    """Days since 1970-01-01 of an ISO date; None if the text is not an ISO date.
 
     >>> days("1970-01-02"), days("1969-12-31"), days("2023-02-29"), days("+12000-01-01")
     (1, -1, None, 3663382)
@@ -23,7 +23,7 @@ def days(text: str) -> int | None:
 
 
 def microseconds(text: str) -> int | None:
-    """Microseconds since 1970-01-01 00:00 UTC; no offset means UTC; digits below a microsecond are cut.
+    """Microseconds since 1970-01-01 00:00 UTC; no offset means UTC; digits below a microsecond are cut off.
 
     >>> microseconds("1970-01-01T00:00:01.5Z"), microseconds("1970-01-01 01:00+01:00"), microseconds("yesterday")
     (1500000, 0, None)

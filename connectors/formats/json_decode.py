@@ -42,7 +42,7 @@ class JsonDecoder:
         self._shape = _Shape(schema, {})
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the values, and a refusal for each value that is none."""
+        """The rows of the values, and a refusal for each value that is not a row."""
         if len(values) <= _SLICE:
             return self._decode(values)
         starts = range(0, len(values), _SLICE)
@@ -55,7 +55,7 @@ class JsonDecoder:
         return Decoded(frame, kept if refused else None, tuple(refused))
 
     def _typed(self, values: Sequence[bytes]) -> tuple[pl.DataFrame, Indices, list[int]]:
-        """The rows that are proven good by typed decoding, and the indices of the others."""
+        """The rows that typed decoding proves valid, and the indices of the other values."""
         shape = self._shape
         records, indices, rest = shape.records(values)
         columns = [list(map(attrgetter(f"c{position}"), records)) for position in range(len(self._schema))]
@@ -70,7 +70,7 @@ class JsonDecoder:
         return frame_of(self._schema, columns), np.array(indices, np.int64), rest
 
     def _singly(self, values: Sequence[bytes], rest: Iterable[int]) -> tuple[pl.DataFrame, Indices, list[Refusal]]:
-        """The rows that need a second look, and what is wrong with the refused ones."""
+        """The rows of values that typed decoding left over, and the refusals, by generic decoding."""
         rows, kept, refused = [], [], []
         for index in rest:
             try:
@@ -86,7 +86,7 @@ class JsonDecoder:
         return frame_of(self._schema, columns), np.array(kept, np.int64), refused
 
     def _learn(self, record: dict[str, object]) -> None:
-        """Lets typed decoding expect the keys as this record spells them: for speed, never for the result."""
+        """Lets typed decoding expect this record's spelling of the keys. This changes the speed, never the result."""
         missing = [name for name, _ in self._checks if name not in record and name not in self._shape.spelling]
         folded = fold(record) if missing else {}
         spelled = {name: folded[name.casefold()] for name in missing if name.casefold() in folded}
@@ -95,7 +95,7 @@ class JsonDecoder:
 
 
 class _Shape:
-    """Typed decoding under one spelling of the keys."""
+    """Typed decoding for a given spelling of the keys."""
 
     def __init__(self, schema: pa.Schema, spelling: dict[str, str]) -> None:
         self.spelling = spelling
@@ -108,7 +108,7 @@ class _Shape:
         self._decode = msgspec.json.Decoder(struct, float_hook=Decimal).decode
 
     def records(self, values: Sequence[bytes]) -> tuple[list[object], list[int], list[int]]:
-        """The values that decode, the indices of those, and the indices of the others."""
+        """The records of the values that decode, their indices, and the indices of the other values."""
         records: list[object] = []
         indices, rest, decode = [], [], self._decode
         for index, value in enumerate(values):
@@ -123,7 +123,7 @@ class _Shape:
         return records, indices, rest
 
     def settle(self, position: int, column: list[object], sources: Sequence[bytes]) -> list[int]:
-        """Checks a decoded column in place; the rows that typed decoding cannot settle."""
+        """Checks and converts a decoded column in place; returns the rows that need generic decoding."""
         wrong = []
         if sources:
             name = self._fields[position].name
@@ -162,7 +162,7 @@ def _check_all(check: Check, column: list[object]) -> list[int]:
 
 
 def _may_hold(source: bytes, name: str) -> bool:
-    """Whether a record without the exact key may have it in another spelling."""
+    """Whether a record without the exact key may contain it in another spelling."""
     return (
         not name.isascii()
         or b"\\" in source
@@ -172,7 +172,7 @@ def _may_hold(source: bytes, name: str) -> bool:
 
 
 def _member(field: "pa.Field[Any]") -> tuple[Any, ...]:
-    """The type of a struct's member, and its default where a missing key is no fault."""
+    """The type of a struct's member, and its default if the key may be missing."""
     typed = Any if _check_after(field) else _exact(field.type)
     if not field.nullable:
         return (typed,)
@@ -187,7 +187,7 @@ def _exact(declared: pa.DataType) -> Any:
 
 
 def _check_after(field: "pa.Field[Any]") -> Check | None:
-    """The check of a column that typed decoding alone does not settle."""
+    """The check that a column needs after typed decoding; None if it needs none."""
     declared = field.type
     if pa.types.is_integer(declared) or declared in (pa.bool_(), pa.float64(), pa.string()):
         return None

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import msgspec
@@ -21,7 +20,7 @@ _YEAR_1, _YEAR_10000 = -719_162, 2_932_897
 class JsonEncoder:
     """Encodes rows as JSON that JsonDecoder reads back to the same values.
 
-    DECIMAL is a string of exact digits, BYTES base64, DATE and TIMESTAMP ISO 8601 in UTC, and a float that is no number
+    DECIMAL is a string of exact digits, BYTES base64, DATE and TIMESTAMP ISO 8601 in UTC, and a non-finite float
     is "NaN", "Infinity" or "-Infinity".
 
     >>> schema = pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.float64())])
@@ -36,7 +35,7 @@ class JsonEncoder:
         self._floats = any(_holds_float(field.type) for field in schema)
 
     def encode(self, frame: pl.DataFrame) -> pl.Series:
-        """One object a row."""
+        """A JSON object for each row."""
         frame = frame.select(self._dtypes.names())
         if frame.schema != self._dtypes:
             frame = frame.cast(self._dtypes)
@@ -49,7 +48,7 @@ class JsonEncoder:
         return objects.to_series()
 
     def _with_floats(self, frame: pl.DataFrame) -> pl.Series:
-        """A column of floats and words has no Polars type, so these rows are put together in Python."""
+        """Encodes rows with floats in Python: a column of numbers and words such as "NaN" has no Polars type."""
         names = frame.columns
         columns = [_worded(field.type, frame[field.name].to_list()) for field in self._fields]
         encode = msgspec.json.Encoder().encode
@@ -71,7 +70,7 @@ def _refuse_nulls(field: "pa.Field[Any]", series: pl.Series, path: tuple[str, ..
 
 
 def _text(declared: pa.DataType, column: pl.Expr) -> pl.Expr:
-    """The column with everything JSON has no type for as text."""
+    """The column with every value for which JSON has no type as text."""
     if pa.types.is_decimal(declared):
         return column.cast(pl.String)
     if pa.types.is_binary(declared):
@@ -106,7 +105,7 @@ def _timestamps(series: pl.Series) -> pl.Series:
 
 def _holds_float(declared: pa.DataType) -> bool:
     inner = [declared.field(i).type for i in range(declared.num_fields)]
-    return reduce(lambda found, child: found or _holds_float(child), inner, pa.types.is_floating(declared))
+    return bool(pa.types.is_floating(declared)) or any(map(_holds_float, inner))
 
 
 def _worded(declared: pa.DataType, values: list[object]) -> list[object]:

@@ -24,28 +24,28 @@ class RowDecoder:
         self._checks = [(field.name, check_field(field)) for field in schema]
 
     def decode(self, rows: Sequence[Mapping[str, object]]) -> Decoded:
-        """The rows that fit, and a refusal for each other one."""
-        fits: list[list[object]] = []
+        """The valid rows, and a refusal for each other row."""
+        valid: list[list[object]] = []
         kept: list[int] = []
         refused: list[Refusal] = []
         for index, row in enumerate(rows):
             try:
-                fits.append(row_values(self._checks, row))
+                valid.append(row_values(self._checks, row))
                 kept.append(index)
             except Unfit as unfit:
                 refused.append(Refusal(index, str(unfit)))
-        return decoded(self._schema, fits, kept, refused)
+        return decoded(self._schema, valid, kept, refused)
 
 
 def row_values(checks: Sequence[tuple[str, Check]], row: object) -> list[object]:
-    """The checked values of a record in column order, if it is an object at all."""
+    """The checked values of a record in column order; NotARow if it is not a mapping."""
     if not isinstance(row, Mapping):
         raise NotARow(row)
     return checked_row(checks, row)
 
 
 class NotARow(Unfit):
-    """The whole record is no object."""
+    """The record is not an object."""
 
     def __init__(self, value: object) -> None:
         super().__init__("")

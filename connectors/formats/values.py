@@ -85,12 +85,12 @@ def integer_range(declared: pa.DataType) -> tuple[int, int]:
 
 
 def mismatch(expected: str, value: object) -> Unfit:
-    """The complaint that a value is of another type."""
+    """The error for a value of another type."""
     return Unfit(f": expected {expected}, got {shown(value)}")
 
 
 def out_of_range(value: object, name: str) -> Unfit:
-    """The complaint that a value is of the right type but too large for it."""
+    """The error for a value of the right type that is out of its range."""
     return Unfit(f": {shown(value)} is out of range for {name}")
 
 

@@ -1,4 +1,4 @@
-"""A compacted topic folded into a table: the last value of every key."""
+"""Reads compacted topics as tables: the last value of every key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read_log(settings: KafkaSettings, admin: AdminClient, topic: str) -> Iterato
 
 
 def read_compacted(settings: KafkaSettings, admin: AdminClient, topic: str) -> dict[bytes, bytes]:
-    """The last value of each key; deleted keys are left out. Memory holds these and one piece of the log."""
+    """The last value of each key, without deleted keys. Memory holds these and one piece of the log."""
     last: dict[bytes, bytes] = {}
     for key, value in read_log(settings, admin, topic):
         if value is None:

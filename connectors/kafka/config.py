@@ -1,4 +1,4 @@
-"""How to reach Kafka, as one value that every client is made from."""
+"""The settings of Kafka clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-#: The most bytes of a record that we write: dead letters are at least as large as what they tell of.
+#: The maximal size of a record that we write, in bytes: dead letters are larger than the records that they contain.
 LARGEST_RECORD = 64 * 1024 * 1024
 
 
@@ -33,18 +33,34 @@ class KafkaSettings:
     def consumer(self, **settings: object) -> Consumer:
         """A new consumer that reads committed records, by assignment; it never commits offsets."""
         dotted = {name.replace("_", "."): value for name, value in settings.items()}
-        return Consumer({
-            **self.base(), "group.id": "dsms", "enable.auto.commit": False, "isolation.level": "read_committed",
-            "auto.offset.reset": "error", "enable.partition.eof": True, "fetch.queue.backoff.ms": 5,
-            "fetch.wait.max.ms": 20, **dotted,
-        })  # fmt: skip
+        return Consumer(
+            {
+                **self.base(),
+                "group.id": "dsms",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",
+                "enable.partition.eof": True,
+                "fetch.queue.backoff.ms": 5,
+                "fetch.wait.max.ms": 20,
+                **dotted,
+            }
+        )
 
     def producer(self, **settings: object) -> Producer:
-        """A new idempotent producer that partitions like JVM clients do."""
+        """A new idempotent producer with the partitioner of JVM clients."""
         dotted = {name.replace("_", "."): value for name, value in settings.items()}
-        return Producer({
-            **self.base(), "partitioner": "murmur2_random", "enable.idempotence": True, "compression.type": "lz4",
-            "linger.ms": 20, "batch.size": 1_000_000, "queue.buffering.max.messages": 2_000_000,
-            "message.max.bytes": LARGEST_RECORD,
-            "queue.buffering.max.kbytes": 1_048_576, **dotted,
-        })  # fmt: skip
+        return Producer(
+            {
+                **self.base(),
+                "partitioner": "murmur2_random",
+                "enable.idempotence": True,
+                "compression.type": "lz4",
+                "linger.ms": 20,
+                "batch.size": 1_000_000,
+                "queue.buffering.max.messages": 2_000_000,
+                "message.max.bytes": LARGEST_RECORD,
+                "queue.buffering.max.kbytes": 1_048_576,
+                **dotted,
+            }
+        )

@@ -1,4 +1,4 @@
-"""Dead letters read back: what was refused, where it stands, and why."""
+"""Reads dead letters: the refused records, their positions, and the reasons."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _document(message: Message) -> dict[str, Any]:
 
 
 def _shown(value: bytes) -> dict[str, str]:
-    """The refused value as text, or in base64 where it is none."""
+    """The refused value as text, or in base64 if it is not UTF-8."""
     try:
         return {"value": value.decode()}
     except UnicodeDecodeError:

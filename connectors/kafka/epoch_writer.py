@@ -17,7 +17,7 @@ from connectors.kafka.errors import translate, translated
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 60.0
 _POLL_EVERY = 10_000
-#: What may wait in the producer's queue, and how long to wait for room in it.
+#: The limits of the producer's queue, and how long to wait for room in it.
 _QUEUE = {"queue_buffering_max_messages": 30_000, "queue_buffering_max_kbytes": 32_768}
 _FULL_S = 0.05
 
@@ -26,9 +26,9 @@ Headers = list[tuple[str, bytes]]
 
 @dataclass(frozen=True)
 class Records:
-    """Records of one topic, column by column. `partitions` is None where the key decides.
+    """Records of one topic, column by column. Without `partitions` the key determines the partition.
 
-    Writing costs a third less when the records of a partition stand together: so does their memory in the producer.
+    If the records of a partition are consecutive, writing takes a third less time and the producer less memory.
     """
 
     topic: str
@@ -43,7 +43,7 @@ class Records:
 
 
 class EpochWriter:
-    """A long-lived producer with a transactional id. Making one fences every older one and ends its transaction."""
+    """A long-lived producer with a transactional id. Creating one fences all older ones and ends their transactions."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str) -> None:
         self._producer = settings.producer(
@@ -67,15 +67,22 @@ class EpochWriter:
                 self._producer.poll(0 if written == upto else _FULL_S)
 
     def _produce(self, records: Records, start: int, end: int) -> int:
-        """Hands rows to the producer until its queue is full; gives how many it took. The loop runs in C."""
+        """Passes rows to the producer until its queue is full; returns how many it accepted. The loop runs in C."""
         rows = slice(start, end)
         values = iter(records.values[rows])
         partitions = repeat(-1) if records.partitions is None else records.partitions[rows]
         headers = repeat(None) if records.headers is None else records.headers[rows]
         produced = map(
-            self._producer.produce, repeat(records.topic), values, records.keys[rows], partitions,
-            repeat(None), repeat(None), repeat(0), headers,
-        )  # fmt: skip
+            self._producer.produce,
+            repeat(records.topic),
+            values,
+            records.keys[rows],
+            partitions,
+            repeat(None),
+            repeat(None),
+            repeat(0),
+            headers,
+        )
         try:
             deque(produced, maxlen=0)
         except BufferError:
@@ -83,7 +90,7 @@ class EpochWriter:
         return end - start
 
     def commit(self) -> None:
-        """Makes the epoch visible as a whole. A retriable failure is retried until it is decided."""
+        """Makes the epoch visible atomically. A retriable failure is retried once."""
         try:
             self._producer.commit_transaction(_COMMIT_TIMEOUT_S)
         except KafkaException as error:
@@ -95,6 +102,6 @@ class EpochWriter:
             raise translate(cause, "committing a transaction", transactional=True) from error
 
     def close(self) -> None:
-        """Ends the producer in the background: while the broker is away that takes long, and the next owner's start
-        ends an open transaction in any case."""
+        """Closes the producer in the background: this takes long while the broker is unavailable, and the start of the
+        next owner ends an open transaction in any case."""
         threading.Thread(target=self._producer.close, name="closing-producer", daemon=True).start()

@@ -1,4 +1,4 @@
-"""confluent-kafka's errors in terms of our error tree; the only place that knows their codes."""
+"""Translates confluent-kafka's errors into ours; the only place that knows their codes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _GONE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 
 
 def translate(error: KafkaError, doing: str, *, transactional: bool = False) -> DsmsError:
-    """Our error for one of Kafka's. A transactional producer that was fenced says so once, and from then on only that
-    it has failed for good.
+    """Our error for a Kafka error. A transactional producer that was fenced reports this once, and from then on only a
+    fatal error.
 
     >>> str(translate(KafkaError(KafkaError._ALL_BROKERS_DOWN), "reading"))
     'kafka failed while reading: Local: All broker connections are down'
@@ -30,9 +30,10 @@ def translate(error: KafkaError, doing: str, *, transactional: bool = False) -> 
         return UserError(f"unknown topic or partition while {doing}", hint=error.str())
     if code in _GONE:
         return ExternalError(
-            f"records are gone while {doing}: {error.str()}", retryable=False,
-            hint="the topic's retention removed them before they were read, or the topic was made anew",
-        )  # fmt: skip
+            f"records are gone while {doing}: {error.str()}",
+            retryable=False,
+            hint="the topic's retention removed them before they were read, or the topic was re-created",
+        )
     return ExternalError(f"kafka failed while {doing}: {error.str()}", retryable=True)
 
 

@@ -1,4 +1,4 @@
-"""Changes folded into the relation that they add up to, as encoded rows."""
+"""Folds changes into the relation that they add up to, as encoded rows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from operators.core.delta import BEGINNING, FOREVER
 
 
 class Fold:
-    """The relation after all changes with an instant of at most `at`, whatever the pieces they come in.
+    """The relation after all changes with an instant of at most `at`, independent of the pieces that they come in.
 
-    A keyed change replaces the row of its key, `-` ends it; a keyless one adds or takes away one row. The rows are
-    those that remain, so memory grows with the relation and not with its history.
+    A keyed change replaces the row of its key, or removes it (`-`); a keyless one adds or removes one row. Only the
+    remaining rows are kept, so memory grows with the relation and not with its history.
     """
 
     def __init__(self, *, keyed: bool, at: int = FOREVER) -> None:
         self.at = at
-        #: The greatest instant that was taken, and how many changes were passed over because they are later.
+        #: The greatest instant of the applied changes, and the number of later changes, which were skipped.
         self.last, self.later = BEGINNING, 0
         #: What the log promises: no instant below this one follows.
         self.frontier = BEGINNING
@@ -29,7 +29,7 @@ class Fold:
         self._keyed = keyed
 
     def take(self, messages: Iterable[Message]) -> None:
-        """The next changes of the log."""
+        """Applies the next changes of the log."""
         for message in messages:
             headers = dict(message.headers() or [])
             if message.value() is None and HEARTBEAT_HEADER in headers:

@@ -1,4 +1,4 @@
-"""Following a result topic: committed records only, as changes with their instants."""
+"""Follows a result topic: its committed records as changes with their instants."""
 
 import enum
 from collections.abc import Iterator, Mapping
@@ -14,21 +14,21 @@ from connectors.kafka.publish import existing_partitions
 from connectors.kafka.topics import Partition, latest
 from operators.core.errors import UserError
 
-#: A broker answers as soon as there are records; partitions that are begun with wait for the answer about others.
+#: How long a broker may wait for records before it answers; newly assigned partitions wait for a pending answer.
 _WAIT_MS = 100
-#: The client reconnects by itself.
+#: Transient errors, after which the client reconnects by itself.
 _PASSING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
 
 
 class Pause(enum.Enum):
-    """No record came within the poll interval."""
+    """No record arrived within the poll interval."""
 
     IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One change as it stands in the topic."""
+    """A change as it is encoded in the topic."""
 
     op: str
     key: bytes | None
@@ -39,7 +39,7 @@ class Arrival:
 
 
 class Follower:
-    """Reads all partitions of one topic, from the beginning or from their present ends, without a consumer group."""
+    """Reads all partitions of a topic without a consumer group, from the beginning or from their present ends."""
 
     def __init__(self, settings: KafkaSettings, topic: str, *, from_beginning: bool = True) -> None:
         self._topic = topic
@@ -60,7 +60,7 @@ class Follower:
         self._consumer.close()
 
     def arrivals(self, poll_s: float = 0.2) -> Iterator[Arrival | Pause]:
-        """Changes as they come, and a pause whenever none has come for a while; never ends by itself."""
+        """Changes as they arrive, and a pause whenever none has arrived for a while; never ends by itself."""
         while True:
             with translated(self._doing):
                 message = self._consumer.poll(poll_s)
@@ -75,11 +75,11 @@ class Follower:
                 raise translate(message.error(), self._doing)
 
     def ends(self) -> dict[Partition, int]:
-        """The end of what is committed in each partition at this moment."""
+        """The committed end of each partition at this moment."""
         return latest(self._admin, [(self._topic, p) for p in self._partitions])
 
     def reached(self, ends: Mapping[Partition, int]) -> bool:
-        """Whether all records below these ends have been handed out."""
+        """Whether all records below these ends have been returned."""
         return all(self._ended.get(partition, -1) >= end for partition, end in ends.items())
 
     @property
@@ -94,6 +94,7 @@ def _arrival(message: Message) -> Arrival:
     place = (message.partition(), message.offset())
     if ts is not None and not ts.removeprefix(b"-").isdigit():
         raise UserError(
-            f'record {place} of topic "{message.topic()}" has the instant {ts!r}', hint="want decimal digits"
+            f'record {place} of topic "{message.topic()}" has the invalid instant {ts!r}',
+            hint="an instant is a decimal number",
         )
     return Arrival(op, message.key(), message.value(), None if ts is None else int(ts), *place)

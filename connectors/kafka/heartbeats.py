@@ -1,4 +1,4 @@
-"""The heartbeat log: promises about silent partitions, written by the one owner of a fragment and replayed by all."""
+"""The heartbeat log: promises about silent partitions, written by the owner of a fragment, replayed by the next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from operators.core.clock import Heartbeat
 
 
 class HeartbeatLog:
-    """Making one fences every older owner, then reads what they wrote."""
+    """The heartbeats of a fragment. Creating the log fences all older owners, then reads what they have written."""
 
     def __init__(self, settings: KafkaSettings, cluster: str, fragment: str) -> None:
         self._topic = internal_topic(cluster, "heartbeats")
@@ -26,7 +26,7 @@ class HeartbeatLog:
             self._learn(source, int(partition), Heartbeat(*msgspec.json.decode(value or b"[]", type=tuple[int, int])))
 
     def promise(self, source: str, beats: Mapping[int, Heartbeat]) -> None:
-        """Logs heartbeats of a source's partitions; they are known once they are durable."""
+        """Logs heartbeats of a source's partitions; they are in `known` once they are durable."""
         keys = [f"{source}/{partition}".encode() for partition in beats]
         values = [msgspec.json.encode((beat.offset, beat.time)) for beat in beats.values()]
         self._writer.begin()

@@ -25,5 +25,5 @@ def dead_letter_topic(source: str) -> str:
 
 
 def transactional_id(cluster: str, fragment: str) -> str:
-    """What fences two owners of one fragment."""
+    """The id by which a newer owner of a fragment fences the older."""
     return f"dsms.{cluster}.{fragment}"

@@ -1,4 +1,4 @@
-"""A topic read piece by piece: memory is bounded by a piece, however long the log is."""
+"""Reads a topic piece by piece: memory is bounded by a piece, however long the log is."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ _DECIDED_S = 30.0
 
 
 def committed(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
-    """What is committed in each partition now, from `start` where that is given; [] when the topic does not exist."""
+    """The committed offsets of each partition, from `start` where given; [] when the topic does not exist."""
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
-    found = [
+    ranges = [
         OffsetRange(topic, key[1], max(first.get(key, 0), (start or {}).get(key[1], 0)), last.get(key, 0))
         for key in wanted
     ]
-    return [one for one in found if one.end > one.start]
+    return [range_ for range_ in ranges if range_.end > range_.start]
 
 
 def settled(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
-    """As `committed`, but all that is written now is decided first.
+    """Like `committed`, but waits until every transaction that is open now has been decided.
 
-    A transaction that its writer, or a reader of another of its partitions, knows to be committed is marked so in each
-    partition a little later: until then the partition seems to end before it.
+    The commit of a transaction is marked in each of its partitions a little after its writer, or a reader of another
+    partition, sees it: until then the partition seems to end before it.
     """
     ends = written(admin, [(topic, partition) for partition in partitions_of(admin, topic)])
     waiting, deadline = threading.Event(), time.monotonic() + _DECIDED_S
     while any(end < ends[key] for key, end in latest(admin, ends).items()):
         if time.monotonic() > deadline:
-            raise ExternalError(f'a transaction on topic "{topic}" stays open')
+            raise ExternalError(f'a transaction on topic "{topic}" has not been decided within {_DECIDED_S:g} s')
         waiting.wait(0.01)
     return committed(admin, topic, start)
 
 
 def pieces(settings: KafkaSettings, ranges: list[OffsetRange]) -> Iterator[list[Message]]:
-    """The committed records of the ranges, one after another, each cut into pieces in offset order."""
+    """The committed records of the ranges, one range after another, in pieces in offset order."""
     reader = RangeReader(settings)
     try:
         for wanted in ranges:

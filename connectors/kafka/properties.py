@@ -1,4 +1,4 @@
-"""Client settings of Kafka from a file and the environment, where secrets are kept out of command lines."""
+"""Kafka client settings from a file and the environment, so that secrets are not in command lines."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ from connectors.kafka.config import KafkaSettings
 from operators.core.errors import ConfigError
 
 PREFIX = "DSMS_KAFKA_CONFIG_"
-#: What exactly-once rests on is not for others to set; the address has an option of its own.
-OURS = frozenset({
-    "bootstrap.servers", "enable.auto.commit", "enable.idempotence", "enable.partition.eof", "group.id",
-    "isolation.level", "partitioner", "transactional.id",
-})  # fmt: skip
+#: Exactly-once depends on these settings, so they cannot be set; the address has its own option.
+OURS = frozenset(
+    {
+        "bootstrap.servers",
+        "enable.auto.commit",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "isolation.level",
+        "partitioner",
+        "transactional.id",
+    }
+)
 
 
 def kafka_settings(bootstrap: str, file: Path | None, environ: Mapping[str, str]) -> KafkaSettings:
-    """The settings of all clients: those of the file, and above them those of the environment. ConfigError when a
-    client cannot be made from them.
+    """The settings of all clients: those of the file, overridden by those of the environment. ConfigError if no client
+    can be made from them.
 
     >>> kafka_settings("k:9093", None, {"DSMS_KAFKA_CONFIG_SECURITY_PROTOCOL": "SSL"}).properties
     {'security.protocol': 'SSL'}
@@ -30,7 +38,7 @@ def kafka_settings(bootstrap: str, file: Path | None, environ: Mapping[str, str]
         settings.admin()
     except KafkaException as error:
         raise ConfigError(
-            f"the settings of kafka are refused: {error.args[0].str()}",
+            f"invalid kafka settings: {error.args[0].str()}",
             hint="names and values are those of librdkafka; keys and certificates are PEM",
         ) from error
     return settings
@@ -41,7 +49,7 @@ def from_file(file: Path) -> dict[str, str]:
     try:
         return parsed(file.read_text("utf-8").splitlines(), str(file))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f'settings of kafka "{file}" cannot be read: {error}') from error
+        raise ConfigError(f'cannot read the kafka settings in "{file}": {error}') from error
 
 
 def parsed(lines: Iterable[str], name: str) -> dict[str, str]:
@@ -50,15 +58,15 @@ def parsed(lines: Iterable[str], name: str) -> dict[str, str]:
     >>> parsed(["# for all", "", "sasl.username = ann", r"ssl.ca.pem=BEGIN\nEND"], "f")
     {'sasl.username': 'ann', 'ssl.ca.pem': 'BEGIN\nEND'}
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if text and text[0] not in "#!":
             key, equals, value = text.partition("=")
             if not equals:
                 raise ConfigError(f'line {number} of "{name}" is not NAME=VALUE')
-            found[key.strip()] = _value(key.strip(), value.strip())
-    return _checked(found, f'"{name}"')
+            settings[key.strip()] = _value(key.strip(), value.strip())
+    return _checked(settings, f'"{name}"')
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -71,7 +79,7 @@ def _value(key: str, text: str) -> str:
     return text.replace("\\n", "\n") if key.endswith(".pem") else text
 
 
-def _checked(found: dict[str, str], where: str) -> dict[str, str]:
-    if refused := sorted(OURS & found.keys()):
-        raise ConfigError(f'setting "{refused[0]}" of kafka in {where} is not yours to choose')
-    return found
+def _checked(settings: dict[str, str], where: str) -> dict[str, str]:
+    if refused := sorted(OURS & settings.keys()):
+        raise ConfigError(f'kafka setting "{refused[0]}" in {where} is reserved and cannot be changed')
+    return settings

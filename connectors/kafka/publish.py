@@ -1,4 +1,4 @@
-"""Publishing records to a source topic: each is sent once, in order per partition, and counted when it has arrived."""
+"""Publishes records to a topic: each is sent once, in order per partition, and counted when it is acknowledged."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -18,15 +18,15 @@ _APPEARS_S = 2.0
 _ANY_PARTITION = -1
 
 Headers = list[tuple[str, bytes]]
-#: Key, value, headers, and the partition, which may be left to the key.
+#: Key, value, headers and partition; -1 leaves the partition to the key.
 Record = tuple[bytes | None, bytes | None, Headers, int]
-#: What the client calls with an error or the message when a record has arrived, or is given up.
+#: The callback of the client when a record is acknowledged, or finally fails.
 Delivered = Callable[[KafkaError | None, Message], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One record to send."""
+    """A record to send."""
 
     key: bytes | None
     value: bytes | None
@@ -34,7 +34,7 @@ class Outgoing:
     ts: int | None = None
 
     def headers(self) -> Headers:
-        """`dsms-op` and `dsms-ts`, as far as they are known.
+        """The headers `dsms-op` and `dsms-ts`, if they are set.
 
         >>> Outgoing(None, b"{}", op="u", ts=7).headers()
         [('dsms-op', b'u'), ('dsms-ts', b'7')]
@@ -43,12 +43,12 @@ class Outgoing:
         return [(name, str(value).encode()) for name, value in known if value is not None]
 
     def record(self) -> Record:
-        """In whatever partition its key has, as JVM clients choose it."""
+        """The record, in the partition that JVM clients choose for its key."""
         return self.key, self.value, self.headers(), _ANY_PARTITION
 
 
 def heartbeats(partitions: Iterable[int], instant: int) -> list[Record]:
-    """Promises that no record below the instant will follow.
+    """Records that promise that no record below the instant will follow.
 
     >>> heartbeats([0], 7)
     [(None, None, [('dsms-heartbeat', b'7')], 0)]
@@ -59,7 +59,7 @@ def heartbeats(partitions: Iterable[int], instant: int) -> list[Record]:
 def queue(
     producer: Producer, topic: str, record: Record, delivered: Delivered, check: Callable[[], None] = lambda: None
 ) -> None:
-    """Queues one record; waits while the queue is full, unless `check` raises meanwhile."""
+    """Queues a record; waits while the queue is full, unless `check` raises."""
     key, value, headers, partition = record
     while True:
         check()
@@ -71,30 +71,30 @@ def queue(
 
 
 def existing_partitions(settings: KafkaSettings, topic: str) -> list[int]:
-    """The partitions of a topic, or an error with the topics there are.
+    """The partitions of a topic; UserError with the existing topics if there is no such topic.
 
-    A broker may learn of a topic a moment after it was made, so a missing one is asked for again for a while.
+    A broker may learn of a new topic a moment later, so a missing one is looked up again for a while.
     """
     admin = settings.admin()
     deadline = time.monotonic() + _APPEARS_S
-    while not (found := partitions_of(admin, topic)):
+    while not (partitions := partitions_of(admin, topic)):
         if time.monotonic() > deadline:
             raise _not_found(admin, topic)
         admin.poll(0.1)
-    return found
+    return partitions
 
 
 def _not_found(admin: AdminClient, topic: str) -> UserError:
     with translated("listing the topics"):
         topics = admin.list_topics(timeout=TIMEOUT_S).topics
     have = ", ".join(sorted(name for name in topics if not name.startswith("_")))
-    return UserError(f'topic "{topic}" not found', hint=f"have: {have}" if have else "there is none yet")
+    return UserError(f'topic "{topic}" not found', hint=f"have: {have}" if have else "there are no topics yet")
 
 
 class Publisher:
-    """Sends to one topic. The client retries without duplicating; the first failure ends the sending.
+    """Sends records to a topic. The client retries without duplicates; after the first failure nothing more is sent.
 
-    `delivered` counts the records the broker has acknowledged. Keys go to the partitions JVM clients choose.
+    `delivered` counts the records that the broker has acknowledged. Keys determine partitions as in JVM clients.
     """
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
@@ -105,11 +105,11 @@ class Publisher:
         self.delivered = 0
 
     def send(self, message: Outgoing) -> None:
-        """Queues one record; waits while the queue is full."""
+        """Queues a record; waits while the queue is full."""
         self._queue(message.record())
 
     def heartbeat(self, instant: int) -> int:
-        """Promises on every partition that no record below the instant will follow; the number of partitions."""
+        """Promises on every partition that no record below the instant will follow; returns their number."""
         self.flush()
         for record in heartbeats(self._partitions, instant):
             self._queue(record)
@@ -117,12 +117,12 @@ class Publisher:
         return len(self._partitions)
 
     def flush(self) -> None:
-        """Returns when every record that was sent is acknowledged."""
+        """Returns when all sent records are acknowledged; raises the first failure."""
         self.settle()
         self._raise_failure()
 
     def settle(self) -> None:
-        """Returns when every record that was sent is acknowledged or given up."""
+        """Returns when all sent records are acknowledged or have finally failed."""
         while self._producer.flush(1.0):
             pass
 

@@ -1,5 +1,5 @@
-"""Reading ranges of offsets piece by piece: one living consumer a partition, so that a range goes on where the last one
-ended."""
+"""Reads ranges of offsets piece by piece. Each partition keeps its consumer, so that a range that starts where the last
+one ended continues to be fetched."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from connectors.kafka.errors import translate, translated
 from connectors.kafka.topics import Partition
 from operators.core.errors import DsmsError, ExternalError, UserError
 
-#: A piece has so many records or some more, of which so many are asked for at once: until they are handed over, the
-#: client holds them too. A record takes about 400 bytes more than its value.
+#: A piece ends when it has _PIECE records or more. _ASKED records are requested at a time, since the client holds these
+#: as well. A record takes about 400 bytes more than its value.
 _PIECE, _ASKED = 10_000, 2_000
 _STALL_S = 30.0
 _MOST_CONSUMERS = 32
 _PREFETCH = {"fetch_message_max_bytes": 1_000_000, "queued_min_messages": 5_000, "fetch_wait_max_ms": 10}
-#: The records of a range, piece by piece in offset order; an error, if there is one, comes last.
+#: The records of a range, piece by piece in offset order; the last piece may be an error.
 Pieces = Iterator[list[Message] | DsmsError]
 
 
@@ -48,11 +48,11 @@ class RangeReader:
         self._readers: OrderedDict[Partition, _PartitionReader] = OrderedDict()
 
     def read(self, ranges: Sequence[OffsetRange]) -> list[Pieces]:
-        """The committed records of each range, at least one piece. All ranges are fetched at the same time, and each
-        must be read to its end before `read` is called again.
+        """The committed records of each range, in at least one piece. All ranges are fetched concurrently; each must be
+        read to its end before `read` is called again.
 
-        A range that can never be read, because its records or its topic are gone, gives the error as its last piece;
-        what may pass, such as nothing arriving for 30 s, is raised.
+        A range that can never be read, because its records or its topic are gone, has the error as its last piece;
+        a transient failure, such as no record arriving for 30 s, is raised.
         """
         started = [self._start(wanted) for wanted in ranges]
         while len(self._readers) > max(_MOST_CONSUMERS, len(ranges)):
@@ -76,65 +76,64 @@ class RangeReader:
 
 
 class _PartitionReader:
-    """A consumer of one partition, and the offset it stands at; None when that is not known. At the end of the log it
-    rests: to ask for more a hundred times a second would keep brokers busy as long as the process lives."""
+    """A consumer of one partition and its next offset, None if unknown. At the end of the log it stops fetching, since
+    polling a hundred times a second would keep the brokers busy."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._consumer = settings.consumer(**_PREFETCH)
         self._at: int | None = None
 
     def start(self, wanted: OffsetRange) -> None:
-        """Begins to fetch; a range that starts where the last one ended is being fetched already, if it was there."""
+        """Starts to fetch, unless the range starts where the last one ended and the consumer is still fetching."""
         if self._at != wanted.start:
             with translated("assigning a partition"):
                 self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
             self._at = wanted.start
 
     def drain(self, wanted: OffsetRange) -> Iterator[list[Message]]:
-        """The records of the range that `start` began, at least one piece."""
+        """The records of the range that `start` was called with, in at least one piece."""
         at, self._at = wanted.start, None
-        found: list[Message] = []
+        piece: list[Message] = []
         heard = time.monotonic()
         while at < wanted.end:
-            if len(found) >= _PIECE:
-                yield found
-                found, heard = [], time.monotonic()
+            if len(piece) >= _PIECE:
+                yield piece
+                piece, heard = [], time.monotonic()
             with translated("reading"):
                 messages = self._consumer.consume(min(wanted.end - at, _ASKED), 0.5)
             if messages:
                 heard = time.monotonic()
-                at = self._take(messages, wanted, found)
-                del messages  # a piece is not to stay until the next one is there
+                at = self._take(messages, wanted, piece)
+                del messages  # so that this memory is freed before the next request
             elif time.monotonic() - heard > _STALL_S:
-                raise ExternalError(
-                    f"kafka delivers nothing for {_STALL_S:.0f} s from {wanted.topic}/{wanted.partition} at offset {at}"
-                )
+                place = f"{wanted.topic}/{wanted.partition} at offset {at}"
+                raise ExternalError(f"kafka delivered nothing for {_STALL_S:.0f} s from {place}")
         if at == wanted.end and not self._rest(wanted):
             self._at = at
-        yield _cut(found, wanted.end)
+        yield _cut(piece, wanted.end)
 
     def close(self) -> None:
         self._consumer.close()
 
     def _rest(self, wanted: OffsetRange) -> bool:
-        """Stops fetching where nothing was there beyond the range when records were last fetched."""
+        """Stops fetching if the log ended with the range when records were last fetched; returns whether it did."""
         _, end = self._consumer.get_watermark_offsets(TopicPartition(wanted.topic, wanted.partition), cached=True)
         if end > wanted.end:
             return False
         self._consumer.unassign()
         return True
 
-    def _take(self, messages: list[Message], wanted: OffsetRange, found: list[Message]) -> int:
-        """Adds the records, and gives the next offset. The end-of-partition event tells how far the log reaches even
-        where its last offsets hold no committed record."""
+    def _take(self, messages: list[Message], wanted: OffsetRange, piece: list[Message]) -> int:
+        """Adds the records to the piece, returns the next offset. The end-of-partition event gives the end of the log
+        even if its last offsets have no committed record."""
         if set(map(Message.error, messages)) == {None}:
-            found += messages
+            piece += messages
             return int(messages[-1].offset()) + 1
         at = wanted.start
         for message in messages:
             error = message.error()
             if error is None:
-                found.append(message)
+                piece.append(message)
                 at = message.offset() + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 at = message.offset()
@@ -155,7 +154,7 @@ def _drained(reader: _PartitionReader | None, wanted: OffsetRange) -> Pieces:
 
 
 def sound(pieces: Pieces) -> Iterator[list[Message]]:
-    """The pieces of a range; an error is raised."""
+    """The pieces of a range; raises the error if there is one."""
     for piece in pieces:
         if isinstance(piece, DsmsError):
             raise piece
@@ -163,22 +162,22 @@ def sound(pieces: Pieces) -> Iterator[list[Message]]:
 
 
 def whole(pieces: Pieces) -> list[Message]:
-    """All records of a range; an error is raised."""
+    """All records of a range; raises the error if there is one."""
     return [message for piece in sound(pieces) for message in piece]
 
 
-def _cut(found: list[Message], end: int) -> list[Message]:
-    """Offsets without a record let a consumer run past the end of a range; what it read there is read again."""
-    while found and found[-1].offset() >= end:
-        found.pop()
-    return found
+def _cut(messages: list[Message], end: int) -> list[Message]:
+    """The records below `end`. A consumer may read beyond it if offsets have no record; those are read again later."""
+    while messages and messages[-1].offset() >= end:
+        messages.pop()
+    return messages
 
 
 def read_whole(settings: KafkaSettings, topic: str, ends: Iterable[tuple[int, int, int]]) -> list[Message]:
     """All committed records of a topic between (partition, start, end) triples, for small topics."""
     reader = RangeReader(settings)
     try:
-        found = reader.read([OffsetRange(topic, partition, start, end) for partition, start, end in ends])
-        return [message for pieces in found for message in whole(pieces)]
+        ranges = reader.read([OffsetRange(topic, partition, start, end) for partition, start, end in ends])
+        return [message for pieces in ranges for message in whole(pieces)]
     finally:
         reader.close()

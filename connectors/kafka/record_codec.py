@@ -1,6 +1,6 @@
-"""Single rows to and from the bytes of a record, in JSON here; in Avro: `connectors.kafka.avro_codec`.
+"""Single rows to and from the bytes of a record: JSON is here, Avro in `connectors.kafka.avro_codec`.
 
-This is the way of tools that handle a record at a time; batches go through `connectors.formats`.
+For tools that handle one record at a time; batches go through `connectors.formats`.
 """
 
 import json
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 class RowEncoder(Protocol):
-    """Encodes what JSON can say. Values it cannot take raise UserError."""
+    """Encodes rows of JSON values; UserError for a value that does not fit."""
 
     def encode(self, row: Row, *, key: bool) -> bytes:
         """The bytes of a row."""
@@ -22,14 +22,14 @@ class RowEncoder(Protocol):
 
 
 class RecordCodec(RowEncoder, Protocol):
-    """Decodes, too, to what Python has for it."""
+    """Encodes rows, and decodes records to Python values."""
 
     def decode(self, data: bytes, *, key: bool) -> Any:
-        """The row in these bytes."""
+        """The row that the bytes hold."""
         ...
 
     def close(self) -> None:
-        """Ends connections; the codec is not used afterwards."""
+        """Closes the connections; the codec cannot be used afterwards."""
         ...
 
 
@@ -45,23 +45,14 @@ class JsonCodec:
         return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()
 
     def decode(self, data: bytes, *, key: bool) -> Any:
-        """The row in these bytes."""
+        """The row that the bytes hold."""
         try:
             return json.loads(data)
         except ValueError as error:
             raise UserError(f"not JSON: {data[:80]!r}") from error
 
     def close(self) -> None:
-        """Nothing to end."""
-
-
-def codec_of(encoding: str, registry_url: str, topic: str) -> RecordCodec:
-    """The codec of a topic whose records are in `avro` or `json`; for Avro, a registry's library is imported."""
-    if encoding != "avro":
-        return JsonCodec()
-    from connectors.kafka.avro_codec import AvroCodec
-
-    return AvroCodec(registry_url, topic)
+        """Does nothing: there is no connection."""
 
 
 def json_text(document: object) -> str:

@@ -1,4 +1,4 @@
-"""Lines of JSON as records to send."""
+"""Turns lines of JSON into records to send."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,8 +16,8 @@ OPS = ("+", "u", "-")
 class LineFormat:
     """How a line becomes a record.
 
-    The fields `ts` and `op` become headers unless they are columns of the source. A `-` whose fields are the key's
-    alone is sent as a tombstone.
+    The fields `ts` and `op` become headers unless they are columns of the source. A `-` that has only the fields of the
+    key is sent as a tombstone.
     """
 
     encoder: RowEncoder
@@ -25,7 +25,7 @@ class LineFormat:
     columns: frozenset[str] = frozenset()
 
     def outgoing(self, line: str) -> Outgoing:
-        """The record of one line, or UserError.
+        """The record of a line; UserError if the line is invalid.
 
         >>> from connectors.kafka.record_codec import JsonCodec
         >>> LineFormat(JsonCodec(), key=["a"]).outgoing('{"a": 1, "b": 2, "ts": 5}')
@@ -71,7 +71,7 @@ def _object(line: str) -> dict[str, Any]:
 
 def _instant(value: Any) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise UserError(f'field "ts" is {json.dumps(value)}', hint="want a whole number")
+        raise UserError(f'field "ts" is {json.dumps(value)}', hint="an instant is a whole number")
     return value
 
 

@@ -1,7 +1,7 @@
-"""Looking up and registering schemas in a schema registry, ours or an external one.
+"""Looks up and registers schemas in a schema registry, our own or an external one.
 
-Every worker asks it, so it is asked over plain HTTP: Confluent's client brings libraries along that take 11 MB and 0.3
-s of a process. The library for that is imported when a registry is first asked: not every process asks one.
+Every worker does so, hence plain HTTP: Confluent's client depends on libraries that take 11 MB and 0.3 s of a process.
+The HTTP library is imported on first use, since not every process asks a registry.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _TYPE = "application/vnd.schemaregistry.v1+json"
 
 @lru_cache(maxsize=64)
 def schema_lookup(url: str) -> Callable[[int], dict[str, Any]]:
-    """A cached lookup of writer schemas by id. It raises LookupError for an unknown id, ExternalError when
-    unreachable."""
+    """A cached lookup of writer schemas by id. It raises LookupError for an unknown id, and ExternalError when the
+    registry cannot be reached."""
 
     @lru_cache(maxsize=4096)
     def lookup(schema_id: int) -> dict[str, Any]:
@@ -34,10 +34,10 @@ def schema_lookup(url: str) -> Callable[[int], dict[str, Any]]:
         if answer.status == HTTPStatus.NOT_FOUND:
             raise LookupError(f"unknown schema id {schema_id}")
         if answer.status != HTTPStatus.OK:
-            raise ExternalError(f"schema registry failed: {_reason(answer)}")
-        found = json.loads(answer.json()["schema"])
-        assert isinstance(found, dict)
-        return found
+            raise ExternalError(f"the schema registry failed: {_reason(answer)}")
+        schema = json.loads(answer.json()["schema"])
+        assert isinstance(schema, dict)
+        return schema
 
     return lookup
 
@@ -47,7 +47,9 @@ def register_schema(url: str, subject: str, schema: dict[str, Any]) -> int:
     body = {"schema": json.dumps(schema), "schemaType": "AVRO"}
     answer = _answer(url, "POST", f"subjects/{quote(subject, safe='')}/versions", body)
     if answer.status != HTTPStatus.OK:
-        raise ExternalError(f'schema registry refused subject "{subject}": {_reason(answer)}', retryable=False)
+        raise ExternalError(
+            f'the schema registry refused the schema of subject "{subject}": {_reason(answer)}', retryable=False
+        )
     return int(answer.json()["id"])
 
 
@@ -57,11 +59,11 @@ def _answer(url: str, method: str, path: str, body: object = None) -> BaseHTTPRe
     try:
         return _pool(url).request(method, f"{url.rstrip('/')}/{path}", json=body)
     except HTTPError as error:
-        raise ExternalError(f"schema registry cannot be reached: {error}") from error
+        raise ExternalError(f"cannot reach the schema registry: {error}") from error
 
 
 def _reason(answer: BaseHTTPResponse) -> str:
-    """What a registry says of a refusal."""
+    """The reason that the registry gives for a refusal."""
     try:
         return f"{answer.json()['message']} (HTTP status {answer.status})"
     except (ValueError, TypeError, KeyError):

@@ -1,4 +1,4 @@
-"""Appending samples to topics: what cannot be sent now is left out, for the next sample says more."""
+"""Appends samples to topics. A sample that cannot be sent is dropped: the next one supersedes it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from confluent_kafka import KafkaException
 
 from connectors.kafka.config import KafkaSettings
 
-#: A sample that was not sent for so long is of no use.
+#: A sample that could not be sent for this long is outdated.
 _TIMEOUT_MS = 5_000
 
 
 class SampleLog:
-    """Sends records and does not wait for them."""
+    """Sends records without waiting for their delivery."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -31,6 +31,6 @@ class SampleLog:
         self._producer.poll(0)
 
     def close(self) -> None:
-        """Sends what is queued, if that goes quickly."""
+        """Waits up to a second for the queued records to be sent."""
         if self._producer is not None:
             self._producer.flush(1.0)

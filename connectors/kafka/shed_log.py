@@ -1,5 +1,5 @@
-"""The shed log: from which offset on which part of a query's input stays, written before the batch that uses it is
-planned, by the one owner of a fragment, and replayed by all."""
+"""The shed log: the rates at which a query's input is kept, with the offsets from which they apply. The owner of a
+fragment writes a rate before it plans the batch that uses it; the next owner replays the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Place = tuple[str, int]
 
 
 class ShedLog:
-    """Making one fences every older owner, then reads what they wrote."""
+    """The rates of a fragment. Creating the log fences all older owners, then reads what they have written."""
 
     def __init__(self, settings: KafkaSettings, cluster: str, fragment: str) -> None:
         self._topic = internal_topic(cluster, "shed")
@@ -29,14 +29,14 @@ class ShedLog:
             query, source, partition = key.decode().split("/")
             self._learn(query, (source, int(partition)), msgspec.json.decode(value or b"[]", type=Rate))
 
-    def decide(self, found: Mapping[str, Mapping[Place, Rate]]) -> None:
-        """Logs rates; they are known once they are durable."""
-        each = [(query, place, rate) for query, rates in found.items() for place, rate in rates.items()]
-        keys = [f"{query}/{source}/{partition}".encode() for query, (source, partition), _ in each]
+    def decide(self, decided: Mapping[str, Mapping[Place, Rate]]) -> None:
+        """Logs rates; they are in `known` once they are durable."""
+        entries = [(query, place, rate) for query, rates in decided.items() for place, rate in rates.items()]
+        keys = [f"{query}/{source}/{partition}".encode() for query, (source, partition), _ in entries]
         self._writer.begin()
-        self._writer.write(Records(self._topic, keys, [msgspec.json.encode(rate) for _, _, rate in each]))
+        self._writer.write(Records(self._topic, keys, [msgspec.json.encode(rate) for _, _, rate in entries]))
         self._writer.commit()
-        for query, place, rate in each:
+        for query, place, rate in entries:
             self._learn(query, place, rate)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Topics: what exists, where partitions begin and end, and making those that are missing."""
+"""Topics: which exist, the offsets at which their partitions begin and end, and creating missing ones."""
 
 from __future__ import annotations
 
@@ -24,18 +24,23 @@ TIMEOUT_S = 10.0
 _LARGEST = "max.message.bytes"
 _LARGE = {_LARGEST: str(LARGEST_RECORD)}
 COMPACTED = {"cleanup.policy": "compact", **_LARGE}
-#: For the system's own bookkeeping: compacted soon, so that reading it as a whole stays quick.
+#: For the system's own logs: compacted soon, so that reading a whole log stays quick.
 COMPACTED_SOON = {
-    **COMPACTED, "segment.bytes": "16777216", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1",
-}  # fmt: skip
+    **COMPACTED,
+    "segment.bytes": "16777216",
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.1",
+}
 #: Kept for ever: replays need them.
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1", **_LARGE}
 
-#: The client knows another leader than the broker does: just after a topic was made or a broker came back.
+#: The client's metadata are outdated, as they are just after a topic was created or a broker came back.
 _MOVING = (
-    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
-)  # fmt: skip
+)
 #: A topic and a partition of it.
 Partition = tuple[str, int]
 
@@ -43,23 +48,23 @@ Partition = tuple[str, int]
 def partitions_of(admin: AdminClient, topic: str) -> list[int]:
     """The partitions of a topic; [] when it does not exist."""
     with translated(f'looking up topic "{topic}"'):
-        found = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
-    if found.error is not None:
-        if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        metadata = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
+    if metadata.error is not None:
+        if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return []
-        raise translate(found.error, f'looking up topic "{topic}"')
-    return sorted(found.partitions)
+        raise translate(metadata.error, f'looking up topic "{topic}"')
+    return sorted(metadata.partitions)
 
 
 def partition_counts(admin: AdminClient) -> dict[str, int]:
     """How many partitions each topic has."""
     with translated("looking for topics"):
-        found = admin.list_topics(timeout=TIMEOUT_S).topics
-    return {name: len(one.partitions) for name, one in found.items() if one.error is None}
+        topics = admin.list_topics(timeout=TIMEOUT_S).topics
+    return {name: len(metadata.partitions) for name, metadata in topics.items() if metadata.error is None}
 
 
 def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
-    """Makes a topic unless it exists; it waits until the brokers know it."""
+    """Creates a topic unless it exists, and waits until the brokers know it."""
     future = admin.create_topics([NewTopic(topic, partitions, config=dict(config or {}))])[topic]
     try:
         future.result(TIMEOUT_S)
@@ -68,14 +73,16 @@ def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mappin
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return
         if error.args[0].code() == KafkaError.TOPIC_EXCEPTION:
-            raise UserError(f'"{topic}" is no topic name', hint="letters, digits, '.', '_' and '-'") from error
+            raise UserError(
+                f'"{topic}" is not a valid topic name', hint="use letters, digits, '.', '_' and '-'"
+            ) from error
         raise translate(error.args[0], f'creating topic "{topic}"') from error
 
 
 def admit_large_records(admin: AdminClient, topic: str) -> None:
-    """A topic that we did not make takes records as large as we write from now on; nothing else of it is changed."""
+    """Raises the maximal record size of an existing topic to that of our own records; changes nothing else."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    with translated(f'asking what topic "{topic}" takes'):
+    with translated(f'reading the settings of topic "{topic}"'):
         entries = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
     if int(entries[_LARGEST].value or 0) >= LARGEST_RECORD:
         return
@@ -94,26 +101,26 @@ def admit_large_records(admin: AdminClient, topic: str) -> None:
 def _await_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
     known = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
     if sum(partition.leader >= 0 for partition in known.values()) < partitions:
-        raise ExternalError(f'topic "{topic}" has no leaders yet')
+        raise ExternalError(f'some partitions of topic "{topic}" have no leader yet')
 
 
 def earliest(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int]:
-    """The first offset of each partition; those that cannot be asked are left out."""
+    """The first offset of each partition; unknown partitions are left out."""
     return _offsets(admin, wanted, OffsetSpec.earliest())
 
 
 def latest(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int]:
-    """The end of what is committed in each partition; those that cannot be asked are left out."""
+    """The committed end of each partition; unknown partitions are left out."""
     return _offsets(admin, wanted, OffsetSpec.latest())
 
 
 def written(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, int]:
-    """The end of what is written in each partition, open transactions included."""
+    """The end of each partition, including open transactions."""
     return _offsets(admin, wanted, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
 
 class _Moving(ExternalError):
-    """The leader of a partition is being chosen, as it is just after the topic was made."""
+    """The leader of a partition is being elected, as it is just after the topic was created."""
 
 
 @retry(
@@ -128,26 +135,26 @@ def _offsets(
     spec: OffsetSpec,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> dict[Partition, int]:
-    asked = {TopicPartition(*partition): spec for partition in wanted}
-    if not asked:
+    specs = {TopicPartition(*partition): spec for partition in wanted}
+    if not specs:
         return {}
     with translated("asking for offsets"):
-        futures = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
-    found: dict[Partition, int] = {}
+        futures = admin.list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
+    offsets: dict[Partition, int] = {}
     for partition, future in futures.items():
         try:
-            found[(partition.topic, partition.partition)] = future.result().offset
+            offsets[(partition.topic, partition.partition)] = future.result().offset
         except KafkaException as error:
             if error.args[0].code() in _MOVING:
-                partitions_of(admin, partition.topic)  # the client learns the leader anew
-                raise _Moving(f'the leader of topic "{partition.topic}" is being chosen') from error
+                partitions_of(admin, partition.topic)  # refreshes the client's metadata
+                raise _Moving(f'the leader of topic "{partition.topic}" is being elected') from error
             if error.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
                 raise translate(error.args[0], f'asking for offsets of topic "{partition.topic}"') from error
-    return found
+    return offsets
 
 
 def delete_topic(admin: AdminClient, topic: str) -> None:
-    """Removes a topic; one that does not exist is no error."""
+    """Deletes a topic if it exists."""
     try:
         admin.delete_topics([topic])[topic].result(TIMEOUT_S)
     except KafkaException as error:

@@ -1,4 +1,4 @@
-"""Kubernetes: the Lease that says who leads."""
+"""Kubernetes: the Lease by which the leader is elected."""
 
 from connectors.kubernetes.lease import Lease
 

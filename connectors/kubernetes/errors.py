@@ -1,4 +1,4 @@
-"""The Kubernetes client's errors in terms of our error tree; the only place that knows its classes."""
+"""Translates the Kubernetes client's errors into ours; the only place that knows its classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNAUTHORIZED, _FORBIDDEN, _INVALID = 401, 403, 422
 
 
 class Conflict(ExternalError):
-    """The object was changed by another in between: nothing was written."""
+    """Another client has changed the object in the meantime: nothing was written."""
 
 
 @contextmanager
@@ -27,18 +27,18 @@ def translated(doing: str) -> Iterator[None]:
     except ApiException as error:
         raise _translate(error, doing) from error
     except HTTPError as error:
-        raise ExternalError(f"kubernetes cannot be reached while {doing}: {error}") from error
+        raise ExternalError(f"cannot reach kubernetes while {doing}: {error}") from error
     except ConfigException as error:
         raise ConfigError(
-            f"kubernetes is not known here: {error}", hint="run it in a pod, or set KUBECONFIG"
+            f"no configuration of kubernetes: {error}", hint="run this in a pod, or set KUBECONFIG"
         ) from error
 
 
 def _translate(error: ApiException, doing: str) -> ExternalError:
     if error.status == CONFLICT:
-        return Conflict(f"another was faster while {doing}")
+        return Conflict(f"another client changed the object while {doing}")
     if error.status in (_UNAUTHORIZED, _FORBIDDEN):
-        hint = "the service account needs get and update on the one lease"
+        hint = "the service account needs the permissions get and update on the lease"
         return ExternalError(f"kubernetes refused {doing}: {error.reason}", hint=hint)
     retryable = error.status != _INVALID
     return ExternalError(f"kubernetes failed while {doing}: {error.status} {error.reason}", retryable=retryable)

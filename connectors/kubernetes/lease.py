@@ -1,4 +1,4 @@
-"""What a Lease of Kubernetes says, without its library, which only they need who contend for one."""
+"""The content of a Kubernetes Lease; without the Kubernetes library, which only candidates for leadership need."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Lease:
-    """Who holds it (nobody: empty), for how long a word of the holder counts, and how often it changed hands.
+    """The holder (empty if there is none), the seconds from a renewal to its expiry, and how often the holder changed.
 
-    `version` differs after every write; a write names the version that it replaces, None makes the object.
+    `version` changes with every write; a write names the version that it replaces, None creates the object.
     """
 
     holder: str = ""

@@ -1,4 +1,4 @@
-"""One Lease of Kubernetes, read and replaced as a whole."""
+"""A Kubernetes Lease object, read and replaced as a whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connectors.kubernetes.lease import Lease
 
 
 class KubernetesLease:
-    """The object, which may not be there. Every call ends within the time-out, and is tried once."""
+    """A Lease object, which may not exist. Every call ends within the time-out, and is tried once."""
 
     def __init__(self, namespace: str, name: str, timeout_s: float) -> None:
         self._api: Any = client.CoordinationV1Api(client.ApiClient(_configuration()))
@@ -22,23 +22,25 @@ class KubernetesLease:
         self._metadata = client.V1ObjectMeta(name=name, namespace=namespace)
 
     def read(self) -> Lease | None:
-        """What the object says; None when it is not there."""
+        """The content of the object; None if it does not exist."""
         with translated(f'reading lease "{self._name}"'):
             try:
-                found = self._api.read_namespaced_lease(self._name, self._namespace, _request_timeout=self._timeout_s)
+                stored = self._api.read_namespaced_lease(self._name, self._namespace, _request_timeout=self._timeout_s)
             except ApiException as error:
                 if error.status == NOT_FOUND:
                     return None
                 raise
-        return self._known(found)
+        return self._known(stored)
 
     def write(self, lease: Lease) -> Lease:
-        """The lease as written, with its new version; `Conflict` when the version is no longer the last. Labels and
-        whatever else others wrote beside it stay."""
+        """Writes the lease and returns it with its new version; raises Conflict if its version is outdated. Labels and
+        other metadata are kept."""
         spec = client.V1LeaseSpec(
-            holder_identity=lease.holder, lease_duration_seconds=lease.seconds, lease_transitions=lease.transitions,
+            holder_identity=lease.holder,
+            lease_duration_seconds=lease.seconds,
+            lease_transitions=lease.transitions,
             renew_time=datetime.now(UTC),
-        )  # fmt: skip
+        )
         self._metadata.resource_version = lease.version
         with translated(f'writing lease "{self._name}"'):
             return self._known(self._put(client.V1Lease(metadata=self._metadata, spec=spec), lease.version))
@@ -48,28 +50,30 @@ class KubernetesLease:
             return self._api.create_namespaced_lease(self._namespace, body, _request_timeout=self._timeout_s)
         return self._api.replace_namespaced_lease(self._name, self._namespace, body, _request_timeout=self._timeout_s)
 
-    def _known(self, found: Any) -> Lease:
-        self._metadata = found.metadata
-        return _lease(found)
+    def _known(self, stored: Any) -> Lease:
+        self._metadata = stored.metadata
+        return _lease(stored)
 
 
 def _configuration() -> Any:
-    """That of the pod, else that of the user."""
-    found = client.Configuration()
-    with translated("reading how to reach it"):
+    """The configuration of the pod, else that of the user."""
+    configuration = client.Configuration()
+    with translated("reading its configuration"):
         try:
-            config.load_incluster_config(client_configuration=found)
+            config.load_incluster_config(client_configuration=configuration)
         except ConfigException:
-            config.load_kube_config(client_configuration=found)
-    found.retries = 0
-    return found
+            config.load_kube_config(client_configuration=configuration)
+    configuration.retries = 0
+    return configuration
 
 
-def _lease(found: Any) -> Lease:
-    spec = found.spec
+def _lease(stored: Any) -> Lease:
+    spec = stored.spec
     if spec is None:
-        return Lease(version=found.metadata.resource_version)
+        return Lease(version=stored.metadata.resource_version)
     return Lease(
-        spec.holder_identity or "", spec.lease_duration_seconds or 1, spec.lease_transitions or 0,
-        found.metadata.resource_version,
-    )  # fmt: skip
+        spec.holder_identity or "",
+        spec.lease_duration_seconds or 1,
+        spec.lease_transitions or 0,
+        stored.metadata.resource_version,
+    )

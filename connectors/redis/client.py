@@ -1,4 +1,4 @@
-"""One way to make a Redis client from a URL, with bounded waiting."""
+"""Makes a Redis client from a URL, with time-outs and retries."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def connect(url: str) -> redis.Redis:
     """A client; it connects on first use and reconnects after a failure.
 
     `redis://`, `rediss://` and `unix://` are one server; `redis+sentinel://a:26379,b:26379/mymaster/0` is the master
-    that Sentinels know, `redis+cluster://a:7000,b:7000` a Redis Cluster, of which any node will do. With `rediss+…`
-    these speak TLS. User and password are those of the servers; parameters are those of redis-py.
+    that the Sentinels name, `redis+cluster://a:7000,b:7000` a Redis Cluster, of which any nodes may be given. With
+    `rediss+…` they use TLS. User and password are those of the Redis servers; parameters are those of redis-py.
 
     >>> connect("redis+sentinel://a:26379/")
     Traceback (most recent call last):
@@ -43,7 +43,7 @@ def connect(url: str) -> redis.Redis:
 
 @dataclass(frozen=True)
 class _Places:
-    """What a URL of several servers says; `shown` is the URL without the password."""
+    """The parts of a URL of several servers; `shown` is the URL without the password."""
 
     shown: str
     hosts: tuple[tuple[str, int], ...]
@@ -55,7 +55,7 @@ class _Places:
         login, _, hosts = parts.netloc.rpartition("@")
         shown = f"{parts.scheme}://{hosts}{parts.path}"
         user, _, password = login.partition(":")
-        said = {"username": unquote(user) or None, "password": unquote(password) or None}
+        credentials = {"username": unquote(user) or None, "password": unquote(password) or None}
         tls = parts.scheme.startswith("rediss+")
         # redis-py reads the types of its parameters from URLs of one server
         read = redis.connection.parse_url(  # type: ignore[no-untyped-call]
@@ -63,30 +63,32 @@ class _Places:
         )
         options = {name: value for name, value in read.items() if name not in ("host", "connection_class")}
         path = tuple(part for part in parts.path.split("/") if part)
-        return _Places(shown, tuple(_hosts(hosts, shown)), path, {**said, **options, **({"ssl": True} if tls else {})})
+        return _Places(
+            shown, tuple(_hosts(hosts, shown)), path, {**credentials, **options, **({"ssl": True} if tls else {})}
+        )
 
 
 def _hosts(text: str, shown: str) -> Iterator[tuple[str, int]]:
-    for one in text.split(","):
-        host, _, port = one.rpartition(":")
+    for address in text.split(","):
+        host, _, port = address.rpartition(":")
         if not (host and port.isdigit()):
-            raise _wrong(f'"{one}" is no HOST:PORT', shown)
+            raise _wrong(f'"{address}" is not HOST:PORT', shown)
         yield host.strip("[]"), int(port)
 
 
 def _by_sentinels(places: _Places) -> redis.Redis:
-    """The client asks the Sentinels for the master whenever it connects."""
+    """A client that asks the Sentinels for the master whenever it connects."""
     if not places.path:
         raise _wrong("no master", places.shown)
     tls = {name: value for name, value in places.options.items() if name.startswith("ssl")}
-    told = {"sentinel_kwargs": {**_WAITING, **tls}, "retry": _retry(), **_WAITING}
-    sentinels = Sentinel(list(places.hosts), **told)  # type: ignore[no-untyped-call]
+    options = {"sentinel_kwargs": {**_WAITING, **tls}, "retry": _retry(), **_WAITING}
+    sentinels = Sentinel(list(places.hosts), **options)  # type: ignore[no-untyped-call]
     number = int(places.path[1]) if len(places.path) > 1 and places.path[1].isdigit() else 0
     return cast(redis.Redis, sentinels.master_for(places.path[0], db=number, **places.options))  # type: ignore[no-untyped-call]
 
 
 def _of_cluster(places: _Places) -> redis.Redis:
-    """It is asked for its nodes at once; a cluster has one database."""
+    """A client of a Redis Cluster, which is asked for its nodes at once; a cluster has one database."""
     nodes = [ClusterNode(host, port) for host, port in places.hosts]  # type: ignore[no-untyped-call]
     with translated("looking for the nodes of its cluster"):
         return cast(redis.Redis, redis.RedisCluster(startup_nodes=nodes, retry=_retry(), **_WAITING, **places.options))

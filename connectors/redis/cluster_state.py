@@ -1,4 +1,5 @@
-"""What coordinator and executors tell each other through Redis: the catalog copy, assignments and signs of life."""
+"""The documents that coordinator and executors exchange through Redis: the catalog copy, assignments, signs of life,
+reports and settings."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ import redis
 from connectors.redis.client import connect
 from connectors.redis.errors import translated
 
-#: An executor that has not been heard of for so long is dead.
+#: An executor without a sign of life for this long counts as dead.
 LEASE_MS = 4_000
 
 
 class ClusterState:
-    """Documents of one cluster. All of them can be lost: the coordinator writes them again from Kafka."""
+    """The documents of a cluster. They may be lost: the coordinator restores them from Kafka."""
 
     def __init__(self, url: str, cluster: str) -> None:
         self._client: redis.Redis = connect(url)
@@ -33,43 +34,43 @@ class ClusterState:
             self._set("catalog", body)
 
     def assignments(self) -> bytes | None:
-        """Who runs which fragment."""
+        """The assignments of fragments to executors."""
         return self._get("assignments")
 
     def set_assignments(self, body: bytes) -> None:
-        """Assigns the fragments."""
+        """Replaces the assignments."""
         with translated("writing the assignments"):
             self._set("assignments", body)
 
     def beat(self, executor: str, body: bytes) -> None:
-        """A sign of life of an executor, which lasts for the lease."""
+        """Writes a sign of life of an executor, which expires with its lease."""
         with translated("writing a sign of life"):
             self._set(f"executor:{executor}", body, LEASE_MS)
 
     def leave(self, executor: str) -> None:
         """Ends an executor's lease at once."""
-        with translated("leaving"):
+        with translated("ending the lease of an executor"):
             self._client.delete(self._prefix + f"executor:{executor}")
 
     def executors(self) -> dict[str, bytes]:
-        """The executors that are alive, with what they last said."""
-        return self._all("executor:", "looking for executors")
+        """The last signs of life of the executors that are alive."""
+        return self._all("executor:", "reading signs of life")
 
     def tell(self, fragment: str, body: bytes) -> None:
-        """A report of a fragment, which is forgotten when it is not followed by others."""
+        """Writes the report of a fragment, which expires unless it is followed by others."""
         with translated("writing a report"):
             self._set(f"report:{fragment}", body, LEASE_MS)
 
     def reports(self) -> dict[str, bytes]:
         """The last reports by fragment."""
-        return self._all("report:", "looking for reports")
+        return self._all("report:", "reading reports")
 
     def tuning(self, executor: str) -> bytes | None:
-        """What was set by hand for an executor."""
+        """The settings that were made by hand for an executor."""
         return self._get(f"tuning:{executor}")
 
     def set_tuning(self, executor: str, body: bytes) -> None:
-        """Sets it; it stays until Redis loses it."""
+        """Replaces the settings of an executor, which last until Redis loses them."""
         with translated("writing the settings of an executor"):
             self._set(f"tuning:{executor}", body)
 
@@ -84,11 +85,11 @@ class ClusterState:
 
     def ping(self) -> None:
         """Raises ExternalError unless Redis answers."""
-        with translated("asking whether it is there"):
+        with translated("answering PING"):
             self._client.ping()
 
     def _set(self, name: str, body: bytes, lasts_ms: int = 0) -> None:
-        """Also when Redis is full of state: these documents are small, and some of them make room."""
+        """Writes a document, even if Redis is full of state: documents are small, and some help to free memory."""
         self._replace(keys=[self._prefix + name], args=[body, lasts_ms])
 
     def _get(self, name: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""redis-py's errors in terms of our error tree; the only place that knows its classes."""
+"""Translates redis-py's errors into ours; the only place that knows its classes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import redis
 from operators.core.errors import ExternalError
 
 FULL = "redis is full"
-_ROOM = "raise its maxmemory, or let less state lie there: ALTER EXECUTOR … SET (state_memory = '500 MB')"
+_ROOM = "raise its maxmemory, or keep less state in it: ALTER EXECUTOR … SET (state_memory = '500 MB')"
 
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Raises our errors in place of redis-py's: all of them may pass, so all are retryable."""
+    """Raises our errors in place of redis-py's; all are retryable, since all may be transient."""
     try:
         yield
     except redis.exceptions.OutOfMemoryError as error:

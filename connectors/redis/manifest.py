@@ -1,4 +1,4 @@
-"""The manifest of a fragment: which epoch is complete, and where everything stood then."""
+"""The manifest of a fragment: its last complete epoch, with all positions and the state of that epoch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from operators.core.errors import Fenced
 
 
 class Claim(NamedTuple):
-    """What an incarnation claims its fragment with; the greater claim holds it. `lease` is the one that its executor
-    read, `token` grows with every recovery under it.
+    """The claim of an incarnation on a fragment; the greatest claim holds. `lease` is that of the executor, `token`
+    grows with every recovery under one lease.
 
     >>> Claim(lease=8, token=1) > Claim(lease=7, token=2) > Claim(lease=7, token=1)
     True
@@ -34,21 +34,21 @@ class ManifestStore:
         self._hold = client.register_script(script.read_text())
 
     def read(self) -> tuple[Claim, bytes | None]:
-        """The greatest claim and the manifest; one below all others and None when there are none."""
+        """The greatest claim and the manifest; the least possible claim and None if there are none."""
         with translated("reading the manifest"):
-            found = cast("list[bytes | None]", self._client.hmget(self._key, ["lease", "token", "body"]))
-        lease, token, body = found
+            fields = cast("list[bytes | None]", self._client.hmget(self._key, ["lease", "token", "body"]))
+        lease, token, body = fields
         return Claim(int(lease or 0), int(token or 0)), body
 
     def claim(self, claim: Claim) -> None:
-        """From here on only this incarnation and newer ones can commit. Raises Fenced when there is a newer one."""
+        """Claims the fragment: from now on older incarnations cannot commit. Raises Fenced if there is a newer one."""
         with translated("claiming the manifest"):
             done = self._hold(keys=[self._key], args=[*claim])
         if not done:
             raise Fenced("a newer executor has claimed the fragment")
 
     def commit(self, claim: Claim, body: bytes) -> None:
-        """Makes `body` the manifest. Raises Fenced when there is a newer incarnation."""
+        """Replaces the manifest by `body`. Raises Fenced if there is a newer incarnation."""
         with translated("writing the manifest"):
             done = self._hold(keys=[self._key], args=[*claim, body])
         if not done:

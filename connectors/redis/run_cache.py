@@ -1,4 +1,4 @@
-"""The file cache of runs on a host: uncompressed Arrow, mapped into memory where it is read."""
+"""The file cache of runs on a host: uncompressed Arrow files, which are mapped into memory."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class RunCache:
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     cache = RunCache(Path(directory))
     ...     cache.write("1/a", pl.DataFrame({"k": [1]}), lasting=True)
-    ...     found = cache.read("1/a"), cache.read("1/b")
-    >>> found[0]["k"].to_list(), found[1]
+    ...     runs = cache.read("1/a"), cache.read("1/b")
+    >>> runs[0]["k"].to_list(), runs[1]
     ([1], None)
     """
 
@@ -29,7 +29,7 @@ class RunCache:
         self._directory = directory
 
     def write(self, name: str, frame: pl.DataFrame, *, lasting: bool = False) -> None:
-        """Keeps a run; a lasting one is on the disk when this returns, even if the host then loses power."""
+        """Writes a run; a lasting one is flushed to disk before this returns, so that it survives a loss of power."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=self._directory, suffix=".tmp")
@@ -41,11 +41,11 @@ class RunCache:
             if lasting:
                 _flush(self._directory)
         except OSError as error:
-            hint = "make room there, or raise state_memory, so that more state lies in redis"
-            raise ExternalError(f'state cannot be written to "{self._directory}": {error}', hint=hint) from error
+            hint = "free disk space, or raise state_memory, so that more state is kept in redis"
+            raise ExternalError(f'cannot write state to "{self._directory}": {error}', hint=hint) from error
 
     def read(self, name: str) -> pl.DataFrame | None:
-        """A run; None where it is not here. A file that is no run, as a lost disk leaves it, is removed."""
+        """A run, None if this host does not have it. A damaged file, as a loss of power may leave it, is removed."""
         path = self._path(name)
         try:
             return map_frame(path, stream=False)
@@ -56,12 +56,12 @@ class RunCache:
             return None
 
     def settle(self, name: str) -> None:
-        """Makes a run that is here a lasting one."""
+        """Flushes a run of this host to disk."""
         _flush(self._path(name))
         _flush(self._directory)
 
     def size(self, name: str) -> int | None:
-        """The bytes of a run's file; None where it is not here."""
+        """The size of a run's file in bytes; None if this host does not have it."""
         try:
             return self._path(name).stat().st_size
         except FileNotFoundError:
@@ -73,7 +73,7 @@ class RunCache:
             self._path(name).unlink(missing_ok=True)
 
     def sweep(self, kept: Iterable[str]) -> None:
-        """Removes every file but those of the runs in `kept`."""
+        """Removes all files except those of the runs in `kept`."""
         paths = {self._path(name) for name in kept}
         for path in self._directory.iterdir() if self._directory.exists() else ():
             if path not in paths:

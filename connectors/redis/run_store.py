@@ -1,7 +1,7 @@
 """Runs of traces: immutable Arrow blobs in Redis up to a limit, with a memory-mapped file cache on every host.
 
-A run is in Redis or, beyond the limit, on this host's disk alone. Nothing says where: it is read from wherever it is,
-and one that is nowhere makes recovery rebuild its lanes from Kafka, so results are the same under every limit.
+A run is in Redis or, beyond the limit, only on this host's disk. Its place is not recorded: it is read from wherever it
+is. If it is lost, recovery rebuilds its lanes from Kafka, so results are the same under every limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHUNK = 48 * 1024 * 1024
 
 @dataclass(frozen=True)
 class RunLocations:
-    """Where runs lie: the bytes of those in Redis, and of those on disk alone, by name."""
+    """The places of runs: the sizes in bytes of those in Redis and of those only on disk, by name."""
 
     resident: dict[str, int]
     disk: dict[str, int]
@@ -36,20 +36,18 @@ class RunLocations:
 class RunStore:
     """Writes a run once under its name and reads it from anywhere.
 
-    A name is a path-like text (`incarnation/epoch/…`) and never changes its content. `limit` is the most bytes that the
-    runs of the fragment may take in Redis.
+    A name is a path-like text (`incarnation/epoch/…`) and never changes its content. `limit` is how many bytes the
+    runs of the fragment may take in Redis; None means any number.
     """
 
-    def __init__(
-        self, client: redis.Redis, cluster: str, fragment: str, cache: Path, limit: int | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, client: redis.Redis, cluster: str, fragment: str, cache: Path, limit: int | None = None) -> None:
         self._client = client
         self._cluster, self._fragment = cluster, fragment
         self._cache = RunCache(cache)
         self._memory, self._limit = StateMemory(client, cluster, fragment), limit
 
     def write(self, runs: dict[str, pl.DataFrame]) -> None:
-        """Stores the runs: in Redis, or on the disk where there is no room for them. All are kept when this returns."""
+        """Stores the runs: in Redis up to the limit, the others on disk. All are durable when this returns."""
         if not runs:
             return
         blobs = {name: frame_to_ipc(frame) for name, frame in runs.items()}
@@ -66,37 +64,36 @@ class RunStore:
 
     def read(self, name: str) -> pl.DataFrame:
         """A run, from the file cache or else from Redis. Raises ExternalError when it is gone: recovery rebuilds it."""
-        found = self._cache.read(name)
-        if found is None:
-            found = self._fetch(name)
-            self._cache.write(name, found)
-        return found
+        frame = self._cache.read(name)
+        if frame is None:
+            frame = self._fetch(name)
+            self._cache.write(name, frame)
+        return frame
 
     def _fetch(self, name: str) -> pl.DataFrame:
         with translated("reading state"):
             pieces = cast("dict[bytes, bytes]", self._client.hgetall(self._memory.run(name)))
         if not pieces:
             raise ExternalError(
-                f'run "{name}" is gone from redis and not on this host', hint="state is rebuilt from kafka"
+                f'run "{name}" is neither in redis nor on this host', hint="its state is rebuilt from kafka"
             )
         return frame_from_ipc(b"".join(piece for _, piece in sorted(pieces.items(), key=lambda item: int(item[0]))))
 
     def present(self, names: Iterable[str]) -> bool:
-        """Whether every one of the runs can be read here: Redis holds it, or this host."""
+        """Whether every one of the runs is in Redis or on this host."""
         listed = list(names)
         if not listed:
             return True
-        with translated("looking for state"):
+        with translated("checking which state exists"):
             pipeline = self._client.pipeline(transaction=False)
             for name in listed:
                 pipeline.exists(self._memory.run(name))
-            found = pipeline.execute()
-        return all(
-            there or self._cache.read(name) is not None for name, there in zip(listed, found, strict=True)
-        )  # fmt: skip
+            stored = pipeline.execute()
+        return all(there or self._cache.read(name) is not None for name, there in zip(listed, stored, strict=True))
 
     def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
-        """Removes from Redis what of some runs, all that are named, is to live on disk alone. Gives where they lie."""
+        """Removes those of the named runs from Redis that exceed the limits, once they are flushed to disk; returns the
+        places of all."""
         resident = {name: size for name, size in self._memory.resident().items() if name in names}
         gone = leaving(resident, limit, parts)
         for name in gone:
@@ -107,20 +104,20 @@ class RunStore:
         return RunLocations(resident, {name: self._cache.size(name) or 0 for name in names - resident.keys()})
 
     def delete(self, names: Iterable[str]) -> None:
-        """Removes runs that no manifest names any more."""
+        """Removes runs that no manifest refers to."""
         listed = list(names)
         self._memory.release(listed)
         self._cache.delete(listed)
 
     def sweep(self, kept: set[str]) -> int:
         """Removes every run of the fragment that is not in `kept`, such as those of a crashed epoch, from Redis and
-        from this host; gives the number of those that were in Redis."""
+        from this host; returns the number of those that were in Redis."""
         prefix = key(self._cluster, self._fragment, "run", "")
         with translated("removing state"):
-            found = {
+            written = {
                 name.decode()[len(prefix) :] for name in self._client.scan_iter(_escaped(prefix) + "*", count=1000)
             }
-        orphans = found - kept
+        orphans = written - kept
         self._memory.release(orphans | (self._memory.resident().keys() - kept))
         self._cache.sweep(kept)
         return len(orphans)

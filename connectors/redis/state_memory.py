@@ -1,4 +1,4 @@
-"""What of a fragment's state lies in Redis: which runs are to go (a pure decision), and the account that is kept."""
+"""The memory that a fragment's state takes in Redis: which runs must leave it (a pure decision), and its account."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import redis
 from connectors.redis.client import key
 from connectors.redis.errors import translated
 
-#: What Redis takes for a run beside its bytes.
+#: The bytes that Redis takes for a run in addition to its content.
 OVERHEAD = 256
-#: Runs are written before those that they replace may go: one half is for what is there, the other for what is written.
+#: New runs are written before those that they replace are removed: one half of the limit is for each.
 _SETTLED = 2
 
 
 def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
-    """The runs, of which the bytes in Redis are given, that are to live on disk alone: the largest, which are rewritten
-    least, until the others take half of the limit.
+    """The runs to be kept only on disk, given their bytes in Redis: the largest, which are rewritten least often, until
+    the others take at most half of the limit.
 
     >>> overflow({"a": 70, "b": 20, "c": 40}, 130), overflow({"a": 70, "b": 20}, 200), overflow({"a": 70}, None)
     (['a'], [], [])
@@ -28,7 +28,7 @@ def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
     if limit is None:
         return []
     left, gone = sum(resident.values()), list[str]()
-    for name in sorted(resident, key=lambda one: (-resident[one], one)):
+    for name in sorted(resident, key=lambda name: (-resident[name], name)):
         if left * _SETTLED <= limit:
             break
         gone.append(name)
@@ -38,15 +38,15 @@ def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the runs of a fragment, and the most bytes that they may take."""
+    """Some runs of a fragment, and the limit of the bytes that they may take."""
 
     names: frozenset[str]
     limit: int
 
 
 def leaving(resident: Mapping[str, int], limit: int | None, parts: Iterable[Part]) -> set[str]:
-    """The runs that are to live on disk alone: those of each part that are beyond its limit, and of what is left those
-    beyond the limit of all.
+    """The runs to be kept only on disk: those of each part that exceed its limit, and of the others those that exceed
+    the limit of all.
 
     >>> sorted(leaving({"a": 70, "b": 20, "c": 40}, 100, [Part(frozenset("bc"), 50)]))
     ['a', 'c']
@@ -57,8 +57,8 @@ def leaving(resident: Mapping[str, int], limit: int | None, parts: Iterable[Part
 
 
 class StateMemory:
-    """The account of the runs of one fragment in Redis, by name. It holds at least what is there: a run is entered
-    before it is written, and struck together with it."""
+    """The account of the runs of a fragment in Redis, by name. It contains at least those that exist: a run is entered
+    before it is written, and removed together with it."""
 
     def __init__(self, client: redis.Redis, cluster: str, fragment: str) -> None:
         self._client, self._place = client, (cluster, fragment)
@@ -68,11 +68,11 @@ class StateMemory:
         self._release = client.register_script(scripts.joinpath("release_runs.lua").read_text())
 
     def admit(self, sizes: Mapping[str, int], limit: int | None) -> set[str]:
-        """Enters the runs that may be written, the smallest first while all together stay within the limit."""
-        ordered = sorted(sizes, key=lambda one: (sizes[one], one))
-        told = [part for name in ordered for part in (name, sizes[name] + OVERHEAD)]
-        with translated("entering state"):
-            count = int(self._admit(keys=[self._key], args=[-1 if limit is None else limit, *told]))
+        """Enters the runs that may be written, smallest first while the total is within the limit, and returns them."""
+        ordered = sorted(sizes, key=lambda name: (sizes[name], name))
+        entries = [part for name in ordered for part in (name, sizes[name] + OVERHEAD)]
+        with translated("accounting for state"):
+            count = int(self._admit(keys=[self._key], args=[-1 if limit is None else limit, *entries]))
         return set(ordered[:count])
 
     def release(self, names: Iterable[str]) -> None:
@@ -85,9 +85,9 @@ class StateMemory:
 
     def resident(self) -> dict[str, int]:
         """The bytes of each run."""
-        with translated("looking for state"):
-            found = cast("dict[bytes, bytes]", self._client.hgetall(self._key))
-        return {name.decode(): int(size) for name, size in found.items() if name}
+        with translated("reading the account of state"):
+            sizes = cast("dict[bytes, bytes]", self._client.hgetall(self._key))
+        return {name.decode(): int(size) for name, size in sizes.items() if name}
 
     def run(self, name: str) -> str:
         """The key of a run."""

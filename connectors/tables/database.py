@@ -1,4 +1,4 @@
-"""The rows of a query to a SQL database, in batches."""
+"""Reads the rows of a query to a SQL database, in batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BATCH_ROWS = 10_000
 
 
 def database_batches(url: str, query: str) -> Iterator[pa.Table]:
-    """The rows of a query as the database gives them, some 10 000 at once; errors do not repeat the url.
+    """The rows of a query in batches of 10 000; errors do not contain the url, which may have a password.
 
     >>> [batch.to_pylist() for batch in database_batches("sqlite://", "SELECT 1 AS a, 'x' AS b")]
     [[{'a': 1, 'b': 'x'}]]
@@ -23,9 +23,9 @@ def database_batches(url: str, query: str) -> Iterator[pa.Table]:
     try:
         with engine.connect() as connection:
             streamed = connection.execution_options(stream_results=True, max_row_buffer=BATCH_ROWS)
-            found = streamed.execute(sa.text(query))
-            names = list(found.keys())
-            for rows in found.partitions(BATCH_ROWS):
+            result = streamed.execute(sa.text(query))
+            names = list(result.keys())
+            for rows in result.partitions(BATCH_ROWS):
                 yield _table(names, [tuple(row) for row in rows])
     except SQLAlchemyError as error:
         raise _translated(error) from error
@@ -39,7 +39,8 @@ def _engine(url: str) -> sa.Engine:
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         known = "dialect://user:password@host/database"
         raise UserError(
-            f"cannot use the database url: {type(error).__name__}", hint=f"want {known}, and the dialect's driver"
+            f"cannot use the database url: {type(error).__name__}",
+            hint=f"use {known}, and install the dialect's driver",
         ) from None
 
 
@@ -54,5 +55,5 @@ def _table(names: list[str], rows: list[tuple[object, ...]]) -> pa.Table:
 def _translated(error: SQLAlchemyError) -> DsmsError:
     reason = str(getattr(error, "orig", None) or type(error).__name__).splitlines()[0]
     if isinstance(error, OperationalError):
-        return ExternalError(f"the database does not answer the query: {reason}")
-    return UserError(f"the database refuses the query: {reason}")
+        return ExternalError(f"the database failed to run the query: {reason}")
+    return UserError(f"the database refused the query: {reason}")

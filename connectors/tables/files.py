@@ -1,8 +1,8 @@
-"""CSV and Parquet files as batches of rows."""
+"""Reads CSV and Parquet files as batches of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +13,11 @@ import pyarrow.parquet as parquet
 from operators.core.errors import UserError
 
 BATCH_ROWS = 65_536
-FORMATS = ("csv", "parquet")
 
 
 @dataclass(frozen=True, slots=True)
 class CsvLayout:
-    """How a CSV file is written; `names` are the columns of a file without a header."""
+    """The layout of a CSV file; `names` are the columns of a file without a header line."""
 
     delimiter: str = ","
     null: str = ""
@@ -26,19 +25,19 @@ class CsvLayout:
 
 
 def file_batches(path: Path, form: str, layout: CsvLayout | None = None) -> Iterator[pa.Table]:
-    """The rows of a file, at most some 65 000 at once. All columns of CSV are text: the table has the types.
+    """The rows of a file in batches of up to about 65 000. All columns of CSV are text: the table declares the types.
 
-    Raises UserError when the file cannot be read as what it is said to be.
+    Raises UserError when the file is not in this format.
     """
     if form not in FORMATS:
         raise UserError(f'unknown file format "{form}" of "{path.name}"', hint="have: " + ", ".join(FORMATS))
     try:
-        yield from _csv(path, layout or CsvLayout()) if form == "csv" else _parquet(path)
+        yield from FORMATS[form](path, layout or CsvLayout())
     except (OSError, pa.ArrowInvalid) as error:
-        raise UserError(f'"{path}" cannot be read as {form}: {error}') from error
+        raise UserError(f'cannot read "{path}" as {form}: {error}') from error
 
 
-def _parquet(path: Path) -> Iterator[pa.Table]:
+def _parquet(path: Path, _: CsvLayout) -> Iterator[pa.Table]:
     with parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(BATCH_ROWS):
             yield pa.Table.from_batches([batch])
@@ -49,9 +48,11 @@ def _csv(path: Path, layout: CsvLayout) -> Iterator[pa.Table]:
     reading = csv.ReadOptions(column_names=list(layout.names) if layout.names else None)
     names = layout.names or _header(path, parsing)
     converting = csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), null_values=[layout.null], strings_can_be_null=True,
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=[layout.null],
+        strings_can_be_null=True,
         quoted_strings_can_be_null=False,
-    )  # fmt: skip
+    )
     with csv.open_csv(path, reading, parsing, converting) as reader:
         for batch in reader:
             yield pa.Table.from_batches([batch])
@@ -61,3 +62,7 @@ def _header(path: Path, parsing: csv.ParseOptions) -> list[str]:
     """The names in the first line."""
     with csv.open_csv(path, parse_options=parsing) as reader:
         return list(reader.schema.names)
+
+
+#: The readers of files by format.
+FORMATS: dict[str, Callable[[Path, CsvLayout], Iterator[pa.Table]]] = {"csv": _csv, "parquet": _parquet}

@@ -1,4 +1,4 @@
-"""The client as commands use it: what fails is told at once, and tried again by who sees it."""
+"""The client of the commands: a failure is reported at once; trying again is left to the user."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _document = msgspec.json.Decoder(Document).decode
 
 
 class ApiClient(Client):
-    """One coordinator, asked once."""
+    """A client of one coordinator that sends every request once."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        """`token` is by default that of the environment, `DSMS_TOKEN`."""
+        """`token` defaults to the environment variable `DSMS_TOKEN`."""
         super().__init__(url, token, attempts=1)
 
     def plan(self, form: str) -> bytes:
-        """All objects and plans as a document, in JSON or XML."""
+        """All objects and plans as a document in `form`, "json" or "xml"."""
         return self._do(Call("GET", "/v1/plan", bytes, params={"format": form}))
 
     def make(self, body: bytes) -> Document:
-        """Makes the objects of a document that are not there."""
+        """Creates the objects of a document that do not exist yet."""
         return self._do(Call("POST", "/v1/plan", _document, content=body, repeatable=False))

@@ -11,24 +11,26 @@ from dsms.local.supervisor import status
 from operators.core.errors import ExternalError
 
 DataDir = Annotated[
-    Path, typer.Option("--data-dir", envvar="DSMS_DATA", help="Where a one-machine cluster keeps its data and state.")
+    Path, typer.Option("--data-dir", envvar="DSMS_DATA", help='Directory in which "dsms up" keeps data and state.')
 ]
 Coordinator = Annotated[
     str | None,
-    typer.Option("--coordinator", envvar="DSMS_COORDINATOR", help="The coordinator's URL, instead of --data-dir."),
+    typer.Option(
+        "--coordinator", envvar="DSMS_COORDINATOR", help="URL of the coordinator, instead of the one in --data-dir."
+    ),
 ]
-OutputFormat = Annotated[Literal["text", "json"], typer.Option("--format", help="How data is printed.")]
+OutputFormat = Annotated[Literal["text", "json"], typer.Option("--format", help="Format of the output.")]
 DEFAULT_DATA_DIR = Path(".dsms")
 
 
 def coordinator_url(coordinator: str | None, data_dir: Path) -> str:
-    """The URL that was given, else that of the cluster running in the data directory."""
+    """The given URL, else that of the cluster that runs in the data directory."""
     if coordinator:
         return coordinator
     state = status(data_dir)
     if state is None or state.coordinator is None:
         raise ExternalError(
-            f'no cluster runs in "{data_dir}"', hint='start one with "dsms up", or give --coordinator URL'
+            f'no cluster is running in "{data_dir}"', hint='start one with "dsms up", or pass --coordinator URL'
         )
     return state.coordinator
 
@@ -39,8 +41,8 @@ def connect(coordinator: str | None, data_dir: Path) -> ApiClient:
 
 
 def kafka_settings(api: ApiClient) -> KafkaSettings:
-    """How clients reach the cluster's Kafka."""
+    """The client settings of the cluster's Kafka, whose address the coordinator knows."""
     address = api.status().get("kafka")
     if not address:
-        raise ExternalError(f'the coordinator at "{api.url}" does not say where Kafka is')
+        raise ExternalError(f'the coordinator at "{api.url}" reports no Kafka address')
     return KafkaSettings(str(address))

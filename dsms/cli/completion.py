@@ -1,4 +1,4 @@
-"""Words the shell offers: the language's keywords and the names the coordinator knows."""
+"""Completion in the SQL shell: the keywords of the language and the names that the coordinator knows."""
 
 from collections.abc import Callable, Iterable
 
@@ -6,7 +6,6 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 KEYWORDS = (
-    # fmt: off
     "ACTIVATE",
     "AGGREGATE",
     "ALTER",
@@ -96,18 +95,18 @@ KEYWORDS = (
     "WHERE",
     "WINDOW",
     "WITH",
-    # fmt: on
 )
 
 
 class SqlCompleter(Completer):
-    """Keywords in the case the word was begun in, and names in their own; `names` may fail by returning nothing."""
+    """Offers keywords in the case of the typed prefix, and names as they are spelled; `names` returns none when the
+    coordinator cannot be asked."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """What may stand in place of the word before the cursor."""
+        """The completions of the word before the cursor."""
         word = document.get_word_before_cursor()
         if not word:
             return

@@ -1,4 +1,4 @@
-"""`dsms consume`: the changes of a result, as they are published."""
+"""`dsms consume`: prints the changes of a result as they are published."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +11,8 @@ from rich.live import Live
 from rich.table import Table
 
 from connectors.kafka.follow import Arrival, Follower, Pause
-from connectors.kafka.record_codec import RecordCodec, codec_of
+from connectors.kafka.record_codec import RecordCodec
+from connectors.kafka.record_formats import FORMATS
 from connectors.kafka.topics import Partition
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.notation import TableView, render_change
@@ -56,7 +57,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When following ends: after so many records, at an instant, or after a silence."""
+    """When following ends: after a number of records, at an instant, or after a time without records."""
 
     records: int | None = None
     until: int | None = None
@@ -64,23 +65,28 @@ class Limits:
 
 
 def consume(  # noqa: PLR0913 (the options of a command line)
-    name: Annotated[str, typer.Argument(help="A stream, view or query.")],
+    name: Annotated[str, typer.Argument(help="Name of the stream, view or query.")],
     output: Annotated[
         Literal["notation", "json", "table"],
-        typer.Option("--format", help="+<a,105>2 lines, JSON lines, or a table that is kept up to date."),
+        typer.Option("--format", help="Changes as +<a,105>2 or as JSON lines, or a table updated in place."),
     ] = "notation",
-    from_beginning: Annotated[bool, typer.Option("--from-beginning/--from-now", help="Where to start.")] = True,
-    max_records: Annotated[int | None, typer.Option("--max-records", min=1, help="End after so many changes.")] = None,
+    from_beginning: Annotated[
+        bool,
+        typer.Option("--from-beginning/--from-now", help="Print all changes, or only those from now on."),
+    ] = True,
+    max_records: Annotated[
+        int | None, typer.Option("--max-records", min=1, help="Stop after this many changes.")
+    ] = None,
     until: Annotated[
-        int | None, typer.Option("--until", help="End when all changes below this instant have been shown.")
+        int | None, typer.Option("--until", help="Stop when every change below this instant has been printed.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0, help="End after so many seconds without a change.")
+        float | None, typer.Option("--timeout", min=0, help="Stop after this many seconds without a change.")
     ] = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Follow the changes of a result: + is a new row, u a new version of a row, - a row that is gone.
+    """Follow the changes of a result: + adds a row, u replaces the row of the same key, - removes a row.
 
     Example: dsms consume hot --format json --max-records 10
     """
@@ -100,16 +106,16 @@ def consume(  # noqa: PLR0913 (the options of a command line)
 def limited(follower: Follower, limits: Limits, frontier: Callable[[], int | None]) -> Iterator[Arrival]:
     """The arrivals up to the limits.
 
-    A result below the frontier is in the topic before the frontier is told, so once the frontier is at `until` the
-    ends of the partitions at that moment bound what is still to come.
+    Changes below the frontier are in the topic before the frontier is reported, so once the frontier has reached
+    `until`, all changes that are still to be read lie below the ends that the partitions have at that moment.
     """
-    shown, heard, seen = 0, time.monotonic(), None
+    shown, last_arrival, latest = 0, time.monotonic(), None
     ends: dict[Partition, int] | None = None
     asked = float("-inf")
     for arrival in follower.arrivals():
         now = time.monotonic()
         if isinstance(arrival, Arrival):
-            heard, seen = now, max(arrival.ts or 0, seen or 0)
+            last_arrival, latest = now, max(arrival.ts or 0, latest or 0)
             if limits.until is None or arrival.ts is None or arrival.ts < limits.until:
                 yield arrival
                 shown += 1
@@ -117,22 +123,22 @@ def limited(follower: Follower, limits: Limits, frontier: Callable[[], int | Non
                 return
         if limits.until is not None and ends is None and now - asked >= FRONTIER_EVERY_S:
             asked = now
-            ends = follower.ends() if _passed(limits.until, seen, frontier()) else None
+            ends = follower.ends() if _passed(limits.until, latest, frontier()) else None
         if ends is not None and follower.reached(ends):
             return
-        if arrival is Pause.IDLE and limits.silence_s is not None and now - heard >= limits.silence_s:
+        if arrival is Pause.IDLE and limits.silence_s is not None and now - last_arrival >= limits.silence_s:
             return
 
 
-def _passed(until: int, seen: int | None, frontier: int | None) -> bool:
-    return any(instant is not None and instant >= until for instant in (seen, frontier))
+def _passed(until: int, latest: int | None, frontier: int | None) -> bool:
+    return any(instant is not None and instant >= until for instant in (latest, frontier))
 
 
 def _result(document: dict[str, Any], registry_url: str) -> Result:
     if not document.get("topic"):
-        raise UserError(f'"{document.get("name")}" has no result topic')
+        raise UserError(f'"{document.get("name")}" has no result topic to follow')
     registry = document.get("registry") or registry_url
-    codec = codec_of(document.get("format") or "json", registry, str(document["topic"]))
+    codec = FORMATS[document.get("format") or "json"].codec(registry, str(document["topic"]))
     columns = tuple(str(column["name"]) for column in document.get("columns") or ())
     return Result(codec, columns, tuple(document.get("key") or ()))
 

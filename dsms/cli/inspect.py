@@ -10,9 +10,9 @@ from dsms.cli.sql import run
 
 
 def explain(
-    what: Annotated[str, typer.Argument(help="A query's text, or the name of a stream, view or query.")],
+    what: Annotated[str, typer.Argument(help="SQL text of a query, or the name of a stream, view or query.")],
     analyze: Annotated[
-        bool, typer.Option("--analyze", help="What was measured of each operator of the running query.")
+        bool, typer.Option("--analyze", help="Show the measurements of each operator of a running query.")
     ] = False,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
@@ -27,13 +27,13 @@ def explain(
 
 
 def dead_letters(
-    source: Annotated[str, typer.Argument(help="A source.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many, the latest.")] = 100,
+    source: Annotated[str, typer.Argument(help="Name of the source.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Show at most the latest N records.")] = 100,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Show the records a source refused, and why.
+    """Show the records that a source refused, and why.
 
     Example: dsms dead-letters readings --limit 10
     """

@@ -16,22 +16,25 @@ from dsms.local.settings import load_settings
 from dsms.local.state import LocalState
 from operators.core.errors import ExternalError
 
-Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 picks a free one.", show_default=False)]
+
+def _port(server: str, default: int) -> Any:
+    help_ = f"Port of {server}, {default} by default; 0 picks a free one."
+    return typer.Option(min=0, max=65535, help=help_, show_default=False)
 
 
 def up(  # noqa: PLR0913 one parameter an option
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    kafka_port: Port = None,
-    redis_port: Port = None,
-    http_port: Port = None,
+    kafka_port: Annotated[int | None, _port("Kafka", 9092)] = None,
+    redis_port: Annotated[int | None, _port("Redis", 6379)] = None,
+    http_port: Annotated[int | None, _port("the coordinator", 8080)] = None,
     load_dir: Annotated[
-        Path | None, typer.Option(help="Directory of files that COPY may read.", show_default=False)
+        Path | None, typer.Option(help="Directory whose files COPY may read.", show_default=False)
     ] = None,
     load_databases: Annotated[
         bool | None,
         typer.Option("--load-databases", help="Allow LOAD TABLE to connect to databases.", show_default=False),
     ] = None,
-    attach: Annotated[bool, typer.Option("--attach", help="Stay in the foreground until Ctrl-C.")] = False,
+    attach: Annotated[bool, typer.Option("--attach", help="Run in the foreground until Ctrl-C.")] = False,
     output: OutputFormat = "text",
 ) -> None:
     """Start Kafka, Redis, the coordinator and an executor on this machine.
@@ -39,9 +42,13 @@ def up(  # noqa: PLR0913 one parameter an option
     Example: dsms up --kafka-port 0 --redis-port 0 --http-port 0
     """
     options = {
-        "data_dir": data_dir, "kafka_port": kafka_port, "redis_port": redis_port, "http_port": http_port,
-        "load_dir": str(load_dir) if load_dir else None, "load_databases": load_databases,
-    }  # fmt: skip
+        "data_dir": data_dir,
+        "kafka_port": kafka_port,
+        "redis_port": redis_port,
+        "http_port": http_port,
+        "load_dir": str(load_dir) if load_dir else None,
+        "load_databases": load_databases,
+    }
     settings = load_settings(os.environ, options)
     if attach:
         supervisor.run_foreground(settings, note)
@@ -56,14 +63,14 @@ def up(  # noqa: PLR0913 one parameter an option
 def status(
     data_dir: DataDir = DEFAULT_DATA_DIR, coordinator: Coordinator = None, output: OutputFormat = "text"
 ) -> None:
-    """Show the services, executors and fragments. Exit code 3 when nothing runs.
+    """Show the services, executors and fragments. The exit code is 3 when nothing is running.
 
     Example: dsms status --format json
     """
     state = None if coordinator else supervisor.status(data_dir)
     url = coordinator or (state.coordinator if state else None)
     if state is None and url is None:
-        raise ExternalError(f'no cluster runs in "{data_dir}"', hint='start one with "dsms up"')
+        raise ExternalError(f'no cluster is running in "{data_dir}"', hint='start one with "dsms up"')
     document: dict[str, Any] = {"local": _document(state)} if state else {}
     if url:
         document |= _cluster(url, required=state is None)
@@ -74,18 +81,18 @@ def status(
 
 
 def down(data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
-    """Stop what `dsms up` started; the data stays.
+    """Stop the services that `dsms up` started. The data is kept.
 
     Example: dsms down
     """
     if supervisor.down(data_dir, report=note):
         note("stopped")
     else:
-        note(f'nothing runs in "{data_dir}"')
+        note(f'no cluster is running in "{data_dir}"')
 
 
 def _cluster(url: str, *, required: bool) -> dict[str, Any]:
-    """The coordinator's own status; beside running services its silence is told, not an error."""
+    """The coordinator's own status; unless it is `required`, a coordinator that does not answer is only noted."""
     try:
         with ApiClient(url) as api:
             return {"cluster": api.status()}

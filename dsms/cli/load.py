@@ -1,4 +1,4 @@
-"""`dsms load`: the rows of a file of this machine for a table."""
+"""`dsms load`: adds the rows of a local file to a table."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,22 +16,29 @@ _PART_BYTES = 1 << 20
 
 
 def load(
-    table: Annotated[str, typer.Argument(help="The table.")],
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV file with a header, or Parquet.")],
+    table: Annotated[str, typer.Argument(help="Name of the table.")],
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="CSV file with a header line, or Parquet file.")
+    ],
     format_: Annotated[
-        str | None, typer.Option("--file-format", help="csv or parquet; by default as the file's name says.")
+        str | None, typer.Option("--file-format", help="csv or parquet; by default the suffix of the file's name.")
     ] = None,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Add the rows of a file to a table, all at one instant or none of them.
+    """Add the rows of a file to a table: all of them at one instant, or none.
 
     Example: dsms load rooms rooms.csv
     """
+    from connectors.tables.files import FORMATS  # its libraries are slow to import, and no other command needs them
+
     form = (format_ or file.suffix.removeprefix(".")).lower()
-    if form not in ("csv", "parquet"):
-        raise UserError(f'unknown file format "{form}"', hint="say --file-format csv or --file-format parquet")
+    if form not in FORMATS:
+        choices = ", ".join(FORMATS)
+        raise UserError(
+            f'unknown file format "{form}" of "{file.name}"', hint=f"set --file-format to one of: {choices}"
+        )
     with connect(coordinator, data_dir) as client, Progress(console=Console(stderr=True), transient=True) as progress:
         result = client.load(table, form, _parts(file, progress))
     if output == "json":
@@ -41,7 +48,7 @@ def load(
 
 
 def _parts(file: Path, progress: Progress) -> Iterator[bytes]:
-    """The file in pieces, as they are sent."""
+    """The file in parts; the progress bar advances when a part has been sent."""
     task = progress.add_task(file.name, total=file.stat().st_size)
     with file.open("rb") as opened:
         while part := opened.read(_PART_BYTES):

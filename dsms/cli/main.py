@@ -1,7 +1,7 @@
-"""The command `dsms`. Exit codes: 0 done, 1 refused, 2 wrong usage, 3 service unreachable, 130 ended by Ctrl-C."""
+"""The command `dsms`. Exit codes: 0 success, 1 request refused, 2 usage error, 3 service unreachable, 130 Ctrl-C."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -25,21 +25,36 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Continuous SQL over Kafka.",
-    epilog="Exit codes: 0 done, 1 request refused, 2 wrong usage, 3 service unreachable, 130 ended by Ctrl-C.",
+    epilog="Exit codes: 0 success, 1 request refused, 2 usage error, 3 service unreachable, 130 ended by Ctrl-C.",
 )
-for command in (up, status, down, sql, publish, load, consume, explain, token):
-    app.command()(command)
-app.command("dead-letters")(dead_letters)
-app.add_typer(plan)
+#: The commands in the order of the help: a new one is a line here.
+COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
+    "up": up,
+    "status": status,
+    "down": down,
+    "sql": sql,
+    "publish": publish,
+    "load": load,
+    "consume": consume,
+    "explain": explain,
+    "token": token,
+    "dead-letters": dead_letters,
+    "plan": plan,
+}
+for name, command in COMMANDS.items():
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name)(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one command and ends the process with its exit code."""
+    """Runs the command that the arguments name and ends the process with its exit code."""
     sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """The exit code of one command; the only place that turns errors into codes."""
+    """Runs the command and returns its exit code; the only place that turns errors into codes."""
     try:
         app(list(arguments) if arguments is not None else None)
     except SystemExit as end:

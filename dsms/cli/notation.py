@@ -11,7 +11,7 @@ from typing import Any
 
 
 def render_value(value: object) -> str:
-    """One value as it stands in a row.
+    """A value as it is written in a row.
 
     >>> [render_value(v) for v in (None, True, 1.5, "x", [1, None])]
     ['NULL', 'true', '1.5', 'x', '[1,null]']
@@ -26,7 +26,7 @@ def render_value(value: object) -> str:
 
 
 def render_change(op: str, values: Iterable[object], ts: int | None) -> str:
-    """The change in the notation; without an instant nothing follows the row.
+    """The change in the notation; without `ts` nothing follows the row.
 
     >>> render_change("u", ["c", 103], 6)
     'u<c,103>6'
@@ -35,9 +35,9 @@ def render_change(op: str, values: Iterable[object], ts: int | None) -> str:
 
 
 class TableView:
-    """The relation that a sequence of changes leaves behind.
+    """The relation that a sequence of changes adds up to.
 
-    With a key each change replaces or removes the row of its key; without one, `-` takes away one equal row.
+    With a key, each change replaces or removes the row of its key; without a key, `-` removes one equal row.
 
     >>> view = TableView(["room", "t"], key=["room"])
     >>> for op, row in [("+", {"room": "a", "t": 1}), ("u", {"room": "a", "t": 2}), ("+", {"room": "b", "t": 3})]:
@@ -55,16 +55,16 @@ class TableView:
         self._rows: dict[str, Mapping[str, Any]] = {}
 
     def apply(self, op: str, row: Mapping[str, Any]) -> None:
-        """Takes one change."""
+        """Applies a change."""
         if self._key:
             self._apply_keyed(op, row)
         else:
             self._apply_bag(op, row)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows, each as often as it is there, in the order of their first coming."""
-        held = self._by_key.values() if self._key else (self._rows[i] for i in self._bag.elements())
-        return [tuple(row.get(column) for column in self.columns) for row in held]
+        """The rows with their multiplicity, in the order in which they first arrived."""
+        rows = self._by_key.values() if self._key else (self._rows[i] for i in self._bag.elements())
+        return [tuple(row.get(column) for column in self.columns) for row in rows]
 
     def _apply_keyed(self, op: str, row: Mapping[str, Any]) -> None:
         identity = _identity(row, self._key)

@@ -1,4 +1,4 @@
-"""What commands print: data on standard output, everything about it on standard error."""
+"""What commands print: data on standard output, notes and errors on standard error."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -15,12 +15,12 @@ from operators.core.errors import DsmsError
 
 
 def stdout() -> Console:
-    """Standard output; a row keeps its line when it is not a terminal."""
+    """Standard output; long lines are not wrapped unless it is a terminal."""
     return Console(highlight=False, soft_wrap=True)
 
 
 def note(line: str) -> None:
-    """One line for the human, on standard error."""
+    """Prints a line for the user on standard error."""
     Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(line)
 
 
@@ -34,12 +34,12 @@ def json_line(document: object) -> str:
 
 
 def print_json(document: object) -> None:
-    """A document as one line of JSON."""
+    """Prints a document as one line of JSON."""
     print_line(json_line(document))
 
 
 def print_line(line: str) -> None:
-    """One line of data, at once: a reader at the other end of a pipe waits for it."""
+    """Prints a line of data and flushes it, so that the reader of a pipe sees it at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -55,13 +55,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
 
 
 def print_documents(documents: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> None:
-    """Documents as a table of these columns, or of all that occur."""
+    """Prints documents as a table of these columns, by default of all that occur."""
     names = list(columns or dict.fromkeys(name for document in documents for name in document))
     stdout().print(table(names, [[document.get(name) for name in names] for document in documents]))
 
 
 def print_result(result: StatementResult) -> None:
-    """One statement's message, notices and rows; a single column of text is printed as it is."""
+    """Prints the rows, message and notices of a statement; the lines of EXPLAIN are printed without a table."""
     console = stdout()
     if len(result.columns) == 1 and result.statement.startswith("EXPLAIN"):
         for row in result.rows:
@@ -75,7 +75,7 @@ def print_result(result: StatementResult) -> None:
 
 
 def print_error(error: DsmsError) -> None:
-    """The error on standard error: what, the place in the text if there is one, and what to do."""
+    """Prints an error on standard error: the message, the place in the statement if known, and the hint."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold red]error:[/] {escape(error.message)}")
     for text in getattr(error, "__notes__", ()):

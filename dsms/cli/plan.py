@@ -1,4 +1,4 @@
-"""`dsms plan`: plans as documents."""
+"""`dsms plan`: exports the catalog with its plans as a document, and imports it."""
 
 import sys
 from pathlib import Path
@@ -10,18 +10,16 @@ from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputForma
 from dsms.cli.output import note, print_json
 from operators.core.errors import UserError
 
-plan = typer.Typer(
-    name="plan", no_args_is_help=True, help="Write all objects and plans to a document, or make those of one."
-)
+plan = typer.Typer(no_args_is_help=True, help="Export all objects and plans as a document, or import a document.")
 
 
 @plan.command("export")
 def export(
-    form: Annotated[Literal["json", "xml"], typer.Option("--format", help="The notation of the document.")] = "json",
+    form: Annotated[Literal["json", "xml"], typer.Option("--format", help="Format of the document.")] = "json",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Write all objects with their statements, and the plans of queries, to standard output.
+    """Write the statements of all objects and the plans of all queries to standard output.
 
     Example: dsms plan export --format xml > plan.xml
     """
@@ -32,25 +30,25 @@ def export(
 
 @plan.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A document in JSON or XML.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Document in JSON or XML.")],
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Make the objects of a document that are not there; doing it twice does nothing more.
+    """Create the objects of a document that do not exist yet. Importing a document again changes nothing.
 
     Example: dsms plan import plan.xml
     """
     with connect(coordinator, data_dir) as api:
-        found = api.make(_read(file))
+        outcome = api.make(_read(file))
     if output == "json":
-        print_json(found)
+        print_json(outcome)
     else:
-        note(f"{len(found['made'])} made, {len(found['there'])} there already")
+        note(f"{len(outcome['made'])} created, {len(outcome['there'])} existed already")
 
 
 def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise UserError(f'"{file}" cannot be read: {error.strerror}') from error
+        raise UserError(f'cannot read "{file}": {error.strerror}') from error

@@ -1,16 +1,17 @@
-"""`dsms publish`: JSON lines to a topic."""
+"""`dsms publish`: sends JSON lines to a topic."""
 
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import Annotated, Any, Literal, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from connectors.kafka.publish import Publisher
-from connectors.kafka.record_codec import RecordCodec, RowEncoder, codec_of
+from connectors.kafka.record_codec import RecordCodec, RowEncoder
+from connectors.kafka.record_formats import FORMATS
 from connectors.kafka.record_lines import LineFormat, numbered
 from connectors.kafka.topics import ensure_topic
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
@@ -19,29 +20,42 @@ from dsms.client.documents import Document
 from operators.core.errors import DsmsError, UserError
 
 
+def _known_format(name: str | None) -> str | None:
+    if name is not None and name not in FORMATS:
+        raise typer.BadParameter(f'"{name}" is not a record format; have: {", ".join(FORMATS)}')
+    return name
+
+
 def publish(  # noqa: PLR0913 (the options of a command line)
-    topic: Annotated[str, typer.Argument(help="The topic to send to.")],
-    file: Annotated[str | None, typer.Argument(help='A file of JSON lines; "-" or nothing is standard input.')] = None,
+    topic: Annotated[str, typer.Argument(help="Topic to send to.")],
+    file: Annotated[str | None, typer.Argument(help='File of JSON lines; "-" or none means standard input.')] = None,
     key: Annotated[
-        list[str] | None, typer.Option("--key", help="A column of the record's key; may be repeated.")
+        list[str] | None, typer.Option("--key", help="Column of the record key; repeat it for several columns.")
     ] = None,
-    create: Annotated[bool, typer.Option("--create", help="Create the topic if there is none.")] = False,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Of the topic that --create makes.")] = 1,
+    create: Annotated[bool, typer.Option("--create", help="Create the topic if it does not exist.")] = False,
+    partitions: Annotated[
+        int, typer.Option("--partitions", min=1, help="Number of partitions of a topic created by --create.")
+    ] = 1,
     advance: Annotated[
         int | None, typer.Option("--advance", help="Promise that no record below this instant will follow.")
     ] = None,
     encoding: Annotated[
-        Literal["json", "avro"] | None,
-        typer.Option("--format", help="Of the records; default: the source's, else json."),
+        str | None,
+        typer.Option(
+            "--format",
+            metavar=f"[{'|'.join(FORMATS)}]",
+            callback=_known_format,
+            help="Format of the records; by default that of the topic's source, else json.",
+        ),
     ] = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
     """Send JSON lines to a topic.
 
-    A field "ts" becomes the record's instant and a field "op" ("+", "u", "-") its kind of change, unless the topic's
-    source has columns of these names. A wrong line ends the sending; the number of records sent is always reported.
-    With --advance and no file, only the promise is sent.
+    The field "ts" becomes the instant of the record and the field "op" ("+", "u" or "-") its kind of change, unless
+    the topic's source has columns of these names. Sending stops at the first invalid line; the number of records sent
+    is always reported. With --advance and no file, only the promise is sent.
 
     Example: echo '{"room": "a", "t": 31, "ts": 1}' | dsms publish readings --key room --create
     """
@@ -55,11 +69,11 @@ def publish(  # noqa: PLR0913 (the options of a command line)
             with closing(_codec(source, api.url, topic, encoding)) as codec, _opened(file) as text:
                 send_lines(publisher, _line_format(source, codec, key), text, topic)
         if advance is not None:
-            note(f'advanced {publisher.heartbeat(advance)} partitions of "{topic}" to {advance}')
+            note(f'advanced {_counted(publisher.heartbeat(advance), "partition")} of "{topic}" to {advance}')
 
 
 def send_lines(publisher: Publisher, lines: LineFormat, text: Iterable[str], topic: str) -> None:
-    """Sends every line; whatever ends it, the records sent before are delivered and counted."""
+    """Sends every line; when sending stops early, the records sent so far are still delivered and counted."""
     try:
         with _progress() as advance:
             for number, line in numbered(text):
@@ -68,9 +82,13 @@ def send_lines(publisher: Publisher, lines: LineFormat, text: Iterable[str], top
             publisher.flush()
     except (KeyboardInterrupt, DsmsError):
         publisher.settle()
-        note(f'stopped; {publisher.delivered} records sent to "{topic}"')
+        note(f'stopped; {_counted(publisher.delivered, "record")} sent to "{topic}"')
         raise
-    note(f'{publisher.delivered} records sent to "{topic}"')
+    note(f'{_counted(publisher.delivered, "record")} sent to "{topic}"')
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _outgoing(lines: LineFormat, number: int, line: str) -> Any:
@@ -81,7 +99,8 @@ def _outgoing(lines: LineFormat, number: int, line: str) -> Any:
 
 
 def _codec(source: Document, registry: str, topic: str, encoding: str | None) -> RecordCodec:
-    return codec_of(encoding or source.get("format") or "json", source.get("registry") or registry, topic)
+    format_ = FORMATS[encoding or source.get("format") or "json"]
+    return format_.codec(source.get("registry") or registry, topic)
 
 
 def _line_format(source: Document, encoder: RowEncoder, key: list[str] | None) -> LineFormat:
@@ -99,13 +118,13 @@ def _opened(file: str | None) -> Iterator[TextIO]:
         try:
             opened = stack.enter_context(open(file, encoding="utf-8"))
         except OSError as error:
-            raise UserError(f'"{file}" cannot be read: {error.strerror}') from error
+            raise UserError(f'cannot read "{file}": {error.strerror}') from error
         yield opened
 
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """A function to call for every record; the count is shown when standard error is a terminal."""
+    """Gives a function to call for every record; the count is shown when standard error is a terminal."""
     console = Console(stderr=True)
     layout = (SpinnerColumn(), TextColumn("{task.completed:,.0f} records"), TimeElapsedColumn())
     with Progress(*layout, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -1,4 +1,4 @@
-"""The interactive SQL shell: history, completion, and statements that go over several lines until a semicolon."""
+"""The interactive SQL shell: history, completion, and statements of several lines that end with a semicolon."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,15 +17,15 @@ from dsms.cli.completion import SqlCompleter
 from dsms.cli.output import note
 from dsms.cli.statement_text import complete
 
-HELP = """statements end with a semicolon and may go over several lines
-\\d         sources and streams       \\d NAME   describe one
-\\?         this help                 \\q        end (also Ctrl-D)
-Ctrl-C     drop the text typed so far"""
+HELP = """a statement ends with a semicolon and may span several lines
+\\d         list sources and streams   \\d NAME   describe an object
+\\?         show this help             \\q        quit (also Ctrl-D)
+Ctrl-C     discard the text typed so far"""
 _COMMANDS = {"\\d": "SHOW SOURCES; SHOW STREAMS;"}
 
 
 class Shell:
-    """Reads statements and hands each to `answer` until the end."""
+    """Reads statements and passes each to `answer`."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class Shell:
         )
 
     def run(self) -> None:
-        """Until `\\q` or Ctrl-D."""
-        note("type \\? for help, \\q to end")
+        """Reads until `\\q` or Ctrl-D."""
+        note("type \\? for help, \\q to quit")
         while True:
             try:
                 text = self._prompt.prompt("dsms> ").strip()

@@ -1,4 +1,4 @@
-"""`dsms sql`: statements from an option, a file, a pipe or a shell."""
+"""`dsms sql`: runs statements from an option, a file, a pipe or the shell."""
 
 import sys
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from operators.core.errors import DsmsError, SqlError, UserError
 
 
 class Session(Protocol):
-    """Runs statements: the coordinator, or this process."""
+    """Runs statements: at the coordinator, or in this process."""
 
     def execute(self, sql: str) -> list[StatementResult]:
         """The statements' results."""
@@ -25,7 +25,7 @@ class Session(Protocol):
 
 
 class InMemory:
-    """A session in this process."""
+    """A session in this process, without a cluster."""
 
     def __init__(self) -> None:
         from dsms.testing import LocalSession
@@ -38,23 +38,24 @@ class InMemory:
 
 
 def sql(
-    execute: Annotated[str | None, typer.Option("-e", "--execute", help="Run these statements and end.")] = None,
+    execute: Annotated[str | None, typer.Option("-e", "--execute", help="Run these statements and exit.")] = None,
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", exists=True, dir_okay=False, help="Run a file of statements and end.")
+        Path | None,
+        typer.Option("-f", "--file", exists=True, dir_okay=False, help="Run the statements of this file and exit."),
     ] = None,
     in_memory: Annotated[
-        bool, typer.Option("--in-memory", help="Use a session in this process, without a cluster.")
+        bool, typer.Option("--in-memory", help="Run the statements in this process, without a cluster.")
     ] = False,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Run SQL statements, or open a shell.
+    """Run SQL statements, or open a shell when there are none.
 
     Example: dsms sql -e 'SHOW STREAMS'
     """
     if execute is not None and file is not None:
-        raise typer.BadParameter("-e and -f exclude each other")
+        raise typer.BadParameter("-e and -f cannot be used together")
     with ExitStack() as stack:
         session: Session = InMemory() if in_memory else stack.enter_context(connect(coordinator, data_dir))
         text = _script(execute, file)
@@ -67,7 +68,7 @@ def sql(
 
 
 def run(session: Session, text: str, output: str) -> None:
-    """Executes the statements and prints what they did; an error in the text carries a note that points at it."""
+    """Executes the statements and prints their results; a SqlError gets a note that points at its place in the text."""
     try:
         results = session.execute(text)
     except SqlError as error:
@@ -81,7 +82,7 @@ def run(session: Session, text: str, output: str) -> None:
 
 
 def names_of(session: Session) -> Iterable[str]:
-    """The names for completion; none when they cannot be had now."""
+    """The names for completion; none when the coordinator cannot be asked."""
     listings = [getattr(session, kind, None) for kind in ("sources", "streams", "queries")]
     try:
         return {str(document["name"]) for listing in listings if listing for document in listing()}
@@ -90,7 +91,7 @@ def names_of(session: Session) -> Iterable[str]:
 
 
 def _answer(session: Session, text: str, output: str) -> None:
-    """As `run`, but an error is printed and the shell goes on."""
+    """Like `run`, but an error is printed, so that the shell goes on."""
     try:
         run(session, text, output)
     except DsmsError as error:
@@ -109,4 +110,4 @@ def _read(file: Path) -> str:
     try:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f'"{file}" cannot be read: {error}') from error
+        raise UserError(f'cannot read "{file}": {error}') from error

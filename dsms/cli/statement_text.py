@@ -1,4 +1,4 @@
-"""The text of statements: whether it is whole, and where an error in it is."""
+"""The text of statements: whether it is complete, and the place of an error in it."""
 
 from sqlglot import TokenType, tokenize
 from sqlglot.errors import TokenError

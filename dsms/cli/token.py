@@ -1,4 +1,4 @@
-"""`dsms token`: a new API token."""
+"""`dsms token`: makes an API token."""
 
 from typing import Annotated
 
@@ -9,13 +9,15 @@ from dsms.coordinator.http.access import Role, new_token
 
 
 def token(
-    name: Annotated[str, typer.Argument(help="Whose token it is.")],
-    role: Annotated[Role, typer.Option(help="What it allows.")] = "reader",
+    name: Annotated[str, typer.Argument(help="Name of the user or program that gets the token.")],
+    role: Annotated[Role, typer.Option(help="Role of the token, which says what it permits.")] = "reader",
 ) -> None:
-    """Make an API token: what the coordinator's file of tokens needs goes to the output, the secret to the terminal.
+    """Make an API token.
+
+    The entry for the coordinator's token file is written to standard output, the token itself to standard error.
 
     Example: dsms token ann --role writer >> tokens.toml
     """
     text, kept = new_token(name, role)
     print_line(f'[[token]]\nname = "{kept.name}"\nrole = "{kept.role}"\nsha256 = "{kept.sha256}"')
-    note(f"the token, told this once: {text}")
+    note(f"token (shown only once): {text}")

@@ -1,4 +1,4 @@
-"""A client of the coordinator, for plain Python and for asyncio.
+"""Clients of the coordinator: `Client` for plain Python, `AsyncClient` for asyncio.
 
 >>> from dsms.client import Client, Unavailable
 >>> with Client("http://127.0.0.1:1", attempts=1) as client:
@@ -6,7 +6,7 @@
 ...         client.execute("SHOW STREAMS")
 ...     except Unavailable as error:
 ...         print(error.kind, error.hint)
-external start one with "dsms up", or give --coordinator URL
+external start one with "dsms up", or pass --coordinator URL
 """
 
 from dsms.client.asynchronous import AsyncClient

@@ -1,4 +1,4 @@
-"""The client for asyncio: `Client` with awaits."""
+"""The client for asyncio: like `Client`, with awaits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsms.client.calls import Call
 from dsms.client.documents import Change, Cover, Document, Relation, Row, Token
 from dsms.client.errors import Unavailable, error_of, unreachable
 from dsms.client.feed import Feed
-from dsms.client.retrying import (  # fmt: skip
+from dsms.client.retrying import (
     CUT,
     FEED_TIMEOUT_S,
     STATEMENT_TIMEOUT_S,
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """One coordinator. Calls raise the exceptions of `dsms.client.errors`.
+    """A client of one coordinator. Calls raise the exceptions of `dsms.client.errors`.
 
     >>> async def names() -> list[str]:
     ...     async with AsyncClient("http://127.0.0.1:1", attempts=1) as client:
@@ -52,8 +52,8 @@ class AsyncClient:
         timeout_s: float = STATEMENT_TIMEOUT_S,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """`token` is by default that of the environment, `DSMS_TOKEN`. What fails and may pass is sent `attempts`
-        times; statements and records are then given a key, so that they are not done twice."""
+        """`token` defaults to the environment variable `DSMS_TOKEN`. After a transient failure a call is sent again, up
+        to `attempts` times in all; statements and records then have an idempotency key, so they take effect once."""
         self.url = url
         self._attempts = attempts
         self._http = httpx.AsyncClient(**connection(url, token, timeout_s), transport=transport)
@@ -67,11 +67,11 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connections."""
+        """Closes the connections."""
         await self._http.aclose()
 
     async def execute(self, sql: str) -> list[StatementResult]:
-        """The results of the statements, in order; a failing one raises, those before it stay done."""
+        """Runs statements in order and returns their results; when one fails, the effects of earlier ones remain."""
         return await self._do(calls.execute(sql, once=self._attempts > 1))
 
     async def sources(self) -> list[Document]:
@@ -91,43 +91,42 @@ class AsyncClient:
         return await self._do(calls.status())
 
     async def describe(self, name: str) -> Document:
-        """One object."""
+        """The description of an object."""
         return await self._do(calls.describe(name))
 
     async def drop(self, name: str) -> StatementResult:
-        """Drops one object that nothing else needs."""
+        """Drops an object that no other object depends on."""
         return await self._do(calls.drop(name))
 
     async def relation(self, name: str, at: int | None = None, *, limit: int | None = None) -> Relation:
-        """The rows of a view, query or table at a final instant, by default the last one."""
+        """The rows of a view, query or table at a final instant, by default the last."""
         return await self._do(calls.relation(name, at, limit))
 
     async def dead_letters(self, source: str, limit: int = 100) -> list[Document]:
         """The latest records that a source refused, with the reasons."""
         return await self._do(calls.dead_letters(source, limit))
 
-    async def load(
-        self, table: str, form: Literal["csv", "parquet"] | str, body: bytes | AsyncIterable[bytes]
-    ) -> StatementResult:
-        """Adds the rows of a file, given whole or in pieces, to a table, at one instant."""
+    async def load(self, table: str, form: str, body: bytes | AsyncIterable[bytes]) -> StatementResult:
+        """Adds the rows of a file to a table at one instant; `form` is "csv" or "parquet", `body` the file, whole or in
+        parts."""
         return await self._do(calls.load(table, form), body)
 
     async def publish(
         self, source: str, rows: Iterable[Row], *, key: Sequence[str] = (), advance: int | None = None
     ) -> Token:
-        """Sends records: `ts` is the instant, `op` the operation, all else the row; `key` are the columns of the record
-        keys. `advance` promises that no record below this instant will follow."""
+        """Sends records: `ts` is the instant, `op` the operation, the other fields are the row; `key` are the columns
+        of the record keys. `advance` promises that no record below this instant will follow."""
         return await self._do(calls.publish(source, rows, list(key), advance, once=self._attempts > 1))
 
     async def wait(self, name: str, token: Token | str, timeout_s: float = 30.0) -> Cover:
-        """Returns when a result covers published records; NotCovered after the time, RecordRefused when some of them
-        are in no result."""
+        """Waits until a result covers published records. Raises NotCovered after the time-out, RecordRefused if some of
+        them were refused and are in no result."""
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = deadline - time.monotonic()
-            found = covered(name, await self._do(calls.covers(name, str(token), left_s)), left_s)
-            if found is not None:
-                return found
+            cover = covered(name, await self._do(calls.covers(name, str(token), left_s)), left_s)
+            if cover is not None:
+                return cover
 
     async def changes(
         self,
@@ -138,9 +137,9 @@ class AsyncClient:
         follow: bool = True,
         patience_s: float = 60.0,
     ) -> AsyncIterator[Change]:
-        """The changes of a result, each once, from the beginning, from now on, or behind a change's token. A connection
-        that is cut is made anew, for as long as `patience_s` without success. Ends at the present end, or with `follow`
-        when the result is dropped, by ResultDropped."""
+        """The changes of a result, each once, from the beginning, from now on, or after the change with the token
+        `after`. A lost connection is opened again, for up to `patience_s` seconds without success. With `follow` it
+        goes on until the result is dropped, and then raises ResultDropped; otherwise it ends at the present end."""
         feed = Feed(name, after, start, follow=follow, patience_s=patience_s)
         while not feed.ended:
             try:
@@ -149,7 +148,7 @@ class AsyncClient:
                         for change in feed.take(part):
                             yield change
                 if not feed.ended:
-                    await asyncio.sleep(feed.lost(self.url, "the connection has ended"))
+                    await asyncio.sleep(feed.lost(self.url, "the connection was closed"))
             except (*CUT, Unavailable) as error:
                 await asyncio.sleep(feed.lost(self.url, error))
 
@@ -163,8 +162,8 @@ class AsyncClient:
 
     async def _do(self, call: Call[T], body: bytes | AsyncIterable[bytes] | None = None) -> T:
         sending = tenacity.AsyncRetrying(**again(call, self._attempts))
-        found: T = await sending(self._once, call, body)
-        return found
+        answer: T = await sending(self._once, call, body)
+        return answer
 
     async def _once(self, call: Call[T], body: bytes | AsyncIterable[bytes] | None) -> T:
         options = request(call) if body is None else {**request(call), "content": body}

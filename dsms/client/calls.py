@@ -1,4 +1,4 @@
-"""The calls of the interface as values: what to send, and what an answer means. Both clients send the same ones."""
+"""The calls of the HTTP interface as values: the request, and how to decode the answer. Both clients share them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsms.client.documents import Cover, Document, Relation, Row, Token
 from dsms.model.statement_result import StatementResult
 
 T = TypeVar("T")
-#: A wait is asked for in parts, so that no proxy ends a silent connection.
+#: A longer wait is split into several calls, so that no proxy closes a silent connection.
 LONGEST_WAIT_S = 20.0
 _JSON = {"Content-Type": "application/json"}
 _NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -23,7 +23,7 @@ _NDJSON = {"Content-Type": "application/x-ndjson"}
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """A request, how to read the body of its answer, and whether it may be sent again when there was none."""
+    """A request, the decoder of its answer's body, and whether it may be sent again when there was no answer."""
 
     method: str
     path: str
@@ -47,7 +47,7 @@ class _Results(msgspec.Struct):
 
 
 def execute(sql: str, *, once: bool) -> Call[list[StatementResult]]:
-    """Statements; `once` gives the call a key, so that it may be sent again without being done twice.
+    """Runs statements; with `once` the call has an idempotency key, so that it may be sent again but takes effect once.
 
     >>> execute("SHOW STREAMS", once=False).content
     b'{"sql":"SHOW STREAMS"}'
@@ -72,12 +72,12 @@ def status() -> Call[Document]:
 
 
 def describe(name: str) -> Call[Document]:
-    """One object."""
+    """The description of an object."""
     return Call("GET", f"/v1/streams/{_part(name)}", _document)
 
 
 def drop(name: str) -> Call[StatementResult]:
-    """Drops one object."""
+    """Drops an object."""
     return Call("DELETE", f"/v1/streams/{_part(name)}", _reads(StatementResult), repeatable=False)
 
 
@@ -87,18 +87,18 @@ def relation(name: str, at: int | None, limit: int | None) -> Call[Relation]:
 
 
 def dead_letters(source: str, limit: int) -> Call[list[Document]]:
-    """What a source refused."""
+    """The records that a source refused."""
     return Call("GET", f"/v1/sources/{_part(source)}/dead-letters", _documents, params={"limit": limit})
 
 
 def load(table: str, form: str) -> Call[StatementResult]:
-    """The rows of a file for a table; the body is sent apart."""
+    """Adds the rows of a file to a table; the body is passed separately."""
     decode = _reads(StatementResult)
     return Call("POST", f"/v1/tables/{_part(table)}/rows", decode, params={"format": form}, repeatable=False)
 
 
 def publish(source: str, rows: Iterable[Row], key: list[str], advance: int | None, *, once: bool) -> Call[Token]:
-    """Records for a source, as lines of JSON.
+    """Sends records to a source as lines of JSON.
 
     >>> publish("readings", [{"room": "a", "ts": 1}, {"room": "b", "ts": 2}], ["room"], None, once=False).content
     b'{"room":"a","ts":1}\\n{"room":"b","ts":2}\\n'
@@ -110,8 +110,8 @@ def publish(source: str, rows: Iterable[Row], key: list[str], advance: int | Non
 
 
 def covers(name: str, token: str, wait_s: float) -> Call[Cover]:
-    """Whether a result covers records, within a part of a wait, in whole seconds: a begun one counts, for with none the
-    answer comes at once.
+    """Whether a result covers records. The server waits up to `wait_s`, at most LONGEST_WAIT_S, rounded up to whole
+    seconds, because with 0 it answers at once.
 
     >>> [covers("hot", "o1:0/4", wait_s).params["wait"] for wait_s in (60.0, 2.5, 0.001, -1.0)]
     [20, 3, 1, 0]
@@ -121,7 +121,7 @@ def covers(name: str, token: str, wait_s: float) -> Call[Cover]:
 
 
 def changes(name: str, after: str | None, start: str, *, follow: bool) -> Call[None]:
-    """The changes of a result as lines of JSON; the body is read apart."""
+    """The changes of a result as lines of JSON; the body is read separately."""
     params = {"from": start, "follow": "true" if follow else "false", **_given(after=after)}
     headers = {"Accept": "application/x-ndjson"}
     return Call("GET", f"/v1/queries/{_part(name)}/changes", lambda _: None, params=params, headers=headers)

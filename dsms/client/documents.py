@@ -1,4 +1,4 @@
-"""What the coordinator answers, typed."""
+"""The documents that the coordinator answers with, as typed structs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Row = Mapping[str, Any]
 
 
 class Relation(msgspec.Struct, frozen=True):
-    """The rows of a view, query or table at a final instant; `total` counts also those that were not sent.
+    """The rows of a view, query or table at a final instant; `total` also counts rows that were not sent.
 
-    Values are JSON's: decimals and instants are text, bytes are base64.
+    Values are those of JSON: decimals and timestamps are text, bytes are base64.
 
-    >>> found = Relation("hot", 7, ["room", "t"], [["a", 105], ["b", 81]], 2)
-    >>> list(found)[0], found.polars()["t"].sum(), found.arrow().num_rows
+    >>> hot = Relation("hot", 7, ["room", "t"], [["a", 105], ["b", 81]], 2)
+    >>> list(hot)[0], hot.polars()["t"].sum(), hot.arrow().num_rows
     ({'room': 'a', 't': 105}, 186, 2)
     """
 
@@ -38,21 +38,20 @@ class Relation(msgspec.Struct, frozen=True):
         return len(self.rows)
 
     def polars(self) -> pl.DataFrame:
-        """As a Polars frame, with the types that the values show."""
+        """The relation as a Polars frame, with types inferred from the values."""
         import polars as pl
 
         return pl.DataFrame(self.rows, schema=self.columns, orient="row", infer_schema_length=None)
 
     def arrow(self) -> pa.Table:
-        """As an Arrow table, with the types that the values show."""
+        """The relation as an Arrow table, with types inferred from the values."""
         return self.polars().to_arrow()
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A change of a result: a row comes (`+`), is another version of the row with its key (`u`), or goes (`-`).
+    """A change of a result: a row is added (`+`), replaces the row of its key (`u`), or is removed (`-`).
 
-    Of a row that goes from a result with a key, only the key is told: then `row` is None. `token` is the position
-    after the change.
+    If the result has a key, a removal has only the key: then `row` is None. `token` is the position after the change.
     """
 
     op: Literal["+", "u", "-"]
@@ -65,7 +64,7 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def values(self) -> Document:
-        """The row, or of a row that is gone what is known of it.
+        """The row, or the key of a removed row.
 
         >>> Change("-", 5, 0, 3, "o3:4", key={"room": "a"}).values
         {'room': 'a'}
@@ -74,7 +73,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a published record stands; `token` is that of it alone."""
+    """The position of a published record; `token` stands for this record alone."""
 
     partition: int
     offset: int
@@ -82,7 +81,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """Published records: where they stand in the order in which they came, and what `wait` takes for all of them."""
+    """The positions of published records, in the order in which they were sent, and the token of all for `wait`."""
 
     records: list[Place]
     token: str | None
@@ -92,7 +91,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class RefusedRecord(msgspec.Struct, frozen=True):
-    """A published record that is in no result; `query` is None where the source refused it."""
+    """A published record that is in no result; `query` is None if the source refused it."""
 
     partition: int
     offset: int
@@ -101,7 +100,7 @@ class RefusedRecord(msgspec.Struct, frozen=True):
 
 
 class Cover(msgspec.Struct, frozen=True):
-    """How far a result is with published records: see `GET /v1/queries/{name}/covers`."""
+    """How far a result covers published records: see `GET /v1/queries/{name}/covers`."""
 
     covered: bool
     processed: bool

@@ -1,16 +1,16 @@
-"""What a coordinator refuses, as exceptions of our tree: `except UserError` and the like go on to work.
+"""The errors of a coordinator as exceptions, each also one of `operators.core.errors`, as in the second column.
 
-ApiError                 kind, message, hint, status; line and column where a text is wrong
-├── StatementError       a statement is wrong at a line and a column          SqlError
-├── Refused              the request is wrong                                 UserError
-│   ├── NotFound         no object has the name
+ApiError                 kind, message, hint, status; line and column of an error in a text
+├── StatementError       a statement is invalid at a line and column          SqlError
+├── Refused              the request is invalid                               UserError
+│   ├── NotFound         no object has this name
 │   ├── Unauthorized     no token, or an unknown one
-│   ├── Forbidden        the token's role is too small
-│   ├── PositionGone     a result was made anew, or its records are gone
-│   ├── OutcomeUnknown   the call was begun once, and nobody knows how far it came
-│   ├── NotCovered       a result does not cover records in time
-│   └── RecordRefused    published records are in no result, because they were refused
-├── Unavailable          nobody answers, or what the coordinator needs is away ExternalError
+│   ├── Forbidden        the role of the token does not permit it
+│   ├── PositionGone     the result was re-created, or its records are gone
+│   ├── OutcomeUnknown   an earlier attempt may have taken effect
+│   ├── NotCovered       a result did not cover records in time
+│   └── RecordRefused    published records were refused
+├── Unavailable          no answer, or a service is unavailable               ExternalError
 └── ServerDefect         a defect of the coordinator                          InternalError
 """
 
@@ -25,20 +25,20 @@ from operators.core.errors import DsmsError, ExternalError, InternalError, SqlEr
 
 
 class ApiError(DsmsError):
-    """The root. `kind` is the interface's word for it, `status` the HTTP status, 0 where there was no answer."""
+    """The root. `kind` is the error kind of the HTTP interface, `status` the HTTP status, 0 if there was no answer."""
 
     kind: str = ""
     status: int = 0
 
 
 class StatementError(ApiError, SqlError):
-    """A statement is wrong at `line` and `column`."""
+    """A statement is invalid at `line` and `column`."""
 
     kind = "sql"
 
 
 class Refused(ApiError, UserError):
-    """The request is wrong; repeating it does not help."""
+    """The request is invalid; sending it again does not help."""
 
     kind = "user"
     line: ClassVar[int | None] = None
@@ -46,39 +46,39 @@ class Refused(ApiError, UserError):
 
 
 class NotFound(Refused):
-    """No object has the name; the hint lists those there are."""
+    """No object has this name; the hint lists those that exist."""
 
 
 class Unauthorized(Refused):
-    """A token is needed, or it is unknown."""
+    """The token is missing or unknown."""
 
 
 class Forbidden(Refused):
-    """The token's role is too small."""
+    """The role of the token does not permit the request."""
 
 
 class PositionGone(Refused):
-    """A position in a result that cannot be gone on from."""
+    """The position in a result is no longer valid."""
 
 
 class OutcomeUnknown(Refused):
-    """The call was begun once before, and nobody knows how far it came."""
+    """An earlier attempt of the call was interrupted; whether it took effect is unknown."""
 
 
 class NotCovered(Refused):
-    """A result does not cover records within the time; `cover` says how far it is."""
+    """A result did not cover records in time; `cover` says how far it came."""
 
     cover: Any = None
 
 
 class RecordRefused(Refused):
-    """Published records were refused; `cover` says which and why."""
+    """Published records were refused; `cover` lists them with the reasons."""
 
     cover: Any = None
 
 
 class Unavailable(ApiError, ExternalError):
-    """Nobody answers, or what the coordinator needs is away; `retry_after_s` is what it asks to wait."""
+    """The coordinator, or a service that it needs, does not answer; `retry_after_s` is the wait it asks for."""
 
     kind = "external"
     retry_after_s: float | None = None
@@ -95,9 +95,13 @@ class ServerDefect(ApiError, InternalError):
 
 
 _REFUSED: dict[str, type[Refused]] = {
-    "not-found": NotFound, "unauthorized": Unauthorized, "forbidden": Forbidden, "gone": PositionGone,
-    "unknown": OutcomeUnknown, "user": Refused,
-}  # fmt: skip
+    "not-found": NotFound,
+    "unauthorized": Unauthorized,
+    "forbidden": Forbidden,
+    "gone": PositionGone,
+    "unknown": OutcomeUnknown,
+    "user": Refused,
+}
 _PASSING = {"external", "busy", "underway"}
 
 
@@ -114,7 +118,7 @@ class _Body(msgspec.Struct):
 
 
 def error_of(url: str, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The exception of an answer that is none of success.
+    """The exception for an answer that is not a success.
 
     >>> body = b'{"error": {"kind": "sql", "message": "no table", "hint": "have: t", "line": 2, "column": 3}}'
     >>> error = error_of("http://localhost", 400, {}, body)
@@ -124,15 +128,15 @@ def error_of(url: str, status: int, headers: Mapping[str, str], body: bytes) -> 
     try:
         detail = msgspec.json.decode(body, type=_Body).error
     except msgspec.DecodeError:
-        hint = "check the address"
-        found: ApiError = Unavailable(f'"{url}" answers {status} and is no coordinator', hint=hint, retryable=False)
+        hint = "check the url"
+        error: ApiError = Unavailable(f'"{url}" answers {status} and is not a coordinator', hint=hint, retryable=False)
     else:
-        found = _error(detail)
-        found.kind = detail.kind
-    found.status = status
-    if isinstance(found, Unavailable):
-        found.retry_after_s = _seconds(headers.get("retry-after"))
-    return found
+        error = _error(detail)
+        error.kind = detail.kind
+    error.status = status
+    if isinstance(error, Unavailable):
+        error.retry_after_s = _seconds(headers.get("retry-after"))
+    return error
 
 
 def _error(detail: _Detail) -> ApiError:
@@ -151,7 +155,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def unreachable(url: str, reason: object) -> Unavailable:
-    """Nobody answers at the address."""
+    """The exception for a coordinator that does not answer."""
     return Unavailable(
-        f'no coordinator at "{url}": {reason}', hint='start one with "dsms up", or give --coordinator URL'
+        f'no coordinator at "{url}": {reason}', hint='start one with "dsms up", or pass --coordinator URL'
     )

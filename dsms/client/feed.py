@@ -1,4 +1,4 @@
-"""Following a result over connections that may be cut: which position to go on from, and how long to wait."""
+"""Follows a result over unreliable connections: the position to resume from, and the pauses before reconnecting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsms.client.errors import ApiError, NotFound, Unavailable, unreachable
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
-class _Told(msgspec.Struct):
+class _Line(msgspec.Struct):
     event: str | None = None
     token: str | None = None
     reason: str | None = None
@@ -22,12 +22,12 @@ class _Told(msgspec.Struct):
 
 
 class ResultDropped(NotFound):
-    """The result that was followed was dropped."""
+    """The followed result was dropped."""
 
 
 class Feed:
-    """Where a reader stands. Bytes go in, changes come out, each once: a connection that is cut is taken up behind the
-    last whole line.
+    """The position of a reader, which turns received bytes into changes, each once: after a lost connection it resumes
+    behind the last complete line.
 
     >>> feed = Feed("hot")
     >>> [change.row for change in feed.take(
@@ -48,7 +48,7 @@ class Feed:
         follow: bool = True,
         patience_s: float = 60.0,
     ) -> None:
-        """`patience_s` is how long it is tried to go on without anything coming."""
+        """`patience_s` is how long reconnecting is tried while nothing is received."""
         self._name, self._start, self._follow, self._patience_s = name, start, follow, patience_s
         self.token = after
         self.ended = False
@@ -56,30 +56,30 @@ class Feed:
         self._begun = b""
 
     def request(self) -> Call[None]:
-        """What to send for a new connection."""
+        """The request for a new connection."""
         self._begun = b""
         return calls.changes(self._name, self.token, self._start, follow=self._follow)
 
     def take(self, part: bytes) -> Iterator[Change]:
-        """The changes that a part of the body completes; ResultDropped when there is no result any more."""
+        """The changes whose lines a part of the body completes; raises ResultDropped when the result was dropped."""
         *lines, self._begun = (self._begun + part).split(b"\n")
         return (change for line in lines if line and (change := self._line(line)) is not None)
 
     def _line(self, text: bytes) -> Change | None:
-        told = msgspec.json.decode(text, type=_Told)
-        if told.event is None:
+        line = msgspec.json.decode(text, type=_Line)
+        if line.event is None:
             change = msgspec.json.decode(text, type=Change)
             self._heard(change.token)
             return change
-        if told.event == "end" and told.reason == "dropped":
-            raise ResultDropped(told.message)
-        self.ended = told.event == "end" and told.reason == "end"
-        if told.reason != "failed":
-            self._heard(told.token)
+        if line.event == "end" and line.reason == "dropped":
+            raise ResultDropped(line.message)
+        self.ended = line.event == "end" and line.reason == "end"
+        if line.reason != "failed":
+            self._heard(line.token)
         return None
 
     def lost(self, url: str, reason: object) -> float:
-        """The connection is gone: how long to wait before the next one; Unavailable when patience is at its end."""
+        """The pause before the next connection after one was lost; raises Unavailable when `patience_s` is exceeded."""
         if self._waited_s >= self._patience_s or (isinstance(reason, Unavailable) and not reason.retryable):
             raise reason if isinstance(reason, ApiError) else unreachable(url, reason)
         asked = reason.retry_after_s if isinstance(reason, Unavailable) else None

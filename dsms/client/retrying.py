@@ -1,4 +1,4 @@
-"""What both clients share beside the calls: connections, answers, and when to send again."""
+"""What both clients share besides the calls: connections, answers, and retries."""
 
 from __future__ import annotations
 
@@ -14,42 +14,47 @@ from dsms.client.errors import NotCovered, RecordRefused, Unavailable, error_of
 
 T = TypeVar("T")
 STATEMENT_TIMEOUT_S = 300.0
-#: A feed says something every 15 seconds, so a connection that is silent for longer is dead.
+#: A feed sends at least every 15 seconds, so a connection that is silent for much longer is dead.
 FEED_TIMEOUT_S = 45.0
 _LONGEST_PAUSE_S = 10.0
-#: The connection is no more, or never was.
+#: The connection was lost, or could not be opened.
 CUT = (httpx.TransportError, httpx.StreamError)
 
 
 def connection(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
-    """The settings of an httpx client; the token is by default that of the environment, `DSMS_TOKEN`."""
+    """The settings of an httpx client; `token` defaults to the environment variable `DSMS_TOKEN`."""
     known = os.environ.get("DSMS_TOKEN") if token is None else token
     headers = {"Authorization": f"Bearer {known}"} if known else {}
     return {"base_url": url, "timeout": httpx.Timeout(timeout_s, connect=5.0), "headers": headers}
 
 
 def request(call: Call[Any]) -> dict[str, Any]:
-    """A call as httpx takes it."""
+    """The arguments of an httpx request for a call."""
     return {
-        "method": call.method, "url": call.path, "params": dict(call.params), "content": call.content,
+        "method": call.method,
+        "url": call.path,
+        "params": dict(call.params),
+        "content": call.content,
         "headers": dict(call.headers),
-    }  # fmt: skip
+    }
 
 
 def answered(call: Call[T], url: str, answer: httpx.Response) -> T:
-    """What an answer means, or the exception that it is."""
+    """The decoded answer to a call; raises the exception for an error."""
     if not answer.is_success:
         raise error_of(url, answer.status_code, answer.headers, answer.content)
     return call.decode(answer.content)
 
 
 def again(call: Call[Any], attempts: int) -> dict[str, Any]:
-    """When to send a call again, for tenacity: where it may be repeated and what failed may pass, after a pause that
-    grows, or that was asked for."""
+    """The settings of tenacity: a call that may be repeated is sent again after a transient failure, after a growing
+    pause or the one that the server asks for."""
     return {
         "retry": tenacity.retry_if_exception(lambda error: call.repeatable and _passes(error)),
-        "stop": tenacity.stop_after_attempt(max(attempts, 1)), "wait": _pause_s, "reraise": True,
-    }  # fmt: skip
+        "stop": tenacity.stop_after_attempt(max(attempts, 1)),
+        "wait": _pause_s,
+        "reraise": True,
+    }
 
 
 def _passes(error: BaseException) -> bool:
@@ -66,12 +71,12 @@ def _pause_s(state: tenacity.RetryCallState) -> float:
 
 
 def covered(name: str, cover: Cover, left_s: float) -> Cover | None:
-    """The cover if it is one, None while there is time to ask again; NotCovered or RecordRefused otherwise."""
+    """The cover if it is complete, None while there is time to ask again; else raises NotCovered or RecordRefused."""
     if cover.refused:
         first = cover.refused[0]
         refused = RecordRefused(
             f"record {first.partition}/{first.offset} was refused: {first.reason}",
-            hint=f"{len(cover.refused)} of the records are in no result",
+            hint=f"{len(cover.refused)} of the records were refused and are in no result",
         )
         refused.cover = cover
         raise refused
@@ -79,7 +84,7 @@ def covered(name: str, cover: Cover, left_s: float) -> Cover | None:
         return cover
     if left_s > 0 and not cover.error:
         return None
-    told = f"it stands still: {cover.error}" if cover.error else f"its frontier is {cover.frontier}"
-    late = NotCovered(f'"{name}" does not cover the records up to instant {cover.instant}', hint=told)
+    reason = f"the query has stopped: {cover.error}" if cover.error else f"its frontier is {cover.frontier}"
+    late = NotCovered(f'"{name}" does not cover the records up to instant {cover.instant}', hint=reason)
     late.cover = cover
     raise late

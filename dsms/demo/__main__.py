@@ -1,4 +1,4 @@
-"""`python -m dsms.demo`: starts everything, plays the paper's examples, compares, and stops everything again."""
+"""`python -m dsms.demo`: starts a cluster, plays the paper's examples, compares the results, and stops the cluster."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from operators.core.errors import DsmsError, ExternalError, UserError
 EXECUTOR_DEADLINE_S = 120.0
 INTERRUPTED = 130
 
-Keep = Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the cluster running at the end.")]
 
 
 def main(*, keep: Keep = False) -> None:
-    """Show continuous queries at work on a Kafka, a Redis and a Spark of their own.
+    """Run the examples of the SyncSQL paper on a cluster of their own.
 
-    Exit codes: 0 all results were as the paper prints them, 1 they were not or something failed, 130 Ctrl-C.
+    Exit codes: 0 all results are those in the paper, 1 they differ or the demo failed, 130 ended by Ctrl-C.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -49,7 +49,7 @@ def main(*, keep: Keep = False) -> None:
 
 
 def demo(data_dir: Path, *, keep: bool) -> int:
-    """Runs all scenes in a fresh data directory; 0 when everything was as the paper prints it."""
+    """Runs all scenes in a fresh data directory; 0 if all results are those in the paper, else 1."""
     screen = Screen()
     with _cluster(data_dir, screen, keep=keep) as state:
         assert state.coordinator is not None
@@ -58,21 +58,21 @@ def demo(data_dir: Path, *, keep: bool) -> int:
             wrong = [line for scene in SCENES for line in play(scene, api, KafkaSettings(state.kafka), screen)]
         _judge(wrong, screen)
         if keep:
-            _how_to_go_on(data_dir, screen)
+            _suggest_commands(data_dir, screen)
     return 1 if wrong else 0
 
 
 @contextmanager
 def _cluster(data_dir: Path, screen: Screen, *, keep: bool) -> Iterator[LocalState]:
-    """A cluster of its own on free ports; it ends with the block, unless `keep` is given and nothing failed."""
+    """A cluster of its own on free ports, stopped at the end of the block unless `keep` is set and nothing failed."""
     if supervisor.status(data_dir):
-        raise UserError("a demo runs already", hint=f'stop it with "{_command("down", data_dir)}"')
+        raise UserError("a demo is already running", hint=f'stop it with "{_command("down", data_dir)}"')
     shutil.rmtree(data_dir, ignore_errors=True)
     ports = {"kafka_port": 0, "redis_port": 0, "http_port": 0}
     screen.title("Starting Kafka, Redis, the coordinator and a Spark executor")
     kept = False
     try:
-        with screen.waiting("starting (the first time fetches the broker, about 45 MB)"):
+        with screen.waiting("starting (the first start downloads the broker, about 45 MB)"):
             state = supervisor.up(load_settings(os.environ, {"data_dir": data_dir, **ports}), report=screen.aside)
         yield state
         kept = keep
@@ -82,15 +82,15 @@ def _cluster(data_dir: Path, screen: Screen, *, keep: bool) -> Iterator[LocalSta
 
 
 def _stop(data_dir: Path, screen: Screen) -> None:
-    """Stops everything; a second Ctrl-C does not keep it from doing so."""
+    """Stops the cluster; a second Ctrl-C does not interrupt that."""
     earlier = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with screen.waiting("stopping everything"):
+        with screen.waiting("stopping the cluster"):
             supervisor.down(data_dir, report=lambda _: None)
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
-    screen.line("Everything is stopped.")
+    screen.line("The cluster is stopped.")
 
 
 def _await_executor(api: ApiClient, screen: Screen) -> None:
@@ -106,22 +106,22 @@ def _await_executor(api: ApiClient, screen: Screen) -> None:
 def _judge(wrong: list[str], screen: Screen) -> None:
     screen.line()
     for line in wrong:
-        screen.line(f"not as in the paper: {line}")
+        screen.line(f"differs from the paper: {line}")
     if not wrong:
-        screen.line("All results are exactly what the paper prints.")
+        screen.line("All results are exactly those in the paper.")
 
 
-def _how_to_go_on(data_dir: Path, screen: Screen) -> None:
-    screen.line("It goes on running. Try:")
+def _suggest_commands(data_dir: Path, screen: Screen) -> None:
+    screen.line("The cluster is still running. Try:")
     for command in ("status", "sql", "consume HotRooms1", "down"):
         screen.line(f"  {_command(command, data_dir)}")
 
 
 def _command(command: str, data_dir: Path) -> str:
-    """How to say a command of `dsms` from here."""
+    """A `dsms` command line as the user can type it in the present directory."""
     program = Path(sys.executable).parent / "dsms"
-    here = Path.cwd()
-    shown = [path.relative_to(here) if path.is_relative_to(here) else path for path in (program, data_dir)]
+    directory = Path.cwd()
+    shown = [path.relative_to(directory) if path.is_relative_to(directory) else path for path in (program, data_dir)]
     return f"{shown[0]} {command} --data-dir {shown[1]}"
 
 

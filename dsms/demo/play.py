@@ -1,4 +1,4 @@
-"""Playing a scene: statements, tuples one by one, and beside each what the queries made of it."""
+"""Plays a scene: runs its statements, sends its tuples one by one, and prints each beside the changes it causes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from dsms.demo.story import Reading, Scene
 
 
 def play(scene: Scene, api: ApiClient, kafka: KafkaSettings, screen: Screen) -> list[str]:
-    """Runs a scene; gives the differences from what the paper prints."""
+    """Runs a scene; returns the differences from the results in the paper."""
     screen.title(scene.title)
     screen.aside(scene.about)
     _register(scene, api, screen)
     screen.line()
-    screen.line("Tuples arrive one by one; each row is printed when the source has passed its instant, so it is final.")
+    screen.line(
+        "Tuples arrive one by one; each row is printed once the source has passed its instant, which makes it final."
+    )
     screen.row(["arrived", *scene.expected])
     seen: dict[str, list[str]] = {name: [] for name in scene.expected}
     with Results(api, kafka, tuple(scene.expected)) as results:
@@ -30,19 +32,19 @@ def play(scene: Scene, api: ApiClient, kafka: KafkaSettings, screen: Screen) -> 
                 _final(scene, at - 1, results, screen, seen)
         publisher.heartbeat(scene.end)
         _final(scene, len(scene.readings) - 1, results, screen, seen)
-    screen.aside(f"(the last row came out by a heartbeat: no tuple below {scene.end} will follow)")
+    screen.aside(f"(the last row became final by a heartbeat: no tuple below {scene.end} will follow)")
     return differences(scene, seen)
 
 
 def differences(scene: Scene, seen: dict[str, list[str]]) -> list[str]:
-    """What is not as in the paper, one line a result.
+    """The differences from the paper, one line a result.
 
     >>> from dsms.demo.story import SCENES
     >>> differences(SCENES[1], {name: list(changes) for name, changes in SCENES[1].expected.items()})
     []
     """
     return [
-        f"{name}: the paper prints {', '.join(wanted)}, seen was {', '.join(seen[name]) or 'nothing'}"
+        f"{name}: expected {', '.join(wanted)}, got {', '.join(seen[name]) or 'nothing'}"
         for name, wanted in scene.expected.items()
         if tuple(seen[name]) != wanted
     ]
@@ -57,7 +59,7 @@ def _register(scene: Scene, api: ApiClient, screen: Screen) -> None:
 
 
 def _final(scene: Scene, at: int, results: Results, screen: Screen, seen: dict[str, list[str]]) -> None:
-    """The row of one tuple, once its instant is final."""
+    """Prints the row of a tuple once its instant is final."""
     reading = scene.readings[at]
     with screen.waiting(f"waiting until instant {reading.ts} is final"):
         new = results.below(reading.ts + 1)

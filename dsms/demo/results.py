@@ -1,4 +1,4 @@
-"""The results of continuous queries, read from their topics up to an instant."""
+"""Reads the results of continuous queries from their topics up to an instant."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Results:
         self._stack.close()
 
     def below(self, instant: int) -> Mapping[str, list[str]]:
-        """What is new in each result, once everything below the instant is published."""
+        """Waits until everything below the instant is published; the new changes of each result."""
         if not wait_until(lambda: self._final(instant), DEADLINE_S, pause_s=_ASK_EVERY_S):
             states = ", ".join(f"{name} {self._api.describe(name)['state']}" for name in self._followers)
             raise ExternalError(f"no results up to instant {instant} within {DEADLINE_S:g} s", hint=states)
@@ -53,16 +53,16 @@ class Results:
 
     def _new(self, name: str) -> list[str]:
         follower, shape = self._followers[name], self._shapes[name]
-        ends, found, deadline = follower.ends(), [], time.monotonic() + DEADLINE_S
+        ends, changes, deadline = follower.ends(), [], time.monotonic() + DEADLINE_S
         arrivals = follower.arrivals()
         while not follower.reached(ends):
             arrival = next(arrivals)
             if isinstance(arrival, Arrival):
                 change = shape.change(arrival)
-                found.append(render_change(change.op, shape.values(change), change.ts))
+                changes.append(render_change(change.op, shape.values(change), change.ts))
             elif time.monotonic() > deadline:
                 raise ExternalError(f'the results of "{name}" could not be read within {DEADLINE_S:g} s')
-        return found
+        return changes
 
 
 def _shape(document: Mapping[str, object]) -> Result:

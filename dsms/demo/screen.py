@@ -1,4 +1,4 @@
-"""How the demo speaks: lines on standard output, and a spinner where a human waits at a terminal."""
+"""The output of the demo: lines on standard output, and a spinner while it waits at a terminal."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ _FIRST, _OTHERS = 16, 14
 
 
 class Screen:
-    """Lines and a table of fixed columns that grows row by row."""
+    """Prints lines, and the rows of a table with columns of fixed width."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False, soft_wrap=True)
 
     def title(self, text: str) -> None:
-        """A heading."""
+        """Prints a heading."""
         self._console.print(f"\n{text}", style="bold", markup=False)
 
     def line(self, text: str = "") -> None:
-        """A line as it is."""
+        """Prints a line."""
         self._console.print(text, markup=False)
 
     def aside(self, text: str) -> None:
-        """A line of less weight."""
+        """Prints a dimmed, indented line."""
         self._console.print(f"  {text}", style="dim", markup=False)
 
     def row(self, cells: Sequence[str]) -> None:
-        """A row under the columns.
+        """Prints a row of the table.
 
         >>> Screen().row(["<a,78>1", "+<a,78>1", ""])
           <a,78>1         +<a,78>1
@@ -40,7 +40,7 @@ class Screen:
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """While something takes time: a spinner on a terminal, nothing elsewhere."""
+        """Shows a spinner during the block when the output is a terminal."""
         if not self._console.is_terminal:
             yield
             return

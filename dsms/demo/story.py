@@ -1,4 +1,4 @@
-"""What the demo runs and what the paper prints for it: literals, so that a run can be compared with them."""
+"""The statements and tuples of the demo, and the results that the paper prints for them, as literals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SOURCE = "TemperatureSource"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A statement, and what it is for."""
+    """A statement, and what it does."""
 
     sql: str
     about: str
@@ -48,7 +48,7 @@ class Scene:
 _STREAMS = (
     Step(
         "RoomTempStr: CREATE STREAM RoomTempStr OVER TemperatureSource KEY RoomID",
-        "one row a room: tuples update it",
+        "one row a room, which its tuples update",
     ),
     Step("TempStr: CREATE STREAM TempStr OVER TemperatureSource KEY NULL", "every tuple is a row of its own"),
 )
@@ -56,12 +56,12 @@ _STREAMS = (
 SCENES = (
     Scene(
         "Example 1: one source, two tagged streams",
-        "the same raw tuples read as updates of rooms, and as a list that only grows",
+        "the same raw tuples, read as updates of rooms and as rows that are only added",
         "port5501",
         (
             Step(
                 "REGISTER SOURCE TemperatureSource (char RoomID, int Temperature) From port5501 PARTITIONS 1",
-                "a Kafka topic of JSON records; what was not said is a default, and told",
+                "a Kafka topic of JSON records; every clause left out has a default, which is reported",
             ),
             *_STREAMS,
             Step("Updates: select STREAMED * from ℜ(RoomTempStr)", "shows the changes of RoomTempStr"),
@@ -78,13 +78,16 @@ SCENES = (
         "a room enters (+), changes (u) and leaves (-) the answer; Q4 reads the view HotRooms1",
         "port5502",
         (
-            Step("DROP SOURCE TemperatureSource CASCADE", "ends the first example with all that stands on it"),
+            Step(
+                "DROP SOURCE TemperatureSource CASCADE",
+                "drops the first example's source and everything that depends on it",
+            ),
             Step(
                 "REGISTER SOURCE TemperatureSource (char RoomID, int Temperature) From port5502 PARTITIONS 1",
                 "the same source on another topic, for the tuples of the next example",
             ),
             *_STREAMS,
-            Step("Rooms: select STREAMED * from ℜ(RoomTempStr)", "shows what comes in, tagged"),
+            Step("Rooms: select STREAMED * from ℜ(RoomTempStr)", "shows the tagged input"),
             Step(
                 "Q3: select STREAMED RoomID, Temperature from ℜ(RoomTempStr) R where R.Temperature > 80",
                 "the rooms above 80",
@@ -100,7 +103,11 @@ SCENES = (
             ),
         ),
         (
-            Reading("a", 78, 1), Reading("a", 105, 2), Reading("b", 70, 3), Reading("c", 95, 4), Reading("a", 76, 5),
+            Reading("a", 78, 1),
+            Reading("a", 105, 2),
+            Reading("b", 70, 3),
+            Reading("c", 95, 4),
+            Reading("a", 76, 5),
             Reading("c", 103, 6),
         ),
         {
@@ -110,4 +117,4 @@ SCENES = (
             "Q4": ("+<a,105>2", "-<a>5", "+<c,103>6"),
         },
     ),
-)  # fmt: skip
+)

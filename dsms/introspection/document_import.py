@@ -1,4 +1,4 @@
-"""What is to be done so that a catalog has the objects of a document."""
+"""The statements that create the objects of a document that a catalog does not have yet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from operators.core.errors import SqlError, UserError
 
 @dataclass(frozen=True)
 class Import:
-    """The statements that are to be run, in order, and the names of what is there already."""
+    """The statements to run, in order, the names of the objects that they create, and those that exist already."""
 
     statements: tuple[str, ...]
     made: tuple[str, ...]
@@ -27,64 +27,69 @@ class Import:
 
 
 def imported(document: Document, catalog: Catalog) -> Import:
-    """What is missing, each object after those that it reads; UserError where a name is that of something else. Nothing
-    is done by it, so a document is refused as a whole."""
+    """The import of a document: its missing objects, each after those that it reads. UserError if a name belongs to
+    another object. Nothing is run here, so a document is refused as a whole."""
     texts: dict[str, list[PlanObject]] = {}
-    for one in document.objects:
-        texts.setdefault(one.statement, []).append(one)
+    for entry in document.objects:
+        texts.setdefault(entry.statement, []).append(entry)
     parsed = {sql: _declaration(sql, objects[0].name) for sql, objects in texts.items()}
-    there = {sql for sql, objects in texts.items() if all(_there(one, catalog) for one in objects)}
+    there = {sql for sql, objects in texts.items() if all(_there(entry, catalog) for entry in objects)}
     missing = [sql for sql in _in_order(parsed, texts) if sql not in there]
     statements = [line for sql in missing for line in _statements(sql, texts[sql])]
-    names = {sql: [one.name for one in objects] for sql, objects in texts.items()}
+    names = {sql: [entry.name for entry in objects] for sql, objects in texts.items()}
     made = tuple(name for sql in missing for name in names[sql])
     return Import(tuple(statements), made, tuple(name for sql in texts if sql in there for name in names[sql]))
 
 
-def _there(one: PlanObject, catalog: Catalog) -> bool:
-    found = catalog.get(one.name)
-    if found is None:
-        return any(isinstance(other, Query) and other.sql == one.statement for other in catalog.objects.values())
-    if found.sql != one.statement:
-        raise UserError(f'there is another "{one.name}" already', hint="drop it first, or take it out of the document")
+def _there(entry: PlanObject, catalog: Catalog) -> bool:
+    existing = catalog.get(entry.name)
+    if existing is None:
+        return any(isinstance(other, Query) and other.sql == entry.statement for other in catalog.objects.values())
+    if existing.sql != entry.statement:
+        raise UserError(
+            f'another object is named "{entry.name}" already', hint="drop it first, or remove it from the document"
+        )
     return True
 
 
 def _statements(sql: str, objects: list[PlanObject]) -> Iterator[str]:
-    """The statement, and what is said of the query beside it."""
+    """The statement, and those that set the weight and pause of its queries."""
     yield sql
-    for one in objects:
-        if one.weight != 1.0:
-            if not 0.0 < one.weight < float("inf"):
-                raise UserError(f'"{one.name}" has the weight {one.weight}', hint="want a positive number")
-            yield f'ALTER QUERY "{one.name}" SET (weight = {Decimal(repr(one.weight)):f})'
-        if one.paused:
-            yield f'PAUSE QUERY "{one.name}"'
+    for entry in objects:
+        if entry.weight != 1.0:
+            if not 0.0 < entry.weight < float("inf"):
+                raise UserError(f'"{entry.name}" has the weight {entry.weight}', hint="a weight is a positive number")
+            yield f'ALTER QUERY "{entry.name}" SET (weight = {Decimal(repr(entry.weight)):f})'
+        if entry.paused:
+            yield f'PAUSE QUERY "{entry.name}"'
 
 
 def _declaration(sql: str, name: str) -> st.Statement:
-    """The statement of an object: one that declares, of no other kind."""
+    """The parsed statement of an object; UserError unless it is a single declaration."""
     try:
-        found = parse(sql)
+        statements = parse(sql)
     except SqlError as error:
-        raise UserError(f'the statement of "{name}" is wrong: {error}') from error
-    if len(found) != 1 or _reads(found[0]) is None:
+        raise UserError(f'the statement of "{name}" is invalid: {error}') from error
+    if len(statements) != 1 or _reads(statements[0]) is None:
         raise UserError(f'the statement of "{name}" does not declare an object')
-    return found[0]
+    return statements[0]
 
 
 def _in_order(parsed: dict[str, st.Statement], texts: dict[str, list[PlanObject]]) -> list[str]:
-    made = {one.name.lower(): sql for sql, objects in texts.items() for one in objects}
-    below = {sql: {made[name] for name in _reads(found) or () if name in made} - {sql} for sql, found in parsed.items()}
+    made = {entry.name.lower(): sql for sql, objects in texts.items() for entry in objects}
+    below = {
+        sql: {made[name] for name in _reads(statement) or () if name in made} - {sql}
+        for sql, statement in parsed.items()
+    }
     try:
         return list(TopologicalSorter(below).static_order())
     except CycleError as error:
-        raise UserError("objects of the document read each other in a circle") from error
+        raise UserError("the objects of the document read each other in a cycle") from error
 
 
 @singledispatch
 def _reads(statement: st.Statement) -> list[str] | None:
-    """The names that a declaration reads, in lower case; None: it is none."""
+    """The names that a declaration reads, in lower case; None if the statement is no declaration."""
     return None
 
 

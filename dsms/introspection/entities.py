@@ -1,4 +1,5 @@
-"""What runs, as entities with attributes: STREAM's control tables (section 6.1)."""
+"""The running operators, queues, synopses and constraints as entities with attributes: STREAM's control tables (section
+6.1)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ Kind = Literal["operators", "queues", "synopses", "constraints"]
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True):
-    """A vertex of a lane, on all targets together. Totals count from the start of the fragment on its executor; rates,
+    """A vertex of a lane, summed over all targets. Totals count from the start of the fragment on its executor; rates,
     selectivity, cost and load are those of the last seconds."""
 
     id: str
@@ -20,7 +21,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     #: The kind of operator; "Source" reads and decodes records.
     operator: str
     stage: int
-    #: The queries that it is below, and the operators that feed it.
+    #: The queries whose plans contain it, and the operators that feed it.
     queries: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     #: The key of the vertex: equal in every lane and fragment that computes the same.
@@ -31,9 +32,9 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     busy_seconds: float = 0.0
     rows_in_per_second: float = 0.0
     rows_out_per_second: float = 0.0
-    #: Busy seconds a second, of all cores together.
+    #: Busy seconds per second, summed over all cores.
     load: float = 0.0
-    #: Rows out a row in, and seconds a row in; None where none came.
+    #: Rows out per row in, and seconds per row in; None if no row came in.
     selectivity: float | None = None
     seconds_per_row: float | None = None
     state_rows: int = 0
@@ -41,8 +42,8 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits before a stage of a lane: before the reading, the records of a source partition that are not read yet
-    (`source` and `partition`); before another stage, the rows that it has not worked on."""
+    """The input that waits for a stage of a lane: for the source stage, the unread records of a source partition
+    (`source` and `partition`); for a later stage, the rows that it has not processed."""
 
     id: str
     fragment: str
@@ -51,16 +52,16 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     stage: int = 0
     source: str | None = None
     partition: int | None = None
-    #: The next offset, and the end of the partition; None where that is not known.
+    #: The next offset to read, and the end of the partition; None if it is not known.
     next_offset: int | None = None
     end_offset: int | None = None
-    #: How many rows or records wait, and their bytes as far as these are known.
+    #: The number of waiting rows or records, and their bytes; None if it is not known.
     rows: int | None = None
     bytes: int | None = None
 
 
 class Synopsis(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of an operator: its traces, and how they lie on the targets."""
+    """The state of an operator: its traces, and their distribution over the targets."""
 
     id: str
     fragment: str
@@ -74,8 +75,8 @@ class Synopsis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Adherence(msgspec.Struct, frozen=True, kw_only=True):
-    """How the records of a source that a lane has read keep what it promises of a column: of each partition, or of all
-    where the promise is about them together."""
+    """How far the records that a lane has read adhere to a source's constraint on a column: for a partition, or for all
+    partitions together (`partition` is None) if the constraint is about all."""
 
     id: str
     fragment: str
@@ -84,19 +85,19 @@ class Adherence(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     partition: int | None
     column: str
-    #: The promise as it is written.
+    #: The constraint as it is written in SQL.
     promise: str
-    #: What is promised; None: nothing is, the column is watched.
+    #: The promised bound; None if nothing is promised and the column is only watched.
     k: int | None = None
-    #: The largest k seen: by how much a value was below the greatest before it, refused ones included; else how far
-    #: records were apart that were not refused.
+    #: The largest k seen. For an ordered column: by how much a value was below the greatest before it, refused ones
+    #: included; otherwise: the largest distance between accepted records.
     worst: int = 0
-    #: How many records were refused for it.
+    #: The number of records that were refused for it.
     violations: int = 0
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What an executor tells of a fragment. `at` is the time in seconds since 1970."""
+    """The report of an executor on a fragment. `at` is the time in seconds since 1970."""
 
     executor: str
     fragment: str
@@ -111,26 +112,28 @@ Entity = Operator | Queue | Synopsis | Adherence
 
 
 def load_by_fragment(reports: Iterable[Report]) -> dict[str, float]:
-    """Busy seconds a second of all operators of each fragment."""
-    return {report.fragment: sum(one.load for one in report.operators) for report in reports}
+    """Busy seconds per second of all operators of each fragment."""
+    return {report.fragment: sum(operator.load for operator in report.operators) for report in reports}
 
 
 def entities(report: Report, kind: Kind) -> tuple[Entity, ...]:
     """The entities of a kind."""
-    found: dict[Kind, tuple[Entity, ...]] = {
-        "operators": report.operators, "queues": report.queues, "synopses": report.synopses,
+    by_kind: dict[Kind, tuple[Entity, ...]] = {
+        "operators": report.operators,
+        "queues": report.queues,
+        "synopses": report.synopses,
         "constraints": report.constraints,
-    }  # fmt: skip
-    return found[kind]
+    }
+    return by_kind[kind]
 
 
 def concerns(entity: Entity, query: str | None) -> bool:
-    """Whether a query, by its name in any case, has to do with an entity; None: any query has."""
+    """Whether an entity belongs to a query, whose name is compared without case; always true for None."""
     return query is None or query.lower() in map(str.lower, entity.queries)
 
 
 def listed(names: tuple[str, ...], most: int = 5) -> str:
-    """A few names, and how many more.
+    """The first names, and the number of the others.
 
     >>> listed(("a", "b")), listed(tuple(f"q{at}" for at in range(9)), 2)
     ('a, b', 'q0, q1 and 7 more')

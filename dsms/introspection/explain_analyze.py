@@ -1,4 +1,4 @@
-"""EXPLAIN ANALYZE: the operators of a running query as a tree, with what was measured of each."""
+"""EXPLAIN ANALYZE: the operators of a running query as a tree, with the measurements of each."""
 
 from __future__ import annotations
 
@@ -21,55 +21,65 @@ from dsms.physical.lower import lower
 from dsms.sql.binder.bind import plan_of
 
 _COLUMNS = (
-    "operator", "rows in", "rows out", "rows/s", "selectivity", "µs/row", "time %", "state rows", "state bytes",
-    "shared with", "id",
-)  # fmt: skip
-_SHARED = "what an operator does for several queries is counted once, and shown with each of them"
-_SILENT = "no executor has measured it yet"
+    "operator",
+    "rows in",
+    "rows out",
+    "rows/s",
+    "selectivity",
+    "µs/row",
+    "time %",
+    "state rows",
+    "state bytes",
+    "shared with",
+    "id",
+)
+_SHARED = "the work of an operator that several queries share is counted once, and shown for each of them"
+_SILENT = "no executor has reported measurements yet"
 
 
 def explain_analyze(statement: st.ExplainAnalyze, reports: Iterable[Report], catalog: Catalog) -> StatementResult:
-    """The plan of a running query, an operator a row, inputs below and to the right."""
-    found = catalog.find(statement.name.text, statement.name.place)
-    if isinstance(found, Source):
-        raise statement.name.place.error(f'"{found.name}" is a source', "ask for a view or query that reads it")
-    mine = [one for report in reports for one in report.operators if concerns(one, found.name)]
-    tree = _Tree(found.name, {one.id: one for one in mine}, labels(_planned(found, catalog)))
-    shared = sum(len(one.queries) > 1 for one in mine)
-    message = f'{kind_of(found)} "{found.name}": {len(mine)} operators, {shared} of them shared, {tree.busy:.3g} s busy'
-    notices = (_SILENT,) if not mine else (_SHARED,) if shared else ()
-    return StatementResult("EXPLAIN ANALYZE", message, _COLUMNS, tuple(tree.rows()), notices, found.name)
+    """The plan of a running query, one operator a row; inputs are below their operator and indented."""
+    target = catalog.find(statement.name.text, statement.name.place)
+    if isinstance(target, Source):
+        raise statement.name.place.error(f'"{target.name}" is a source', "ask for a view or query that reads it")
+    operators = [operator for report in reports for operator in report.operators if concerns(operator, target.name)]
+    tree = _Tree(target.name, {operator.id: operator for operator in operators}, labels(_planned(target, catalog)))
+    shared = sum(len(operator.queries) > 1 for operator in operators)
+    counts = f"{len(operators)} operators, {shared} of them shared, {tree.busy:.3g} s busy"
+    message = f'{kind_of(target)} "{target.name}": {counts}'
+    notices = (_SILENT,) if not operators else (_SHARED,) if shared else ()
+    return StatementResult("EXPLAIN ANALYZE", message, _COLUMNS, tuple(tree.rows()), notices, target.name)
 
 
-def _planned(found: Object, catalog: Catalog) -> Planned:
-    if isinstance(found, Query):
-        return planned(found, catalog)
-    return Planned(found.id, found.name, plan_of(found.name, catalog))
+def _planned(target: Object, catalog: Catalog) -> Planned:
+    if isinstance(target, Query):
+        return planned(target, catalog)
+    return Planned(target.id, target.name, plan_of(target.name, catalog))
 
 
 def labels(query: Planned) -> dict[str, str]:
-    """What the vertices of a query do in the words of its plan, by their keys; a node that several vertices make up
-    names the last one."""
+    """The labels of a query's plan by the keys of its vertices; a plan node that becomes several vertices labels the
+    last of them."""
     node = query.optimized if query.member is None else united([(query.number, query.member)])
     builder = Builder()
     builder.scope = frozenset(source.number for source in properties.sources(node))
     lower(node, builder)
-    keys, found = builder.dataflow().keys, dict[str, str]()
-    for one in _upwards(node):
-        if (port := builder.lowered.get(fingerprint(one))) is not None:
-            found.setdefault(keys[port.vertex], label(one))
-    return found
+    keys, names = builder.dataflow().keys, dict[str, str]()
+    for part in _upwards(node):
+        if (port := builder.lowered.get(fingerprint(part))) is not None:
+            names.setdefault(keys[port.vertex], label(part))
+    return names
 
 
 def _upwards(node: logical.Node) -> Iterator[logical.Node]:
-    for one in properties.inputs(node):
-        yield from _upwards(one)
+    for input_ in properties.inputs(node):
+        yield from _upwards(input_)
     yield node
 
 
 @dataclass
 class _Tree:
-    """The operators of a query as rows. One that feeds several stands below the first of them."""
+    """The operators of a query as rows. An operator that feeds several is expanded below the first of them only."""
 
     query: str
     operators: Mapping[str, Operator]
@@ -78,35 +88,43 @@ class _Tree:
 
     @property
     def busy(self) -> float:
-        """The seconds that all of them worked."""
-        return sum(one.busy_seconds for one in self.operators.values())
+        """The busy seconds of all operators."""
+        return sum(operator.busy_seconds for operator in self.operators.values())
 
     def rows(self) -> Iterator[tuple[object, ...]]:
-        """The results first, then what they are made from."""
-        fed = {feed for one in self.operators.values() for feed in one.inputs}
-        for one in self.operators.values():
-            if one.id not in fed:
-                yield from self._below(one, 0)
+        """The rows in pre-order: each operator before its inputs, starting with those that produce results."""
+        fed = {feed for operator in self.operators.values() for feed in operator.inputs}
+        for operator in self.operators.values():
+            if operator.id not in fed:
+                yield from self._below(operator, 0)
 
-    def _below(self, one: Operator, depth: int) -> Iterator[tuple[object, ...]]:
-        again = one.id in self._seen
-        self._seen.add(one.id)
-        yield self._row(one, depth, " (as above)" if again else "")
-        for feed in one.inputs if not again else ():
+    def _below(self, operator: Operator, depth: int) -> Iterator[tuple[object, ...]]:
+        again = operator.id in self._seen
+        self._seen.add(operator.id)
+        yield self._row(operator, depth, " (as above)" if again else "")
+        for feed in operator.inputs if not again else ():
             if feed in self.operators:
                 yield from self._below(self.operators[feed], depth + 1)
 
-    def _row(self, one: Operator, depth: int, note: str) -> tuple[object, ...]:
-        others = tuple(name for name in one.queries if name != self.query)
-        share = short(100 * one.busy_seconds / self.busy) if self.busy else None
+    def _row(self, operator: Operator, depth: int, note: str) -> tuple[object, ...]:
+        others = tuple(name for name in operator.queries if name != self.query)
+        share = short(100 * operator.busy_seconds / self.busy) if self.busy else None
         return (
-            "  " * depth + self._called(one) + note, sum(one.rows_in), one.rows_out, short(one.rows_in_per_second),
-            short(one.selectivity), micros(one.seconds_per_row), share, one.state_rows, one.state_bytes, listed(others),
-            one.id,
-        )  # fmt: skip
+            "  " * depth + self._called(operator) + note,
+            sum(operator.rows_in),
+            operator.rows_out,
+            short(operator.rows_in_per_second),
+            short(operator.selectivity),
+            micros(operator.seconds_per_row),
+            share,
+            operator.state_rows,
+            operator.state_bytes,
+            listed(others),
+            operator.id,
+        )
 
-    def _called(self, one: Operator) -> str:
-        said = self.labels.get(one.key)
-        if said is None:
-            return one.operator
-        return said if said.startswith(one.operator) else f"{one.operator}: {said}"
+    def _called(self, operator: Operator) -> str:
+        name = self.labels.get(operator.key)
+        if name is None:
+            return operator.operator
+        return name if name.startswith(operator.operator) else f"{operator.operator}: {name}"

@@ -1,5 +1,5 @@
-"""Plans as documents (STREAM section 6.2): all objects of a catalog with their statements, and the plans of queries as
-nested operators with attributes; as JSON or XML. What is read back are the statements."""
+"""Plans as documents in JSON or XML (STREAM section 6.2): all objects of a catalog with their statements, and the plans
+of queries as nested operators with attributes. Only the statements are read back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from operators.core.errors import UserError
 
 FORMAT = 1
 _MOST_BYTES = 64 * 1024 * 1024
-#: What XML cannot hold.
+#: The characters that XML cannot represent.
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -34,7 +34,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Operator(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An operator of an optimised plan: its kind, what it does in words, its simple attributes, and its inputs."""
+    """An operator of an optimised plan: its kind, a description of what it does, its simple attributes, its inputs."""
 
     operator: str
     does: str
@@ -45,8 +45,8 @@ class Operator(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PlanObject(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An object of the catalog. `statement` makes it; the rest of what it says of a query holds afterwards, or is told
-    for the reader alone (`plan`)."""
+    """An object of the catalog. `statement` creates it; an import then sets the weight and the pause of a query. `plan`
+    is for the reader only."""
 
     name: str
     kind: str
@@ -57,102 +57,102 @@ class PlanObject(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A catalog as a document; the order of the objects is of no meaning."""
+    """A catalog as a document; the order of the objects has no meaning."""
 
     objects: tuple[PlanObject, ...]
     format: int = FORMAT
 
 
 def document(catalog: Catalog) -> Document:
-    """The objects of a catalog in order of creation, but for the system's own."""
-    mine = (one for one in catalog.objects.values() if not one.id.startswith("d"))
-    return Document(tuple(_object(one, catalog) for one in mine))
+    """The objects of a catalog in order of creation, without the system's own."""
+    objects = (item for item in catalog.objects.values() if not item.id.startswith("d"))
+    return Document(tuple(_object(item, catalog) for item in objects))
 
 
-def _object(one: Object, catalog: Catalog) -> PlanObject:
-    if not isinstance(one, Query):
-        return PlanObject(one.name, kind_of(one), one.sql)
-    plan = None if one.periodic is not None else _operator(planned(one, catalog).optimized)
-    return PlanObject(one.name, kind_of(one), one.sql, one.weight, one.paused, plan)
+def _object(item: Object, catalog: Catalog) -> PlanObject:
+    if not isinstance(item, Query):
+        return PlanObject(item.name, kind_of(item), item.sql)
+    plan = None if item.periodic is not None else _operator(planned(item, catalog).optimized)
+    return PlanObject(item.name, kind_of(item), item.sql, item.weight, item.paused, plan)
 
 
 def _operator(node: logical.Node) -> Operator:
     columns = tuple(Column(field.name, type_sql(field.type)) for field in visible(node))
-    below = tuple(_operator(one) for one in properties.inputs(node))
+    below = tuple(_operator(input_) for input_ in properties.inputs(node))
     return Operator(type(node).__name__, label(node), properties.keys(node), columns, dict(_attributes(node)), below)
 
 
 def _attributes(node: logical.Node) -> Iterator[tuple[str, str]]:
-    """What is a word or number of a node, or a list of such."""
+    """The fields of a node that are texts, numbers or tuples of texts."""
     for field in fields(node):
         value: Any = getattr(node, field.name)
         if isinstance(value, str | int):
             yield field.name, str(value)
-        elif isinstance(value, tuple) and value and all(isinstance(one, str) for one in value):
+        elif isinstance(value, tuple) and value and all(isinstance(item, str) for item in value):
             yield field.name, ", ".join(value)
 
 
-def to_xml(found: Document) -> bytes:
+def to_xml(document: Document) -> bytes:
     """The document as XML.
 
     >>> to_xml(Document((PlanObject("s", "source", "REGISTER …"),))).decode()
     '<plan format="1"><object name="s" kind="source"><statement>REGISTER …</statement></object></plan>'
     """
-    root = Xml.Element("plan", format=str(found.format))
-    for one in found.objects:
-        made = Xml.SubElement(root, "object", name=one.name, kind=one.kind)
-        if one.weight != 1.0:
-            made.set("weight", repr(one.weight))
-        if one.paused:
-            made.set("paused", "true")
-        Xml.SubElement(made, "statement").text = _UNSPEAKABLE.sub("\ufffd", one.statement)
-        if one.plan is not None:
-            _add(made, one.plan)
+    root = Xml.Element("plan", format=str(document.format))
+    for item in document.objects:
+        element = Xml.SubElement(root, "object", name=item.name, kind=item.kind)
+        if item.weight != 1.0:
+            element.set("weight", repr(item.weight))
+        if item.paused:
+            element.set("paused", "true")
+        Xml.SubElement(element, "statement").text = _UNSPEAKABLE.sub("\ufffd", item.statement)
+        if item.plan is not None:
+            _add(element, item.plan)
     written: bytes = Xml.tostring(root, "utf-8", xml_declaration=False)
     return written.replace(b"\r", b"&#13;")
 
 
-def _add(above: Xml.Element, one: Operator) -> None:
-    made = Xml.SubElement(above, "operator", kind=one.operator, does=_UNSPEAKABLE.sub("\ufffd", one.does))
-    if one.key:
-        made.set("key", ", ".join(one.key))
-    for column in one.columns:
-        Xml.SubElement(made, "column", name=column.name, type=column.type)
-    for name, value in one.attributes.items():
-        Xml.SubElement(made, "attribute", name=name, value=_UNSPEAKABLE.sub("\ufffd", value))
-    for below in one.inputs:
-        _add(made, below)
+def _add(above: Xml.Element, operator: Operator) -> None:
+    element = Xml.SubElement(above, "operator", kind=operator.operator, does=_UNSPEAKABLE.sub("\ufffd", operator.does))
+    if operator.key:
+        element.set("key", ", ".join(operator.key))
+    for column in operator.columns:
+        Xml.SubElement(element, "column", name=column.name, type=column.type)
+    for name, value in operator.attributes.items():
+        Xml.SubElement(element, "attribute", name=name, value=_UNSPEAKABLE.sub("\ufffd", value))
+    for below in operator.inputs:
+        _add(element, below)
 
 
 def read_document(body: bytes) -> Document:
-    """A document in either notation; UserError where it is none."""
+    """The document in JSON or XML; UserError if it is invalid."""
     if len(body) > _MOST_BYTES:
         raise UserError("the document is larger than 64 MB")
     try:
-        found = _from_xml(body) if body.lstrip()[:1] == b"<" else msgspec.json.decode(body, type=Document)
+        document = _from_xml(body) if body.lstrip()[:1] == b"<" else msgspec.json.decode(body, type=Document)
     except (msgspec.DecodeError, Xml.ParseError, ValueError, RecursionError) as error:
-        raise UserError(f"not a plan: {error}", hint="want what dsms plan export writes") from error
-    if found.format != FORMAT:
-        raise UserError(f"the document has the format {found.format}, not {FORMAT}")
-    return found
+        raise UserError(f"not a plan document: {error}", hint='use the output of "dsms plan export"') from error
+    if document.format != FORMAT:
+        raise UserError(f"the document has format {document.format}; this version reads format {FORMAT}")
+    return document
 
 
 def _from_xml(body: bytes) -> Document:
-    """Declarations of types and entities are refused: nothing of ours has any."""
+    """The document in XML. Declarations of document types and entities are refused: our own documents have none."""
     text = body.decode()
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise UserError("a plan in XML has no <!DOCTYPE and no <!ENTITY")
+        raise UserError("a plan document must not contain <!DOCTYPE or <!ENTITY")
     root = Xml.fromstring(text)
     if root.tag != "plan":
-        raise UserError(f'the document begins with <{root.tag}>, not with <plan format="{FORMAT}">')
-    objects = tuple(_from_element(one) for one in root.findall("object"))
+        raise UserError(f'the document starts with <{root.tag}>; expected <plan format="{FORMAT}">')
+    objects = tuple(_from_element(element) for element in root.findall("object"))
     return Document(objects, int(root.get("format", FORMAT)))
 
 
-def _from_element(one: Xml.Element) -> PlanObject:
-    """An object; its plan is not read."""
-    name, statement = one.get("name"), one.findtext("statement")
+def _from_element(element: Xml.Element) -> PlanObject:
+    """The object of an element; its plan is ignored."""
+    name, statement = element.get("name"), element.findtext("statement")
     if name is None or statement is None:
         raise UserError("an <object> needs a name and a <statement>")
-    paused = one.get("paused", "false") == "true"
-    return PlanObject(name, one.get("kind", ""), statement, float(one.get("weight", 1.0)), paused)
+    paused = element.get("paused", "false") == "true"
+    return PlanObject(name, element.get("kind", ""), statement, float(element.get("weight", 1.0)), paused)

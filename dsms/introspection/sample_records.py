@@ -1,4 +1,4 @@
-"""Control tables as streams: what changed in a report since the last one, as records of JSON."""
+"""Control tables as streams: the changes between two successive reports as JSON records."""
 
 from __future__ import annotations
 
@@ -25,17 +25,21 @@ COLUMNS: Mapping[str, str] = {
         "source_partition INT, query VARCHAR, queries INT, next_offset BIGINT, end_offset BIGINT, waiting_rows BIGINT, "
         "waiting_bytes BIGINT"
     ),
-}  # fmt: skip
+}
 
 
 def changed(before: Report | None, now: Report) -> dict[str, list[Record]]:
-    """The records of a report, by stream: of operators that ran since the one before, and of queues that are not as
-    they were. Where nothing runs, nothing is told."""
-    ran = {one.id: one.runs for one in before.operators} if before else {}
-    were = {one.id: one for one in before.queues} if before else {}
+    """The records of a report by stream: those of operators that have run since the previous report, and of queues that
+    have changed. An idle fragment gives none."""
+    ran = {operator.id: operator.runs for operator in before.operators} if before else {}
+    were = {queue.id: queue for queue in before.queues} if before else {}
     return {
-        OPERATORS: [_record(one.id, _operator(one, now)) for one in now.operators if one.runs > ran.get(one.id, 0)],
-        QUEUES: [_record(one.id, _queue(one, now)) for one in now.queues if one != were.get(one.id)],
+        OPERATORS: [
+            _record(operator.id, _operator(operator, now))
+            for operator in now.operators
+            if operator.runs > ran.get(operator.id, 0)
+        ],
+        QUEUES: [_record(queue.id, _queue(queue, now)) for queue in now.queues if queue != were.get(queue.id)],
     }
 
 
@@ -43,17 +47,21 @@ def _record(key: str, fields: Iterator[tuple[str, object]]) -> Record:
     return key.encode(), msgspec.json.encode(dict(fields))
 
 
-def _operator(one: Operator, report: Report) -> Iterator[tuple[str, object]]:
+def _operator(operator: Operator, report: Report) -> Iterator[tuple[str, object]]:
     for name in ("id", "fragment", "lane", "operator", "stage", "runs", "rows_out", "busy_seconds"):
-        yield name, getattr(one, name)
+        yield name, getattr(operator, name)
     for name in ("rows_in_per_second", "rows_out_per_second", "load", "selectivity", "seconds_per_row"):
-        yield name, getattr(one, name)
-    yield from (("state_rows", one.state_rows), ("state_bytes", one.state_bytes), ("rows_in", sum(one.rows_in)))
-    yield from (("executor", report.executor), ("query", listed(one.queries)), ("queries", len(one.queries)))
+        yield name, getattr(operator, name)
+    yield from (
+        ("state_rows", operator.state_rows),
+        ("state_bytes", operator.state_bytes),
+        ("rows_in", sum(operator.rows_in)),
+    )
+    yield from (("executor", report.executor), ("query", listed(operator.queries)), ("queries", len(operator.queries)))
 
 
-def _queue(one: Queue, report: Report) -> Iterator[tuple[str, object]]:
+def _queue(queue: Queue, report: Report) -> Iterator[tuple[str, object]]:
     for name in ("id", "fragment", "lane", "stage", "source", "next_offset", "end_offset"):
-        yield name, getattr(one, name)
-    yield from (("source_partition", one.partition), ("waiting_rows", one.rows), ("waiting_bytes", one.bytes))
-    yield from (("executor", report.executor), ("query", listed(one.queries)), ("queries", len(one.queries)))
+        yield name, getattr(queue, name)
+    yield from (("source_partition", queue.partition), ("waiting_rows", queue.rows), ("waiting_bytes", queue.bytes))
+    yield from (("executor", report.executor), ("query", listed(queue.queries)), ("queries", len(queue.queries)))

@@ -23,42 +23,61 @@ from dsms.model.statement_result import StatementResult
 
 _COLUMNS: dict[Kind, tuple[str, ...]] = {
     "operators": (
-        "id", "operator", "queries", "runs", "rows in", "rows out", "rows/s", "selectivity", "µs/row", "load",
-        "state rows", "state bytes",
+        "id",
+        "operator",
+        "queries",
+        "runs",
+        "rows in",
+        "rows out",
+        "rows/s",
+        "selectivity",
+        "µs/row",
+        "load",
+        "state rows",
+        "state bytes",
     ),
     "queues": ("id", "before", "queries", "next offset", "end offset", "rows", "bytes"),
     "synopses": ("id", "operator", "queries", "traces", "rows", "bytes", "rows by target"),
     "constraints": ("source", "partition", "queries", "promise", "largest k seen", "violations"),
-}  # fmt: skip
+}
 
 
 def show(statement: st.ShowEntities, reports: Iterable[Report], catalog: Catalog) -> StatementResult:
-    """The entities of a kind, all or those of one query."""
+    """The result of SHOW: the entities of a kind, either all or those of one query."""
     asked = statement.query
     query = None if asked is None else catalog.find(asked.text, asked.place).name
-    found = selected(reports, statement.kind, query)
-    rows = tuple(row(one) for one in found)
+    shown = selected(reports, statement.kind, query)
+    rows = tuple(row(entity) for entity in shown)
     return StatementResult("SHOW", f"{len(rows)} found", _COLUMNS[statement.kind], rows)
 
 
 def selected(reports: Iterable[Report], kind: Kind, query: str | None = None) -> list[Entity]:
-    """The entities of a kind that have to do with a query; of all queries, if none is named."""
-    return [one for report in reports for one in entities(report, kind) if concerns(one, query)]
+    """The entities of a kind that belong to a query, or all if `query` is None."""
+    return [entity for report in reports for entity in entities(report, kind) if concerns(entity, query)]
 
 
 @singledispatch
 def row(entity: Entity) -> tuple[object, ...]:
-    """An entity in the columns of its kind."""
+    """The row of an entity, in the columns of its kind."""
     raise TypeError(entity)
 
 
 @row.register
 def _(entity: Operator) -> tuple[object, ...]:
     return (
-        entity.id, entity.operator, listed(entity.queries), entity.runs, sum(entity.rows_in), entity.rows_out,
-        short(entity.rows_in_per_second), short(entity.selectivity), micros(entity.seconds_per_row), short(entity.load),
-        entity.state_rows, entity.state_bytes,
-    )  # fmt: skip
+        entity.id,
+        entity.operator,
+        listed(entity.queries),
+        entity.runs,
+        sum(entity.rows_in),
+        entity.rows_out,
+        short(entity.rows_in_per_second),
+        short(entity.selectivity),
+        micros(entity.seconds_per_row),
+        short(entity.load),
+        entity.state_rows,
+        entity.state_bytes,
+    )
 
 
 @row.register
@@ -82,7 +101,7 @@ def _(entity: Adherence) -> tuple[object, ...]:
 
 
 def short(number: float | None) -> float | None:
-    """A number with four digits that count.
+    """A number rounded to four significant digits.
 
     >>> short(1234567.0), short(0.0123456), short(None)
     (1235000.0, 0.01235, None)
@@ -91,5 +110,5 @@ def short(number: float | None) -> float | None:
 
 
 def micros(seconds: float | None) -> float | None:
-    """Seconds in millionths."""
+    """Seconds as microseconds, rounded to four significant digits."""
     return None if seconds is None else short(seconds * 1e6)

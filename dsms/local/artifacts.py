@@ -1,6 +1,6 @@
 """The broker's jars: resolved once from a Maven repository, then taken from the cache.
 
-The resolver is Ivy, which comes with PySpark, so nothing but Java has to be there. Jars are resolved into a temporary
+The resolver is Ivy, which comes with PySpark, so only Java has to be installed. Jars are resolved into a temporary
 directory that is renamed when it is complete: a cache entry either has all of them or does not exist.
 """
 
@@ -23,23 +23,23 @@ Report = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """Reports to nobody."""
+    """Discards a line of progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """How to reach a Maven repository: Java, where to keep what was fetched, and what the environment asks for."""
+    """Fetches artifacts from a Maven repository into a cache; proxies and mirrors are taken from the environment."""
 
     java: Path
     cache: Path
     environ: Mapping[str, str]
 
     def broker_jars(self, report: Report = silent) -> Path:
-        """The directory of the broker's jars; fetched when it is not in the cache."""
+        """The directory of the broker's jars, which are fetched unless they are in the cache."""
         kafka = versions().kafka
         target = self.cache / "jars" / f"{kafka.module}-{kafka.revision}"
         if not target.is_dir():
-            report(f"fetching {kafka} into {self.cache} (once, about 45 MB)")
+            report(f"downloading {kafka} to {self.cache} (only once, about 45 MB)")
             self._fetch((kafka, versions().kafka_logging), target, report)
         return target
 
@@ -68,11 +68,11 @@ class Resolver:
                 ivy.kill()
                 raise
         if ivy.returncode != 0 or not any((work / "jars").iterdir()):
-            raise ExternalError("the broker could not be fetched from the maven repository", hint=_why(lines))
+            raise ExternalError("could not download the kafka broker from the maven repository", hint=_why(lines))
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
-    """Where fetched programs are kept: DSMS_CACHE, else the user's cache directory.
+    """The directory of downloaded programs: DSMS_CACHE, else `dsms` in the user's cache directory.
 
     >>> cache_dir({"DSMS_CACHE": "/big/disk"})
     PosixPath('/big/disk')
@@ -100,7 +100,7 @@ def _ivy_jar() -> Path:
         else []
     )
     if not jars:
-        raise ConfigError("the installed pyspark has no ivy jar", hint='reinstall it with "pip install pyspark"')
+        raise ConfigError("the installed pyspark contains no ivy jar", hint='reinstall it with "pip install pyspark"')
     return jars[0]
 
 
@@ -117,11 +117,11 @@ def _quoted(option: str) -> str:
 
 
 def _settings(work: Path, environ: Mapping[str, str]) -> list[str]:
-    stated = environ.get("DSMS_IVY_SETTINGS")
-    if stated:
-        if not Path(stated).is_file():
-            raise ConfigError(f'DSMS_IVY_SETTINGS "{stated}" is not a file')
-        return ["-settings", stated]
+    settings = environ.get("DSMS_IVY_SETTINGS")
+    if settings:
+        if not Path(settings).is_file():
+            raise ConfigError(f'DSMS_IVY_SETTINGS is "{settings}", which is not a file')
+        return ["-settings", settings]
     mirror = environ.get("DSMS_MAVEN_MIRROR")
     if not mirror:
         return []
@@ -148,13 +148,14 @@ def _ivy_module(artifacts: Iterable[Artifact]) -> str:
 
 def _report_progress(line: str, report: Report) -> None:
     if line.startswith("downloading "):
-        report(f"fetching {line.split()[1].rsplit('/', 1)[-1]}")
+        report(f"downloading {line.split()[1].rsplit('/', 1)[-1]}")
 
 
 def _why(lines: list[str]) -> str:
-    said = _lines_with(lines, "server access error", "exception") or _lines_with(lines, "not found", "error", "failed")
-    choices = "check the network, HTTPS_PROXY, DSMS_MAVEN_MIRROR (a url) or DSMS_IVY_SETTINGS (a file)"
-    return "\n".join([choices, *(said or lines)[-ERROR_LINES:]])
+    errors = _lines_with(lines, "server access error", "exception")
+    errors = errors or _lines_with(lines, "not found", "error", "failed")
+    checks = "check the network, HTTPS_PROXY, DSMS_MAVEN_MIRROR (a url) and DSMS_IVY_SETTINGS (a file)"
+    return "\n".join([checks, *(errors or lines)[-ERROR_LINES:]])
 
 
 def _lines_with(lines: list[str], *marks: str) -> list[str]:

@@ -63,8 +63,8 @@ LOGGING = """\
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """Where the broker keeps its data and listens (port 0 picks a free one), and what runs it. `properties` are lines
-    that stand over those above, with the same names in braces."""
+    """The broker's data directory, address (port 0 picks a free one) and program. `properties` are further lines of
+    server properties, which override those above and may use the same names in braces."""
 
     data_dir: Path
     java: Path
@@ -78,7 +78,7 @@ class BrokerConfig:
 
 @dataclass(slots=True)
 class Broker:
-    """Starts, stops and starts again on the same data, cluster id and port."""
+    """A broker that can be started again after a stop or kill, with the same data, cluster id and port."""
 
     config: BrokerConfig
     port: int = field(init=False)
@@ -103,7 +103,7 @@ class Broker:
         return self._process is not None and self._process.alive
 
     def start(self, cancelled: Callable[[], bool] = never) -> None:
-        """Returns when an AdminClient is answered."""
+        """Returns when the broker answers an AdminClient."""
         if self.alive:
             return
         self._write_configuration()
@@ -113,12 +113,12 @@ class Broker:
         self._process.start(cancelled)
 
     def stop(self) -> None:
-        """Shuts down in order: logs are closed and need no recovery."""
+        """Shuts down gracefully: logs are closed and need no recovery."""
         if self._process:
             self._process.stop()
 
     def kill(self) -> None:
-        """Ends the broker as a crash would."""
+        """Kills the broker, as a crash would."""
         if self._process:
             self._process.kill()
 
@@ -156,7 +156,7 @@ class Broker:
 
     def _write_configuration(self) -> None:
         directory = self.config.data_dir
-        shutil.rmtree(self._scratch, ignore_errors=True)  # what a broker that was killed left in it
+        shutil.rmtree(self._scratch, ignore_errors=True)  # a killed broker leaves files there
         self._scratch.mkdir(parents=True)
         (directory / "server.properties").write_text(self._properties(self._log_dir), "utf-8")
         (directory / "log4j2.xml").write_text(LOGGING.format(log_file=directory / "kafka.log"), "utf-8")
@@ -167,7 +167,7 @@ class Broker:
         )
 
     def _format(self) -> None:
-        """Formats into a directory of its own and renames it: a half-formatted one is never used."""
+        """Formats a temporary directory and renames it, so that a half-formatted one is never used."""
         fresh = self.config.data_dir / "log.formatting"
         shutil.rmtree(fresh, ignore_errors=True)
         properties = self.config.data_dir / "format.properties"
@@ -175,12 +175,12 @@ class Broker:
         command = self._java("kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(properties))
         done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False)
         if done.returncode != 0:
-            raise ExternalError("the broker's storage could not be formatted", hint=(done.stdout + done.stderr).strip())
+            raise ExternalError("could not format the broker's storage", hint=(done.stdout + done.stderr).strip())
         fresh.rename(self._log_dir)
 
 
 def new_cluster_id() -> str:
-    """128 random bits as Kafka writes them: 22 characters, the first never a dash.
+    """128 random bits in Kafka's notation: 22 characters, of which the first is never a dash.
 
     >>> len(new_cluster_id())
     22

@@ -1,4 +1,4 @@
-"""Starts a program that outlives us and is nobody's child; says its process id.
+"""Starts a program as a daemon, which outlives its starter, and prints its process id.
 
 Run as a script: `python -I -S detach.py LOG_FILE PROGRAM [ARGUMENT…]`. The program leads its own session.
 """
@@ -8,7 +8,7 @@ import sys
 
 
 def main() -> None:
-    """Leaves the program behind with its output in the log file."""
+    """Starts the program with its output in the log file, and returns."""
     log_file, *program = sys.argv[1:]
     pid = os.fork()
     if pid:

@@ -1,7 +1,7 @@
-"""Becomes another program that the kernel kills as soon as its parent is gone.
+"""Runs another program so that the kernel kills it as soon as its parent has ended.
 
-Run as a script: `python -I -S die_with_parent.py PARENT_PID PROGRAM [ARGUMENT…]`. It replaces itself, so the program
-has the process id its parent knows. Where the kernel has no such promise (macOS) the program simply runs.
+Run as a script: `python -I -S die_with_parent.py PARENT_PID PROGRAM [ARGUMENT…]`. The program replaces this process,
+so it has the process id that its parent knows. On systems without such a kernel feature (macOS) it just runs.
 """
 
 import os
@@ -17,7 +17,7 @@ def _bind_to_parent(parent: int) -> None:
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        sys.exit("the parent was gone before the program began")
+        sys.exit("the parent process ended before the program could start")
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
 
 
 def convert(values: dict[str, Any], kind: type[T]) -> T:
-    """The struct from plain values; numbers may be written as text."""
+    """The struct from plain values; numbers may be given as text."""
     return msgspec.convert(values, kind, strict=False, dec_hook=_from_json)
 
 

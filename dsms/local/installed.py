@@ -1,4 +1,4 @@
-"""The one-machine services with the programs this machine has: what tests, benchmarks and the supervisor start."""
+"""Kafka and Redis on the programs that this machine has, for the supervisor, tests and benchmarks."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +18,8 @@ def local_broker(
     heap_mb: int = 768,
     report: Report = silent,
 ) -> Broker:
-    """A broker that keeps its data under `data_dir`; not started yet. As with Kafka's own scripts its JVM takes options
-    from KAFKA_JVM_PERFORMANCE_OPTS."""
+    """A broker with its data in `data_dir`, not started yet. Like Kafka's own scripts it takes JVM options from
+    KAFKA_JVM_PERFORMANCE_OPTS."""
     java = find_java(environ)
     jars = Resolver(java, cache_dir(environ), environ).broker_jars(report)
     options = tuple(environ.get("KAFKA_JVM_PERFORMANCE_OPTS", "").split())
@@ -28,5 +28,5 @@ def local_broker(
 
 
 def local_redis(data_dir: Path, environ: Mapping[str, str], *, host: str = "127.0.0.1", port: int = 0) -> RedisServer:
-    """A Redis that keeps its data under `data_dir`; not started yet."""
+    """A Redis server with its data in `data_dir`, not started yet."""
     return RedisServer(RedisConfig(data_dir.absolute(), find_redis(environ), host=host, port=port))

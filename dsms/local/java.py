@@ -14,27 +14,27 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def java_major(version_text: str) -> int | None:
-    """The major version in what `java -version` says, or None.
+    """The major version in the output of `java -version`, or None.
 
     >>> java_major('openjdk version "17.0.15" 2025-04-15')
     17
     >>> java_major('java version "1.8.0_401"')
     8
     """
-    found = _VERSION.search(version_text)
-    return int(found.group(1)) if found else None
+    match = _VERSION.search(version_text)
+    return int(match.group(1)) if match else None
 
 
 def find_java(environ: Mapping[str, str]) -> Path:
-    """The first Java of JAVA_HOME and PATH that is new enough."""
-    seen: list[str] = []
+    """The first Java in JAVA_HOME and PATH that is new enough."""
+    rejected: list[str] = []
     for candidate in _candidates(environ):
         major = java_major(_version_text(candidate))
         if major is not None and major >= versions().java:
             return candidate
-        seen.append(f'"{candidate}" is version {major or "unknown"}')
-    found = ", ".join(seen) or "none found in JAVA_HOME or PATH"
-    raise ConfigError(f"java {versions().java} or newer is needed; {found}", hint=f"install it with: {_install()}")
+        rejected.append(f'"{candidate}" is version {major}' if major else f'"{candidate}" does not report its version')
+    reason = ", ".join(rejected) or "none found in JAVA_HOME or PATH"
+    raise ConfigError(f"java {versions().java} or newer is needed: {reason}", hint=f"install it with: {_install()}")
 
 
 def _candidates(environ: Mapping[str, str]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The proxy of the environment, said in Java's words."""
+"""The proxy settings of the environment as Java options."""
 
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
@@ -9,7 +9,7 @@ from operators.core.errors import ConfigError
 def proxy_options(environ: Mapping[str, str]) -> list[str]:
     """Java options for HTTPS_PROXY, HTTP_PROXY and NO_PROXY, upper or lower case.
 
-    The user and password have one name for both schemes: that is where Ivy looks for them.
+    User and password are set as those of http for both schemes, because that is where Ivy looks for them.
 
     >>> proxy_options({"https_proxy": "http://gate:3128", "NO_PROXY": "localhost,.corp"})
     ['-Dhttps.proxyHost=gate', '-Dhttps.proxyPort=3128', '-Dhttp.nonProxyHosts=localhost|*.corp']
@@ -30,7 +30,7 @@ def _scheme_options(scheme: str, url: str) -> list[str]:
         return []
     parts = urlsplit(url if "//" in url else f"//{url}")
     if not parts.hostname:
-        raise ConfigError(f'{scheme.upper()}_PROXY "{url}" names no host', hint="write it as http://host:port")
+        raise ConfigError(f'{scheme.upper()}_PROXY is "{url}", which has no host', hint="write it as http://host:port")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     options = [f"-D{scheme}.proxyHost={parts.hostname}", f"-D{scheme}.proxyPort={port}"]
     if parts.username:

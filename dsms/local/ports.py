@@ -1,7 +1,7 @@
-"""TCP ports of this machine: finding a free one, and saying who holds a taken one.
+"""TCP ports of this machine: finding a free one, and naming the process that listens on a taken one.
 
-Free ports come from below the range the kernel uses for outgoing connections: a client that keeps trying to reach a
-server that is down could otherwise be given the server's own port.
+Free ports come from below the range that the kernel uses for outgoing connections: a client that keeps trying to reach
+a stopped server could otherwise be given the server's own port.
 """
 
 import random
@@ -30,7 +30,7 @@ def port_free(host: str, port: int) -> bool:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port nobody listens on.
+    """A port that no process listens on.
 
     >>> free_port() in FREE_RANGE
     True
@@ -39,11 +39,12 @@ def free_port(host: str = "127.0.0.1") -> int:
     for port in candidates:
         if port_free(host, port):
             return port
-    raise ConfigError(f'no free port found on "{host}"', hint=f"tried 200 of {FREE_RANGE.start} to {FREE_RANGE.stop}")
+    tried = f"tried 200 ports between {FREE_RANGE.start} and {FREE_RANGE.stop - 1}"
+    raise ConfigError(f'found no free port on "{host}"', hint=tried)
 
 
 def claim_port(host: str, port: int, option: str) -> int:
-    """The port itself when it is free, a free one for 0; otherwise an error that says who holds it.
+    """The port itself if it is free, a free port for 0; otherwise a ConfigError that names the process that has it.
 
     >>> claim_port("127.0.0.1", 0, "kafka_port") > 0
     True
@@ -52,13 +53,13 @@ def claim_port(host: str, port: int, option: str) -> int:
         return free_port(host)
     if not port_free(host, port):
         raise ConfigError(
-            f'port {port} on "{host}" is taken{_holder(port)}',
-            hint=f'stop that program or choose another "{option}" (0 picks a free one)',
+            f'port {port} on "{host}" is already in use{_listener(port)}',
+            hint=f'stop that program, or choose another "{option}" (0 picks a free one)',
         )
     return port
 
 
-def _holder(port: int) -> str:
+def _listener(port: int) -> str:
     with suppress(psutil.Error):
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN and connection.laddr

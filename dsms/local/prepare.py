@@ -1,4 +1,4 @@
-"""Checks and fetches what the services need, once: `python -m dsms.local.prepare`."""
+"""Checks that Java and Redis are installed and fetches the broker once: `python -m dsms.local.prepare`."""
 
 import os
 import sys
@@ -11,22 +11,22 @@ from operators.core.errors import DsmsError
 
 
 def prepare(environ: Mapping[str, str], report: Report) -> None:
-    """Returns when Java, Redis and the broker are there; says what is missing otherwise."""
+    """Returns when Java, Redis and the broker are available; otherwise raises an error that names what is missing."""
     java = find_java(environ)
     find_redis(environ)
     Resolver(java, cache_dir(environ), environ).broker_jars(report)
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
 def main() -> int:
-    """Prepares for this machine's user."""
+    """Prepares the services for the user who runs it; 1 if something is missing."""
     try:
-        prepare(os.environ, _say)
+        prepare(os.environ, _print)
     except DsmsError as error:
-        _say(str(error))
+        _print(str(error))
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""Whether a server answers as its clients would ask it."""
+"""Whether a server answers, asked in the way its clients do."""
 
 import redis
 from confluent_kafka import KafkaException
@@ -8,7 +8,7 @@ PROBE_TIMEOUT_S = 1.0
 
 
 class KafkaProbe:
-    """Ready when an AdminClient hears of at least one broker; the client is kept between the questions."""
+    """Whether the cluster has at least one broker; the AdminClient is kept until the answer is yes."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -27,7 +27,7 @@ class KafkaProbe:
 
 
 def redis_answers(host: str, port: int) -> bool:
-    """Whether PING is answered: false while the server loads its data."""
+    """Whether the server answers PING, which it does not while it loads its data."""
     with redis.Redis(host=host, port=port, socket_timeout=PROBE_TIMEOUT_S) as client:
         try:
             return bool(client.ping())

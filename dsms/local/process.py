@@ -1,4 +1,4 @@
-"""A child process that is never left behind.
+"""A child process that never outlives this process.
 
 The child leads its own session, so that Ctrl-C in a terminal reaches only us and we stop it in order. On Linux the
 kernel kills it when we die, however we die. It is started from a thread that lives as long as we do, because the
@@ -26,13 +26,13 @@ LOG_TAIL_LINES = 15
 
 
 def never() -> bool:
-    """False: nobody asks to give up."""
+    """False: the start is never cancelled."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What to run, where its output goes, and how to see that it is ready."""
+    """What to run, the file that its output is appended to, and a test whether it is ready."""
 
     name: str
     argv: tuple[str, ...]
@@ -44,12 +44,12 @@ class ProcessSpec:
 
 
 class Cancelled(ExternalError):
-    """The start was given up because somebody asked to stop; the child is gone."""
+    """The start was cancelled because a stop was requested; the child has ended."""
 
 
 @dataclass(slots=True)
 class ManagedProcess:
-    """One child: started until ready, stopped with everything it started itself."""
+    """A child process; stopping it also ends every process that it has started."""
 
     spec: ProcessSpec
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False)
@@ -61,11 +61,11 @@ class ManagedProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the child runs; reaps it when it does not."""
+        """Whether the child runs; reaps it when it has ended."""
         return self._child is not None and self._child.poll() is None
 
     def start(self, cancelled: Callable[[], bool] = never) -> None:
-        """Returns when the child is ready; otherwise raises and leaves no process behind."""
+        """Returns when the child is ready; otherwise raises, and no process is left running."""
         if self.alive:
             return
         try:
@@ -76,7 +76,7 @@ class ManagedProcess:
             raise
 
     def stop(self) -> None:
-        """Asks the child to end, and kills what is left of its tree after the time for that."""
+        """Terminates the child, and after the stop time-out kills what is left of its process tree."""
         if self._child is None:
             return
         tree = _tree(self._child.pid)
@@ -104,16 +104,16 @@ class ManagedProcess:
     def _wait_ready(self, cancelled: Callable[[], bool]) -> None:
         settled = wait_until(lambda: cancelled() or not self.alive or self.spec.ready(), self.spec.start_timeout_s)
         if cancelled():
-            raise Cancelled(f'start of "{self.spec.name}" was given up')
+            raise Cancelled(f'start of "{self.spec.name}" was cancelled')
         if not self.alive:
-            raise ExternalError(f'"{self.spec.name}" ended while starting', hint=self._log_hint())
+            raise ExternalError(f'"{self.spec.name}" exited while it was starting', hint=self._log_hint())
         if not settled:
             seconds = f"{self.spec.start_timeout_s:g} s"
             raise ExternalError(f'"{self.spec.name}" was not ready within {seconds}', hint=self._log_hint())
 
     def _log_hint(self) -> str:
         lines = self.spec.log_file.read_text("utf-8", "replace").splitlines()[-LOG_TAIL_LINES:]
-        return "\n".join([f'see "{self.spec.log_file}", which ends with', *lines])
+        return "\n".join([f'see "{self.spec.log_file}", whose last lines are', *lines])
 
 
 @cache
@@ -136,12 +136,12 @@ def _spawn(spec: ProcessSpec) -> subprocess.Popen[bytes]:
 
 
 def _tree(pid: int) -> list[psutil.Process]:
-    """Everything the child has started, also in process groups of its own, also when the child itself is gone."""
-    found = {process.pid: process for process in psutil.process_iter() if _session(process.pid) == pid}
+    """The descendants of the child, including those in other process groups and those that have outlived the child."""
+    tree = {process.pid: process for process in psutil.process_iter() if _session(process.pid) == pid}
     with suppress(psutil.NoSuchProcess):
-        found |= {process.pid: process for process in psutil.Process(pid).children(recursive=True)}
-    found.pop(pid, None)
-    return list(found.values())
+        tree |= {process.pid: process for process in psutil.Process(pid).children(recursive=True)}
+    tree.pop(pid, None)
+    return list(tree.values())
 
 
 def _session(pid: int) -> int | None:

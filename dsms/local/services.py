@@ -17,7 +17,7 @@ PROBE_TIMEOUT_S = 1.0
 
 
 class Instance(Protocol):
-    """Something that runs in a process of its own."""
+    """A service that runs in a process of its own."""
 
     @property
     def pid(self) -> int | None: ...
@@ -30,14 +30,14 @@ class Instance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A name, and how to make the instance that the supervisor starts and watches."""
+    """The name of a service, and how to make the instance that the supervisor starts and watches."""
 
     name: str
     create: Callable[[LocalSettings, Mapping[str, str]], Instance]
 
 
 def services(settings: LocalSettings) -> tuple[Service, ...]:
-    """What the settings ask for: what a later one needs comes before it.
+    """The services that the settings ask for, each after those that it needs.
 
     >>> from pathlib import Path
     >>> [service.name for service in services(LocalSettings(data_dir=Path("/d"), executors=2))]
@@ -52,7 +52,7 @@ def services(settings: LocalSettings) -> tuple[Service, ...]:
 
 
 def coordinator_command(settings: LocalSettings) -> list[str]:
-    """How the coordinator is started; it is ready when GET /readyz answers 200."""
+    """The command line of the coordinator; it is ready when GET /readyz answers 200."""
     return [
         *(sys.executable, "-m", "dsms.coordinator"),
         *("--kafka", settings.kafka_address),
@@ -72,7 +72,7 @@ def _registry(settings: LocalSettings) -> list[str]:
 
 
 def executor_command(settings: LocalSettings, name: str) -> list[str]:
-    """How the executor of this name is started."""
+    """The command line of the executor of this name."""
     return [
         *(sys.executable, "-m", "dsms.executor"),
         *("--kafka", settings.kafka_address),
@@ -86,7 +86,7 @@ def executor_command(settings: LocalSettings, name: str) -> list[str]:
 
 
 def http_ready(url: str) -> bool:
-    """Whether GET answers 200; the proxies of the environment do not stand between us and ourselves."""
+    """Whether GET answers 200; the address is on this machine, so the environment's proxies are not used."""
     try:
         return httpx.get(url, timeout=PROBE_TIMEOUT_S, trust_env=False).status_code == httpx.codes.OK
     except httpx.HTTPError:

@@ -1,6 +1,6 @@
-"""The settings of a one-machine installation, from one place.
+"""The settings of a one-machine installation.
 
-Each source overrides the one before it: the defaults, `dsms.toml` in the data directory, the environment
+Each of these overrides the one before it: the defaults, `dsms.toml` in the data directory, the environment
 (`DSMS_KAFKA_PORT` for `kafka_port`), the options of the command line. Unknown keys are refused.
 """
 
@@ -65,16 +65,17 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return f"http://{self.host}:{self.http_port}"
 
     def with_ports(self) -> "LocalSettings":
-        """The same with every port claimed: free ones for 0, and an error that says who holds a taken one."""
+        """These settings with a free port for every 0; ConfigError if a port is in use already."""
         used = [port for port in PORTS if not (self.services_only and port == "http_port")]
-        stated = [getattr(self, port) for port in used if getattr(self, port)]
-        if len(set(stated)) < len(stated):
-            raise ConfigError(f"two services share a port: {', '.join(map(str, stated))}", hint="choose different ones")
+        given = [getattr(self, port) for port in used if getattr(self, port)]
+        if len(set(given)) < len(given):
+            ports = ", ".join(map(str, given))
+            raise ConfigError(f"two services have the same port: {ports}", hint="set different ports")
         return msgspec.structs.replace(self, **{p: claim_port(self.host, getattr(self, p), p) for p in used})
 
 
 def load_settings(environ: Mapping[str, str], options: Mapping[str, Any] | None = None) -> LocalSettings:
-    """The settings from all sources; options that are None were not given.
+    """The settings from all sources; an option that is None is not set.
 
     >>> load_settings({"DSMS_DATA": "/nowhere", "DSMS_HTTP_PORT": "81"}, {"kafka_port": 0}).http_port
     81
@@ -111,12 +112,12 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, str]:
 def _check_keys(source: str, values: Mapping[str, Any]) -> None:
     unknown = [key for key in values if key not in _keys()]
     if unknown:
-        raise ConfigError(f'setting "{unknown[0]}" in {source} is not known', hint=f"have: {', '.join(_keys())}")
+        raise ConfigError(f'unknown setting "{unknown[0]}" in {source}', hint=f"have: {', '.join(_keys())}")
 
 
 def _convert(source: str, values: dict[str, Any]) -> LocalSettings:
     try:
         return convert(values, LocalSettings)
     except msgspec.ValidationError as error:
-        said = str(error)
-        raise ConfigError(f"a setting in {source} is wrong: {said[:1].lower()}{said[1:]}") from error
+        reason = str(error)
+        raise ConfigError(f"invalid setting in {source}: {reason[:1].lower()}{reason[1:]}") from error

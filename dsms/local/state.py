@@ -1,4 +1,4 @@
-"""What runs on this machine, as the supervisor last wrote it into the data directory."""
+"""The state of the services on this machine, as the supervisor last wrote it to the data directory."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ Phase = Literal["starting", "running", "stopping", "failed"]
 
 
 class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
-    """One service: its process and how often it was started again."""
+    """The process of a service, and how often it was restarted."""
 
     name: str
     pid: int | None
@@ -24,7 +24,7 @@ class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LocalState(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole installation. Addresses are those of the last start."""
+    """The state of the installation; the addresses are those of the last start."""
 
     data_dir: Path
     phase: Phase
@@ -39,7 +39,7 @@ class LocalState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_state(state: LocalState) -> None:
-    """Replaces the state file: a reader sees the old or the new one, never a part."""
+    """Replaces the state file atomically."""
     file = state.data_dir / FILE_NAME
     fresh = file.with_suffix(".json.new")
     fresh.write_bytes(msgspec.json.format(encode(state), indent=2))
@@ -47,7 +47,7 @@ def write_state(state: LocalState) -> None:
 
 
 def read_state(data_dir: Path) -> LocalState | None:
-    """What was written last, also by a supervisor that is gone."""
+    """The state that was last written, possibly by a supervisor that has ended; None if there is none."""
     try:
         return decode((data_dir / FILE_NAME).read_bytes(), LocalState)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -55,7 +55,8 @@ def read_state(data_dir: Path) -> LocalState | None:
 
 
 def process_started(pid: int) -> float | None:
-    """When a process began, or None when it does not run: with the id it names a process for ever.
+    """The start time of a process, None if it is not running. Process ids are reused; id and start time together are
+    not.
 
     >>> process_started(os.getpid()) is not None
     True
@@ -68,5 +69,5 @@ def process_started(pid: int) -> float | None:
 
 
 def supervisor_alive(state: LocalState) -> bool:
-    """Whether the very supervisor that wrote the state still runs."""
+    """Whether the supervisor that wrote the state still runs, and not another process with its id."""
     return process_started(state.supervisor_pid) == state.supervisor_started

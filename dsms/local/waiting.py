@@ -7,7 +7,7 @@ PAUSE_S = 0.02
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, *, pause_s: float = PAUSE_S) -> bool:
-    """True as soon as the condition holds, False when it did not within the time.
+    """Waits until the condition holds: True as soon as it does, False if it did not within the time-out.
 
     >>> wait_until(lambda: True, 0)
     True

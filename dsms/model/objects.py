@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from operators.expressions.rendering import simple_type
 
-Format = Literal["json", "avro"]
+#: The name of a record format, as in `connectors.kafka.record_formats`.
+Format = str
 DEFAULT_IDLE_MS = 5_000
 DEFAULT_DEADLINE_MS = 5_000
 

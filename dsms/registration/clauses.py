@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import DEFAULT_IDLE_MS
 from dsms.model.sizes import read_bytes
 from dsms.model.statements import Clause
@@ -15,7 +16,6 @@ LATEST = "latest"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
-_FORMATS = ("json", "avro")
 _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
 
 
@@ -42,8 +42,8 @@ def result_settings(clauses: Sequence[Clause]) -> dict[str, object]:
 
 def _format(clause: Clause) -> dict[str, object]:
     word = _word(clause).lower()
-    if word not in _FORMATS:
-        raise _wrong(clause, f'unknown format "{word}"', "have: JSON, AVRO")
+    if word not in FORMATS:
+        raise _wrong(clause, f'unknown format "{word}"', f"have: {', '.join(FORMATS).upper()}")
     return {"format": word}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from connectors.kafka.record_formats import FORMATS
 from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
@@ -160,7 +161,7 @@ def _check(new: Planned, was: logical.Node, before: Query) -> None:
     columns, others = visible(new.node), visible(was)
     if list(zip(columns.names, columns.types, strict=True)) != list(zip(others.names, others.types, strict=True)):
         raise _wrong(before, f"columns ({_listed(columns)}) where it had ({_listed(others)})")
-    if before.format == "avro" and columns != others:
+    if FORMATS[before.format].schema and columns != others:
         raise _wrong(before, "columns that may be NULL where others may")
     key, other = properties.keys(new.node), properties.keys(was)
     if key != other:

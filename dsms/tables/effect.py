@@ -1,4 +1,4 @@
-"""What a statement does to a table: rows that replace those of their key, and keys whose rows go."""
+"""The effect of a statement on a table: rows that are upserted by key, and keys whose rows are removed."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Effect:
-    """The change of one statement. No key stands in both parts, and each at most once in one."""
+    """The change of one statement. A key occurs at most once, in `upserts` or in `removed`."""
 
     upserts: pa.Table
-    #: The key columns of the rows that go.
+    #: The key columns of the removed rows.
     removed: pa.Table
-    #: How many rows the statement is about.
+    #: The number of rows that the statement affects.
     count: int
-    #: Whether the rows are new, or changed ones.
+    #: Whether the rows are inserted, not updated.
     new: bool = False
 
 
 class Content(Protocol):
-    """A table as it stands before a statement."""
+    """The content of a table before a statement."""
 
     def rows(self) -> pa.Table:
         """All rows."""
         ...
 
     def holds(self, keys: pa.Table) -> list[bool]:
-        """Which of the keys have a row."""
+        """Whether each of the keys has a row."""
         ...
 
 
 def inserted(table: Table, given: pa.Table, content: Content, seen: set[Key]) -> Effect:
-    """New rows, given in the order of the columns. `seen` holds the keys of the same statement, and takes these.
+    """The effect of inserting rows, whose columns are in the order of the table's. `seen` are the keys that the same
+    statement has inserted so far; those of the rows are added.
 
-    The law: afterwards the table holds exactly these rows more, or nothing has changed and the error says why.
+    The law: either the table contains exactly these rows in addition, or UserError is raised and nothing changes.
     """
     rows = fitting(table, given)
     keys = rows.select(list(table.keys))
@@ -55,7 +56,7 @@ def inserted(table: Table, given: pa.Table, content: Content, seen: set[Key]) ->
 
 
 def replaced(table: Table, given: pa.Table, old: pa.Table, content: Content) -> Effect:
-    """New rows in place of those of the keys `old`, row by row; a key may change if no other row has the new one."""
+    """The effect of replacing the rows with the keys `old`, row by row; a new key must not belong to another row."""
     rows = fitting(table, given)
     keys = rows.select(list(table.keys))
     before, after = set(key_rows(old)), set[Key]()
@@ -68,24 +69,24 @@ def replaced(table: Table, given: pa.Table, old: pa.Table, content: Content) -> 
 
 
 def removed(table: Table, keys: pa.Table) -> Effect:
-    """The rows of these keys go."""
+    """The effect of removing the rows with these keys."""
     return Effect(table.schema.empty_table(), keys, keys.num_rows)
 
 
 def fitting(table: Table, given: pa.Table) -> pa.Table:
-    """The rows in the types of the columns; UserError where a value does not fit or a NOT NULL column has none."""
+    """The rows cast to the types of the columns; UserError if a value does not fit or is NULL in a NOT NULL column."""
     rows = cast_columns(given, table.schema)
     for field in table.schema:
         if not field.nullable and rows.column(field.name).null_count:
-            raise UserError(f'column "{field.name}" of table "{table.name}" is NOT NULL and has no value in a row')
+            raise UserError(f'column "{field.name}" of table "{table.name}" is NOT NULL, but a row has no value for it')
     return rows
 
 
 def duplicate(table: Table, key: Key) -> UserError:
-    """The error for a key that has a row already."""
+    """The error for a key that the table has already."""
     values = ", ".join(map(repr, key))
     message = f'duplicate key ({", ".join(table.keys)}) = ({values}) in table "{table.name}"'
-    return UserError(message, hint="UPDATE changes the row of a key")
+    return UserError(message, hint="use UPDATE to change the row of a key")
 
 
 def key_rows(keys: pa.Table) -> Sequence[Key]:
@@ -98,7 +99,7 @@ def key_rows(keys: pa.Table) -> Sequence[Key]:
 
 
 def counted(rows: int, instant: int) -> str:
-    """What a statement did, for people.
+    """The message of a statement that changed rows.
 
     >>> counted(1, 7)
     '1 row at instant 7'

@@ -1,4 +1,4 @@
-"""Rows of files and databases for a table, batch by batch."""
+"""Reads the rows of files and databases for a table, batch by batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from operators.core.errors import UserError
 
 @singledispatch
 def batches_of(load: Load, table: Table) -> Iterator[pa.Table]:
-    """The rows that a statement loads, in batches, as columns in the order of the table's."""
+    """The rows that a statement loads, in batches whose columns are in the order of the table's."""
     raise TypeError(load)
 
 
@@ -28,11 +28,11 @@ def _(load: LoadFile, table: Table) -> Iterator[pa.Table]:
 
 def rows_of_file(path: Path, table: Table, options: Sequence[st.Clause] = ()) -> Iterator[pa.Table]:
     """The rows of a CSV or Parquet file."""
-    # what reads files and databases is imported by the first that is read: most coordinators read none
+    # the libraries for files and databases are imported on first use: most coordinators read none
     from connectors.tables.files import CsvLayout, file_batches
 
     layout = CsvLayout(*_layout(options, table))
-    form = next((one.words[0].lower() for one in options if one.name == "format"), path.suffix[1:].lower())
+    form = next((option.words[0].lower() for option in options if option.name == "format"), path.suffix[1:].lower())
     for batch in file_batches(path, form, layout):
         yield _fitted(batch, table)
 
@@ -46,18 +46,18 @@ def _(load: LoadDatabase, table: Table) -> Iterator[pa.Table]:
 
 
 def _fitted(batch: pa.Table, table: Table) -> pa.Table:
-    """Columns by name, whatever their case; one that the table does not have is an error."""
+    """The batch with its columns matched to the table's by name without case; UserError for an unknown column."""
     known = {name.lower(): name for name in table.schema.names}
-    strange = [name for name in batch.column_names if name.lower() not in known]
-    if strange:
+    unknown = [name for name in batch.column_names if name.lower() not in known]
+    if unknown:
         raise UserError(
-            f'column "{strange[0]}" not found in table "{table.name}"', hint="have: " + ", ".join(table.schema.names)
+            f'column "{unknown[0]}" not found in table "{table.name}"', hint="have: " + ", ".join(table.schema.names)
         )
     return in_order(table, batch.rename_columns([known[name.lower()] for name in batch.column_names]))
 
 
 def _layout(options: Sequence[st.Clause], table: Table) -> tuple[str, str, tuple[str, ...] | None]:
-    """The delimiter, what stands for NULL, and the columns of a file without a header."""
-    given = {one.name: one.words[0] for one in options}
+    """The delimiter, the text for NULL, and the columns of a file without a header line."""
+    given = {option.name: option.words[0] for option in options}
     headless = given.get("header", "true").lower() in ("false", "off", "0")
     return given.get("delimiter", ","), given.get("null", ""), tuple(table.schema.names) if headless else None

@@ -1,4 +1,4 @@
-"""What is asked once: DuckDB over relations of one instant."""
+"""One-time queries: DuckDB over relations of one instant."""
 
 from __future__ import annotations
 
@@ -20,35 +20,37 @@ if TYPE_CHECKING:
 
 Relation = Callable[[str], pa.Table]
 Row = tuple[object, ...]
-#: No file or network can be reached from a query, and no Python object by its name.
+#: A query can reach neither files nor the network, nor Python objects by name.
 _SHUT: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": False, "python_enable_replacements": False, "threads": 1,
-}  # fmt: skip
+    "enable_external_access": False,
+    "python_enable_replacements": False,
+    "threads": 1,
+}
 
 
 def evaluate(query: exp.Expr, catalog: Catalog, relation: Relation) -> pa.Table:
-    """The rows of a query; `relation` gives the rows of each stream, view or table that it names.
+    """The rows of a query; `relation` gives the rows of a stream, view or table that it names.
 
     >>> import sqlglot
     >>> evaluate(sqlglot.parse_one("SELECT 1 + 1 AS two"), Catalog(), lambda name: pa.table({})).to_pylist()
     [{'two': 2}]
     """
     resolved, names = _resolved(query, catalog)
-    with _answering(resolved, {name: relation(name) for name in names}) as found:
-        rows: pa.Table = found.to_arrow_table()
+    with _answering(resolved, {name: relation(name) for name in names}) as answered:
+        rows: pa.Table = answered.to_arrow_table()
         return rows
 
 
 def answer(query: exp.Expr, catalog: Catalog, relation: Relation) -> tuple[tuple[str, ...], tuple[Row, ...]]:
-    """The columns and the rows of a query as Python values.
+    """The columns and rows of a query as Python values.
 
     >>> import sqlglot
     >>> answer(sqlglot.parse_one("SELECT 1 + 1 AS two"), Catalog(), lambda name: pa.table({}))
     (('two',), ((2,),))
     """
     resolved, names = _resolved(query, catalog)
-    with _answering(resolved, {name: relation(name) for name in names}) as found:
-        return tuple(found.columns), tuple(found.fetchall())
+    with _answering(resolved, {name: relation(name) for name in names}) as answered:
+        return tuple(answered.columns), tuple(answered.fetchall())
 
 
 def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:
@@ -58,7 +60,7 @@ def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:
 
 @contextmanager
 def _answering(query: exp.Expr, relations: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyRelation]:
-    """DuckDB's answer over relations by name; SqlError with its reason when there is none."""
+    """DuckDB's answer to a query over named relations; SqlError with DuckDB's reason if it refuses the query."""
     with _connection() as database:
         for name, rows in relations.items():
             database.register(name, rows)
@@ -69,7 +71,7 @@ def _answering(query: exp.Expr, relations: Mapping[str, pa.Table]) -> Iterator[d
 
 
 def type_names(schema: pa.Schema) -> list[str]:
-    """The types of columns as DuckDB spells them.
+    """DuckDB's names of the types of columns.
 
     >>> type_names(pa.schema([("a", pa.int32()), ("b", pa.list_(pa.string()))]))
     ['INTEGER', 'VARCHAR[]']
@@ -81,8 +83,8 @@ def type_names(schema: pa.Schema) -> list[str]:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """One for the process: to make one takes longer than most answers. What connections register is theirs alone. The
-    library is imported by the first, since many coordinators are asked nothing and need not hold its 15 MB."""
+    """The database of the process: creating one takes longer than most answers. Registered relations belong to a single
+    connection. The library is imported on first use, since many coordinators are asked nothing and save its 15 MB."""
     import duckdb
 
     return duckdb.connect(config=_SHUT)
@@ -93,14 +95,14 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 
 def _refusal() -> type[Exception]:
-    """What DuckDB raises."""
+    """The base class of DuckDB's errors."""
     import duckdb
 
     return duckdb.Error
 
 
 def _resolved(query: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, list[str]]:
-    """The query with plain names in place of R(S), and the names."""
+    """The query with plain names in place of R(S), and these names."""
     resolved = query.copy()
     common = {cte.alias.lower() for cte in resolved.find_all(exp.CTE)}
     names: dict[str, None] = {}
@@ -108,14 +110,14 @@ def _resolved(query: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, list[str]]:
         name = name_of(table)
         if name.lower() in common:
             continue
-        found = catalog.find(name)
-        names.setdefault(found.name)
-        table.set("this", exp.to_identifier(found.name, quoted=True))
+        read = catalog.find(name)
+        names.setdefault(read.name)
+        table.set("this", exp.to_identifier(read.name, quoted=True))
     return resolved, list(names)
 
 
 def cast_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns of `rows`, in order, as those of a schema; UserError names the column that does not fit.
+    """The columns of `rows`, in order, cast to those of a schema; UserError names a column that does not fit.
 
     >>> cast_columns(pa.table({"x": ["7", None]}), pa.schema([("a", pa.int32())])).to_pylist()
     [{'a': 7}, {'a': None}]
@@ -131,11 +133,11 @@ def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.C
     with _connection() as database:
         database.register("given", pa.table({"value": column}))
         try:
-            found = database.sql(f"SELECT CAST(value AS {kind}) AS value FROM given").to_arrow_table()
+            converted = database.sql(f"SELECT CAST(value AS {kind}) AS value FROM given").to_arrow_table()
         except _refusal() as error:
             reason = str(error).splitlines()[0].partition(": ")[2].partition(" when casting")[0]
             raise UserError(
                 f'column "{field.name}" is {type_sql(field.type)}: {reason[:1].lower()}{reason[1:]}'
             ) from error
-    cast: pa.ChunkedArray[Any] = found.column(0).cast(field.type)
+    cast: pa.ChunkedArray[Any] = converted.column(0).cast(field.type)
     return cast

@@ -17,18 +17,18 @@ Write = st.Insert | st.Update | st.Delete
 
 
 def table_of(name: st.Name, catalog: Catalog) -> Table:
-    """The table of a name; SqlError when it is something else."""
-    found = catalog.find(name.text, name.place)
-    if not isinstance(found, Table):
+    """The table of a name; SqlError if it is another kind of object."""
+    target = catalog.find(name.text, name.place)
+    if not isinstance(target, Table):
         tables = ", ".join(table.name for table in catalog.tables())
         raise name.place.error(
-            f'"{found.name}" is a {kind_of(found)}, not a table', f"have: {tables}" if tables else ""
+            f'"{target.name}" is a {kind_of(target)}, not a table', f"have: {tables}" if tables else ""
         )
-    return found
+    return target
 
 
 def names_read(statement: Write, catalog: Catalog) -> list[str]:
-    """What a statement reads, its own table included."""
+    """The names of the relations that a statement reads, its own table included."""
     table = table_of(statement.table, catalog)
     if isinstance(statement, st.Insert):
         return names_of(statement.rows, catalog)
@@ -38,7 +38,7 @@ def names_read(statement: Write, catalog: Catalog) -> list[str]:
 
 @singledispatch
 def effect_of(statement: Write, catalog: Catalog, relation: Relation, content: Content) -> Effect:
-    """What the statement changes. `relation` gives what it reads, its own table included; nothing is written here."""
+    """The effect of a statement; nothing is written. `relation` gives the relations of `names_read` by name."""
     raise TypeError(statement)
 
 
@@ -48,17 +48,17 @@ def _(statement: st.Insert, catalog: Catalog, relation: Relation, content: Conte
     names = [_column(name, table) for name in statement.columns] or table.schema.names
     for at, name in enumerate(statement.columns):
         if names[at] in names[:at]:
-            raise name.place.error(f'column "{names[at]}" is given twice')
+            raise name.place.error(f'column "{names[at]}" is listed twice')
     given = evaluate(_without_defaults(statement.rows), catalog, relation)
     if given.num_columns != len(names):
         raise statement.table.place.error(
-            f"{len(names)} columns and {given.num_columns} values a row", f"columns: {', '.join(names)}"
+            f"{len(names)} columns but {given.num_columns} values in a row", f"columns: {', '.join(names)}"
         )
     return inserted(table, in_order(table, given.rename_columns(names)), content, set())
 
 
 def in_order(table: Table, given: pa.Table) -> pa.Table:
-    """Named columns in the order of the table's; those that are not given are NULL."""
+    """The columns of `given` in the order of the table's; missing columns are NULL."""
     columns = [
         given.column(field.name) if field.name in given.column_names else pa.nulls(given.num_rows, field.type)
         for field in table.schema
@@ -67,7 +67,7 @@ def in_order(table: Table, given: pa.Table) -> pa.Table:
 
 
 def _without_defaults(rows: exp.Expr) -> exp.Expr:
-    """DEFAULT is NULL: columns have no other default."""
+    """The rows with DEFAULT replaced by NULL, the only default that columns have."""
     return rows.transform(
         lambda node: exp.Null() if isinstance(node, exp.Var) and node.name.upper() == "DEFAULT" else node
     )
@@ -80,28 +80,28 @@ def _(statement: st.Update, catalog: Catalog, relation: Relation, content: Conte
     if len(changes) < len(statement.changes):
         raise statement.table.place.error("a column is set twice")
     values = [changes.get(name, _named(name)) for name in table.schema.names]
-    found = evaluate(_selected(table, [*values, *map(_named, table.keys)], statement.where), catalog, relation)
-    new, old = found.select(range(len(values))), found.select(range(len(values), found.num_columns))
+    matches = evaluate(_selected(table, [*values, *map(_named, table.keys)], statement.where), catalog, relation)
+    new, old = matches.select(range(len(values))), matches.select(range(len(values), matches.num_columns))
     return replaced(table, new, _keys(table, old), content)
 
 
 @effect_of.register
 def _(statement: st.Delete, catalog: Catalog, relation: Relation, content: Content) -> Effect:
     table = table_of(statement.table, catalog)
-    found = evaluate(_selected(table, list(map(_named, table.keys)), statement.where), catalog, relation)
-    return removed(table, _keys(table, found))
+    matches = evaluate(_selected(table, list(map(_named, table.keys)), statement.where), catalog, relation)
+    return removed(table, _keys(table, matches))
 
 
 def _selected(table: Table, values: list[exp.Expr], where: exp.Expr | None) -> exp.Expr:
-    """The values for the rows of a table that fulfil a predicate."""
+    """The query of `values` over the rows of a table that satisfy a predicate."""
     named = [exp.alias_(value.copy(), f"c{at}", quoted=True) for at, value in enumerate(values)]
     source = exp.Table(this=exp.to_identifier(table.name, quoted=True))
     condition = {"where": exp.Where(this=where.copy())} if where is not None else {}
     return exp.Select(expressions=named, from_=exp.From(this=source), **condition)
 
 
-def _keys(table: Table, found: pa.Table) -> pa.Table:
-    return found.rename_columns(list(table.keys)).cast(table.key_schema)
+def _keys(table: Table, rows: pa.Table) -> pa.Table:
+    return rows.rename_columns(list(table.keys)).cast(table.key_schema)
 
 
 def _named(name: str) -> exp.Expr:

@@ -33,9 +33,13 @@ def change(key: bytes | None, value: bytes | None, ts: int, op: str = "+") -> Re
 
 
 KEYED = [
-    change(b"a", b"1", 1), change(b"b", b"2", 2), change(b"a", b"3", 3, "u"), change(b"b", None, 4, "-"),
-    Record(None, None, {"dsms-heartbeat": b"9"}), change(b"a", b"5", 12, "u"),
-]  # fmt: skip
+    change(b"a", b"1", 1),
+    change(b"b", b"2", 2),
+    change(b"a", b"3", 3, "u"),
+    change(b"b", None, 4, "-"),
+    Record(None, None, {"dsms-heartbeat": b"9"}),
+    change(b"a", b"5", 12, "u"),
+]
 BAG = [change(None, b"x", 1), change(None, b"x", 1), change(None, b"y", 2), change(None, b"x", 3, "-")]
 
 

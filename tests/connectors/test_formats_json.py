@@ -96,7 +96,7 @@ def test_typed_decoding_and_the_row_rules_agree_in_any_batch(records, table):
         assert bool(single.refused) == (index in {r.index for r in together.refused})
 
 
-def one(declared, text, nullable=True):
+def read_value(declared, text, nullable=True):
     result = JsonDecoder(pa.schema([pa.field("x", declared, nullable)])).decode([b'{"x": %b}' % text.encode()])
     return result.refused[0].message if result.refused else result.frame["x"].to_list()[0]
 
@@ -149,7 +149,7 @@ def one(declared, text, nullable=True):
     ],
 )
 def test_exact_types(declared, text, expected):
-    assert one(declared, text) == expected
+    assert read_value(declared, text) == expected
 
 
 @pytest.mark.parametrize(

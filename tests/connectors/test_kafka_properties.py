@@ -22,11 +22,13 @@ def test_the_environment_is_above_the_file(tmp_path: Path):
     file = tmp_path / "client.properties"
     file.write_text(TLS)
     environ = {"DSMS_KAFKA_CONFIG_SASL_PASSWORD": "other", "DSMS_KAFKA_PORT": "9092", "PATH": "/bin"}
-    found = kafka_settings("k:9093", file, environ)
-    assert found.properties == {
-        "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "ann",
+    settings = kafka_settings("k:9093", file, environ)
+    assert settings.properties == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "ann",
         "sasl.password": "other",
-    }  # fmt: skip
+    }
     assert kafka_settings("k:9093", file, {}).base()["sasl.password"] == "a=b c"
 
 

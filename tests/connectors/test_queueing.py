@@ -34,8 +34,9 @@ def test_a_full_queue_loses_and_repeats_no_record(room: int) -> None:
         queue(producer, "t", record, lambda error, message: None)
     assert producer.produced == [
         ("t", b"v", b"k", -1, [("dsms-op", b"-"), ("dsms-ts", b"3")]),
-        ("t", None, None, 0, [("dsms-heartbeat", b"7")]), ("t", None, None, 1, [("dsms-heartbeat", b"7")]),
-    ]  # fmt: skip
+        ("t", None, None, 0, [("dsms-heartbeat", b"7")]),
+        ("t", None, None, 1, [("dsms-heartbeat", b"7")]),
+    ]
 
 
 def test_a_check_ends_the_wait_for_room() -> None:

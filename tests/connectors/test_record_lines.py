@@ -36,7 +36,7 @@ def test_lines(lines, line, record):
     [
         ("{", "not JSON"),
         ("[1]", r"not a JSON object: \[1\]"),
-        ('{"k": 1, "ts": "5"}', 'field "ts" is "5"; want a whole number'),
+        ('{"k": 1, "ts": "5"}', 'field "ts" is "5"; an instant is a whole number'),
         ('{"k": 1, "ts": true}', 'field "ts" is true'),
         ('{"k": 1, "op": "x"}', r'field "op" is "x"; have: \+, u, -'),
         ('{"v": 1}', 'key column "k" is missing'),

@@ -22,7 +22,7 @@ Asked = list[tuple[str, str, str | None, object]]
 
 
 class Registry(ThreadingHTTPServer):
-    """Answers as it is told to, and notes what it was asked."""
+    """Gives the prepared answers, and records the requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -81,9 +81,11 @@ def test_an_unknown_id_is_asked_for_again(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("answer", [{"error_code": 50001, "message": "disk full"}, b"<html>", b'"text"'])
-def test_a_failure_of_the_registry_is_told(registry: Registry, answer: object) -> None:
+def test_a_failure_of_the_registry_is_reported(registry: Registry, answer: object) -> None:
     registry.answers = [(500, answer)]
-    with pytest.raises(ExternalError, match=r"^schema registry failed: (disk full \()?HTTP status 500\)?$") as raised:
+    with pytest.raises(
+        ExternalError, match=r"^the schema registry failed: (disk full \()?HTTP status 500\)?$"
+    ) as raised:
         schema_lookup(registry.url)(7)
     assert raised.value.retryable
 
@@ -110,15 +112,17 @@ def test_name_and_password_of_the_url_are_given(registry: Registry, monkeypatch:
 
 def test_a_refused_schema_is_not_tried_again(registry: Registry) -> None:
     registry.answers = [(409, {"error_code": 409, "message": "incompatible"})]
-    with pytest.raises(ExternalError, match=r'refused subject "s": incompatible \(HTTP status 409\)$') as raised:
+    with pytest.raises(
+        ExternalError, match=r'refused the schema of subject "s": incompatible \(HTTP status 409\)$'
+    ) as raised:
         register_schema(registry.url, "s", SCHEMA)
     assert not raised.value.retryable
 
 
-def test_a_registry_that_is_not_there_is_told() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        url = f"http://127.0.0.1:{one.getsockname()[1]}"
-    with pytest.raises(ExternalError, match="^schema registry cannot be reached: "):
+def test_a_registry_that_cannot_be_reached_is_reported() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(ExternalError, match="^cannot reach the schema registry: "):
         schema_lookup(url)(7)
-    with pytest.raises(ExternalError, match="^schema registry does not answer: "):
+    with pytest.raises(ExternalError, match="^the schema registry does not answer: "):
         AvroCodec(url, "t").decode(b"\0\0\0\0\7\0", key=False)

@@ -1,6 +1,6 @@
--- Says which runs of a fragment Redis takes in: the smallest first, while all together stay within a limit. Returns how
--- many. What was said of a run before is forgotten first, so a task may be tried again; and a script that begins by
--- removing something is not refused when Redis is full.
+-- Enters runs of a fragment into the account, smallest first, as long as the total stays within a limit; returns how many.
+-- Earlier entries of the runs are removed first, so a task may be retried; and a script that starts by removing something
+-- is not refused when Redis is full.
 -- KEYS[1]  hash    dsms:{cluster/fragment}:resident   field: a run's name, value: its bytes; field "": the sum of all
 -- ARGV[1]  integer the limit in bytes; -1 for none
 -- ARGV[2…] string, integer  the name and the bytes of each run, by bytes

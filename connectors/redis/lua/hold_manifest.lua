@@ -1,6 +1,6 @@
--- Says that an incarnation holds a fragment, and replaces its manifest where one is given; older ones can write it no
--- more. Returns 1 if it holds it, 0 if a newer one does: then nothing is changed.
--- A script that begins by removing something is not refused when Redis is full: recovery then makes room.
+-- Claims a fragment for an incarnation and replaces its manifest if one is given; older incarnations can no longer write
+-- it. Returns 1, or 0 if a newer incarnation has claimed the fragment: then nothing is changed.
+-- A script that starts by removing something is not refused when Redis is full; recovery then frees memory.
 -- KEYS[1]  hash    dsms:{cluster/fragment}:manifest   fields: lease, token (integers), body (JSON)
 -- ARGV[1]  integer the lease under which it runs
 -- ARGV[2]  integer the incarnation's token; it grows with every recovery under one lease

@@ -1,4 +1,4 @@
--- Removes runs of a fragment from Redis, and what was said of their bytes.
+-- Removes runs of a fragment from Redis and from the account.
 -- KEYS[1]  hash    dsms:{cluster/fragment}:resident   field: a run's name, value: its bytes; field "": the sum of all
 -- KEYS[2…] hash    dsms:{cluster/fragment}:run:<name>  the pieces of each run
 -- ARGV     string  the name of each run

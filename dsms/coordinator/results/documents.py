@@ -108,4 +108,4 @@ def _texts(result: Followed, part: str) -> Callable[[list[bytes]], list[bytes]]:
         return lambda values: values
     names = result.keys if part == "key" else result.schema.names
     schema = pa.schema([result.schema.field(name) for name in names])
-    return lambda values: list(JsonEncoder(schema).encode(own_rows(values, schema, "avro"))) if values else []
+    return lambda values: list(JsonEncoder(schema).encode(own_rows(values, schema, result.format))) if values else []

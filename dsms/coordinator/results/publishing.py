@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from connectors.formats import AvroEncoder, JsonDecoder, avro_schema
+from connectors.formats import Encoder, JsonDecoder
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import translate, translated
 from connectors.kafka.publish import Outgoing, Record, existing_partitions, heartbeats, queue
 from connectors.kafka.record_codec import JsonCodec, Row, RowEncoder
+from connectors.kafka.record_formats import FORMATS
 from connectors.kafka.record_lines import LineFormat
 from dsms.coordinator.results.positions import MOST_RECORDS, token_of
 from dsms.model.objects import Source
@@ -83,7 +84,7 @@ class Inlet:
         return Published(source, tuple(places))
 
     def _records(self, source: Source, lines: Sequence[bytes], key: Sequence[str]) -> list[Outgoing]:
-        encoder: RowEncoder = JsonCodec() if source.format == "json" else _AvroRows(source, key, self._schema_id)
+        encoder: RowEncoder = JsonCodec() if source.format == "json" else _EncodedRows(source, key, self._schema_id)
         named = {*source.schema.names, source.timestamp or "", source.tagged}
         form = LineFormat(encoder, tuple(key), frozenset(named))
         return [_outgoing(form, number, line) for number, line in enumerate(lines, 1)]
@@ -131,12 +132,12 @@ class _Sent:
         raise ExternalError(f"{len(found)} of {len(self._places)} records were published: {reason}")
 
 
-class _AvroRows:
-    """Rows as Avro with the schema of the source's own columns."""
+class _EncodedRows:
+    """Rows in the format of the source, with the schema of its own columns."""
 
     def __init__(self, source: Source, key: Sequence[str], schema_id: SchemaId) -> None:
         self._source, self._key, self._schema_id = source, tuple(key), schema_id
-        self._parts: dict[bool, tuple[JsonDecoder, AvroEncoder]] = {}
+        self._parts: dict[bool, tuple[JsonDecoder, Encoder]] = {}
 
     def encode(self, row: Row, *, key: bool) -> bytes:
         """The bytes of a row."""
@@ -146,7 +147,7 @@ class _AvroRows:
             raise UserError(found.refused[0].message)
         return bytes(encoder.encode(found.frame)[0])
 
-    def _part(self, key: bool) -> tuple[JsonDecoder, AvroEncoder]:
+    def _part(self, key: bool) -> tuple[JsonDecoder, Encoder]:
         name, part = self._source.name, "key" if key else "value"
         schema = reading_schema(self._source)
         if key:
@@ -154,8 +155,10 @@ class _AvroRows:
             if missing:
                 raise UserError(f'key column "{missing[0]}" not found', hint=f"have: {', '.join(schema.names)}")
             schema = pa.schema([schema.field(column) for column in self._key])
-        schema_id = self._schema_id(self._source, part, avro_schema(schema, f"{name}_{part}"))
-        self._parts[key] = (JsonDecoder(schema), AvroEncoder(schema, schema_id))
+        format_ = FORMATS[self._source.format]
+        document = format_.schema and format_.schema(schema, f"{name}_{part}")
+        schema_id = self._schema_id(self._source, part, document) if document else None
+        self._parts[key] = (JsonDecoder(schema), format_.encoder(schema, schema_id))
         return self._parts[key]
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from connectors.formats import avro_schema
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import dead_letter_topic
+from connectors.kafka.record_formats import FORMATS, MakeSchema
 from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import COMPACTED, KEPT, admit_large_records, earliest, ensure_topic, latest, partitions_of
 from dsms.coordinator.registry.subjects import SchemaRegistry
@@ -60,16 +60,17 @@ class Topics:
             # what a complete result was at an instant can be asked later, so nothing of it is compacted away
             compacted = keyed and query.output != "complete"
             ensure_topic(self._admin, query.topic, query.partitions, COMPACTED if compacted else KEPT)
-        return self._with_schemas(query, node) if query.format == "avro" else query
+        made = FORMATS[query.format].schema
+        return self._with_schemas(query, node, made) if made else query
 
-    def _with_schemas(self, query: Query, node: logical.Node) -> Query:
+    def _with_schemas(self, query: Query, node: logical.Node, made: MakeSchema) -> Query:
         schema, keys = visible(node), properties.keys(node)
         # members of a family have one schema, so their records are encoded together
         record = f"family_{query.family}" if query.grouped else query.name
-        ids = {"value_schema_id": self._schema_id(f"{query.topic}-value", avro_schema(schema, f"{record}_value"))}
+        ids = {"value_schema_id": self._schema_id(f"{query.topic}-value", made(schema, f"{record}_value"))}
         if keys:
             key_schema = schema.empty_table().select(list(keys)).schema
-            ids["key_schema_id"] = self._schema_id(f"{query.topic}-key", avro_schema(key_schema, f"{record}_key"))
+            ids["key_schema_id"] = self._schema_id(f"{query.topic}-key", made(key_schema, f"{record}_key"))
         return msgspec.structs.replace(query, **ids)
 
     def _schema_id(self, subject: str, schema: dict[str, Any]) -> int:
@@ -81,9 +82,10 @@ class Topics:
     def offer_schema(self, source: Source) -> None:
         """Producers find a schema of an Avro source under its topic, unless one has registered theirs already."""
         subject = f"{source.topic}-value"
-        ours = source.format == "avro" and source.registry is None and self._registry_url is None
-        if ours and subject not in self._registry.subjects():
-            self._schema_id(subject, avro_schema(source.record, f"{source.name}_value"))
+        made = FORMATS[source.format].schema
+        ours = source.registry is None and self._registry_url is None
+        if made and ours and subject not in self._registry.subjects():
+            self._schema_id(subject, made(source.record, f"{source.name}_value"))
 
     def make_dead_letter_topic(self, source: str) -> None:
         """The topic of a source's dead letters, which are larger than what they tell of."""

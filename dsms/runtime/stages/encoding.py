@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pyarrow as pa
 
-from connectors.formats import AvroEncoder, Encoder, JsonEncoder
+from connectors.formats import Encoder
+from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Query
 from dsms.physical.lane import Output
 from operators.core.delta import FROM, ORDER
@@ -45,7 +46,4 @@ def _values(output: Output, changes: pl.DataFrame) -> pl.Series:
 
 
 def _encoder(sink: Query, schema: pa.Schema, schema_id: int | None) -> Encoder:
-    if sink.format == "json":
-        return JsonEncoder(schema)
-    assert schema_id is not None, f'result "{sink.name}" has no schema id'
-    return AvroEncoder(schema, schema_id)
+    return FORMATS[sink.format].encoder(schema, schema_id)

@@ -12,8 +12,9 @@ import polars as pl
 import pyarrow as pa
 from confluent_kafka import Message
 
-from connectors.formats import AvroDecoder, Decoder, JsonDecoder
+from connectors.formats import Decoder
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
+from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Format, Source
 from dsms.runtime.stages.intake import Arrivals, Intake, reading_schema
 from operators.core.clock import Heartbeat
@@ -34,7 +35,7 @@ def intake_of(source: Source, writer: WriterSchema) -> Intake:
 @lru_cache(maxsize=64)
 def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema) -> Decoder:
     """One decoder a worker process: it keeps what it found out about writer schemas."""
-    return AvroDecoder(schema, writer) if kind == "avro" else JsonDecoder(schema)
+    return FORMATS[kind].decoder(schema, writer)
 
 
 def arrivals_of(source: Source, partition: int, messages: Sequence[Message], logged: tuple[Heartbeat, ...]) -> Arrivals:

@@ -98,7 +98,7 @@ def test_without_a_cluster(dsms, monkeypatch):
     monkeypatch.delenv("DSMS_COORDINATOR")
     code, _, err = dsms("status")
     assert code == 3
-    assert "no cluster runs in" in err and 'hint: start one with "dsms up"' in err
+    assert "no cluster is running in" in err and 'hint: start one with "dsms up"' in err
     assert dsms("down")[0] == 0
 
 

@@ -59,15 +59,15 @@ def both(handler: Handler, use: Callable[[Any], Any], **options: Any) -> list[An
 
 def _blocking(handler: Handler, use: Callable[[Any], Any], options: dict[str, Any]) -> Any:
     with Client(URL, transport=httpx.MockTransport(handler), **options) as client:
-        found = use(client)
-        return list(found) if isinstance(found, Iterator) else found
+        result = use(client)
+        return list(result) if isinstance(result, Iterator) else result
 
 
 def _awaited(handler: Handler, use: Callable[[Any], Any], options: dict[str, Any]) -> Any:
     async def run() -> Any:
         async with AsyncClient(URL, transport=httpx.MockTransport(handler), **options) as client:
-            found = use(client)
-            return [one async for one in found] if isinstance(found, AsyncIterator) else await found
+            result = use(client)
+            return [item async for item in result] if isinstance(result, AsyncIterator) else await result
 
     return asyncio.run(run())
 
@@ -79,7 +79,7 @@ def _outcome(run: Callable[[], Any]) -> Any:
         return error
 
 
-def told(status: int, kind: str, **more: Any) -> httpx.Response:
+def refusal(status: int, kind: str, **more: Any) -> httpx.Response:
     detail = {"kind": kind, "message": "no", "hint": "yes", "line": None, "column": None, **more}
     return httpx.Response(status, json={"error": detail})
 
@@ -102,16 +102,16 @@ def told(status: int, kind: str, **more: Any) -> httpx.Response:
 )
 def test_each_kind_of_error_is_an_exception(status: int, kind: str, expected: type, root: type) -> None:
     place = {"line": 3, "column": 7} if kind == "sql" else {}
-    for found in both(lambda _: told(status, kind, **place), lambda client: client.sources(), attempts=1):
-        assert type(found) is expected and isinstance(found, ApiError) and isinstance(found, root)
-        assert (found.kind, found.hint, found.status) == (kind, "yes", status)
-        assert found.message.endswith("no")
-        assert (found.line, found.column) == ((3, 7) if kind == "sql" else (None, None))
+    for error in both(lambda _: refusal(status, kind, **place), lambda client: client.sources(), attempts=1):
+        assert type(error) is expected and isinstance(error, ApiError) and isinstance(error, root)
+        assert (error.kind, error.hint, error.status) == (kind, "yes", status)
+        assert error.message.endswith("no")
+        assert (error.line, error.column) == ((3, 7) if kind == "sql" else (None, None))
 
 
 def test_what_is_no_coordinator() -> None:
-    for found in both(lambda _: httpx.Response(502, text="<html>"), lambda client: client.status()):
-        assert isinstance(found, Unavailable) and "answers 502 and is no coordinator" in str(found)
+    for error in both(lambda _: httpx.Response(502, text="<html>"), lambda client: client.status()):
+        assert isinstance(error, Unavailable) and "answers 502 and is not a coordinator" in str(error)
 
 
 def test_what_is_sent() -> None:
@@ -120,8 +120,20 @@ def test_what_is_sent() -> None:
     def handler(request: httpx.Request) -> httpx.Response:
         seen.append((request.method, str(request.url).removeprefix(URL), request.content.decode()))
         assert request.headers["authorization"] == "Bearer secret"
-        return httpx.Response(200, json={"records": [], "token": None, "name": "x", "at": 1, "columns": [],
-                                         "rows": [], "total": 0, "statement": "", "message": ""})  # fmt: skip
+        return httpx.Response(
+            200,
+            json={
+                "records": [],
+                "token": None,
+                "name": "x",
+                "at": 1,
+                "columns": [],
+                "rows": [],
+                "total": 0,
+                "statement": "",
+                "message": "",
+            },
+        )
 
     uses: list[Callable[[Any], Any]] = [
         lambda client: client.describe("a/ü"),
@@ -139,7 +151,7 @@ def test_what_is_sent() -> None:
         ("POST", "/v1/sources/r/records?key=a&key=b&advance=5", '{"t":1}\n{"t":null}\n'),
         ("POST", "/v1/tables/t/rows?format=csv", "a\n1\n"),
     ]
-    assert seen == [one for one in expected for _ in range(2)]
+    assert seen == [call for call in expected for _ in range(2)]
 
 
 def test_the_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,13 +201,13 @@ def test_how_often_a_call_is_sent(use: Callable[[Any], Any], options: dict[str, 
 
     def handler(request: httpx.Request) -> httpx.Response:
         seen.append(dict(request.headers))
-        return told(503, "external")
+        return refusal(503, "external")
 
-    for found in both(handler, use, **options):
-        assert isinstance(found, Unavailable)
+    for error in both(handler, use, **options):
+        assert isinstance(error, Unavailable)
     assert len(seen) == 2 * calls
     if calls == 1:
-        assert not any("idempotency-key" in one for one in seen)
+        assert not any("idempotency-key" in headers for headers in seen)
 
 
 def test_a_refusal_is_not_sent_again() -> None:
@@ -203,7 +215,7 @@ def test_a_refusal_is_not_sent_again() -> None:
 
     def handler(request: httpx.Request) -> httpx.Response:
         seen.append(request.method)
-        return told(400, "user")
+        return refusal(400, "user")
 
     both(handler, lambda client: client.execute("x"))
     assert len(seen) == 2
@@ -251,9 +263,9 @@ def server(cuts: list[int], count: int, end: bytes = END, size: int = 7) -> Hand
 @given(st.lists(st.integers(0, 1500), max_size=6), st.integers(1, 200))
 def test_whatever_is_cut_each_change_comes_once(cuts: list[int], size: int) -> None:
     """A connection whose bytes end before the end of the body is cut."""
-    for found in both(server(cuts, 9, size=size), lambda client: client.changes("hot", follow=False)):
-        assert [one.ts for one in found] == list(range(9))
-        assert all(one.row == {"n": f"é\u2028\x85{one.ts}"} for one in found)
+    for changes in both(server(cuts, 9, size=size), lambda client: client.changes("hot", follow=False)):
+        assert [change.ts for change in changes] == list(range(9))
+        assert all(change.row == {"n": f"é\u2028\x85{change.ts}"} for change in changes)
 
 
 def test_a_connection_that_just_ends_is_taken_up_again(no_pauses: list[float]) -> None:
@@ -262,19 +274,19 @@ def test_a_connection_that_just_ends_is_taken_up_again(no_pauses: list[float]) -
     def handler(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, content=next(bodies))
 
-    for found in both(handler, lambda client: client.changes("hot")):
-        assert [one.ts for one in found] == [0, 1, 2]
+    for changes in both(handler, lambda client: client.changes("hot")):
+        assert [change.ts for change in changes] == [0, 1, 2]
     assert len(no_pauses) == 4
 
 
 def test_a_dropped_result_is_an_exception() -> None:
-    for found in both(server([], 2, DROPPED), lambda client: client.changes("hot")):
-        assert isinstance(found, ResultDropped) and '"hot" was dropped' in str(found)
+    for error in both(server([], 2, DROPPED), lambda client: client.changes("hot")):
+        assert isinstance(error, ResultDropped) and '"hot" was dropped' in str(error)
 
 
 def test_patience_ends(no_pauses: list[float]) -> None:
-    for found in both(lambda _: told(503, "external"), lambda client: client.changes("hot", patience_s=3)):
-        assert isinstance(found, Unavailable) and found.status == 503
+    for error in both(lambda _: refusal(503, "external"), lambda client: client.changes("hot", patience_s=3)):
+        assert isinstance(error, Unavailable) and error.status == 503
     half = no_pauses[: len(no_pauses) // 2]
     assert 3 <= sum(half) < 6 and half == sorted(half)
 
@@ -282,27 +294,33 @@ def test_patience_ends(no_pauses: list[float]) -> None:
 def test_a_result_that_fails_again_and_again_is_not_asked_for_for_ever(no_pauses: list[float]) -> None:
     failed = b'{"event":"end","reason":"failed","message":"kafka","token":"o3:0"}\n'
     handler: Handler = lambda _: httpx.Response(200, content=failed)  # noqa: E731
-    for found in both(handler, lambda client: client.changes("hot", patience_s=3)):
-        assert isinstance(found, Unavailable)
+    for error in both(handler, lambda client: client.changes("hot", patience_s=3)):
+        assert isinstance(error, Unavailable)
     assert sum(no_pauses) < 20
 
 
 def test_a_refused_position_is_not_asked_for_again() -> None:
-    for found in both(lambda _: told(410, "gone"), lambda client: client.changes("hot", "o3:1")):
-        assert isinstance(found, PositionGone)
+    for error in both(lambda _: refusal(410, "gone"), lambda client: client.changes("hot", "o3:1")):
+        assert isinstance(error, PositionGone)
 
 
 COVER = {
-    "covered": False, "processed": True, "instant": 9, "frontier": 7, "offsets": {}, "refused": [], "error": None,
-}  # fmt: skip
+    "covered": False,
+    "processed": True,
+    "instant": 9,
+    "frontier": 7,
+    "offsets": {},
+    "refused": [],
+    "error": None,
+}
 REFUSED = {"partition": 0, "offset": 4, "reason": "late", "query": None}
 
 
 def test_waiting_asks_until_it_is_covered() -> None:
     answers = iter([COVER, COVER, {**COVER, "covered": True}] * 2)
     handler: Handler = lambda _: httpx.Response(200, json=next(answers))  # noqa: E731
-    for found in both(handler, lambda client: client.wait("hot", "o1:0/4")):
-        assert found.covered
+    for cover in both(handler, lambda client: client.wait("hot", "o1:0/4")):
+        assert cover.covered
 
 
 def test_each_part_of_a_wait_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,8 +334,8 @@ def test_each_part_of_a_wait_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) 
 
     for module in ("blocking", "asynchronous"):
         monkeypatch.setattr(f"dsms.client.{module}.time", SimpleNamespace(monotonic=lambda: now[0]))
-    for found in both(handler, lambda client: client.wait("hot", "o1:0/4", 42.5)):
-        assert isinstance(found, NotCovered)
+    for error in both(handler, lambda client: client.wait("hot", "o1:0/4", 42.5)):
+        assert isinstance(error, NotCovered)
     assert waits == [20, 20, 3, 0] * 2
 
 
@@ -325,20 +343,20 @@ def test_each_part_of_a_wait_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) 
     ("cover", "timeout_s", "expected", "message"),
     [
         (COVER, 0.0, NotCovered, "its frontier is 7"),
-        ({**COVER, "error": "1 / 0"}, 60.0, NotCovered, "it stands still: 1 / 0"),
+        ({**COVER, "error": "1 / 0"}, 60.0, NotCovered, "the query has stopped: 1 / 0"),
         ({**COVER, "covered": True, "refused": [REFUSED]}, 60.0, RecordRefused, "record 0/4 was refused: late"),
     ],
 )
 def test_waiting_in_vain(cover: dict[str, Any], timeout_s: float, expected: type, message: str) -> None:
     handler: Handler = lambda _: httpx.Response(202, json=cover)  # noqa: E731
-    for found in both(handler, lambda client: client.wait("hot", "o1:0/4", timeout_s)):
-        assert type(found) is expected and message in str(found) and found.cover.frontier == 7
+    for error in both(handler, lambda client: client.wait("hot", "o1:0/4", timeout_s)):
+        assert type(error) is expected and message in str(error) and error.cover.frontier == 7
 
 
 def test_both_clients_have_the_same_calls() -> None:
     def calls(kind: type) -> dict[str, list[str]]:
-        public = {name: one for name, one in vars(kind).items() if not name.startswith("_") or name == "__init__"}
-        return {name: list(inspect.signature(one).parameters) for name, one in public.items()}
+        public = {name: method for name, method in vars(kind).items() if not name.startswith("_") or name == "__init__"}
+        return {name: list(inspect.signature(method).parameters) for name, method in public.items()}
 
     assert calls(Client) == calls(AsyncClient)
 

@@ -87,7 +87,7 @@ def test_the_command_makes_what_the_coordinator_reads(tmp_path) -> None:
     done = CliRunner().invoke(cli, ["token", "ann", "--role", "writer"])
     file = tmp_path / "tokens.toml"
     file.write_text(done.stdout)
-    secret = done.stderr.split("told this once: ")[1].strip()
+    secret = done.stderr.split("shown only once): ")[1].strip()
     assert read_tokens(file).role_of(secret) == "writer"
     assert secret not in done.stdout
 

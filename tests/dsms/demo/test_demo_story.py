@@ -1,4 +1,4 @@
-"""The demo's story, played in one process: its statements run, and give what the paper prints."""
+"""The demo's story, played in one process: its statements run and give the results in the paper."""
 
 import pytest
 
@@ -27,10 +27,10 @@ def test_every_scene_gives_what_the_paper_prints(session):
         assert differences(scene, seen) == []
 
 
-def test_a_difference_is_told():
+def test_a_difference_is_reported():
     scene = SCENES[0]
     seen = {name: list(changes) for name, changes in scene.expected.items()}
     seen["Inserts"] = []
     assert differences(scene, seen) == [
-        "Inserts: the paper prints +<a,100>1, +<b,75>2, +<c,80>3, +<a,95>4, +<b,85>5, seen was nothing"
+        "Inserts: expected +<a,100>1, +<b,75>2, +<c,80>3, +<a,95>4, +<b,85>5, got nothing"
     ]

@@ -43,14 +43,14 @@ def session() -> LocalSession:
 
 
 class MemoryCluster:
-    """What is in Redis, in memory."""
+    """The documents of a cluster in memory, in place of Redis."""
 
     def __init__(self, session: LocalSession) -> None:
         self.session, self.tunings = session, dict[str, bytes]()
         self.bounds = Bounds(10, 1000, 1.0)
 
     def reports(self) -> dict[str, bytes]:
-        return {one.fragment: msgspec.msgpack.encode(one) for one in self.session.reports()}
+        return {report.fragment: msgspec.msgpack.encode(report) for report in self.session.reports()}
 
     def executors(self) -> dict[str, bytes]:
         status = ExecutorStatus(RUNNING, fragments={"0": RUNNING}, bounds=self.bounds)
@@ -87,12 +87,13 @@ def client(session: LocalSession) -> TestClient:
     return TestClient(create_app(ControlService(session), SchemaRegistry(lambda _: None)))
 
 
-def test_a_plan_is_shown_with_what_was_measured(session: LocalSession) -> None:
+def test_a_plan_is_shown_with_its_measurements(session: LocalSession) -> None:
     rows = session.execute("EXPLAIN ANALYZE Hot")
     called = [str(row["operator"]).strip() for row in rows]
     assert called[-1] == "Source" and "Filter t > 80" in called and "Tagger: ℜ(S) over source T" in called
     filtered = rows[called.index("Filter t > 80")]
-    # a change of room a is its old version's end and its new one; 19 of the new ones and 9 of the old are above 80
+    # an update of a room retracts its old row and adds its new one: 19 of the added rows and 9 of the retracted are
+    # above 80
     assert (filtered["rows in"], filtered["rows out"]) == (100 + 90, 19 + 9)
     assert (rows[-1]["rows in"], rows[-1]["rows out"], rows[-1]["state rows"]) == (100, 100, 0)
     assert filtered["shared with"] == "Twin, Peers" and "S" in str(rows[-1]["shared with"])
@@ -103,21 +104,23 @@ def test_a_plan_is_shown_with_what_was_measured(session: LocalSession) -> None:
 
 def test_an_operator_that_feeds_two_is_shown_twice_and_its_inputs_once(session: LocalSession) -> None:
     called = [str(row["operator"]).strip() for row in session.execute("EXPLAIN ANALYZE Peers")]
-    (join,) = [one for one in called if one.startswith("Join")]
+    (join,) = [name for name in called if name.startswith("Join")]
     assert join == "Join on room = b.room" or "on" in join
-    assert sum("(as above)" in one for one in called) == 1 and called.count("Source") == 1
+    assert sum("(as above)" in name for name in called) == 1 and called.count("Source") == 1
 
 
-def test_what_has_not_run_says_so() -> None:
+def test_a_query_that_has_not_run_has_no_measurements() -> None:
     session = LocalSession()
     session.execute(SQL)
     (result,) = session.run("EXPLAIN ANALYZE Hot")
     assert all(row[1] == 0 and row[4] is None for row in result.rows)
     for wrong, why in (
-        ("EXPLAIN ANALYZE T", 'line 1, column 17: "T" is a source'), ("EXPLAIN ANALYZE Nope", '"Nope" not found'),
-        ("EXPLAIN ANALYZE SELECT 1", "running query"), ("SHOW OPERATORS FOR Nope", '"Nope" not found'),
+        ("EXPLAIN ANALYZE T", 'line 1, column 17: "T" is a source'),
+        ("EXPLAIN ANALYZE Nope", '"Nope" not found'),
+        ("EXPLAIN ANALYZE SELECT 1", "running query"),
+        ("SHOW OPERATORS FOR Nope", '"Nope" not found'),
         ("SHOW QUEUES OF Hot", "unexpected"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(SqlError, match=why):
             session.run(wrong)
 
@@ -127,16 +130,16 @@ def test_queues_and_synopses(session: LocalSession) -> None:
     assert (queue["before"], queue["next offset"], queue["end offset"], queue["rows"]) == ("T/0", 100, 100, 0)
     synopses = {row["operator"]: row for row in session.execute("SHOW SYNOPSES FOR Hot")}
     assert synopses["Tagger"]["rows"] >= 10 and synopses["Tagger"]["bytes"] > 0
-    by_target = [int(one) for one in str(synopses["Tagger"]["rows by target"]).split(", ")]
+    by_target = [int(rows) for rows in str(synopses["Tagger"]["rows by target"]).split(", ")]
     assert len(by_target) == 2 and sum(by_target) == synopses["Tagger"]["rows"]
 
 
 def test_the_interface_lists_and_finds(client: TestClient) -> None:
     everything = client.get("/v1/control/operators").json()
-    mine = client.get("/v1/control/operators", params={"query": "twin"}).json()
-    assert 0 < len(mine) < len(everything) and all("Twin" in one["queries"] for one in mine)
-    one = mine[0]
-    assert client.get(f"/v1/control/operators/{one['id']}").json()["rows_in"] == one["rows_in"]
+    selected = client.get("/v1/control/operators", params={"query": "twin"}).json()
+    assert 0 < len(selected) < len(everything) and all("Twin" in operator["queries"] for operator in selected)
+    first = selected[0]
+    assert client.get(f"/v1/control/operators/{first['id']}").json()["rows_in"] == first["rows_in"]
     ids = {other["id"] for other in everything}
     assert all(feed in ids for other in everything for feed in other["inputs"])
     assert client.get("/v1/control/queues").json()[0]["rows"] == 0
@@ -218,13 +221,15 @@ def test_only_an_administrator_changes_executors_and_a_reader_nothing(session: L
             answer = client.request(method, f"/v1/control/{path}", headers=headers, json={})
             allowed[role] |= {path} if answer.status_code == 200 else set()
     assert [sorted(allowed[role]) for role in roles] == [
-        ["operators"], ["operators", "queries/Hot"], ["executors/e1", "operators", "queries/Hot"],
-    ]  # fmt: skip
+        ["operators"],
+        ["operators", "queries/Hot"],
+        ["executors/e1", "operators", "queries/Hot"],
+    ]
 
 
 def test_samples_are_rows_of_their_streams_and_only_what_changed(session: LocalSession) -> None:
     catalog = with_system_objects(Catalog(), "main", 1)
-    before = next(one for one in session.reports() if any(op.rows_in for op in one.operators))
+    before = next(report for report in session.reports() if any(operator.rows_in for operator in report.operators))
     for purpose, records in changed(None, before).items():
         source: Any = catalog.objects[f"dsms_{purpose}_source"]
         decoded = JsonDecoder(reading_schema(source)).decode([value for _, value in records])
@@ -237,9 +242,9 @@ def test_samples_are_rows_of_their_streams_and_only_what_changed(session: LocalS
     assert (ran["Source"]["rows_in"], ran["Source"]["executor"]) == (100, "local")
     assert changed(before, before) == {OPERATORS: [], QUEUES: []}
     session.push("T", [{"room": "a", "t": 99, "ts": 300}])
-    after = next(one for one in session.reports() if one.fragment == before.fragment)
-    told = {msgspec.json.decode(value)["operator"] for _, value in changed(before, after)[OPERATORS]}
-    assert "Source" in told and len(changed(before, after)[QUEUES]) == 1
+    after = next(report for report in session.reports() if report.fragment == before.fragment)
+    ran_again = {msgspec.json.decode(value)["operator"] for _, value in changed(before, after)[OPERATORS]}
+    assert "Source" in ran_again and len(changed(before, after)[QUEUES]) == 1
 
 
 def test_the_system_s_objects_change_nothing_for_others() -> None:
@@ -248,8 +253,8 @@ def test_the_system_s_objects_change_nothing_for_others() -> None:
     session.execute(SQL)
     alone = LocalSession()
     alone.execute(SQL)
-    mine = {name: one for name, one in session.catalog.objects.items() if not is_system(one)}
-    assert mine == alone.catalog.objects
+    own = {name: object_ for name, object_ in session.catalog.objects.items() if not is_system(object_)}
+    assert own == alone.catalog.objects
     again = with_system_objects(session.catalog, "main", 3)
     assert again is session.catalog
     taken = LocalSession()
@@ -260,25 +265,28 @@ def test_the_system_s_objects_change_nothing_for_others() -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "DROP STREAM dsms_operators", "DROP SOURCE DSMS_operators_source CASCADE",
+        "DROP STREAM dsms_operators",
+        "DROP SOURCE DSMS_operators_source CASCADE",
         "CREATE TABLE dsms_t (a INT PRIMARY KEY)",
-        "CREATE STREAM dsms_x OVER T KEY NULL", "REGISTER SOURCE dsms_y (a INT) FROM t",
-        "CREATE OR REPLACE QUERY dsms_q AS SELECT a FROM s", "CREATE STREAM dsms_z (a INT) SOURCE 't'",
+        "CREATE STREAM dsms_x OVER T KEY NULL",
+        "REGISTER SOURCE dsms_y (a INT) FROM t",
+        "CREATE OR REPLACE QUERY dsms_q AS SELECT a FROM s",
+        "CREATE STREAM dsms_z (a INT) SOURCE 't'",
     ],
-)  # fmt: skip
+)
 def test_names_of_the_system_are_refused(statement: str) -> None:
     with pytest.raises(SqlError, match="line 1, column .*are the system's"):
         refuse_reserved(parse(statement)[0], with_system_objects(Catalog(), "main", 1))
     refuse_reserved(parse("CREATE QUERY mine AS SELECT id FROM dsms_operators")[0], Catalog())
 
 
-def test_what_had_such_a_name_before_can_be_dropped() -> None:
+def test_an_older_object_with_a_reserved_name_can_be_dropped() -> None:
     session = LocalSession()
     session.execute("REGISTER SOURCE dsms_mine (a INT) FROM t")
     refuse_reserved(parse("DROP SOURCE dsms_mine")[0], session.catalog)
 
 
-def test_bounds_that_cannot_hold_are_refused() -> None:
+def test_contradictory_bounds_are_refused() -> None:
     start = Bounds(10, 1000, 1.0)
     for wrong in (Tuning(max_batch_records=9), Tuning(min_batch_records=0), Tuning(target_batch_seconds=0.0)):
         with pytest.raises(UserError):

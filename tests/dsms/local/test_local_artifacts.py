@@ -1,4 +1,4 @@
-"""The cache of fetched programs: used without a network, never half filled."""
+"""The cache of downloaded programs: usable without a network, and never incomplete."""
 
 from pathlib import Path
 
@@ -26,23 +26,23 @@ echo 'downloading https://repo.example/x-1.jar ...'
 """
 
 
-def test_what_is_cached_needs_neither_java_nor_network(tmp_path: Path):
+def test_cached_jars_need_neither_java_nor_network(tmp_path: Path):
     entry(tmp_path).mkdir(parents=True)
     assert Resolver(tmp_path / "no-java", tmp_path, {}).broker_jars() == entry(tmp_path)
 
 
-def test_what_was_fetched_is_reported_and_cached(tmp_path: Path):
-    said: list[str] = []
-    jars = Resolver(fake_java(tmp_path, FETCHES), tmp_path / "cache", {}).broker_jars(said.append)
+def test_a_download_is_reported_and_cached(tmp_path: Path):
+    reported: list[str] = []
+    jars = Resolver(fake_java(tmp_path, FETCHES), tmp_path / "cache", {}).broker_jars(reported.append)
     assert [file.name for file in jars.iterdir()] == ["x.jar"]
-    assert said[0].startswith("fetching org.apache.kafka:kafka_2.13:")
-    assert said[1:] == ["fetching x-1.jar"]
+    assert reported[0].startswith("downloading org.apache.kafka:kafka_2.13:")
+    assert reported[1:] == ["downloading x-1.jar"]
     assert list(jars.parent.iterdir()) == [jars]
 
 
-def test_a_failed_fetch_leaves_nothing_and_says_why(tmp_path: Path):
+def test_a_failed_download_leaves_nothing_and_gives_the_reason(tmp_path: Path):
     java = fake_java(tmp_path, 'echo "Server access error: connection refused"; exit 1')
-    with pytest.raises(ExternalError, match=r"(?s)could not be fetched.*DSMS_MAVEN_MIRROR.*connection refused"):
+    with pytest.raises(ExternalError, match=r"(?s)could not download.*DSMS_MAVEN_MIRROR.*connection refused"):
         Resolver(java, tmp_path / "cache", {}).broker_jars()
     assert list((tmp_path / "cache" / "jars").iterdir()) == []
 
@@ -63,5 +63,5 @@ def test_a_mirror_becomes_ivy_settings(tmp_path: Path):
 
 
 def test_missing_ivy_settings_are_refused(tmp_path: Path):
-    with pytest.raises(ConfigError, match='DSMS_IVY_SETTINGS "/nowhere.xml" is not a file'):
+    with pytest.raises(ConfigError, match='DSMS_IVY_SETTINGS is "/nowhere.xml", which is not a file'):
         Resolver(fake_java(tmp_path, FETCHES), tmp_path, {"DSMS_IVY_SETTINGS": "/nowhere.xml"}).broker_jars()

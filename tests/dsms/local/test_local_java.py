@@ -1,4 +1,4 @@
-"""Finding Java, and telling it the proxy of the environment."""
+"""Finding Java, and passing it the proxy settings of the environment."""
 
 from pathlib import Path
 
@@ -38,21 +38,21 @@ def test_java_home_comes_before_path(tmp_path: Path):
     assert find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(on_path.parent)}) == at_home
 
 
-def test_an_old_java_home_is_passed_over(tmp_path: Path):
+def test_an_old_java_home_is_skipped(tmp_path: Path):
     fake_java(tmp_path / "home", "11.0.1")
     on_path = fake_java(tmp_path / "path", "17.0.1")
     assert find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(on_path.parent)}) == on_path
 
 
-def test_only_an_old_java_is_one_clear_error(tmp_path: Path):
+def test_only_an_old_java_is_an_error_with_a_hint(tmp_path: Path):
     fake_java(tmp_path, "1.8.0_401")
     with pytest.raises(
-        ConfigError, match=r'java 17 or newer is needed; ".*bin/java" is version 8; install it with: \w'
+        ConfigError, match=r'java 17 or newer is needed: ".*bin/java" is version 8; install it with: \w'
     ):
         find_java({"JAVA_HOME": str(tmp_path), "PATH": ""})
 
 
-def test_no_java_is_one_clear_error(tmp_path: Path):
+def test_no_java_is_an_error_with_a_hint(tmp_path: Path):
     with pytest.raises(ConfigError, match="none found in JAVA_HOME or PATH; install it with"):
         find_java({"PATH": str(tmp_path)})
 
@@ -85,10 +85,10 @@ def test_no_java_is_one_clear_error(tmp_path: Path):
         ),
     ],
 )
-def test_the_proxy_in_java_words(environ: dict[str, str], options: list[str]):
+def test_proxy_settings_as_java_options(environ: dict[str, str], options: list[str]):
     assert proxy_options(environ) == options
 
 
 def test_a_proxy_without_a_host_is_refused():
-    with pytest.raises(ConfigError, match="names no host; write it as"):
+    with pytest.raises(ConfigError, match="which has no host; write it as"):
         proxy_options({"HTTPS_PROXY": "http://"})

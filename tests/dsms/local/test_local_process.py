@@ -1,4 +1,4 @@
-"""A managed process: ready or gone, never left behind."""
+"""A managed process is ready or has ended; it is never left running."""
 
 import os
 import signal
@@ -50,17 +50,17 @@ def test_the_whole_tree_ends(tmp_path: Path, end: str):
     assert wait_until(lambda: gone(grandchild), 5)
 
 
-def test_a_child_that_does_not_listen_is_killed(tmp_path: Path):
+def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path):
     process, _ = family(tmp_path, "deaf", stop_timeout_s=0.2)
     process.start()
     process.stop()
     assert not process.alive
 
 
-def test_ending_while_starting_shows_the_end_of_the_log(tmp_path: Path):
+def test_exiting_while_starting_shows_the_end_of_the_log(tmp_path: Path):
     argv = (sys.executable, "-c", "print('no such disk'); raise SystemExit(3)")
     process = ManagedProcess(ProcessSpec("broken", argv, tmp_path / "log", ready=lambda: False))
-    with pytest.raises(ExternalError, match=r'(?s)"broken" ended while starting; see ".*log".*no such disk'):
+    with pytest.raises(ExternalError, match=r'(?s)"broken" exited while it was starting; see ".*log".*no such disk'):
         process.start()
 
 
@@ -73,7 +73,7 @@ def test_not_ready_in_time_is_killed(tmp_path: Path):
 
 
 @pytest.mark.parametrize("why", [KeyboardInterrupt, Cancelled])
-def test_giving_up_while_starting_leaves_nothing(tmp_path: Path, why: type[BaseException]):
+def test_cancelling_the_start_leaves_no_process(tmp_path: Path, why: type[BaseException]):
     def interrupted() -> bool:
         raise why("now")
 

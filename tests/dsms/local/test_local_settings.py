@@ -29,13 +29,13 @@ def test_a_relative_data_directory_becomes_absolute(tmp_path: Path, monkeypatch:
 
 def test_an_unknown_key_is_refused_with_the_choices(tmp_path: Path):
     (tmp_path / "dsms.toml").write_text("kafka_prot = 1\n")
-    with pytest.raises(ConfigError, match=r'setting "kafka_prot" in .*dsms\.toml" is not known; have: .*kafka_port'):
+    with pytest.raises(ConfigError, match=r'unknown setting "kafka_prot" in .*dsms\.toml"; have: .*kafka_port'):
         load_settings({"DSMS_DATA": str(tmp_path)})
 
 
 @pytest.mark.parametrize("value", ["70000", "-1", "many", "1.5"])
-def test_a_wrong_value_names_its_source(tmp_path: Path, value: str):
-    with pytest.raises(ConfigError, match=r"a setting in the environment is wrong.*kafka_port"):
+def test_an_invalid_value_names_its_source(tmp_path: Path, value: str):
+    with pytest.raises(ConfigError, match=r"invalid setting in the environment.*kafka_port"):
         load_settings({"DSMS_DATA": str(tmp_path), "DSMS_KAFKA_PORT": value})
 
 
@@ -58,15 +58,17 @@ def test_port_zero_picks_free_and_different_ports(tmp_path: Path):
     assert 0 not in ports
 
 
-def test_a_taken_port_names_its_holder_and_the_setting(tmp_path: Path):
+def test_a_port_in_use_names_its_process_and_the_setting(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         settings = LocalSettings(data_dir=tmp_path, kafka_port=0, redis_port=port, http_port=0)
-        with pytest.raises(ConfigError, match=rf'port {port} on "127.0.0.1" is taken by ".*\(process.*"redis_port"'):
+        with pytest.raises(
+            ConfigError, match=rf'port {port} on "127.0.0.1" is already in use by ".*\(process.*"redis_port"'
+        ):
             settings.with_ports()
 
 
 def test_two_services_on_one_port_are_refused(tmp_path: Path):
     settings = LocalSettings(data_dir=tmp_path, kafka_port=9092, redis_port=9092)
-    with pytest.raises(ConfigError, match="share a port"):
+    with pytest.raises(ConfigError, match="have the same port"):
         settings.with_ports()

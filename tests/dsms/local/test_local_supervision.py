@@ -1,4 +1,4 @@
-"""Supervision decided on scripted instances: order, restarts, giving up."""
+"""Supervision over scripted instances: order, restarts, cancellation."""
 
 import os
 from collections.abc import Callable
@@ -19,7 +19,7 @@ SETTINGS = LocalSettings(data_dir=Path("/data"))
 
 @dataclass
 class Scripted:
-    """Writes down what is asked of it; fails to start as often as told."""
+    """Records the calls in a journal; its first `failing` starts fail."""
 
     name: str
     journal: list[str]
@@ -50,13 +50,13 @@ class Stage:
     """Two scripted services under supervision."""
 
     journal: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
     published: list[tuple[ServiceState, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.instances = {name: Scripted(name, self.journal) for name in ("first", "second")}
         services = tuple(Service(name, lambda *_, i=i: i) for name, i in self.instances.items())
-        self.supervision = Supervision(SETTINGS, {}, services, self.said.append, self.published.append)
+        self.supervision = Supervision(SETTINGS, {}, services, self.reported.append, self.published.append)
 
 
 def test_starts_in_order_and_stops_in_reverse():
@@ -66,7 +66,7 @@ def test_starts_in_order_and_stops_in_reverse():
     assert stage.journal == ["start first", "start second", "stop second", "stop first"]
 
 
-def test_a_dead_service_is_started_again_until_it_runs():
+def test_a_dead_service_is_restarted_until_it_runs():
     stage = Stage()
     stage.supervision.start(lambda: False)
     second = stage.instances["second"]
@@ -77,7 +77,7 @@ def test_a_dead_service_is_started_again_until_it_runs():
         ("first", True, 0),
         ("second", True, 2),
     ]
-    assert "second is broken" in stage.said
+    assert "second is broken" in stage.reported
 
 
 def test_a_failure_of_the_first_start_is_raised_and_the_later_ones_are_not_started():
@@ -89,7 +89,7 @@ def test_a_failure_of_the_first_start_is_raised_and_the_later_ones_are_not_start
     assert stage.journal == ["start first", "stop first"]
 
 
-def test_being_asked_to_stop_ends_the_start():
+def test_a_stop_request_ends_the_start():
     stage = Stage()
     with pytest.raises(Cancelled):
         stage.supervision.start(lambda: True)
@@ -106,7 +106,7 @@ def test_the_commands_of_our_programs():
     )
 
 
-def test_the_coordinator_is_told_what_it_may_load():
+def test_the_coordinator_gets_the_load_settings():
     settings = load_settings({"DSMS_LOAD_DATABASES": "true"}, {"data_dir": "/data", "load_dir": "/files"})
     assert " ".join(coordinator_command(settings)).endswith("--load-dir /files --load-databases")
 
@@ -125,7 +125,7 @@ def state_of(data_dir: Path, pid: int, started: float) -> LocalState:
     )
 
 
-def test_the_state_is_read_as_it_was_written(tmp_path: Path):
+def test_the_state_is_read_back_as_written(tmp_path: Path):
     assert read_state(tmp_path) is None
     state = state_of(tmp_path, 1, 2.5)
     write_state(state)

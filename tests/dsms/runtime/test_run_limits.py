@@ -193,6 +193,6 @@ def test_a_run_that_is_nowhere_is_an_error_and_makes_recovery_rebuild(redis_url:
     assert store.present(["1/a"]) and store.read("1/a")["k"].to_list() == [1, 2]
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(ExternalError, match=r'"1/a" is gone from redis and not on this host'):
+    with pytest.raises(ExternalError, match=r'"1/a" is neither in redis nor on this host'):
         store.read("1/a")
     assert not store.present(["1/a"])

@@ -1,0 +1,64 @@
+"""The formats of records. A new format is a file with its decoder, encoder and codec, and an entry in `FORMATS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from connectors.formats import AvroDecoder, AvroEncoder, Decoder, Encoder, JsonDecoder, JsonEncoder, avro_schema
+from connectors.kafka.record_codec import JsonCodec, RecordCodec
+
+#: The writer schema of a schema id; LookupError for an unknown one.
+WriterSchema = Callable[[int], Mapping[str, object]]
+#: The schema document of columns under a name.
+MakeSchema = Callable[[pa.Schema, str], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RecordFormat:
+    """What can be done with records in one format.
+
+    `decoder` and `encoder` work on batches: a decoder is made from the declared columns and the writer schemas, an
+    encoder from the columns and, in a format with schemas, the id under which its schema is registered. `codec` works
+    on single rows; it is made from the URL of the schema registry and the topic. `schema` gives the schema that is
+    registered for columns under a name; it is None in a format without schemas.
+    """
+
+    decoder: Callable[[pa.Schema, WriterSchema], Decoder]
+    encoder: Callable[[pa.Schema, int | None], Encoder]
+    codec: Callable[[str, str], RecordCodec]
+    schema: MakeSchema | None = None
+
+    def own_decoder(self, schema: pa.Schema) -> Decoder:
+        """The decoder of records that `encoder` has written.
+
+        >>> import polars as pl
+        >>> columns, avro = pa.schema([("a", pa.int64())]), FORMATS["avro"]
+        >>> values = avro.encoder(columns, 7).encode(pl.DataFrame({"a": [1]})).to_list()
+        >>> avro.own_decoder(columns).decode(values).frame.rows()
+        [(1,)]
+        """
+        return self.decoder(schema, lambda _: self.schema(schema, "row") if self.schema else {})
+
+
+def _avro_encoder(schema: pa.Schema, schema_id: int | None) -> AvroEncoder:
+    assert schema_id is not None, "Avro records need the id of a registered schema"
+    return AvroEncoder(schema, schema_id)
+
+
+def _avro_codec(registry_url: str, topic: str) -> RecordCodec:
+    from connectors.kafka.avro_codec import AvroCodec  # its library takes 0.3 s to import
+
+    return AvroCodec(registry_url, topic)
+
+
+#: The formats by the names that FORMAT takes, the default first.
+FORMATS: dict[str, RecordFormat] = {
+    "json": RecordFormat(
+        lambda schema, _: JsonDecoder(schema), lambda schema, _: JsonEncoder(schema), lambda *_: JsonCodec()
+    ),
+    "avro": RecordFormat(AvroDecoder, _avro_encoder, _avro_codec, avro_schema),
+}
