@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -13,7 +14,7 @@ from operators.core.errors import UserError
 
 def serve(main: Callable[..., None]) -> None:
     """Runs the service with the command line of this process; a UserError is printed in one line, with exit code 1."""
-    without_pandas()
+    without_pandas(os.environ)
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(main)
     try:

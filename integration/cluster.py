@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ class Cluster:
         policy: str = "fifo",
         master: str = "local[2,2]",
         state_memory: str = "none",
+        environment: Mapping[str, str] | None = None,
     ) -> ManagedProcess:
         """A new executor process; several may have one id, as after a split of the network."""
         label = f"{executor_id}-{len(self.executors)}"
@@ -72,7 +73,8 @@ class Cluster:
             *(("--batch-records", str(batch_records)) if batch_records else ()),
             *(("--batch-seconds", str(batch_seconds), "--policy", policy) if batch_records else ()),
         ]
-        process = self._process(label, command, lambda: True, {"DSMS_FAULT": fault, "JAVA_TOOL_OPTIONS": QUICK_START})
+        extra = {"DSMS_FAULT": fault, "JAVA_TOOL_OPTIONS": QUICK_START, **(environment or {})}
+        process = self._process(label, command, lambda: True, extra)
         self.executors.append(process)
         process.start()
         return process

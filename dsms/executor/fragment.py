@@ -41,12 +41,13 @@ from dsms.runtime.fragment.state import (
 from dsms.runtime.fragment.status import status_after
 from dsms.runtime.lanes.query_state import limited
 from dsms.runtime.lanes.revision import Revision, moving
+from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.memory.allocators import give_back
 from dsms.runtime.settings import ExecutorSettings
 from dsms.runtime.stages.frames import clear
 from dsms.runtime.stages.lane_files import LaneFiles
 from dsms.runtime.stages.result_messages import ResultEncoding
-from dsms.runtime.stages.target_stage import StageContext, TargetStage
+from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.target_task import StoreSettings, TargetTask
 from dsms.scheduler.leases import FragmentStatus
 from dsms.scheduler.tuning import Bounds
@@ -203,7 +204,7 @@ class Fragment:
     def _stages(self, state: FragmentState) -> list[TargetTask]:
         """As many target stages as the deepest lane has; the messages of others pass the rest by."""
         settings = self._settings
-        context = StageContext.of(
+        context = stage_context(
             state.revisions,
             f"{self._token}/{state.computed.epoch + 1}",
             state.plan.partitions,

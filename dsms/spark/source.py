@@ -13,7 +13,7 @@ from typing import Any, cast
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from dsms.runtime.stages.wire import ENVELOPE
+from dsms.runtime.stages.envelope import ENVELOPE
 from dsms.spark.plan_client import asked
 
 FORMAT = "dsms"

@@ -10,8 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from dsms.runtime.stages.envelope import ENVELOPE
 from dsms.runtime.stages.target_task import TargetTask
-from dsms.runtime.stages.wire import ENVELOPE, Envelope, envelopes
+from dsms.runtime.stages.wire import Envelope, envelopes
 from dsms.spark.compat import helper_processes
 from dsms.spark.errors import reason_of
 from dsms.spark.source import ADDRESS_OPTION, FORMAT

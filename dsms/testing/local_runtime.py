@@ -17,10 +17,11 @@ from dsms.runtime.epoch.epoch import Epoch, Written, assemble, following
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
 from dsms.runtime.lanes.revision import Revision, moving, query_frontier, revised, standing
+from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.stages.lane_step import of_member
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.source_stage import run_source_stage
-from dsms.runtime.stages.target_stage import StageContext, TargetStage
+from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.wire import Envelope, LocalOutbox
 from dsms.scheduler.work import Measures
 from dsms.testing.changes import Change, as_changes
@@ -158,7 +159,7 @@ class LocalRuntime:
         outbox = partial(LocalOutbox, task.revision)
         messages = [sent for box in run_source_stage(task, LogSlices(self.logs), outbox) for sent in box.sent]
         prefix = str(self._revision.manifest.epoch + 1)
-        context = StageContext.of([self._revision], prefix, self._partitions, _AS_ROWS)
+        context = stage_context([self._revision], prefix, self._partitions, _AS_ROWS)
         for number in range(1, context.stages + 1):
             here = [message for message in messages if message.stage == number]
             messages = [message for message in messages if message.stage != number]

@@ -21,12 +21,13 @@ from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.epoch.result_records import result_records
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, moving, revised, woken
+from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.shedding.rates import decided, sheddable
 from dsms.runtime.stages.frames import clear
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.slice_intake import admit_slice
 from dsms.runtime.stages.source_stage import SliceRead, SliceRequest, run_source_stage
-from dsms.runtime.stages.target_stage import RunStore, StageContext, TargetStage
+from dsms.runtime.stages.target_stage import RunStore, TargetStage
 from dsms.runtime.stages.target_task import TargetTask
 from dsms.runtime.stages.wire import ArrowOutbox, envelopes
 from operators.core.errors import DsmsError
@@ -116,7 +117,7 @@ def epoch(  # noqa: PLR0913 what may differ between two epochs
     routed = sent(world, revision, limit, tasks, reads)
     world.epochs += 1
     targets = revision.plan.partitions
-    context = StageContext.of([revision], f"e{world.epochs}", targets, results or ResultEncoding())
+    context = stage_context([revision], f"e{world.epochs}", targets, results or ResultEncoding())
     runs = store or MemoryRuns(world.runs)
     for stage in range(1, context.stages + 1):
         routed = exchanged(TargetTask(TargetStage(context, stage), lambda: runs, world.frames), routed, targets)

@@ -19,7 +19,6 @@ import polars as pl
 from dsms.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.lanes.queues import Taken, Takes, Turn, Waiting, served, turns
-from dsms.runtime.lanes.revision import Revision
 from dsms.runtime.stages.frames import Frame
 from dsms.runtime.stages.lane_step import Frontiers, StageStep, route, target_stage
 from dsms.runtime.stages.result_messages import ResultEncoding, result_messages
@@ -85,35 +84,10 @@ class StageContext:
     targets: int
     results: ResultEncoding
 
-    @staticmethod
-    def of(
-        revisions: Iterable[Revision],
-        prefix: str,
-        targets: int,
-        results: ResultEncoding,
-        *,
-        sent_as: Callable[[Lane], Lane] = lambda lane: lane,
-    ) -> StageContext:
-        """The context of some revisions; `sent_as` gives lanes the form in which they go to other processes."""
-        numbered = {revision.number: revision for revision in revisions}
-        lanes = {
-            number: {lane_id: sent_as(lane) for lane_id, lane in revision.lanes.items()}
-            for number, revision in numbered.items()
-        }
-        contexts = {number: _contexts(revision) for number, revision in numbered.items()}
-        return StageContext(lanes, contexts, prefix, targets, results)
-
     @property
     def stages(self) -> int:
         """The number of the last stage that any lane has."""
         return max((lane.flow.stages for lanes in self.revisions.values() for lane in lanes.values()), default=1)
-
-
-def _contexts(revision: Revision) -> dict[str, LaneContext]:
-    lanes, takes = revision.lanes, revision.takes
-    return {
-        name: LaneContext.of(lanes[name], held, takes.get(name, {})) for name, held in revision.manifest.lanes.items()
-    }
 
 
 @dataclass

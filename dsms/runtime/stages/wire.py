@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from connectors.formats.arrow_buffers import arrow_buffer
+from dsms.runtime.stages.envelope import ENVELOPE_ARROW
 from dsms.runtime.stages.frames import Frame, packed
 from dsms.runtime.stages.stored_state import Names
 from dsms.scheduler.work import Works
@@ -27,12 +28,6 @@ from operators.streams.shed import Seen
 DRIVER = 0
 #: The lane of an envelope that is about a source, whichever lanes read it.
 NO_LANE = ""
-#: The columns of a row in Spark's and in Arrow's words.
-ENVELOPE = "target int, stage int, revision long, lane string, message binary"
-ENVELOPE_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
-    ("target", pa.int32()), ("stage", pa.int32()), ("revision", pa.int64()), ("lane", pa.string()),
-    ("message", pa.binary()),
-])  # fmt: skip
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):

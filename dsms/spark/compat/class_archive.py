@@ -19,7 +19,9 @@ import pyspark
 
 from dsms.local.artifacts import cache_dir
 from dsms.spark.compat.spark_home import jars, linked_home
+from dsms.spark.compat.trick import Trick
 
+TRICK = Trick("class_archive", "3 to 4 of 10 CPU s of the JVM's start")
 #: The JVM only plans and moves bytes: the quick compiler and the plain collector leave the cores to the workers. An
 #: archive holds for these.
 JVM = "-Djdk.lang.Process.launchMechanism=VFORK -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -62,7 +64,7 @@ def options(environ: Mapping[str, str]) -> str:
     >>> options({"PATH": "", "DSMS_CACHE": "/nowhere"})
     ''
     """
-    found = archive(environ)
+    found = archive(environ) if TRICK.on(environ) else None
     return f"-XX:SharedArchiveFile={found} {_QUIET}" if found is not None and found.is_file() else ""
 
 

@@ -1,10 +1,21 @@
-"""Processes without pandas: pyarrow and PySpark import it where it is installed, 0.2 CPU s and 30 MB for nothing."""
+"""Processes without pandas: pyarrow and PySpark import it where it is installed, though nothing here needs it.
+
+A finder hides the package from the process, and PySpark's check that it is installed, which comes before it makes a
+function over Arrow batches, is replaced by one that passes.
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
+
+from dsms.spark.compat.trick import Trick
+
+TRICK = Trick("hidden_pandas", "0.2 CPU s and 30 MB in each of the driver, the coordinator and the workers' daemon")
+#: PySpark's module, and the function in it that is replaced.
+CHECK = ("pyspark.sql.pandas.functions", "require_minimum_pandas_version")
 
 
 class _Hidden:
@@ -18,13 +29,14 @@ class _Hidden:
         return None
 
 
-def without_pandas() -> None:
+def without_pandas(environ: Mapping[str, str]) -> None:
     """From now on this process finds no pandas, unless it has imported it already."""
-    if _Hidden not in sys.meta_path:
+    if TRICK.on(environ) and _Hidden not in sys.meta_path:
         sys.meta_path.insert(0, _Hidden)
 
 
-def spark_without_pandas() -> None:
-    """PySpark asks for pandas before it makes a function over Arrow batches, which needs none: it asks no more."""
-    functions = importlib.import_module("pyspark.sql.pandas.functions")
-    functions.require_minimum_pandas_version = lambda: None  # type: ignore[attr-defined]
+def spark_without_pandas(environ: Mapping[str, str]) -> None:
+    """PySpark makes functions over Arrow batches without asking for pandas."""
+    if TRICK.on(environ):
+        module, function = CHECK
+        setattr(importlib.import_module(module), function, lambda: None)

@@ -11,8 +11,9 @@ import pytest
 from confluent_kafka import Message
 
 from dsms.runtime.lanes.revision import Revision
+from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.stages.result_messages import ResultEncoding
-from dsms.runtime.stages.target_stage import StageContext, TargetStage
+from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.target_task import TargetTask
 from dsms.runtime.stages.wire import StateStored, envelopes
 from tests.support.fake_environment import Topics, apply_all
@@ -75,5 +76,5 @@ def sources() -> list[pa.RecordBatch]:
 
 
 def task(store: Slow) -> TargetTask:
-    context = StageContext.of([revision()], "e1", 1, ResultEncoding())
+    context = stage_context([revision()], "e1", 1, ResultEncoding())
     return TargetTask(TargetStage(context, 1), lambda: store)

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from dsms.runtime.stages import wire
+from dsms.runtime.stages.envelope import ENVELOPE_ARROW
 from dsms.runtime.stages.frames import WORTHWHILE, Frame
 from dsms.runtime.stages.wire import (
-    ENVELOPE_ARROW,
     ArrowOutbox,
     DeadLetters,
     Elements,

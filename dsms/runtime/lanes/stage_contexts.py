@@ -1,0 +1,35 @@
+"""What the stages of an epoch need to know of the revisions of which messages may be on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from dsms.physical.lane import Lane
+from dsms.runtime.lanes.revision import Revision
+from dsms.runtime.stages.result_messages import ResultEncoding
+from dsms.runtime.stages.target_stage import LaneContext, StageContext
+
+
+def stage_context(
+    revisions: Iterable[Revision],
+    prefix: str,
+    targets: int,
+    results: ResultEncoding,
+    *,
+    sent_as: Callable[[Lane], Lane] = lambda lane: lane,
+) -> StageContext:
+    """The context of some revisions; `sent_as` gives lanes the form in which they go to other processes."""
+    numbered = {revision.number: revision for revision in revisions}
+    lanes = {
+        number: {lane_id: sent_as(lane) for lane_id, lane in revision.lanes.items()}
+        for number, revision in numbered.items()
+    }
+    contexts = {number: _lane_contexts(revision) for number, revision in numbered.items()}
+    return StageContext(lanes, contexts, prefix, targets, results)
+
+
+def _lane_contexts(revision: Revision) -> dict[str, LaneContext]:
+    return {
+        lane_id: LaneContext.of(revision.lanes[lane_id], held, revision.takes.get(lane_id, {}))
+        for lane_id, held in revision.manifest.lanes.items()
+    }

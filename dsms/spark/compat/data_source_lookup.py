@@ -1,0 +1,31 @@
+"""Spark does not look for data sources in all installed packages: it is told of a driver's Python that does not exist.
+
+To look, the JVM starts the driver's Python; where that is no command it goes without. Ours is registered by the
+session, and workers run the Python that they are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+
+from dsms.spark.compat.trick import Trick
+
+TRICK = Trick("data_source_lookup", "0.6 s in two processes at the start of a session")
+_NO_COMMAND = "no-data-sources-to-look-for"
+
+
+def without_lookup(environ: MutableMapping[str, str]) -> None:
+    """Sets the driver's Python."""
+    if TRICK.on(environ):
+        environ["PYSPARK_DRIVER_PYTHON"] = _NO_COMMAND
+
+
+def looked_up(environ: Mapping[str, str]) -> bool:
+    """Whether Spark looks for data sources.
+
+    >>> environ = {}
+    >>> without_lookup(environ)
+    >>> looked_up(environ), looked_up({})
+    (False, True)
+    """
+    return environ.get("PYSPARK_DRIVER_PYTHON") != _NO_COMMAND

@@ -1,0 +1,28 @@
+"""Checkpoints are written plainly: without checksum files, and without a process that changes a mode for each file.
+
+The checkpoint of a stream is scratch, since recovery reads the manifest. The classes are Spark's and Hadoop's own, but
+not the ones that they take by default for local files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dsms.spark.compat.trick import Trick
+
+TRICK = Trick("scratch_checkpoints", "some 40 ms of the fixed cost of a batch")
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+SETTINGS = {
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+}
+
+
+def settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a session.
+
+    >>> settings({"DSMS_PLAIN_SPARK": "1"})
+    {}
+    """
+    return dict(SETTINGS) if TRICK.on(environ) else {}

@@ -1,0 +1,40 @@
+"""A trick: its name, and whether it is switched on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: The environment variable that names what is turned off: `1` or `all` stands for all.
+SWITCH = "DSMS_PLAIN_SPARK"
+#: The Spark versions, major and minor, with which the tricks were seen to work.
+SEEN_WITH = ("4.3",)
+
+
+@dataclass(frozen=True)
+class Trick:
+    """Something that relies on internals of Spark. `saves` says how much, as it was measured."""
+
+    name: str
+    saves: str
+
+    def on(self, environ: Mapping[str, str]) -> bool:
+        """Whether it is to be used.
+
+        >>> trick = Trick("spark_home", "33 MB")
+        >>> trick.on({}), trick.on({SWITCH: "1"}), trick.on({SWITCH: "spark_home, class_archive"})
+        (True, False, False)
+        >>> trick.on({SWITCH: "worker_daemon"}), trick.on({SWITCH: "0"}), trick.on({SWITCH: ""})
+        (True, True, True)
+        """
+        off = [word.strip() for word in environ.get(SWITCH, "").split(",")]
+        return not {"1", "all", self.name} & {*off}
+
+
+def unseen(version: str) -> bool:
+    """Whether the tricks were not seen with a version of Spark.
+
+    >>> unseen("4.3.0"), unseen("5.0.1")
+    (False, True)
+    """
+    return ".".join(version.split(".")[:2]) not in SEEN_WITH

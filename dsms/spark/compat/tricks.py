@@ -1,0 +1,26 @@
+"""All tricks, by name."""
+
+from __future__ import annotations
+
+from dsms.spark.compat import (
+    class_archive,
+    data_source_lookup,
+    helper_processes,
+    hidden_pandas,
+    scratch_checkpoints,
+    spark_home,
+    worker_daemon,
+)
+
+TRICKS = {
+    module.TRICK.name: module.TRICK
+    for module in (
+        class_archive,
+        data_source_lookup,
+        helper_processes,
+        hidden_pandas,
+        scratch_checkpoints,
+        spark_home,
+        worker_daemon,
+    )
+}

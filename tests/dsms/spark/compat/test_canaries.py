@@ -1,0 +1,102 @@
+"""A canary for each trick: it fails where what the trick relies on inside Spark is not there any more.
+
+That the tricks work is seen by `integration/test_lifecycle.py`; that everything works without them, by
+`integration/test_plain_spark.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from dsms.spark.compat import data_source_lookup, helper_processes, hidden_pandas, scratch_checkpoints, worker_daemon
+from dsms.spark.compat.spark_home import linked_home
+from dsms.spark.compat.trick import SEEN_WITH, unseen
+from dsms.spark.compat.tricks import TRICKS
+
+HOME = Path(pyspark.__file__).parent
+
+
+def classes(jar: str) -> set[str]:
+    """The names of the entries of a jar of Spark's, by the beginning of its name."""
+    (path,) = HOME.glob(f"jars/{jar}_*.jar")
+    return set(zipfile.ZipFile(path).namelist())
+
+
+def hidden_pandas_canary() -> None:
+    """PySpark asks its own function whether pandas is there, under the name that is replaced."""
+    module, function = hidden_pandas.CHECK
+    assert f"{function}()" in inspect.getsource(importlib.import_module(module))
+
+
+def helper_processes_canary() -> None:
+    """`SparkEnv` has the field of factories, and the helpers' modules begin as they are looked for."""
+    spark = zipfile.ZipFile(next(HOME.glob("jars/spark-core_*.jar")))
+    assert b"pythonWorkers" in spark.read("org/apache/spark/SparkEnv.class")
+    assert importlib.util.find_spec(helper_processes.HELPERS + "plan_data_source_read") is not None
+
+
+def spark_home_canary(tmp_path: Path | None = None) -> None:
+    """Spark's scripts look for its Python package under the name of a zip."""
+    assert (HOME / "python" / "lib" / "pyspark.zip").is_file()
+    assert callable(linked_home)
+
+
+def class_archive_canary() -> None:
+    """It is an option of the JVM, not of Spark; a JVM that cannot use an archive goes on without it."""
+
+
+def data_source_lookup_canary() -> None:
+    """The JVM's look-up of data sources in Python is there, and the driver's Python has its own variable."""
+    assert any("UserDefinedPythonDataSourceLookupRunner" in name for name in classes("spark-sql"))
+    assert not data_source_lookup.looked_up({"PYSPARK_DRIVER_PYTHON": "no-data-sources-to-look-for"})
+
+
+def scratch_checkpoints_canary() -> None:
+    """The manager of checkpoint files that is asked for is a class of Spark's."""
+    name = scratch_checkpoints.SETTINGS["spark.sql.streaming.checkpointFileManagerClass"]
+    assert f"{name.replace('.', '/')}.class" in classes("spark-sql")
+
+
+def worker_daemon_canary() -> None:
+    """Spark's daemon has the loop that ours runs, and what it would import is there."""
+    daemon = importlib.import_module("pyspark.daemon")
+    assert "worker_main" in inspect.getsource(daemon.manager) or "worker" in inspect.getsource(daemon.manager)
+    assert [name for name in worker_daemon.MODULES if importlib.util.find_spec(name) is None] == []
+
+
+CANARIES: dict[str, Callable[[], None]] = {
+    "class_archive": class_archive_canary,
+    "data_source_lookup": data_source_lookup_canary,
+    "helper_processes": helper_processes_canary,
+    "hidden_pandas": hidden_pandas_canary,
+    "scratch_checkpoints": scratch_checkpoints_canary,
+    "spark_home": spark_home_canary,
+    "worker_daemon": worker_daemon_canary,
+}
+
+
+def test_every_trick_has_a_canary_and_says_what_it_saves() -> None:
+    assert CANARIES.keys() == TRICKS.keys()
+    assert all(trick.saves and trick.name == name for name, trick in TRICKS.items())
+
+
+def test_each_trick_has_a_file_of_its_name() -> None:
+    package = Path(hidden_pandas.__file__).parent
+    files = {path.stem for path in package.glob("*.py")} - {"__init__", "trick", "tricks"}
+    assert files == TRICKS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(CANARIES))
+def test_what_a_trick_relies_on_is_there(name: str) -> None:
+    CANARIES[name]()
+
+
+def test_the_installed_spark_is_one_that_was_tried() -> None:
+    assert not unseen(pyspark.__version__), f"try every trick, then add {pyspark.__version__} to {SEEN_WITH}"
