@@ -41,7 +41,7 @@ class Catalog(msgspec.Struct, frozen=True):
         taken = self.get(added.name)
         if taken is not None:
             raise UserError(
-                f'a {kind_of(taken)} named "{taken.name}" exists already', hint="drop it first or choose another name"
+                f'a {kind_of(taken)} named "{taken.name}" already exists', hint="drop it first or choose another name"
             )
         return Catalog(self.version + 1, self.ids + 1, {**self.objects, added.name.lower(): added})
 
@@ -68,7 +68,7 @@ class Catalog(msgspec.Struct, frozen=True):
         taken = {source.number for source in [*self.sources(), *(table.source for table in self.tables())]}
         free = next(number for number in range(len(taken) + 1) if number not in taken)
         if free >= MAX_SOURCES:
-            raise UserError(f"there are {MAX_SOURCES} sources and tables already", hint="drop some first")
+            raise UserError(f"the catalog is limited to {MAX_SOURCES} sources and tables", hint="drop one first")
         return free
 
     def streams(self) -> list[Stream]:

@@ -105,7 +105,7 @@ def _start(clause: Clause) -> dict[str, object]:
         at = datetime.fromisoformat(text)
     except ValueError as error:
         hint = "have: 'earliest', 'latest', an instant, TIMESTAMP '2024-05-01 12:00:00'"
-        raise _wrong(clause, f'cannot read START "{text}"', hint) from error
+        raise _wrong(clause, f'START needs an instant, not "{text}"', hint) from error
     return {"start": -((EPOCH - (at if at.tzinfo else at.replace(tzinfo=UTC))) // timedelta(milliseconds=1))}
 
 
@@ -117,7 +117,9 @@ def _timestamp(clause: Clause) -> dict[str, object]:
         return {"timestamp": None, "latent": True}
     if len(words) == 2 and words[0] == "BY":
         return {"timestamp": clause.words[1]}
-    raise _wrong(clause, "cannot read TIMESTAMP", "have: TIMESTAMP BY column, TIMESTAMP FROM RECORD, TIMESTAMP LATENT")
+    raise _wrong(
+        clause, "invalid TIMESTAMP clause", "have: TIMESTAMP BY column, TIMESTAMP FROM RECORD, TIMESTAMP LATENT"
+    )
 
 
 def _slack(clause: Clause) -> dict[str, object]:
@@ -130,7 +132,7 @@ def _idle(clause: Clause) -> dict[str, object]:
         return {"idle_ms": None}
     if words[:1] == ["AFTER"]:
         return {"idle_ms": _duration(clause, clause.words[1:], bare=False)}
-    raise _wrong(clause, "cannot read IDLE", "have: IDLE AFTER 5 SECONDS, IDLE NEVER")
+    raise _wrong(clause, "invalid IDLE clause", "have: IDLE AFTER 5 SECONDS, IDLE NEVER")
 
 
 def _tagged(clause: Clause) -> dict[str, object]:
@@ -141,7 +143,7 @@ def _tagged(clause: Clause) -> dict[str, object]:
         return {"tagged": "header"}
     if len(words) == 2 and words[0] == "BY":
         return {"tagged": clause.words[1]}
-    raise _wrong(clause, "cannot read TAGGED", "have: TAGGED BY HEADER, TAGGED BY column, TAGGED NONE")
+    raise _wrong(clause, "invalid TAGGED clause", "have: TAGGED BY HEADER, TAGGED BY column, TAGGED NONE")
 
 
 def _registry(clause: Clause) -> dict[str, object]:
@@ -160,7 +162,7 @@ def _constraint(clause: Clause) -> dict[str, object]:
     found = [_promise(clause, part) for part in parts]
     for one in found:
         if sum(str(one["column"]).lower() == str(other["column"]).lower() for other in found) > 1:
-            raise _wrong(clause, f'CONSTRAINT names "{one["column"]}" twice')
+            raise _wrong(clause, f'CONSTRAINT names column "{one["column"]}" twice')
     return {"constraints": found}
 
 
@@ -174,7 +176,7 @@ def _promise(clause: Clause, words: list[str]) -> dict[str, object]:
             k = _duration(clause, words[7:], bare=True)
             return {"kind": "references", "column": words[0], "other": words[2], "theirs": words[4], "k": k}
     have = "have: ORDERED BY a [WITHIN 10], CLUSTERED BY a WITHIN 5 SECONDS, a REFERENCES source (b) WITHIN 1 HOUR"
-    raise _wrong(clause, "cannot read CONSTRAINT", have)
+    raise _wrong(clause, "invalid CONSTRAINT clause", have)
 
 
 def _topic(clause: Clause) -> dict[str, object]:
@@ -188,7 +190,7 @@ def _duration(clause: Clause, words: Sequence[str], *, bare: bool) -> int:
     unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
     factor = _UNITS.get(unit) or _UNITS.get(unit + "S")
     if factor is None:
-        raise _wrong(clause, f"cannot read the duration of {clause.name.upper()}", "have: 500 MS, 5 SECONDS, 1 MINUTE")
+        raise _wrong(clause, f"invalid duration in {clause.name.upper()}", "have: 500 MS, 5 SECONDS, 1 MINUTE")
     return _number(clause, words[0]) * factor
 
 
@@ -200,14 +202,14 @@ def _number(clause: Clause, word: str) -> int:
 
 def _word(clause: Clause) -> str:
     if len(clause.words) != 1:
-        raise _wrong(clause, f"{clause.name.upper()} needs one word")
+        raise _wrong(clause, f"{clause.name.upper()} takes one value")
     return clause.words[0]
 
 
 def _truth(clause: Clause) -> bool:
     word = _word(clause).upper()
     if word not in ("TRUE", "FALSE"):
-        raise _wrong(clause, f'{clause.name.upper()} is TRUE or FALSE, not "{word}"')
+        raise _wrong(clause, f'{clause.name.upper()} must be TRUE or FALSE, not "{word}"')
     return word == "TRUE"
 
 

@@ -58,5 +58,5 @@ def check_free(catalog: Catalog, name: st.Name) -> None:
     """Refuses a name that is taken."""
     if (taken := catalog.get(name.text)) is not None:
         raise name.place.error(
-            f'a {kind_of(taken)} named "{taken.name}" exists already', "drop it first or choose another name"
+            f'a {kind_of(taken)} named "{taken.name}" already exists', "drop it first or choose another name"
         )

@@ -19,7 +19,7 @@ def _(statement: st.SetPaused, catalog: Catalog, environment: Environment) -> Ap
     found = query_of(catalog, statement.name)
     verb, now = ("PAUSE", "paused") if statement.paused else ("RESUME", "resumed")
     if found.paused == statement.paused:
-        return catalog, StatementResult(verb, f'{found.kind} "{found.name}" is {now} already', name=found.name)
+        return catalog, StatementResult(verb, f'{found.kind} "{found.name}" is already {now}', name=found.name)
     changed = msgspec.structs.replace(found, paused=statement.paused, grouped=False)
     return catalog.with_changed(changed), StatementResult(verb, f'{found.kind} "{found.name}" {now}', name=found.name)
 
@@ -28,7 +28,7 @@ def _(statement: st.SetPaused, catalog: Catalog, environment: Environment) -> Ap
 def _(statement: st.AlterQuery, catalog: Catalog, environment: Environment) -> Applied:
     found = query_of(catalog, statement.name)
     changed = msgspec.structs.replace(found, **result_settings(statement.clauses))
-    message = f'{found.kind} "{found.name}" has the weight {changed.weight:g}{limit_of(changed)}'
+    message = f'{found.kind} "{found.name}" has weight {changed.weight:g}{limit_of(changed)}'
     if changed == found:
         return catalog, StatementResult("ALTER", message, name=found.name)
     return catalog.with_changed(changed), StatementResult("ALTER", message, name=found.name)
@@ -37,7 +37,7 @@ def _(statement: st.AlterQuery, catalog: Catalog, environment: Environment) -> A
 def limit_of(query: Query) -> str:
     """The limit of its state as messages tell it."""
     most = query.state_memory
-    return "" if most is None else f", at most {most} bytes of its own state in Redis"
+    return "" if most is None else f", at most {most} bytes of unshared state in Redis"
 
 
 def query_of(catalog: Catalog, name: st.Name) -> Query:
@@ -46,5 +46,7 @@ def query_of(catalog: Catalog, name: st.Name) -> Query:
     if not isinstance(found, Query):
         raise name.place.error(f'"{found.name}" is a {kind_of(found)}, not a view or query')
     if found.periodic is not None:
-        raise name.place.error(f'"{found.name}" is a view over the clock: it is computed, not run')
+        raise name.place.error(
+            f'"{found.name}" is a view over the clock: it never runs, so it cannot be paused or altered'
+        )
     return found

@@ -10,9 +10,7 @@ from dsms.model.objects import Constraint, Source
 from dsms.model.types import type_sql
 from operators.core.errors import UserError
 
-_HINT = (
-    "declare on it CONSTRAINT CLUSTERED BY {} WITHIN k: then what is referenced comes once, and is forgotten in time"
-)
+_HINT = "register it with CONSTRAINT CLUSTERED BY {} WITHIN k, which bounds how long its records must be kept"
 
 
 def promised(source: Source, catalog: Catalog) -> tuple[Constraint, ...]:
@@ -30,7 +28,7 @@ def _checked(constraint: Constraint, source: Source, catalog: Catalog) -> Constr
         kind = type_sql(field.type)
         raise UserError(f'{what} "{field.name}" needs an integer, VARCHAR, TIMESTAMP or DATE column, not {kind}')
     if constraint.k is not None and constraint.k >= 2**62:
-        raise UserError(f'{what} "{field.name}": WITHIN needs a number below 2^62')
+        raise UserError(f'{what} "{field.name}": WITHIN must be below 2^62')
     spelled = msgspec.structs.replace(constraint, column=field.name)
     return _referring(spelled, field, catalog) if constraint.kind == "references" else spelled
 
@@ -40,11 +38,12 @@ def _referring(constraint: Constraint, field: pa.Field[pa.DataType], catalog: Ca
     other = catalog.get(constraint.other or "")
     if not isinstance(other, Source):
         have = "have: " + (", ".join(one.name for one in catalog.sources()) or "none")
-        raise UserError(f'REFERENCES: "{constraint.other}" is no source', hint=have)
+        raise UserError(f'REFERENCES: "{constraint.other}" is not a source', hint=have)
     theirs = _column(other, constraint.theirs or "", "REFERENCES")
     if theirs.type != field.type:
-        mine, kind = type_sql(field.type), type_sql(theirs.type)
-        raise UserError(f'REFERENCES: "{field.name}" is {mine}, but "{theirs.name}" of "{other.name}" is {kind}')
+        referring = f'"{field.name}" is {type_sql(field.type)}'
+        referenced = f'"{theirs.name}" of source "{other.name}" is {type_sql(theirs.type)}'
+        raise UserError(f"REFERENCES needs columns of one type: {referring}, {referenced}")
     if not any(one.kind == "clustered" and one.column == theirs.name for one in other.constraints):
         hint = _HINT.format(theirs.name)
         raise UserError(f'REFERENCES: "{theirs.name}" of source "{other.name}" is not clustered', hint=hint)

@@ -40,7 +40,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment)
     """A query over a view of the clock is kept as its points; any other gets a result topic."""
     name = statement.name or st.Name(_generated_name(statement))
     if statement.name is None and (known := catalog.get(name.text)):
-        return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" runs already', name=known.name)
+        return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" is already running', name=known.name)
     view = clock_view(statement.select, catalog)
     if view is not None:
         return _clock(statement, view, name, catalog)
@@ -48,7 +48,11 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment)
     settings = settled(statement, catalog, environment)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
     if not properties.sources(node):
-        raise error_at(statement.select, "the query reads no stream, so it never changes", hint="SELECT … runs it once")
+        raise error_at(
+            statement.select,
+            "the query reads no stream, so its result never changes",
+            hint="use SELECT … to run it once",
+        )
     output = statement.output or default_output(statement, node)
     check_free(catalog, name)
     check_quality(statement, settings)
@@ -67,7 +71,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment)
             *_notices(node, query, result_settings(statement.clauses)),
             *_cql_notices(statement),
             *_family_notices(query, catalog),
-            *(f'answered over "{view}", whose operators it shares' for view in views),
+            *(f'answered from "{view}", whose operators it shares' for view in views),
             *defaults,
             *_expanded(statement, written, catalog),
         ),
@@ -79,10 +83,10 @@ def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) ->
     """Refuses options of quality that mean nothing."""
     given = [clause for clause in statement.clauses if clause.name in _QUALITY]
     if given and statement.kind == "view":
-        why = "a view is read by others, who did not allow for errors"
-        raise given[0].place.error(f"{given[0].name.upper()} is for queries: {why}", "make it a query: CREATE QUERY …")
+        why = "readers of a view expect exact results"
+        raise given[0].place.error(f"{given[0].name.upper()} needs a query: {why}", "use CREATE QUERY …")
     if given and "max_error" not in settings:
-        raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it nothing is ever left out")
+        raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it no input is shed")
 
 
 def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> dict[str, Any]:
@@ -127,21 +131,21 @@ def default_output(statement: st.ContinuousQuery, node: logical.Node) -> st.Outp
         return "istream"
     raise error_at(
         statement.select,
-        "rows leave the result, so CQL has no default for its output",
-        hint="say SELECT STREAMED, SELECT COMPLETE, or Istream(…), Dstream(…), Rstream(…) around the select list",
+        "rows can leave the result, so CQL defines no default output",
+        hint="use SELECT STREAMED, SELECT COMPLETE, or Istream(…), Dstream(…), Rstream(…) around the select list",
     )
 
 
 def _clock(statement: st.ContinuousQuery, view: ClockView, name: st.Name, catalog: Catalog) -> Applied:
     if statement.kind == "query":
-        hint = f"make it a view, and read a relation at its points: R[{name.text if statement.name else 'Sync'}](S)"
-        raise error_at(statement.select, f"a query over {CLOCK} alone lists every instant and is never run", hint=hint)
+        hint = f"make it a view and read a relation at its points: R[{name.text if statement.name else 'Sync'}](S)"
+        raise error_at(statement.select, f"a query over {CLOCK} alone would list every instant", hint=hint)
     check_free(catalog, name)
     if any(clause.name == "start" for clause in statement.clauses):
-        raise error_at(statement.select, "a view over the clock has all its instants: START is not supported here")
+        raise error_at(statement.select, "START is not supported in a view over the clock, which has all instants")
     draft = draft_of(statement, name, {"output": "streamed", **result_settings(statement.clauses)}, catalog)
     query = msgspec.structs.replace(draft, periodic=(view.points.period, view.points.residues))
-    message = f'view "{name.text}" created over {CLOCK}; it is computed, not run'
+    message = f'view "{name.text}" created over {CLOCK}; its points are computed without running a query'
     notices = (f"points: t mod {view.points.period} in {{{', '.join(map(str, view.points.residues))}}}",)
     return catalog.with_object(query), StatementResult(_label(query), message, notices=notices, name=name.text)
 
@@ -157,7 +161,7 @@ def _check_topic_free(catalog: Catalog, query: Query) -> None:
     for other in taken:
         if other.topic == query.topic:
             raise UserError(
-                f'topic "{query.topic}" belongs to the {kind_of(other)} "{other.name}"', hint="choose another"
+                f'topic "{query.topic}" already belongs to {kind_of(other)} "{other.name}"', hint="choose another topic"
             )
 
 
@@ -172,11 +176,11 @@ def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tupl
 def _quality_notices(query: Query) -> tuple[str, ...]:
     if query.max_error is None:
         return ()
-    return (f"input may be left out: within {query.max_error:g} of the exact result, DEADLINE {query.deadline} MS",)
+    return (f"input may be shed: relative error at most {query.max_error:g}, DEADLINE {query.deadline} MS",)
 
 
 def _cql_notices(statement: st.ContinuousQuery) -> tuple[str, ...]:
-    return () if statement.output else ("Istream is applied: rows never leave the result",)
+    return () if statement.output else ("Istream is applied by default: rows never leave the result",)
 
 
 def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
@@ -184,7 +188,7 @@ def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
         return ()
     kin = sum(other.grouped and other.family == query.family for other in catalog.running())
     word = "query that differs" if kin == 1 else "queries that differ"
-    return (f"runs as one with {kin} {word} in constants",) if kin else ()
+    return (f"shares one plan with {kin} {word} only in constants",) if kin else ()
 
 
 def _expanded(statement: st.ContinuousQuery, written: str, catalog: Catalog) -> tuple[str, ...]:

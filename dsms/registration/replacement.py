@@ -47,10 +47,10 @@ def _(statement: st.ReplaceQuery, catalog: Catalog, environment: Environment) ->
     if not isinstance(found, Query) or found.kind != query.kind:
         raise name.place.error(f'"{found.name}" is a {kind_of(found)}, not a {query.kind}', "drop it first")
     if found.periodic is not None or clock_view(query.select, catalog) is not None:
-        raise name.place.error(f'"{found.name}" is a view over the clock: it cannot be replaced', "drop it first")
+        raise name.place.error(f'"{found.name}" is a view over the clock and cannot be replaced', "drop it first")
     new = _new(query, found, catalog, environment)
     if found.former is None and _same(new, found):
-        return catalog, StatementResult("CREATE OR REPLACE", f'{found.kind} "{found.name}" is so already')
+        return catalog, StatementResult("CREATE OR REPLACE", f'{found.kind} "{found.name}" is unchanged')
     after = _replaced(catalog, [new, *readers(catalog, found)], environment)
     return after, _result(query, found, catalog, after)
 
@@ -61,10 +61,12 @@ def _(statement: st.RepairQuery, catalog: Catalog, environment: Environment) -> 
     published becomes what it is."""
     found = catalog.find(statement.name.text, statement.name.place)
     if not isinstance(found, Query) or not found.sheddable:
-        raise statement.name.place.error(f'nothing is ever left out of "{found.name}"', "it has no MAX_ERROR")
+        raise statement.name.place.error(
+            f'"{found.name}" has nothing to repair', "only queries with MAX_ERROR shed input"
+        )
     after = _replaced(catalog, [found], environment)
     notices = (_told(after.find(found.name)),)
-    message = f'query "{found.name}" reads again what was left out'
+    message = f'query "{found.name}" rereads the input that was shed'
     return after, StatementResult("REPAIR QUERY", message, notices=notices, name=found.name)
 
 
@@ -94,7 +96,7 @@ def _new(statement: st.ContinuousQuery, found: Query, catalog: Catalog, environm
     given = result_settings(statement.clauses)
     for option in _KEPT:
         if option in given and given[option] != getattr(found, option):
-            raise _wrong(found, f"{option} = {given[option]} where it had {getattr(found, option)}")
+            raise _wrong(found, f"{option} would change from {getattr(found, option)} to {given[option]}")
     settings = settled(statement, catalog, environment)
     check_quality(statement, settings)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
@@ -156,21 +158,21 @@ def _check(new: Planned, was: logical.Node, before: Query) -> None:
     """Consumers go on reading the topic, so its records must not change their form."""
     assert new.sink is not None
     if new.sink.output != before.output:
-        raise _wrong(before, f"output {new.sink.output.upper()} where it had {before.output.upper()}")
+        raise _wrong(before, f"the output would change from {before.output.upper()} to {new.sink.output.upper()}")
     columns, others = visible(new.node), visible(was)
     if list(zip(columns.names, columns.types, strict=True)) != list(zip(others.names, others.types, strict=True)):
-        raise _wrong(before, f"columns ({_listed(columns)}) where it had ({_listed(others)})")
+        raise _wrong(before, f"the columns would change from ({_listed(others)}) to ({_listed(columns)})")
     if before.format == "avro" and columns != others:
-        raise _wrong(before, "columns that may be NULL where others may")
+        raise _wrong(before, "other columns would be nullable")
     key, other = properties.keys(new.node), properties.keys(was)
     if key != other:
-        raise _wrong(before, f"the key ({', '.join(key)}) where it had ({', '.join(other)})")
+        raise _wrong(before, f"the key would change from ({', '.join(other)}) to ({', '.join(key)})")
     compile_lane(new.id, [new])  # refuses what cannot run
 
 
 def _wrong(before: Query, what: str) -> UserError:
     return UserError(
-        f'{before.kind} "{before.name}" cannot be replaced: it would have {what}',
+        f'{before.kind} "{before.name}" cannot be replaced: {what}',
         hint=f"DROP {before.kind.upper()} {before.name} and create it anew",
     )
 
@@ -189,7 +191,11 @@ def _result(statement: st.ContinuousQuery, found: Query, catalog: Catalog, after
 
 def _told(query: object) -> str:
     assert isinstance(query, Query)
-    return f"{query.name}: nothing was published" if query.since is None else f"{query.name}: from {query.since} on"
+    return (
+        f"{query.name}: replaced before it published anything"
+        if query.since is None
+        else f"{query.name}: replaced from instant {query.since} on"
+    )
 
 
 def retired(catalog: Catalog, published: Mapping[str, int | None]) -> Iterator[Query]:

@@ -25,7 +25,7 @@ def _(statement: st.CreateTable, catalog: Catalog, environment: Environment) -> 
     if not statement.keys:
         raise statement.name.place.error(
             f'table "{statement.name.text}" has no primary key',
-            "say PRIMARY KEY behind a column, or PRIMARY KEY (a, b)",
+            "add PRIMARY KEY after a column, or PRIMARY KEY (a, b)",
         )
     source, keys = _checked(statement, catalog)
     logged = _with_topic(source, keys, environment)

@@ -46,9 +46,9 @@ def choices() -> tuple[str, ...]:
 
 def _bounded(name: str, options: str) -> Policy:
     if name != "chain":
-        raise UserError(f'policy "{name}" has no options', hint=f"have: {', '.join(choices())}")
+        raise UserError(f'policy "{name}" takes no options', hint=f"have: {', '.join(choices())}")
     found = _LATENCY.fullmatch(options)
     latency_s = float(found[1]) * _UNITS.get(found[2], 0) if found else 0
     if not 0 < latency_s < math.inf:
-        raise UserError(f'cannot read "{options.strip()}" in policy "chain"', hint=f"for example {_BOUNDED}")
+        raise UserError(f'invalid option "{options.strip()}" of policy "chain"', hint=f"for example {_BOUNDED}")
     return SteepestChain(latency_s)

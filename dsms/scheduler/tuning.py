@@ -38,7 +38,7 @@ class Bounds(msgspec.Struct, frozen=True):
         """UserError where state would lie on a disk that not all workers read."""
         if self.state_memory is not None and not self.one_host:
             raise UserError(
-                "state_memory needs workers on one host: others cannot read what lies on its disk alone",
+                "state_memory needs all workers on one host: other hosts cannot read the state on its disk",
                 hint="start the executor with --master local[…]",
             )
 
@@ -74,9 +74,9 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"min_batch_records {found.min_batch_records} is above max_batch_records {found.max_batch_records}"
             )
         if found.min_batch_records < 1 or found.max_batch_records > _MOST_RECORDS:
-            raise UserError(f"batches have 1 to {_MOST_RECORDS} records")
+            raise UserError(f"a batch must have 1 to {_MOST_RECORDS} records")
         if not _LEAST_S <= found.target_batch_seconds <= _MOST_S:
-            raise UserError(f"target_batch_seconds is between {_LEAST_S:g} and {_MOST_S:g}")
+            raise UserError(f"target_batch_seconds must be between {_LEAST_S:g} and {_MOST_S:g}")
         found.check_hosts()
         parse_policy(found.policy)
         return found

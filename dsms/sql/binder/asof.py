@@ -17,7 +17,7 @@ from operators.expressions import ORDERS, Call, Expression, call, columns, type_
 from operators.kernels.points import has_points
 
 Comparison = Literal["greater", "greater_or_equal", "less", "less_or_equal"]
-_HINT = "say … ASOF JOIN b ON a.k = b.k AND a.t >= b.t"
+_HINT = "for example a ASOF JOIN b ON a.k = b.k AND a.t >= b.t"
 
 
 def asof_join(
@@ -56,9 +56,9 @@ def _split(
         elif (time := _comparison(one, *sides)) is not None:
             times.append(time)
         else:
-            raise _refused(table, "a condition of ASOF JOIN is no comparison of its two sides")
+            raise _refused(table, "every condition of ASOF JOIN must compare its two sides")
     if len(times) != 1:
-        raise _refused(table, f"ASOF JOIN needs one comparison by >=, >, <= or <, not {len(times)}")
+        raise _refused(table, f"ASOF JOIN needs exactly one comparison by >=, >, <= or <, not {len(times)}")
     return equal, times[0]
 
 

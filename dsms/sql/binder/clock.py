@@ -102,7 +102,7 @@ def _common(left: Periodic, right: Periodic, at: exp.Expr) -> Periodic:
     try:
         return left & right
     except ValueError as error:
-        raise error_at(at, "a synchronisation stream without points") from error
+        raise error_at(at, "the synchronisation stream has no points") from error
 
 
 def _points_of_select(query: exp.Select, catalog: Catalog) -> Periodic:
@@ -115,7 +115,7 @@ def _points_of_select(query: exp.Select, catalog: Catalog) -> Periodic:
         return points
     chosen = points_where(where.this, TIMEPOINT)
     if chosen is None:
-        raise error_at(where.this, "a synchronisation stream without points")
+        raise error_at(where.this, "the synchronisation stream has no points")
     return points if chosen == Periodic(1) else chosen if points == Periodic(1) else _common(points, chosen, where)
 
 
@@ -131,7 +131,7 @@ def _points_of_item(item: exp.Expr, catalog: Catalog) -> Periodic:
     assert isinstance(found, Query)
     assert found.periodic is not None
     if (view := clock_view(parsed(found), catalog)) is not None and view.outputs:
-        raise error_at(item, f'"{found.name}" holds the current instant, it is no synchronisation stream')
+        raise error_at(item, f'"{found.name}" is the current instant, not a synchronisation stream')
     return Periodic(*found.periodic)
 
 
@@ -140,8 +140,8 @@ def _check_columns(query: exp.Select) -> None:
     shown = [one.unnest() for one in query.expressions]
     if len(shown) == 1 and (shown[0].is_star or _is_timepoint(shown[0])):
         return
-    hint = f"select {TIMEPOINT}; or a constant and MAX({TIMEPOINT}), which is the current instant"
-    raise error_at(query.expressions[0], "a stream over the clock has one column", hint=hint)
+    hint = f"select {TIMEPOINT}, or a constant and MAX({TIMEPOINT}) for the current instant"
+    raise error_at(query.expressions[0], "a stream over the clock has only one column", hint=hint)
 
 
 def _is_timepoint(node: exp.Expr) -> bool:

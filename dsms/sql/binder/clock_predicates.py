@@ -76,7 +76,9 @@ def _tried(node: exp.Expr, timepoint: str) -> Periodic | None:
     period = lcm(*_moduli(node, timepoint))
     if period > _MOST_INSTANTS:
         hint = f"have: {timepoint} mod n = m, AND, OR"
-        raise error_at(node, f"the condition has the period {period}, which is too long to try", hint=hint)
+        raise error_at(
+            node, f"the condition has a period of {period} instants; at most {_MOST_INSTANTS} are supported", hint=hint
+        )
     scope = Scope(pa.schema([pa.field(timepoint, pa.int64(), nullable=False)]))
     # the alias of the clock says nothing more
     plain = node.copy().transform(lambda one: exp.column(one.name) if isinstance(one, exp.Column) else one)

@@ -12,7 +12,7 @@ from dsms.sql.parser.nodes import Emit
 
 _HINT = (
     "group a stream with KEY NULL by window_end of TUMBLE, HOP, CUMULATE or SESSION over DESCRIPTOR(TS);"
-    " a relation at points of time is R[Sync](S)"
+    " for a relation at points of time use R[Sync](S)"
 )
 
 
@@ -30,4 +30,4 @@ def finals(relation: Relation, query: exp.Expr) -> Relation:
         for key in group.keys:
             if (window := window_of(group.input, key)) is not None:
                 return relation.over(logical.Final(group, key, int(isinstance(window, logical.Session))))
-    raise error_at(emit, "EMIT FINAL needs groups that change no more once a window has ended", hint=_HINT)
+    raise error_at(emit, "EMIT FINAL needs groups that are final when their window ends", hint=_HINT)

@@ -16,7 +16,7 @@ from dsms.sql.parser import nodes
 from dsms.sql.parser.table_names import name_of
 from operators.core.errors import SqlError
 
-_CLOCK_HINT = "read a relation at its points: FROM R[Sync](S); the current instant is Now"
+_CLOCK_HINT = "read a relation at points of time: FROM R[Sync](S); Now is the current instant"
 
 
 def expanded(query: exp.Expr, catalog: Catalog) -> exp.Expr:
@@ -48,9 +48,12 @@ def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
     """
     window = {"cql": "[Range Unbounded]", "pipes": "WINDOW(RANGE 1)"}.get(_notation(query) or "")
     tables = _bare_streams(query, catalog) if window else ()
-    told = dict.fromkeys(f"window of {name_of(table)}: {window}" for table in tables)
+    told = dict.fromkeys(f"default window of {name_of(table)}: {window}" for table in tables)
     streams = [window for window in query.find_all(nodes.StreamWindow) if _has_default_stream(window)]
-    return (*told, *dict.fromkeys(f"Istream is applied to the subquery {one.alias_or_name}".strip() for one in streams))
+    return (
+        *told,
+        *dict.fromkeys(f"Istream is applied by default to subquery {one.alias_or_name}".strip() for one in streams),
+    )
 
 
 def written_out(query: exp.Expr, catalog: Catalog) -> exp.Expr:
@@ -143,13 +146,13 @@ def _name_or_nothing(table: exp.Table) -> str:
 
 def _check_place(select: exp.Select, table: exp.Table) -> None:
     if len(_sources(select)) == 1:
-        raise error_at(table, "the current instant alone is no relation that can be kept", hint=_CLOCK_HINT)
+        raise error_at(table, "a query cannot read the current instant alone", hint=_CLOCK_HINT)
     join = table.parent
     if isinstance(join, exp.Join) and (join.side or join.args.get("using")):
-        raise error_at(table, "the current instant is joined by a comma or an inner join")
+        raise error_at(table, "the current instant can only be joined by a comma or an inner join")
     if any(isinstance(one, exp.Star) for one in select.expressions):
-        hint = "say R.* for the columns of the relation R"
-        raise error_at(select.expressions[0], "* would list the current instant", hint=hint)
+        hint = "use R.* for the columns of relation R"
+        raise error_at(select.expressions[0], "* would include the current instant", hint=hint)
 
 
 def _replace_columns(select: exp.Select, alias: str, view: ClockView) -> None:
@@ -195,4 +198,4 @@ def _check_clock(query: exp.Expr, catalog: Catalog) -> None:
         found = catalog.get(name)
         if is_clock(name) or (isinstance(found, Query) and found.periodic is not None):
             what = "the clock" if is_clock(name) else f"a stream over {CLOCK}"
-            raise error_at(table, f'"{name}" is {what}: it lists every instant and is never run', hint=_CLOCK_HINT)
+            raise error_at(table, f'"{name}" is {what} and would list every instant', hint=_CLOCK_HINT)

@@ -45,7 +45,7 @@ def bind_function(node: exp.Expr, bind: Bind) -> Expression:
         raise error_at(
             node,
             f'"{name}" is not supported',
-            hint="results must be a function of the logs: use the column TS, the instant of the row",
+            hint="results must depend on the logs alone: use the column TS, the instant of the row",
         )
     if (special := _SPECIAL.get(type(node))) is not None:
         return special(node, bind)

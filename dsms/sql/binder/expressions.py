@@ -128,7 +128,7 @@ def field_of(struct: Expression, name: str) -> Call:
 @_bind.register
 def _(node: exp.Dot, scope: Scope) -> Expression:
     if not isinstance(node.expression, exp.Identifier):
-        raise error_at(node, f'"{node.expression.sql()}" is no field name')
+        raise error_at(node, f'"{node.expression.sql()}" is not a field name')
     return field_of(bind_expression(node.this, scope), node.expression.name)
 
 
@@ -287,7 +287,7 @@ def _moment(text: str, target: pa.DataType, node: exp.Expr) -> Literal:
         moment = datetime.datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise error_at(
-            node, f'"{text}" is no date or time', hint="for example 2024-01-31 or 2024-01-31 12:30:00"
+            node, f'"{text}" is not a date or time', hint="for example 2024-01-31 or 2024-01-31 12:30:00"
         ) from error
     if moment.tzinfo is not None:
         moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)

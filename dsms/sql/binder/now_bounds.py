@@ -18,7 +18,7 @@ from operators.expressions import Expression, Interval, Literal, call, cast, typ
 from operators.sync.sync_points import Periodic
 
 NOW = "now"
-NOW_HINT = "Now stands in WHERE, in comparisons that are linear in it, as in R.TS BETWEEN Now - 4 AND Now"
+NOW_HINT = "use Now in WHERE, in comparisons linear in Now such as R.TS BETWEEN Now - 4 AND Now"
 #: The key of a Now column's `meta` that holds the points at which this Now moves.
 POINTS = "points"
 _BIGINT = pa.int64()
@@ -65,7 +65,7 @@ def bound_of(left: exp.Expr, right: exp.Expr, kind: type[exp.Expr], scope: Scope
     if not form.slope:
         raise error_at(parent, f'Now cancels out in "{parent.sql()}"', hint="compare without Now")
     if len(form.points) > 1:
-        raise error_at(parent, "two clocks of different points are compared")
+        raise error_at(parent, "clocks with different points cannot be compared")
     scale = 1000 if any(_is_moment(term) for _, term in form.terms) else 1
     side = 1 if form.slope > 0 else -1
     rest = _sum([(-side * factor, _integer(term, scale)) for factor, term in form.terms])
@@ -146,10 +146,10 @@ def milliseconds_of(interval: Interval, node: exp.Expr) -> int:
     86400500
     """
     if interval.months:
-        raise error_at(node, "months and years have no fixed length here", hint="say it in days")
+        raise error_at(node, "months and years have no fixed length here", hint="give the length in days")
     micros = interval.days * 86_400_000_000 + interval.microseconds
     if micros % 1000:
-        raise error_at(node, "an instant is a millisecond: the interval is not a whole number of them")
+        raise error_at(node, "the interval is not a whole number of milliseconds")
     return micros // 1000
 
 

@@ -61,7 +61,7 @@ def _form(node: exp.Expr, scope: Scope, negated: bool = False) -> Form:
             return _between(node, scope, negated is not bool(node.args.get("negate")))
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
             return _comparison(node, _NEGATED[type(node)] if negated else type(node), scope)
-    raise error_at(node, f'"{node.sql()}" is no comparison with Now', hint=NOW_HINT)
+    raise error_at(node, f'"{node.sql()}" is not a comparison with Now', hint=NOW_HINT)
 
 
 def _plain(node: exp.Expr, scope: Scope) -> Expression:

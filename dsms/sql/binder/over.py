@@ -117,11 +117,11 @@ def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], 
     inner = inner.this if isinstance(inner, exp.RespectNulls) else inner
     if (aggregate := aggregate_call(inner)) is not None and aggregate.function.name in _AGGREGATES:
         if aggregate.distinct or aggregate.order:
-            raise refusal(window, "DISTINCT or ORDER BY in a call with OVER")
+            raise refusal(window, "DISTINCT or ORDER BY in a window function")
         return aggregate.function.name, _filtered(aggregate, scope), ()
     name = function_name(inner)
     if name not in FUNCTIONS:
-        raise error_at(window, f'"{name}" does not take OVER', hint=f"have: {', '.join(FUNCTIONS)}")
+        raise error_at(window, f'"{name}" cannot be used with OVER', hint=f"have: {', '.join(FUNCTIONS)}")
     bound = [bind_expression(one, scope) for one in arguments_of(inner)]
     count = 1 if name in _VALUES else 0
     if len(bound) < count:
@@ -144,7 +144,7 @@ def _filtered(aggregate: AggregateCall, scope: Scope) -> list[Expression]:
 
 def _constant(value: Expression, window: exp.Window) -> object:
     if not isinstance(value, Literal):
-        raise error_at(window, "this argument of a call with OVER must be a constant")
+        raise error_at(window, "this argument of a window function must be a constant")
     return value.value
 
 

@@ -116,7 +116,7 @@ class Scope:
         matches = self._matches(name, alias)
         if len(matches) > 1:
             spellings = ", ".join(entry.spelling for entry in matches)
-            raise UserError(f'column "{name}" is ambiguous', hint=f"say one of: {spellings}")
+            raise UserError(f'column "{name}" is ambiguous', hint=f"use one of: {spellings}")
         return matches[0].column if matches else self._outer_column(name, alias)
 
     def has(self, name: str, alias: str | None = None) -> bool:

@@ -136,7 +136,7 @@ def _sorted_by(ordered: exp.Expr, scope: Scope, found: list[Output], hidden: lis
     before = len(hidden)
     name = _column(bind_expression(node, scope), found, hidden, "__o")
     if len(hidden) > before and query.args.get("distinct") and not _distinct_on(query):
-        raise error_at(node, "with DISTINCT what is sorted by must be in the select list")
+        raise error_at(node, "with DISTINCT, ORDER BY must name what is in the select list")
     return name
 
 

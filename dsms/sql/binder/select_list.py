@@ -50,7 +50,7 @@ def _named(entry: Entry, value: Expression, node: exp.Expr, before: Sequence[Out
     if context.top and held.lower() in taken:
         raise error_at(node, f'two columns are named "{name}"', hint="rename one with AS")
     if context.top and pa.types.is_null(value.type):
-        raise error_at(node, "NULL has no type here", hint="say CAST(NULL AS …)")
+        raise error_at(node, "NULL has no type here", hint="use CAST(NULL AS …)")
     while held.lower() in taken:
         held += "'"
     return Output(name, held, value)

@@ -41,7 +41,7 @@ def _(query: exp.SetOperation, context: Context) -> Relation:
     sides = replace(inside, top=False)
     left, right = bind_query(query.left, sides), bind_query(query.right, sides)
     if len(left.visible) != len(right.visible):
-        message = f"{query.key.upper()} of {len(left.visible)} and {len(right.visible)} columns"
+        message = f"the sides of {query.key.upper()} have {len(left.visible)} and {len(right.visible)} columns"
         raise error_at(query.right, message)
     types = [_common(query, *pair) for pair in zip(left.visible, right.visible, strict=True)]
     names = _names(left, query, context)

@@ -34,9 +34,9 @@ def _bound(text: str, stream: logical.StreamScan) -> Expression:
     try:
         found = bind_expression(sqlglot.parse_one(text, read=Dsms), Scope.of(entries))
     except (UserError, ParseError) as error:
-        said = error.message if isinstance(error, UserError) else "it is no expression"
+        said = error.message if isinstance(error, UserError) else "not an expression"
         hint = error.hint if isinstance(error, UserError) else "write a condition such as price < 10"
         raise UserError(f'SHED_WHERE "{text}": {said}', hint=hint) from error
     if found.type != pa.bool_():
-        raise UserError(f'SHED_WHERE "{text}" is no condition', hint="write one such as price < 10")
+        raise UserError(f'SHED_WHERE "{text}" is not a condition', hint="write one such as price < 10")
     return found

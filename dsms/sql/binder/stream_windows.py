@@ -57,14 +57,14 @@ def _held(stream: logical.Node, context: Context) -> tuple[str, ...]:
 def _predicate(node: exp.Expr, relation: Relation) -> Expression:
     bound = bind_expression(node, relation.scope)
     if str(bound.type) not in ("bool", "null"):
-        raise error_at(node, f"Where of a window needs a BOOLEAN, not {type_name(bound.type)}")
+        raise error_at(node, f"WHERE of a window needs a BOOLEAN, not {type_name(bound.type)}")
     return bound
 
 
 def _column(node: exp.Expr, relation: Relation) -> Column:
     bound = bind_expression(node, relation.scope)
     if not isinstance(bound, Column):
-        raise error_at(node, "PARTITION BY of a window takes columns")
+        raise error_at(node, "PARTITION BY of a window takes only columns")
     return bound
 
 
@@ -91,7 +91,7 @@ def _rows(node: exp.Expr, stream: Relation, partition: tuple[str, ...]) -> Relat
     if size is None and step == 1:
         return stream.over(logical.TimeWindow(stream.node, None))
     if size is None:
-        raise error_at(node, "ROWS UNBOUNDED has no SLIDE")
+        raise error_at(node, "ROWS UNBOUNDED cannot have a SLIDE")
     return stream.over(logical.RowWindow(stream.node, rows_of(size, "ROWS"), partition, step))
 
 
@@ -103,7 +103,7 @@ def _rows_within(node: exp.Expr, stream: Relation, partition: tuple[str, ...], s
     below = schema(stream.node)
     visible = {entry.column.name for entry in stream.visible}
     if TS in visible:
-        raise error_at(node, "a column TS hides the instants of the stream", hint="rename it with AS")
+        raise error_at(node, "a column named TS hides the instants of the stream", hint="rename it with AS")
     stamped = stream.node if TS in below.names else logical.Restamp(stream.node, node.alias_or_name)
     rows = logical.RowWindow(stamped, rows_of(size, "ROWS"), partition, step)
     ts = column(schema(stamped).field(TS))
@@ -119,7 +119,7 @@ def _sample(node: exp.Expr, context: Context) -> Relation:
     that enter it; written behind a window of time it is a sample of the stream below it."""
     relation, percent = bind_relation(node.this, context), float(node.args["percent"].name)
     if not 0 < percent <= 100:
-        raise error_at(node.args["percent"], "Sample needs a percentage above 0, at most 100")
+        raise error_at(node.args["percent"], "Sample needs a percentage above 0 and at most 100")
     return relation.over(_sampled(relation.node, percent, node))
 
 

@@ -92,7 +92,7 @@ def _queries_in(node: exp.Expr, relation: Relation) -> Iterator[exp.Expr]:
     if id(node) in relation.scope.known:
         return
     if isinstance(node, exp.Array) and any(isinstance(one, exp.Select | exp.SetOperation) for one in node.expressions):
-        raise refusal(node, "ARRAY(SELECT …)", "say (SELECT ARRAY_AGG(…) FROM …)")
+        raise refusal(node, "ARRAY(SELECT …)", "use (SELECT ARRAY_AGG(…) FROM …)")
     if isinstance(node, exp.Query) or test_of(node) is not None:
         yield node
         return
@@ -116,12 +116,12 @@ def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relat
         context,
     )
     if len(inner.relation.visible) != 1:
-        raise error_at(node, f"a scalar subquery has one column, not {len(inner.relation.visible)}")
+        raise error_at(node, f"a scalar subquery must have one column, not {len(inner.relation.visible)}")
     held = frozenset(theirs.name for _, theirs in inner.safe)
     if not at_most_one(inner.relation.node, held):
         raise error_at(
             node,
-            "a scalar subquery may have several rows",
+            "a scalar subquery may return several rows",
             hint="aggregate it, fix its key by equality, or add LIMIT 1",
         )
     one = exactly_one(inner.relation.node)

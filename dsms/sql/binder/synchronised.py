@@ -25,8 +25,8 @@ def bind_synchronised(node: exp.Expr, context: Context) -> Relation:
     assert isinstance(node, SyncRelation)
     relation = bind_relation(node.this, context)
     if len(node.expressions) > 1:
-        hint = "make a view that is their union or intersection, and name that"
-        raise error_at(node.expressions[1], "a relation has one synchronisation stream", hint=hint)
+        hint = "create a view of their union or intersection, and name that"
+        raise error_at(node.expressions[1], "a relation can have only one synchronisation stream", hint=hint)
     points = _points(node.expressions[0], context.catalog)
     # every instant is a point of the clock itself
     return relation if points == Periodic(1) else relation.over(logical.Sync(relation.node, points))
@@ -47,5 +47,5 @@ def _points(table: exp.Expr, catalog: Catalog) -> Periodic | logical.Node:
         return plan_of(found.name, catalog)
     view = clock_view(parsed(found), catalog)
     if view is None or view.outputs:
-        raise place.error(f'"{found.name}" holds the current instant, it is no synchronisation stream')
+        raise place.error(f'"{found.name}" is the current instant, not a synchronisation stream')
     return view.points

@@ -14,8 +14,8 @@ from dsms.sql.binder.relation import Context, Relation, bind_relation
 from dsms.sql.parser.nodes import StreamOf
 from operators.sync.sync_points import Periodic
 
-_LASTING = "say Istream(…) around its select list for the rows that enter, or Rstream(…) over R[Sync](…)"
-_NO_DEFAULT = "say Istream(…), Dstream(…) or Rstream(…) around its select list"
+_LASTING = "use Istream(…) around its select list for the rows that enter, or Rstream(…) over R[Sync](…)"
+_NO_DEFAULT = "use Istream(…), Dstream(…) or Rstream(…) around its select list"
 _HINT = "add [Now] to a stream of FROM, [… Slide n] to its windows, or read R[Sync](…) at the points of a clock"
 
 
@@ -42,10 +42,14 @@ def as_stream(node: logical.Node, at: exp.Expr) -> logical.Node:
         return node
     if at.args["notation"] == "pipes":
         if not lives_one_instant(node):
-            raise error_at(at, "WINDOW counts every instant at which a row is valid, and rows last here", hint=_LASTING)
+            raise error_at(
+                at, "WINDOW counts every instant at which a row is valid, but these rows last longer", hint=_LASTING
+            )
         return logical.ToStream(node, "rstream")
     if isinstance(at.this, exp.Subquery):
-        raise error_at(at, "rows leave the subquery, so CQL has no default stream for its window", hint=_NO_DEFAULT)
+        raise error_at(
+            at, "rows can leave the subquery, so CQL defines no default stream for its window", hint=_NO_DEFAULT
+        )
     return logical.ToStream(node, "istream")
 
 
@@ -55,7 +59,7 @@ def _points(node: logical.Node, at: exp.Expr) -> Periodic | None:
         return None
     found = points_of(node)
     if found is None:
-        raise error_at(at, "Rstream gives the whole relation at every instant", hint=_HINT)
+        raise error_at(at, "Rstream would give the whole relation at every instant", hint=_HINT)
     return found
 
 

@@ -29,7 +29,7 @@ def instants_of(node: exp.Expr) -> int:
     name = unit_name(unit.name)
     if name not in _MILLISECONDS:
         hint = f"have: {', '.join(_MILLISECONDS)}"
-        raise error_at(node, f'"{unit.name}" is no unit of a fixed number of milliseconds', hint=hint)
+        raise error_at(node, f'"{unit.name}" is not a unit of fixed length', hint=hint)
     return _product(node, _MILLISECONDS[name])
 
 
@@ -44,7 +44,7 @@ def positive(node: exp.Expr, what: str) -> int:
 def rows_of(node: exp.Expr, what: str) -> int:
     """A positive number of rows."""
     if not isinstance(node, Span) or node.args.get("unit") is not None:
-        raise error_at(node, f"{what} is a number of rows, without a unit")
+        raise error_at(node, f"{what} takes a number of rows without a unit")
     count = _whole(node)
     if count < 1:
         raise error_at(node, f"{what} must be positive")
@@ -59,7 +59,7 @@ def is_bare(node: exp.Expr) -> bool:
 def _whole(node: exp.Expr) -> int:
     text = node.this.name
     if not text.isdecimal():
-        raise error_at(node, f'"{text}" is no whole number')
+        raise error_at(node, f'"{text}" is not a whole number')
     return int(text)
 
 
@@ -67,5 +67,5 @@ def _product(node: exp.Expr, factor: int) -> int:
     """`1.5 SECONDS` is 1500."""
     length = float(node.this.name) * factor
     if length != int(length):
-        raise error_at(node, "an instant is a millisecond: the length is not a whole number of them")
+        raise error_at(node, "the length is not a whole number of milliseconds")
     return int(length)

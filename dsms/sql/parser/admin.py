@@ -129,7 +129,7 @@ def explain(cursor: Cursor, _: st.Name | None) -> st.Explain | st.ExplainAnalyze
 def _analyzed(cursor: Cursor) -> st.ExplainAnalyze:
     cursor.expect("ANALYZE")
     if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
-        cursor.fail("EXPLAIN ANALYZE tells what was measured of a running query", "name one; see SHOW QUERIES")
+        cursor.fail("EXPLAIN ANALYZE needs the name of a running query", "SHOW QUERIES lists them")
     name = cursor.name("query name")
     cursor.end()
     return st.ExplainAnalyze(name, cursor.sql)

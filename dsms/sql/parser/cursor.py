@@ -34,7 +34,7 @@ class Cursor:
         """The next token, left where it is."""
         if not self.more():
             last = place_of(self.tokens[-1])
-            raise Place(last.line, last.column + len(self.tokens[-1].text)).error("the statement ends too early")
+            raise Place(last.line, last.column + len(self.tokens[-1].text)).error("unexpected end of statement")
         return self.tokens[self.at]
 
     def peeks(self, word: str) -> bool:
@@ -77,7 +77,7 @@ class Cursor:
         """The identifier that a token spells; subscript digits count as digits."""
         text = unicodedata.normalize("NFKC", token.text)
         if not all(part.isidentifier() for part in text.replace("-", "_").split(".")):
-            raise place_of(token).error(f'"{token.text}" is no {what}')
+            raise place_of(token).error(f'"{token.text}" is not a valid {what}')
         return Name(text, place_of(token))
 
     def until(self, *stops: str) -> list[Token]:

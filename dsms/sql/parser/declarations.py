@@ -64,7 +64,7 @@ def _declared(cursor: Cursor, name: st.Name) -> st.DeclareStream:
     place = found.get("order by") or found.get("ordered")
     ordered = None if place is None else _ordered(place)
     if ordered is not None and (clash := found.get("timestamp")):
-        raise clash.place.error("TIMESTAMP and ORDERED BY both name the timestamp", "say one of them")
+        raise clash.place.error("TIMESTAMP and ORDERED BY both name the timestamp", "use only one of them")
     topic, function = _topic(found.get("source"), name)
     rest = tuple(clause for clause in found.values() if clause.name not in ("source", "order by", "ordered"))
     return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in found)
@@ -73,7 +73,7 @@ def _declared(cursor: Cursor, name: st.Name) -> st.DeclareStream:
 def _ordered(clause: st.Clause) -> st.Name:
     words = clause.words if clause.name == "order by" else clause.words[1:]
     if len(words) != 1 or (clause.name == "ordered" and clause.words[0].upper() != "BY"):
-        raise clause.place.error("cannot read ORDERED BY", "have: ORDERED BY column")
+        raise clause.place.error("invalid ORDERED BY clause", "have: ORDERED BY column")
     return st.Name(words[0], clause.place)
 
 
@@ -86,7 +86,7 @@ def _topic(clause: st.Clause | None, stream: st.Name) -> tuple[st.Name, str | No
         return st.Name(words[0], clause.place), None
     if len(words) >= 4 and words[1] == "(" and words[-1] == ")":
         return st.Name(words[2], clause.place), words[0]
-    raise clause.place.error("cannot read SOURCE", "have: SOURCE 'topic', SOURCE function('topic', …)")
+    raise clause.place.error("invalid SOURCE clause", "have: SOURCE 'topic', SOURCE function('topic', …)")
 
 
 def _columns(cursor: Cursor) -> tuple[st.ColumnDefinition, ...]:

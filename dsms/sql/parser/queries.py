@@ -99,8 +99,8 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
     if windows or query.select.find(nodes.StreamOf):
         return st.ContinuousQuery("query", name, query.select, (), query.sql, query.select_sql, "streamed")
     if only := query.select.find(nodes.SyncRelation, nodes.WindowTable):
-        hint = "say SELECT STREAMED or SELECT COMPLETE"
-        raise error_at(only, "a SELECT that is asked once reads no windows and no synchronised relations", hint=hint)
+        hint = "use SELECT STREAMED or SELECT COMPLETE"
+        raise error_at(only, "a one-time SELECT cannot read windows or synchronised relations", hint=hint)
     return st.Select(query.select, query.select_sql)
 
 
@@ -119,7 +119,7 @@ def _readable(error: ParseError) -> SqlError:
     width = len(first.get("highlight") or " ")
     message = str(first["description"]).split(" <Token")[0].rstrip(".")
     if message.startswith("Required keyword"):
-        message = "the expression ends too early"
+        message = "unexpected end of expression"
     return SqlError(
         f'{message[0].lower()}{message[1:]} at "{first.get("highlight")}"',
         line=first["line"] or 1,

@@ -49,7 +49,7 @@ def _element(cursor: Cursor, columns: list[st.ColumnDefinition], keys: list[st.N
         inline.extend([columns[-1].name] if is_key else [])
     if inline and keys:
         cursor.at = at
-        cursor.fail("a table has one PRIMARY KEY", "for several columns say PRIMARY KEY (a, b)")
+        cursor.fail("a table has only one PRIMARY KEY", "for several columns use PRIMARY KEY (a, b)")
     keys.extend(inline)
 
 
@@ -75,7 +75,7 @@ def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
     columns = tuple(_name(one) for one in target.expressions) if isinstance(target, exp.Schema) else ()
     table = target.this if isinstance(target, exp.Schema) else target
     if tree.expression is None:
-        raise error_at(tree, "INSERT without rows", hint="VALUES (…), … or SELECT …")
+        raise error_at(tree, "INSERT needs rows", hint="add VALUES (…), … or SELECT …")
     return st.Insert(_table(table), columns, tree.expression, cursor.sql)
 
 
@@ -99,7 +99,7 @@ def _tree(cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tu
     cursor.at -= len(words)
     tree = parse_query(cursor.rest_without("")[0])
     if not isinstance(tree, kind):
-        raise error_at(tree, f"cannot read {' '.join(words)}")
+        raise error_at(tree, f"not a valid {' '.join(words)} statement")
     for part, value in tree.args.items():
         if value and part not in parts:
             at = value if isinstance(value, exp.Expr) else tree
@@ -115,7 +115,7 @@ def _target(change: exp.Expr) -> st.Name:
 
 def _table(node: exp.Expr) -> st.Name:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or node.args.get("db"):
-        raise error_at(node, f'"{node.sql()}" is no table name')
+        raise error_at(node, f'"{node.sql()}" is not a table name')
     return _name(node)
 
 

@@ -118,7 +118,7 @@ class WindowParser(PostgresParser):
             spans["SLIDE" if name == "STEP" else name] = self._span()
         ordered = [spans[name] for name in (*names, "OFFSET") if name in spans]
         if len(ordered) < len(names) or len(ordered) != len(spans):
-            self.raise_error(f"expected {len(names)} length(s) and at most an offset in", token)
+            self.raise_error(f"expected {len(names)} length(s) and an optional offset in", token)
         table = nodes.WindowTable(this=item, function=function, column=column, expressions=ordered, partition=partition)
         return self.expression(table, token=token)
 

@@ -30,5 +30,5 @@ def test_what_is_not_there_is_answered_with_what_is() -> None:
         catalog.find("Room")
     with pytest.raises(UserError, match='"zzz" not found; have: Rooms, Cars$'):
         catalog.find("zzz")
-    with pytest.raises(UserError, match='a stream named "Rooms" exists already'):
+    with pytest.raises(UserError, match='a stream named "Rooms" already exists'):
         catalog.with_object(stream("rooms"))

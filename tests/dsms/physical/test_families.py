@@ -95,10 +95,10 @@ def test_from_the_third_query_of_a_shape_on_one_plan_runs_all(shape: str) -> Non
 
 def test_a_query_that_joins_a_family_is_told() -> None:
     _, results = planned(*(f"k FROM A WHERE n = {at}" for at in range(5)))
-    notices = [[one for one in result.notices if one.startswith("runs as one")] for result in results[-5:]]
+    notices = [[one for one in result.notices if one.startswith("shares one plan")] for result in results[-5:]]
     assert notices == [
-        [], [], [], ["runs as one with 1 query that differs in constants"],
-        ["runs as one with 2 queries that differ in constants"],
+        [], [], [], ["shares one plan with 1 query that differs only in constants"],
+        ["shares one plan with 2 queries that differ only in constants"],
     ]  # fmt: skip
 
 

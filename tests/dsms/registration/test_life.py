@@ -223,9 +223,12 @@ def test_what_a_query_was_is_forgotten_once_it_has_published_as_what_it_is() -> 
 @pytest.mark.parametrize(
     ("select", "reason"),
     [
-        ("SELECT k, v AS w FROM S", "columns (k string, w int64) where it had (k string, v int64)"),
-        ("SELECT k, CAST(v AS INT) AS v FROM S", "columns (k string, v int32) where it had (k string, v int64)"),
-        ("SELECT k, n AS v FROM A", "the key () where it had (k)"),
+        ("SELECT k, v AS w FROM S", "the columns would change from (k string, v int64) to (k string, w int64)"),
+        (
+            "SELECT k, CAST(v AS INT) AS v FROM S",
+            "the columns would change from (k string, v int64) to (k string, v int32)",
+        ),
+        ("SELECT k, n AS v FROM A", "the key would change from (k) to ()"),
     ],
 )
 def test_what_consumers_could_not_read_is_refused(select: str, reason: str) -> None:
@@ -234,7 +237,7 @@ def test_what_consumers_could_not_read_is_refused(select: str, reason: str) -> N
     before = session.catalog
     with pytest.raises(UserError) as refused:
         session.execute(f"CREATE OR REPLACE QUERY Q AS {select}")
-    expected = f'query "Q" cannot be replaced: it would have {reason}; DROP QUERY Q and create it anew'
+    expected = f'query "Q" cannot be replaced: {reason}; DROP QUERY Q and create it anew'
     assert str(refused.value) == expected
     assert session.catalog == before
 
@@ -323,7 +326,7 @@ def test_weights_are_kept_and_shown() -> None:
 def test_limits_of_state_are_kept_and_shown() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q WITH (state_memory = '1.5 MB') AS SELECT k, COUNT(*) AS n FROM S GROUP BY k")
-    assert session.run("DESCRIBE Q")[0].message.endswith("at most 1500000 bytes of its own state in Redis")
+    assert session.run("DESCRIBE Q")[0].message.endswith("at most 1500000 bytes of unshared state in Redis")
     session.execute("CREATE OR REPLACE QUERY Q AS SELECT k, SUM(v) AS n FROM S GROUP BY k")
     assert session.catalog.find("Q").state_memory == 1_500_000
     session.execute("ALTER QUERY Q SET (state_memory = 'none')")

@@ -62,7 +62,7 @@ def test_streams_views_and_queries() -> None:
 def test_an_anonymous_query_runs_once() -> None:
     catalog, (*_, first, again) = apply_all(VIEW + "SELECT STREAMED k FROM V; select  streamed K from v")
     assert first.name == again.name
-    assert again.message == f'query "{first.name}" runs already'
+    assert again.message == f'query "{first.name}" is already running'
     assert len(catalog.queries()) == 2
 
 

@@ -126,7 +126,7 @@ def registered(pair: tuple[str, str]):
 @pytest.mark.parametrize("pair", MATCHED.values(), ids=MATCHED)
 def test_a_query_shares_the_operators_of_the_one_that_contains_it(pair) -> None:
     _, queries, result = registered(pair)
-    assert 'answered over "V", whose operators it shares' in result.notices
+    assert 'answered from "V", whose operators it shares' in result.notices
     view, query = (len(compile_lane("x", [queries[name]]).flow.vertices) for name in "VQ")
     both = compile_lane("x", [queries["V"], queries["Q"]]).flow.vertices
     plain = compile_lane("x", [queries["V"], plan_alone(queries["Q"])]).flow.vertices
@@ -143,7 +143,7 @@ def plan_alone(query):
 def test_what_does_not_contain_a_query_is_left_alone(pair) -> None:
     _, queries, result = registered(pair)
     assert queries["Q"].views == ()
-    assert not [notice for notice in result.notices if "answered over" in notice]
+    assert not [notice for notice in result.notices if "answered from" in notice]
 
 
 def test_example_19_is_rewritten_as_the_paper_says() -> None:
@@ -171,8 +171,8 @@ def test_of_two_that_contain_a_query_the_narrower_one_is_taken() -> None:
     _, results = apply_all(
         f"{sql} CREATE STREAMED VIEW Q AS {JOIN} WHERE v > 2;", topics=Topics({"t": {0: 0}, "e": {0: 0}})
     )
-    assert [one for one in results[-1].notices if "answered over" in one] == [
-        'answered over "W", whose operators it shares'
+    assert [one for one in results[-1].notices if "answered from" in one] == [
+        'answered from "W", whose operators it shares'
     ]
 
 
@@ -181,4 +181,4 @@ def test_a_query_that_is_not_shared_is_not_matched() -> None:
     _, results = apply_all(
         f"{sql} {JOIN.removeprefix('SELECT')} WHERE v > 1;", topics=Topics({"t": {0: 0}, "e": {0: 0}})
     )
-    assert not [one for one in results[-1].notices if "answered over" in one]
+    assert not [one for one in results[-1].notices if "answered from" in one]

@@ -53,7 +53,7 @@ def test_periodic_streams(select: str, period: int, residues: tuple[int, ...]) -
 
 def test_a_view_over_the_clock_is_described_and_dropped_like_others() -> None:
     catalog, result = register("CREATE STREAMED VIEW V AS SELECT Timepoint FROM R(Sync2) WHERE mod(Timepoint, 3) = 0")
-    assert result.message == 'view "V" created over clockStr; it is computed, not run'
+    assert result.message == 'view "V" created over clockStr; its points are computed without running a query'
     assert result.notices == ("points: t mod 6 in {0}",)
     (described,) = apply_all("DESCRIBE V", catalog)[1]
     assert described.rows == (("Timepoint", "BIGINT", False, True),)
@@ -137,30 +137,30 @@ def test_predicates_over_now_and_over_one_side_of_a_join() -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT STREAMED Timepoint FROM R(clockStr)", "line 1, column 17: a query over clockStr alone lists every"),
-        ("CREATE QUERY Q AS SELECT Timepoint FROM Sync2", "a query over clockStr alone lists every instant"),
+        ("SELECT STREAMED Timepoint FROM R(clockStr)", "line 1, column 17: a query over clockStr alone would list"),
+        ("CREATE QUERY Q AS SELECT Timepoint FROM Sync2", "a query over clockStr alone would list every instant"),
         ("SELECT STREAMED S.id FROM S, R(Sync2) x WHERE x.Timepoint = S.TS",
          'line 1, column 30: "Sync2" is a stream over clockStr'),
         ("SELECT STREAMED id FROM S WHERE TS IN (SELECT Timepoint FROM clockStr)", '"clockStr" is the clock'),
         ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE Timepoint > 5",
          "line 1, column 58: the points of a clock must be periodic"),
         ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 2 = 0 AND Timepoint mod 4 = 1",
-         "line 1, column 58: a synchronisation stream without points"),
-        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 2) = 2", "without points"),
-        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 99999999) < 3", "too long to try"),
+         "line 1, column 58: the synchronisation stream has no points"),
+        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 2) = 2", "has no points"),
+        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 99999999) < 3", "at most 1000000"),
         ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(x, 2) = 0", 'column "x" not found'),
-        ("CREATE VIEW V AS SELECT Timepoint + 1 FROM R(clockStr)", "a stream over the clock has one column"),
+        ("CREATE VIEW V AS SELECT Timepoint + 1 FROM R(clockStr)", "a stream over the clock has only one column"),
         ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) GROUP BY Timepoint", "not supported in a stream over the"),
         ("CREATE VIEW V AS SELECT Timepoint FROM clockStr EXCEPT SELECT Timepoint FROM Sync2", '"EXCEPT" is not'),
-        ("CREATE VIEW V AS SELECT currTime FROM NowView", "a stream over the clock has one column"),
-        ("SELECT STREAMED * FROM R[NowView](S)", '"NowView" holds the current instant'),
-        ("SELECT STREAMED * FROM R[Sync2, Sync5](S)", "line 1, column 33: a relation has one synchronisation stream"),
+        ("CREATE VIEW V AS SELECT currTime FROM NowView", "a stream over the clock has only one column"),
+        ("SELECT STREAMED * FROM R[NowView](S)", '"NowView" is the current instant'),
+        ("SELECT STREAMED * FROM R[Sync2, Sync5](S)", "line 1, column 33: a relation can have only one"),
         ("SELECT STREAMED * FROM R[Nope](S)", 'line 1, column 26: "Nope" not found'),
         ("SELECT STREAMED * FROM R[Raw](S)", '"Raw" is a source, not a stream'),
         ("SELECT STREAMED * FROM R[Sync2](Nope)", '"Nope" not found'),
-        ("SELECT STREAMED * FROM S, NowView N WHERE S.TS > N.currTime - 5", "\\* would list the current instant"),
+        ("SELECT STREAMED * FROM S, NowView N WHERE S.TS > N.currTime - 5", "\\* would include the current instant"),
         ("SELECT STREAMED S.id FROM S LEFT JOIN NowView N ON S.TS > N.currTime", "a comma or an inner join"),
-        ("SELECT STREAMED Now FROM S", "line 1, column 17: Now is not supported here; Now stands in WHERE"),
+        ("SELECT STREAMED Now FROM S", "line 1, column 17: Now is not supported here; use Now in WHERE"),
         ("SELECT STREAMED a FROM S GROUP BY Now", "Now is not supported here"),
         ("SELECT STREAMED a, COUNT(*) AS n FROM S GROUP BY a HAVING MAX(c) > Now", "Now is not supported here"),
         ("SELECT STREAMED S.id FROM S LEFT JOIN D ON S.id = D.id AND S.TS > Now", "Now in ON of an outer join is not"),

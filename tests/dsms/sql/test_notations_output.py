@@ -149,7 +149,9 @@ def test_rstream_where_the_relation_has_points_or_lives_one_instant(query: str, 
     ],
 )
 def test_rstream_without_points_says_what_to_add(query: str) -> None:
-    message = r"line 1, column 8: Rstream gives the whole relation at every instant; add \[Now\] to a stream of FROM"
+    message = (
+        r"line 1, column 8: Rstream would give the whole relation at every instant; add \[Now\] to a stream of FROM"
+    )
     with pytest.raises(SqlError, match=message):
         register(query)
 
@@ -157,8 +159,12 @@ def test_rstream_without_points_says_what_to_add(query: str) -> None:
 def test_the_default_output_of_cql() -> None:
     catalog, result = register("SELECT id FROM S [Range Unbounded]")
     assert catalog.find(result.name or "").output == "istream"  # type: ignore[union-attr]
-    assert result.notices[1:] == ("output: ISTREAM", "FORMAT JSON", "Istream is applied: rows never leave the result")
-    message = "line 1, column 8: rows leave the result, so CQL has no default for its output; say SELECT STREAMED"
+    assert result.notices[1:] == (
+        "output: ISTREAM",
+        "FORMAT JSON",
+        "Istream is applied by default: rows never leave the result",
+    )
+    message = "line 1, column 8: rows can leave the result, so CQL defines no default output; use SELECT STREAMED"
     with pytest.raises(SqlError, match=message):
         register("SELECT id FROM S [Range 5]")
 
@@ -166,18 +172,18 @@ def test_the_default_output_of_cql() -> None:
 @pytest.mark.parametrize(
     ("sql", "notices"),
     [
-        ("SELECT Istream(S.id) FROM S, S2 [Now] WHERE S.id = S2.id", ["window of S: [Range Unbounded]"]),
+        ("SELECT Istream(S.id) FROM S, S2 [Now] WHERE S.id = S2.id", ["default window of S: [Range Unbounded]"]),
         ("SELECT Istream(id) FROM S [Now]", []),
         ("SELECT Istream(id) FROM D", []),
         ("SELECT STREAMED id FROM S", []),
         (
             "SELECT S.id FROM S WINDOW(RANGE 5), S2, D WHERE S.id = S2.id AND D.id = S.id",
-            ["window of S2: WINDOW(RANGE 1)"],
+            ["default window of S2: WINDOW(RANGE 1)"],
         ),
     ],
 )
 def test_default_windows_are_reported(sql: str, notices: list[str]) -> None:
-    assert [one for one in register(sql)[1].notices if one.startswith("window of")] == notices
+    assert [one for one in register(sql)[1].notices if one.startswith("default window of")] == notices
 
 
 def test_a_stream_without_window_beside_pipes_windows_has_the_now_window() -> None:
@@ -198,5 +204,5 @@ def test_a_derived_stream_is_a_view_that_drop_calls_a_stream() -> None:
 
 @pytest.mark.parametrize("sql", ["SELECT id FROM R[Sync2](S)", "SELECT id FROM TUMBLE(TABLE S, DESCRIPTOR(c), 5)"])
 def test_a_select_that_is_asked_once_has_no_windows(sql: str) -> None:
-    with pytest.raises(SqlError, match="a SELECT that is asked once reads no windows and no synchronised relations"):
+    with pytest.raises(SqlError, match="a one-time SELECT cannot read windows or synchronised relations"):
         parse(sql)

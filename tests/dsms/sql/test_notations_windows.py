@@ -86,7 +86,7 @@ def test_rows_within_a_range_over_a_query() -> None:
 
 def test_a_window_on_a_relation_is_on_what_enters_it() -> None:
     assert item("D [Rows 3]") == RowWindow(logical.ToStream(stream("D"), "istream"), 3)
-    with pytest.raises(SqlError, match="rows leave the subquery, so CQL has no default stream for its window"):
+    with pytest.raises(SqlError, match="rows can leave the subquery, so CQL defines no default stream for its window"):
         item("(SELECT a AS id, COUNT(*) AS n FROM S GROUP BY a) [Range 5] g")
     union = item("((SELECT id FROM S) UNION (SELECT id FROM S2)) [Partition By id Rows 1] AS P")
     assert isinstance(union, RowWindow)
@@ -160,33 +160,33 @@ def test_grouping_by_windows() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("S [Range 5 Fortnights]", 'line 1, column 34: "Fortnights" is no unit of a fixed number'),
-        ("S [Range 1 Month]", '"Month" is no unit of a fixed number of milliseconds; have: MILLISECOND'),
+        ("S [Range 5 Fortnights]", 'line 1, column 34: "Fortnights" is not a unit of fixed length'),
+        ("S [Range 1 Month]", '"Month" is not a unit of fixed length; have: MILLISECOND'),
         ("S [Range INTERVAL '1' MONTH]", "months and years have no fixed length"),
-        ("S [Range 1.5]", '"1.5" is no whole number'),
+        ("S [Range 1.5]", '"1.5" is not a whole number'),
         ("S [Rows 0]", "ROWS must be positive"),
-        ("S [Rows 5 Minutes]", "ROWS is a number of rows, without a unit"),
-        ("S [Rows 5 Slide 1 Minute]", "SLIDE is a number of rows"),
+        ("S [Rows 5 Minutes]", "ROWS takes a number of rows without a unit"),
+        ("S [Rows 5 Slide 1 Minute]", "SLIDE takes a number of rows"),
         ("S [Range 5 Slide 0]", "SLIDE must be positive"),
         ("S WINDOW(RANGE 0)", "RANGE must be positive"),
-        ("S [Rows Unbounded Slide 2]", "ROWS UNBOUNDED has no SLIDE"),
+        ("S [Rows Unbounded Slide 2]", "ROWS UNBOUNDED cannot have a SLIDE"),
         ("S [Partition By zz Rows 5]", 'column "zz" not found; have: S.id'),
         ("S [Partition By a + 1 Rows 5]", "expected a window: RANGE, ROWS"),
-        ("S [Rows 5 Where a]", "Where of a window needs a BOOLEAN, not INTEGER"),
+        ("S [Rows 5 Where a]", "WHERE of a window needs a BOOLEAN, not INTEGER"),
         ("S [Foo]", 'line 1, column 28: expected a window: RANGE, ROWS, NOW or PARTITION BY at "Foo"'),
         ("S [Range 5", "expected \\] at"),
         ("S [Range]", "expected a number"),
         ("S WINDOW(RANGE 5]", "expected \\)"),
-        ("TUMBLE(TABLE S, DESCRIPTOR(at), 10)", "a window over a TIMESTAMP has an INTERVAL as length"),
+        ("TUMBLE(TABLE S, DESCRIPTOR(at), 10)", "the length of a window over a TIMESTAMP must be an INTERVAL"),
         ("TUMBLE(TABLE S, DESCRIPTOR(b), 10)", "DESCRIPTOR needs a column of type BIGINT, TIMESTAMP or DATE, not"),
-        ("TUMBLE(TABLE S, DESCRIPTOR(c))", 'column 25: expected 1 length\\(s\\) and at most an offset in at "TUMBLE"'),
+        ("TUMBLE(TABLE S, DESCRIPTOR(c))", 'column 25: expected 1 length\\(s\\) and an optional offset in at "TUMBLE"'),
         ("TUMBLE(TABLE S, c, 5)", "expected DESCRIPTOR"),
         ("HOP(TABLE S, DESCRIPTOR(c), 5)", "expected 2 length"),
         ("HOP(TABLE S, DESCRIPTOR(c), 0, 5)", "the length must be positive"),
         ("CUMULATE(TABLE S, DESCRIPTOR(c), 3, 10)", "the size of CUMULATE must be a multiple of its step"),
         ("SESSION(TABLE S, DESCRIPTOR(c), 5, 1)", "SESSION takes no offset"),
         ("TUMBLE(TABLE S PARTITION BY a, DESCRIPTOR(c), 5)", "TUMBLE takes no PARTITION BY"),
-        ("TUMBLE((SELECT c AS id, c AS window_end FROM S), DESCRIPTOR(id), 5)", 'a column "window_end" already'),
+        ("TUMBLE((SELECT c AS id, c AS window_end FROM S), DESCRIPTOR(id), 5)", 'already has a column "window_end"'),
         ("Nope [Now]", '"Nope" not found'),
     ],
 )  # fmt: skip

@@ -68,7 +68,10 @@ def test_update_and_delete() -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("CREATE TABLE t (a INT PRIMARY KEY, b INT PRIMARY KEY)", "line 1, column 36: a table has one PRIMARY KEY"),
+        (
+            "CREATE TABLE t (a INT PRIMARY KEY, b INT PRIMARY KEY)",
+            "line 1, column 36: a table has only one PRIMARY KEY",
+        ),
         ("CREATE TABLE t (a INT, PRIMARY KEY (z))", 'line 1, column 37: key column "z" not found; have: a'),
         ("CREATE TABLE t ()", "a column needs a name and a type"),
         ("CREATE TABLE t (a INT) x", 'unexpected "x"'),
@@ -78,8 +81,8 @@ def test_update_and_delete() -> None:
         ("UPDATE t SET a = 1 FROM x", "FROM in UPDATE is not supported"),
         ("UPDATE t SET a", "SET needs column = expression"),
         ("DELETE FROM t USING x", "USING in DELETE is not supported"),
-        ("CREATE STREAM s (a INT) SOURCE a b", "cannot read SOURCE; have: SOURCE 'topic'"),
-        ("CREATE STREAM s (a INT) ORDERED a", "cannot read ORDERED BY"),
+        ("CREATE STREAM s (a INT) SOURCE a b", "invalid SOURCE clause; have: SOURCE 'topic'"),
+        ("CREATE STREAM s (a INT) ORDERED a", "invalid ORDERED BY clause"),
         ("CREATE STREAM s (a INT) ORDERED BY a TIMESTAMP BY a", "both name the timestamp"),
         ("CREATE STREAM s (a INT) SPEED 3", 'line 1, column 25: unknown clause "SPEED"; have: SOURCE, ORDERED'),
     ],
