@@ -31,10 +31,10 @@ class Catalog(msgspec.Struct, frozen=True):
 
     def find(self, name: str, place: Place | None = None) -> Object:
         """The object of a name; SqlError with the close matches when there is none."""
-        found = self.get(name)
-        if found is None:
+        named = self.get(name)
+        if named is None:
             raise (place or Place()).error(f'"{name}" not found', self._choices(name))
-        return found
+        return named
 
     def with_object(self, added: Object) -> Catalog:
         """The catalog with an object more. Its name must be free."""
@@ -48,12 +48,16 @@ class Catalog(msgspec.Struct, frozen=True):
     def without(self, names: Iterable[str]) -> Catalog:
         """The catalog without some objects."""
         gone = {name.lower() for name in names}
-        kept = {name: found for name, found in self.objects.items() if name not in gone}
+        kept = {name: kept_object for name, kept_object in self.objects.items() if name not in gone}
         return Catalog(self.version + 1, self.ids, kept)
 
     def with_changed(self, *changed: Object) -> Catalog:
         """The catalog with other versions of objects that it has."""
-        return Catalog(self.version + 1, self.ids, {**self.objects, **{one.name.lower(): one for one in changed}})
+        return Catalog(
+            self.version + 1,
+            self.ids,
+            {**self.objects, **{replacement.name.lower(): replacement for replacement in changed}},
+        )
 
     def next_id(self) -> str:
         """The id of the next object."""
@@ -61,7 +65,7 @@ class Catalog(msgspec.Struct, frozen=True):
 
     def sources(self) -> list[Source]:
         """All sources, oldest first."""
-        return [found for found in self.objects.values() if isinstance(found, Source)]
+        return [item for item in self.objects.values() if isinstance(item, Source)]
 
     def next_number(self) -> int:
         """The number of the next source or table: the smallest that is free. UserError when there are too many."""
@@ -73,21 +77,21 @@ class Catalog(msgspec.Struct, frozen=True):
 
     def streams(self) -> list[Stream]:
         """All tagged streams over sources, oldest first."""
-        return [found for found in self.objects.values() if isinstance(found, Stream)]
+        return [item for item in self.objects.values() if isinstance(item, Stream)]
 
     def tables(self) -> list[Table]:
         """All tables, oldest first."""
-        return [found for found in self.objects.values() if isinstance(found, Table)]
+        return [item for item in self.objects.values() if isinstance(item, Table)]
 
     def queries(self) -> list[Query]:
         """All views and queries, oldest first."""
-        return [found for found in self.objects.values() if isinstance(found, Query)]
+        return [item for item in self.objects.values() if isinstance(item, Query)]
 
     def running(self) -> list[Query]:
         """The views and queries that a lane runs: all but views over the clock, whose points are known in advance."""
-        return [found for found in self.queries() if found.periodic is None]
+        return [query for query in self.queries() if query.periodic is None]
 
     def _choices(self, name: str) -> str:
-        names = [found.name for found in self.objects.values()]
+        names = [item.name for item in self.objects.values()]
         close = difflib.get_close_matches(name, names) or names
         return "have: " + ", ".join(close) if close else "nothing is registered yet"

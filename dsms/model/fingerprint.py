@@ -35,7 +35,7 @@ def fingerprint(value: object) -> str:
 
     >>> fingerprint(frozenset({0, 8})) == fingerprint(frozenset({8, 0}))
     True
-    >>> len({fingerprint(one) for one in (1, 1.0, True, "1", b"1", None, (1,), [1], ((1,),))})
+    >>> len({fingerprint(value) for value in (1, 1.0, True, "1", b"1", None, (1,), [1], ((1,),))})
     9
     """
     return hashlib.sha256(_encoded(value)).hexdigest()[:_HEX_DIGITS]

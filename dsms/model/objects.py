@@ -90,7 +90,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     @property
     def ordered(self) -> tuple[Constraint, ...]:
         """What is promised of the order in each partition: a record alone shows whether it keeps that."""
-        return tuple(one for one in self.constraints if one.kind == "ordered")
+        return tuple(constraint for constraint in self.constraints if constraint.kind == "ordered")
 
     @property
     def record(self) -> pa.Schema:
@@ -236,6 +236,6 @@ class Former(msgspec.Struct, frozen=True):
 Object = Source | Stream | Table | Query
 
 
-def kind_of(found: Object) -> str:
+def kind_of(item: Object) -> str:
     """The word that SQL uses for an object."""
-    return found.kind if isinstance(found, Query) else type(found).__name__.lower()
+    return item.kind if isinstance(item, Query) else type(item).__name__.lower()

@@ -35,13 +35,13 @@ def walk(node: logical.Node) -> Iterator[logical.Node]:
 
 def synchronised(node: logical.Node) -> bool:
     """Whether a node stands above a synchronisation: many of its rows have one instant."""
-    return any(isinstance(one, logical.Sync) for one in walk(node))
+    return any(isinstance(below, logical.Sync) for below in walk(node))
 
 
 def sources(node: logical.Node) -> tuple[Source, ...]:
     """The sources that a plan reads, each once, in the order in which the text names them."""
-    tags = (one for below in walk(node) if isinstance(below, logical.StreamScan) for one in _referenced(below))
-    return tuple({one.source.id: one.source for one in tags}.values())
+    tags = (scan for below in walk(node) if isinstance(below, logical.StreamScan) for scan in _referenced(below))
+    return tuple({scan.source.id: scan.source for scan in tags}.values())
 
 
 def _referenced(tag: logical.StreamScan) -> Iterator[logical.StreamScan]:
@@ -172,7 +172,7 @@ def append_only(node: logical.Node) -> bool:
         case logical.Sync():
             return append_only(node.input)
         case logical.Union():
-            return all(append_only(one) for one in node.inputs)
+            return all(append_only(branch) for branch in node.inputs)
         case logical.Join():
             return node.outer == "none" and append_only(node.left) and append_only(node.right)
         case logical.SemiJoin():

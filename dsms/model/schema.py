@@ -86,7 +86,7 @@ def _(node: logical.SemiJoin) -> pa.Schema:
 
 @schema.register
 def _(node: logical.Union) -> pa.Schema:
-    return _merged([schema(one) for one in node.inputs])
+    return _merged([schema(branch) for branch in node.inputs])
 
 
 @schema.register
@@ -104,7 +104,9 @@ def _merged(inputs: list[pa.Schema]) -> pa.Schema:
 def _(node: logical.GroupBy) -> pa.Schema:
     below = schema(node.input)
     keys = [below.field(key) for key in node.keys]
-    return pa.schema([*keys, *(pa.field(one.name, one.type, one.nullable) for one in node.aggregates)])
+    return pa.schema(
+        [*keys, *(pa.field(aggregate.name, aggregate.type, aggregate.nullable) for aggregate in node.aggregates)]
+    )
 
 
 @schema.register

@@ -17,7 +17,7 @@ def read_bytes(text: str) -> int | None:
     """
     if text.strip().lower() == "none":
         return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
-    if found is None or found[2].upper() not in _UNITS:
+    size = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    if size is None or size[2].upper() not in _UNITS:
         raise UserError(f'state_memory needs a size, not "{text}"', hint="have: 500 MB, 2 GiB, a number of bytes, none")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    return int(float(size[1]) * _UNITS[size[2].upper()])

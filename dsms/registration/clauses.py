@@ -159,11 +159,11 @@ def _constraint(clause: Clause) -> dict[str, object]:
             parts.append([])
         else:
             parts[-1].append(word)
-    found = [_promise(clause, part) for part in parts]
-    for one in found:
-        if sum(str(one["column"]).lower() == str(other["column"]).lower() for other in found) > 1:
-            raise _wrong(clause, f'CONSTRAINT names column "{one["column"]}" twice')
-    return {"constraints": found}
+    promises = [_promise(clause, part) for part in parts]
+    for promise in promises:
+        if sum(str(promise["column"]).lower() == str(other["column"]).lower() for other in promises) > 1:
+            raise _wrong(clause, f'CONSTRAINT names column "{promise["column"]}" twice')
+    return {"constraints": promises}
 
 
 def _promise(clause: Clause, words: list[str]) -> dict[str, object]:

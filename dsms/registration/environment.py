@@ -40,7 +40,7 @@ class Environment(Protocol):
         is."""
         ...
 
-    def state_of(self, found: Object) -> str:
+    def state_of(self, item: Object) -> str:
         """How an object fares, for SHOW."""
         ...
 

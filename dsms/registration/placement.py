@@ -56,5 +56,5 @@ def _least(catalog: Catalog, reads: tuple[str, ...], busy: Mapping[str, float]) 
     return min(busy, key=cost)
 
 
-def _share_of(one: float, all_of_them: Mapping[str, float]) -> float:
-    return one / total if (total := sum(all_of_them.values())) else 0.0
+def _share_of(part: float, all_of_them: Mapping[str, float]) -> float:
+    return part / total if (total := sum(all_of_them.values())) else 0.0

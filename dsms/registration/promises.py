@@ -15,7 +15,7 @@ _HINT = "register it with CONSTRAINT CLUSTERED BY {} WITHIN k, which bounds how 
 
 def promised(source: Source, catalog: Catalog) -> tuple[Constraint, ...]:
     """The constraints of a source, with the spelling of columns and sources as these have it."""
-    return tuple(_checked(one, source, catalog) for one in source.constraints)
+    return tuple(_checked(constraint, source, catalog) for constraint in source.constraints)
 
 
 def _checked(constraint: Constraint, source: Source, catalog: Catalog) -> Constraint:
@@ -37,25 +37,25 @@ def _referring(constraint: Constraint, field: pa.Field[pa.DataType], catalog: Ca
     """The constraint where another source has the column, clustered and of the same type."""
     other = catalog.get(constraint.other or "")
     if not isinstance(other, Source):
-        have = "have: " + (", ".join(one.name for one in catalog.sources()) or "none")
+        have = "have: " + (", ".join(known.name for known in catalog.sources()) or "none")
         raise UserError(f'REFERENCES: "{constraint.other}" is not a source', hint=have)
     theirs = _column(other, constraint.theirs or "", "REFERENCES")
     if theirs.type != field.type:
         referring = f'"{field.name}" is {type_sql(field.type)}'
         referenced = f'"{theirs.name}" of source "{other.name}" is {type_sql(theirs.type)}'
         raise UserError(f"REFERENCES needs columns of one type: {referring}, {referenced}")
-    if not any(one.kind == "clustered" and one.column == theirs.name for one in other.constraints):
+    if not any(promise.kind == "clustered" and promise.column == theirs.name for promise in other.constraints):
         hint = _HINT.format(theirs.name)
         raise UserError(f'REFERENCES: "{theirs.name}" of source "{other.name}" is not clustered', hint=hint)
     return msgspec.structs.replace(constraint, other=other.name, theirs=theirs.name)
 
 
 def _column(source: Source, name: str, what: str) -> pa.Field[pa.DataType]:
-    found = next((one for one in source.schema if one.name.lower() == name.lower()), None)
-    if found is None:
+    column = next((field for field in source.schema if field.name.lower() == name.lower()), None)
+    if column is None:
         have = "have: " + ", ".join(source.schema.names)
         raise UserError(f'{what}: column "{name}" not found in source "{source.name}"', hint=have)
-    return found
+    return column
 
 
 def _what(constraint: Constraint) -> str:

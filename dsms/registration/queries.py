@@ -96,7 +96,7 @@ def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Enviro
         settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
     if settings.get("start") == LATEST:
         node = bind(WholeQuery(this=statement.select), catalog)
-        settings["start"] = environment.reached([one for one in properties.sources(node) if not one.table])
+        settings["start"] = environment.reached([source for source in properties.sources(node) if not source.table])
     return settings
 
 
@@ -122,7 +122,7 @@ def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
 
 
 def _partitions(node: logical.Node) -> int:
-    return max((one.partitions for one in properties.sources(node)), default=1)
+    return max((source.partitions for source in properties.sources(node)), default=1)
 
 
 def default_output(statement: st.ContinuousQuery, node: logical.Node) -> st.Output:

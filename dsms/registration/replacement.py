@@ -41,87 +41,87 @@ _SAID = (
 def _(statement: st.ReplaceQuery, catalog: Catalog, environment: Environment) -> Applied:
     """What is not there is made."""
     query, name = statement.query, statement.name
-    found = catalog.get(name.text)
-    if found is None:
+    before = catalog.get(name.text)
+    if before is None:
         return apply(query, catalog, environment)
-    if not isinstance(found, Query) or found.kind != query.kind:
-        raise name.place.error(f'"{found.name}" is a {kind_of(found)}, not a {query.kind}', "drop it first")
-    if found.periodic is not None or clock_view(query.select, catalog) is not None:
-        raise name.place.error(f'"{found.name}" is a view over the clock and cannot be replaced', "drop it first")
-    new = _new(query, found, catalog, environment)
-    if found.former is None and _same(new, found):
-        return catalog, StatementResult("CREATE OR REPLACE", f'{found.kind} "{found.name}" is unchanged')
-    after = _replaced(catalog, [new, *readers(catalog, found)], environment)
-    return after, _result(query, found, catalog, after)
+    if not isinstance(before, Query) or before.kind != query.kind:
+        raise name.place.error(f'"{before.name}" is a {kind_of(before)}, not a {query.kind}', "drop it first")
+    if before.periodic is not None or clock_view(query.select, catalog) is not None:
+        raise name.place.error(f'"{before.name}" is a view over the clock and cannot be replaced', "drop it first")
+    new = _new(query, before, catalog, environment)
+    if before.former is None and _same(new, before):
+        return catalog, StatementResult("CREATE OR REPLACE", f'{before.kind} "{before.name}" is unchanged')
+    after = _replaced(catalog, [new, *readers(catalog, before)], environment)
+    return after, _result(query, before, catalog, after)
 
 
 @apply.register
 def _(statement: st.RepairQuery, catalog: Catalog, environment: Environment) -> Applied:
     """The query takes its own place: the new one has read all of the log, and at the instant of the change what is
     published becomes what it is."""
-    found = catalog.find(statement.name.text, statement.name.place)
-    if not isinstance(found, Query) or not found.sheddable:
+    query = catalog.find(statement.name.text, statement.name.place)
+    if not isinstance(query, Query) or not query.sheddable:
         raise statement.name.place.error(
-            f'"{found.name}" has nothing to repair', "only queries with MAX_ERROR shed input"
+            f'"{query.name}" has nothing to repair', "only queries with MAX_ERROR shed input"
         )
-    after = _replaced(catalog, [found], environment)
-    notices = (_told(after.find(found.name)),)
-    message = f'query "{found.name}" rereads the input that was shed'
-    return after, StatementResult("REPAIR QUERY", message, notices=notices, name=found.name)
+    after = _replaced(catalog, [query], environment)
+    notices = (_told(after.find(query.name)),)
+    message = f'query "{query.name}" rereads the input that was shed'
+    return after, StatementResult("REPAIR QUERY", message, notices=notices, name=query.name)
 
 
 def replaced_by(statement: st.ReplaceQuery | st.RepairQuery, catalog: Catalog) -> list[Query]:
     """The queries that are there and that a statement replaces: those that are to be halted for it."""
-    found = catalog.get(statement.name.text)
-    return [found, *readers(catalog, found)] if isinstance(found, Query) else []
+    query = catalog.get(statement.name.text)
+    return [query, *readers(catalog, query)] if isinstance(query, Query) else []
 
 
 def halted(catalog: Catalog, queries: list[Query]) -> Catalog:
     """The catalog in which queries stay where they are, so that what they have published is known."""
-    return catalog.with_changed(*(msgspec.structs.replace(one, halted=True, grouped=False) for one in queries))
+    return catalog.with_changed(*(msgspec.structs.replace(query, halted=True, grouped=False) for query in queries))
 
 
 def gone_on(catalog: Catalog) -> list[Query]:
     """The halted queries as they are when nothing replaces them."""
-    return [msgspec.structs.replace(one, halted=False) for one in catalog.queries() if one.halted]
+    return [msgspec.structs.replace(query, halted=False) for query in catalog.queries() if query.halted]
 
 
-def readers(catalog: Catalog, found: Query) -> list[Query]:
+def readers(catalog: Catalog, view: Query) -> list[Query]:
     """The views and queries that read a view, directly or not, in order of creation."""
-    return [one for one in dependents(catalog, found) if isinstance(one, Query)]
+    return [reader for reader in dependents(catalog, view) if isinstance(reader, Query)]
 
 
-def _new(statement: st.ContinuousQuery, found: Query, catalog: Catalog, environment: Environment) -> Query:
+def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environment: Environment) -> Query:
     """What the statement says, with what stays of the query before."""
     given = result_settings(statement.clauses)
     for option in _KEPT:
-        if option in given and given[option] != getattr(found, option):
-            raise _wrong(found, f"{option} would change from {getattr(found, option)} to {given[option]}")
+        if option in given and given[option] != getattr(before, option):
+            raise _wrong(before, f"{option} would change from {getattr(before, option)} to {given[option]}")
     settings = settled(statement, catalog, environment)
     check_quality(statement, settings)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
     output = statement.output or default_output(statement, node)
-    kept = {name: getattr(found, name) for name in (*_KEPT, "weight", "state_memory", "shared", "paused", "fragment")}
-    draft = draft_of(statement, st.Name(found.name), {"output": output, **kept, **settings}, catalog)
+    kept = {name: getattr(before, name) for name in (*_KEPT, "weight", "state_memory", "shared", "paused", "fragment")}
+    draft = draft_of(statement, st.Name(before.name), {"output": output, **kept, **settings}, catalog)
     return msgspec.structs.replace(
-        draft, key_schema_id=found.key_schema_id, value_schema_id=found.value_schema_id, id=found.id
+        draft, key_schema_id=before.key_schema_id, value_schema_id=before.value_schema_id, id=before.id
     )
 
 
-def _same(new: Query, found: Query) -> bool:
+def _same(new: Query, before: Query) -> bool:
     """Whether nothing would be another."""
-    return all(getattr(new, name) == getattr(found, name) for name in _SAID)
+    return all(getattr(new, name) == getattr(before, name) for name in _SAID)
 
 
 def _replaced(catalog: Catalog, queries: list[Query], environment: Environment) -> Catalog:
     """The catalog with queries that take the place of those of their names; the first is new, the others read it."""
-    names = {one.name.lower() for one in queries}
-    kept = {name: found for name, found in catalog.objects.items() if name not in names}
+    names = {query.name.lower() for query in queries}
+    kept = {name: item for name, item in catalog.objects.items() if name not in names}
     after = Catalog(catalog.version + 1, catalog.ids, kept)
-    for one in queries:
-        before = catalog.objects[one.name.lower()]
+    for query in queries:
+        before = catalog.objects[query.name.lower()]
         assert isinstance(before, Query)
-        following = msgspec.structs.replace(_following(one, before, catalog, environment), id=after.next_id())
+        following = msgspec.structs.replace(_following(query, before, catalog, environment), id=after.next_id())
         there = _with(following, after)
         new = planned(following, there)
         _check(new, plan_of(before.name, catalog), before)
@@ -178,15 +178,15 @@ def _wrong(before: Query, what: str) -> UserError:
 
 
 def _listed(columns: object) -> str:
-    return ", ".join(f"{one.name} {one.type}" for one in columns)  # type: ignore[attr-defined]
+    return ", ".join(f"{column.name} {column.type}" for column in columns)  # type: ignore[attr-defined]
 
 
-def _result(statement: st.ContinuousQuery, found: Query, catalog: Catalog, after: Catalog) -> StatementResult:
-    names = [one.name for one in readers(catalog, found)]
-    notices = tuple(_told(after.find(name)) for name in (found.name, *names))
+def _result(statement: st.ContinuousQuery, before: Query, catalog: Catalog, after: Catalog) -> StatementResult:
+    names = [reader.name for reader in readers(catalog, before)]
+    notices = tuple(_told(after.find(name)) for name in (before.name, *names))
     also = f", and with it {', '.join(names)}" if names else ""
-    message = f'{found.kind} "{found.name}" replaced{also}; results in topic "{found.topic}"'
-    return StatementResult("CREATE OR REPLACE", message, notices=notices, name=found.name)
+    message = f'{before.kind} "{before.name}" replaced{also}; results in topic "{before.topic}"'
+    return StatementResult("CREATE OR REPLACE", message, notices=notices, name=before.name)
 
 
 def _told(query: object) -> str:
@@ -201,11 +201,11 @@ def _told(query: object) -> str:
 def retired(catalog: Catalog, published: Mapping[str, int | None]) -> Iterator[Query]:
     """Queries without what they were before, where no result to come depends on it; `published` are the instants below
     which results are published, by query."""
-    for one in catalog.running():
-        if one.former is None or one.since is None or one.lasting:
+    for query in catalog.running():
+        if query.former is None or query.since is None or query.lasting:
             continue
-        if (published.get(one.id) or one.since) > one.since:
-            yield msgspec.structs.replace(one, former=None)
+        if (published.get(query.id) or query.since) > query.since:
+            yield msgspec.structs.replace(query, former=None)
 
 
 def _lasting(query: Planned, catalog: Catalog) -> bool:

@@ -125,7 +125,7 @@ def _(statement: st.DeclareStream, catalog: Catalog, environment: Environment) -
     source_name = st.Name(f"{statement.name.text}_source", statement.name.place)
     timestamp = _timestamp(statement)
     hidden = timestamp if statement.hidden else None
-    columns = tuple(one for one in statement.columns if one is not hidden)
+    columns = tuple(column for column in statement.columns if column is not hidden)
     by = [] if timestamp is None else [st.Clause("timestamp", ("BY", timestamp.name.text), timestamp.name.place)]
     source = st.RegisterSource(source_name, columns, statement.topic, (*statement.clauses, *by), statement.sql)
     more = {} if hidden is None else {"timestamp_type": type_sql(_type_of(hidden))}

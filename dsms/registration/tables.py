@@ -77,5 +77,5 @@ class _NoTopics:
     def published(self, query: str) -> int | None:
         return None
 
-    def state_of(self, found: object) -> str:
+    def state_of(self, item: object) -> str:
         return ""

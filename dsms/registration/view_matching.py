@@ -28,8 +28,8 @@ def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, l
         return draft, []
     mine = marks(query.optimized)
     alike = (other for other in catalog.running() if not mine.isdisjoint(other.marks))
-    found = [plan(other, catalog) for other in itertools.islice(alike, MOST)]
-    answer = answered_over(query.optimized, [other.optimized for other in found])
-    used = [other.sink for at, other in enumerate(found) if at in answer.views and other.sink is not None]
+    candidates = [plan(other, catalog) for other in itertools.islice(alike, MOST)]
+    answer = answered_over(query.optimized, [other.optimized for other in candidates])
+    used = [other.sink for at, other in enumerate(candidates) if at in answer.views and other.sink is not None]
     over = tuple(former_of(other, catalog) for other in used)
     return msgspec.structs.replace(draft, marks=tuple(sorted(mine)), over=over), [other.name for other in used]

@@ -37,23 +37,23 @@ def grants(policy: Policy, past: Past, ready: Sequence[Ready], moment: Moment) -
     >>> from dsms.scheduler.progress_chart import Operator
     >>> ready = [Ready(("a",), (Operator(1, 1),), 0, 2, 1), Ready(("b",), (Operator(1, 1),), 0, 4, 0)]
     >>> granted, past = grants(Fifo(), Past(), ready, Moment(2, 5))
-    >>> [(one.ready.key, one.size) for one in granted], past.last
+    >>> [(grant.ready.key, grant.size) for grant in granted], past.last
     ([(('b',), 4), (('a',), 1.0)], ('a',))
     """
     if not moment.budget_s > 0:
         raise InternalError(f"a batch cannot take {moment.budget_s} s")
     granted: list[Grant] = []
     left = moment.budget_s
-    for one in policy.order(ready, past, moment):
+    for queue in policy.order(ready, past, moment):
         if left <= moment.budget_s * NEARLY:
             break
-        grant = _within(one, left)
+        grant = _within(queue, left)
         granted.append(grant)
-        past, left = past.after(one, grant.seconds), left - grant.seconds
+        past, left = past.after(queue, grant.seconds), left - grant.seconds
     return tuple(granted), past
 
 
-def _within(one: Ready, left_s: float) -> Grant:
-    if one.size * one.cost <= left_s * (1 + NEARLY):
-        return Grant(one, one.size)
-    return Grant(one, left_s / one.cost)
+def _within(queue: Ready, left_s: float) -> Grant:
+    if queue.size * queue.cost <= left_s * (1 + NEARLY):
+        return Grant(queue, queue.size)
+    return Grant(queue, left_s / queue.cost)

@@ -122,13 +122,13 @@ def assign(
     Assignment(executor='b', lease=950)
     """
     able = [name for name, status in alive.items() if status.state != STARTING] or list(alive)
-    found = {fragment: current[fragment] for fragment in fragments if fragment in current}
+    assigned = {fragment: current[fragment] for fragment in fragments if fragment in current}
     loads = Counter({name: 0 for name in able})
-    loads.update(one.executor for one in found.values() if one.executor in able)
+    loads.update(assignment.executor for assignment in assigned.values() if assignment.executor in able)
     for fragment in fragments if able else ():
-        if fragment not in found or found[fragment].executor not in able:
-            found[fragment] = _taken(found.get(fragment), loads, able, now_ms)
-    return found | _moved(found, loads, able, now_ms)
+        if fragment not in assigned or assigned[fragment].executor not in able:
+            assigned[fragment] = _taken(assigned.get(fragment), loads, able, now_ms)
+    return assigned | _moved(assigned, loads, able, now_ms)
 
 
 def _taken(before: Assignment | None, loads: Counter[str], able: list[str], now_ms: int) -> Assignment:
@@ -138,7 +138,7 @@ def _taken(before: Assignment | None, loads: Counter[str], able: list[str], now_
 
 
 def _moved(
-    found: Mapping[str, Assignment], loads: Counter[str], able: list[str], now_ms: int
+    assigned: Mapping[str, Assignment], loads: Counter[str], able: list[str], now_ms: int
 ) -> dict[str, Assignment]:  # fmt: skip
     """The fragment that moves to the executor with the fewest, if any does."""
     if not able:
@@ -146,5 +146,5 @@ def _moved(
     most, least = max(loads, key=lambda name: loads[name]), min(able, key=lambda name: loads[name])
     if loads[most] - loads[least] < 2:
         return {}
-    fragment = max(fragment for fragment, one in found.items() if one.executor == most)
-    return {fragment: _taken(found[fragment], loads, [least], now_ms)}
+    fragment = max(fragment for fragment, assignment in assigned.items() if assignment.executor == most)
+    return {fragment: _taken(assigned[fragment], loads, [least], now_ms)}

@@ -26,14 +26,14 @@ class RoundRobin:
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> ready = [Ready((key,), (Operator(1, 1),), 0, 1, 0) for key in "abc"]
-    >>> [one.key for one in RoundRobin().order(ready, Past(last=("b",)), Moment(0, 1))]
+    >>> [queue.key for queue in RoundRobin().order(ready, Past(last=("b",)), Moment(0, 1))]
     [('c',), ('a',), ('b',)]
     """
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
         """From the key behind the last on, and then from the first."""
         last = past.last
-        return sorted(ready, key=lambda one: (last is not None and one.key <= last, one.key))
+        return sorted(ready, key=lambda queue: (last is not None and queue.key <= last, queue.key))
 
     def __str__(self) -> str:
         return "round_robin"
@@ -46,7 +46,7 @@ class Fifo:
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 1), Operator(1, 1))
     >>> ready = [Ready(("new",), path, 0, 1, 5), Ready(("old",), path, 1, 1, 3)]
-    >>> [one.key for one in Fifo().order(ready, Past(), Moment(6, 1))]
+    >>> [queue.key for queue in Fifo().order(ready, Past(), Moment(6, 1))]
     [('old',), ('new',)]
     """
 
@@ -65,13 +65,13 @@ class Greedy:
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(1, 1))
     >>> ready = [Ready((at,), path, at, 1, 0) for at in range(3)]
-    >>> [one.operator for one in Greedy().order(ready, Past(), Moment(0, 1))]
+    >>> [queue.operator for queue in Greedy().order(ready, Past(), Moment(0, 1))]
     [2, 1, 0]
     """
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
         """By the slope of each step of the progress chart."""
-        return sorted(ready, key=lambda one: (step_slopes(one.path)[one.operator], *by_age(one)))
+        return sorted(ready, key=lambda queue: (step_slopes(queue.path)[queue.operator], *by_age(queue)))
 
     def __str__(self) -> str:
         return "greedy"
@@ -95,9 +95,9 @@ class SteepestChain:
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(10, 1))
     >>> ready = [Ready(("a",), path, 0, 1, 3), Ready(("b",), (Operator(4, 1),), 0, 1, 0)]
-    >>> [one.key for one in SteepestChain().order(ready, Past(), Moment(3, 1))]
+    >>> [queue.key for queue in SteepestChain().order(ready, Past(), Moment(3, 1))]
     [('a',), ('b',)]
-    >>> [one.key for one in SteepestChain(latency_s=5).order(ready, Past(), Moment(3, 1))]
+    >>> [queue.key for queue in SteepestChain(latency_s=5).order(ready, Past(), Moment(3, 1))]
     [('b',), ('a',)]
     """
 
@@ -107,7 +107,7 @@ class SteepestChain:
         """What is urgent by age, the rest by the slope of its chain."""
         aged = sorted(ready, key=by_age)
         urgent = 0 if self.latency_s is None else _urgent(aged, moment, self.latency_s)
-        rest = sorted(aged[urgent:], key=lambda one: (chain_slopes(one.path)[one.operator], *by_age(one)))
+        rest = sorted(aged[urgent:], key=lambda queue: (chain_slopes(queue.path)[queue.operator], *by_age(queue)))
         return aged[:urgent] + rest
 
     def __str__(self) -> str:
@@ -122,15 +122,15 @@ class WeightedFair:
     >>> path, weights = (Operator(1, 1),), {"a": 1, "b": 3}
     >>> ready = [Ready((key,), path, 0, 1, 0, owner=key, weight=weight) for key, weight in weights.items()]
     >>> past = Past().after(ready[0], 1).after(ready[1], 2)
-    >>> [one.key for one in WeightedFair().order(ready, past, Moment(3, 1))]
+    >>> [queue.key for queue in WeightedFair().order(ready, past, Moment(3, 1))]
     [('b',), ('a',)]
     """
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
         """Each queue in front counts as served when the next is chosen."""
         waiting: dict[str, deque[Ready]] = defaultdict(deque)
-        for one in sorted(ready, key=by_age):
-            waiting[one.owner].append(one)
+        for queue in sorted(ready, key=by_age):
+            waiting[queue.owner].append(queue)
         tags = [(past.tag(owner), owner) for owner in waiting]
         heapq.heapify(tags)
         return [_next(tags, waiting) for _ in ready]
@@ -139,23 +139,23 @@ class WeightedFair:
         return "weighted_fair"
 
 
-def by_age(one: Ready) -> tuple[float, int, Key]:
+def by_age(queue: Ready) -> tuple[float, int, Key]:
     """The oldest first; of one age, what is nearest to the end of its path."""
-    return one.oldest_s, -one.operator, one.key
+    return queue.oldest_s, -queue.operator, queue.key
 
 
 def _urgent(aged: Sequence[Ready], moment: Moment, latency_s: float) -> int:
     """How many of the queues, by age, must go first."""
     begin_s = moment.now_s + moment.budget_s
-    ends = accumulate((one.work_s for one in aged), initial=begin_s)
+    ends = accumulate((queue.work_s for queue in aged), initial=begin_s)
     next(ends)
-    late = [at for at, (one, end) in enumerate(zip(aged, ends, strict=True)) if end > one.oldest_s + latency_s]
+    late = [at for at, (queue, end) in enumerate(zip(aged, ends, strict=True)) if end > queue.oldest_s + latency_s]
     return late[-1] + 1 if late else 0
 
 
 def _next(tags: list[tuple[float, str]], waiting: dict[str, deque[Ready]]) -> Ready:
     tag, owner = heapq.heappop(tags)
-    one = waiting[owner].popleft()
+    queue = waiting[owner].popleft()
     if waiting[owner]:
-        heapq.heappush(tags, (tag + one.size * one.cost / one.weight, owner))
-    return one
+        heapq.heappush(tags, (tag + queue.size * queue.cost / queue.weight, owner))
+    return queue

@@ -55,8 +55,8 @@ def progress_chart(path: Path) -> tuple[Point, ...]:
     >>> progress_chart((Operator(1, 0.5), Operator(4, 1)))
     (Point(time=0, size=1), Point(time=1, size=0.5), Point(time=3.0, size=0))
     """
-    reaching = list(accumulate((one.selectivity for one in path[:-1]), mul, initial=1))
-    times = accumulate((size * one.cost for size, one in zip(reaching, path, strict=False)), initial=0)
+    reaching = list(accumulate((operator.selectivity for operator in path[:-1]), mul, initial=1))
+    times = accumulate((size * operator.cost for size, operator in zip(reaching, path, strict=False)), initial=0)
     return tuple(Point(time, size) for time, size in zip(times, (*reaching, 0), strict=False))
 
 
@@ -77,20 +77,20 @@ def lower_envelope(points: Sequence[Point]) -> tuple[Chain, ...]:
     return tuple(Chain(range(begin, end), slope(points[begin], points[end])) for begin, end in pairwise(corners))
 
 
-def _bends_up(one: Point, middle: Point, other: Point) -> bool:
+def _bends_up(start: Point, middle: Point, other: Point) -> bool:
     """Whether the middle is on or above the way from one to the other."""
-    return slope(one, middle) >= slope(middle, other)
+    return slope(start, middle) >= slope(middle, other)
 
 
-def slope(one: Point, other: Point) -> float:
+def slope(start: Point, other: Point) -> float:
     """Size a second. What takes no time is as steep as can be, downwards also where the size stays.
 
     >>> slope(Point(1, 1), Point(3, 0)), slope(Point(1, 1), Point(1, 0)), slope(Point(1, 1), Point(1, 2))
     (-0.5, -inf, inf)
     """
-    if other.time == one.time:
-        return math.inf if other.size > one.size else -math.inf
-    return (other.size - one.size) / (other.time - one.time)
+    if other.time == start.time:
+        return math.inf if other.size > start.size else -math.inf
+    return (other.size - start.size) / (other.time - start.time)
 
 
 @lru_cache(maxsize=4096)
@@ -100,7 +100,7 @@ def step_slopes(path: Path) -> tuple[float, ...]:
     >>> step_slopes((Operator(1, 0.75), Operator(1, 0.5), Operator(2, 1)))
     (-0.25, -0.5, -0.5)
     """
-    return tuple(slope(one, other) for one, other in pairwise(progress_chart(path)))
+    return tuple(slope(start, other) for start, other in pairwise(progress_chart(path)))
 
 
 @lru_cache(maxsize=4096)

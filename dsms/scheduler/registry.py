@@ -47,8 +47,8 @@ def choices() -> tuple[str, ...]:
 def _bounded(name: str, options: str) -> Policy:
     if name != "chain":
         raise UserError(f'policy "{name}" takes no options', hint=f"have: {', '.join(choices())}")
-    found = _LATENCY.fullmatch(options)
-    latency_s = float(found[1]) * _UNITS.get(found[2], 0) if found else 0
+    latency = _LATENCY.fullmatch(options)
+    latency_s = float(latency[1]) * _UNITS.get(latency[2], 0) if latency else 0
     if not 0 < latency_s < math.inf:
         raise UserError(f'invalid option "{options.strip()}" of policy "chain"', hint=f"for example {_BOUNDED}")
     return SteepestChain(latency_s)

@@ -25,8 +25,8 @@ _HALVINGS = 60
 class Demand:
     """A query whose input may be shed: the seconds that a record costs it where all stay, and its C.
 
-    >>> one = Demand("q", cost=1.0, spread=0.0004, max_error=0.02)
-    >>> one.rate(0.02), one.error(0.5)
+    >>> demand = Demand("q", cost=1.0, spread=0.0004, max_error=0.02)
+    >>> demand.rate(0.02), demand.error(0.5)
     (0.5, 0.02)
     """
 
@@ -92,23 +92,25 @@ def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> Dec
     >>> decide(queries, Load(unread=1000, arrivals=100)).rates["a"] < decide(queries, Load(1000, 100)).rates["b"]
     True
     """
-    whole = load.base + sum(one.cost for one in demands)
+    whole = load.base + sum(demand.cost for demand in demands)
     patience = 0.25 if shedding else 0.5
-    if not demands or all(load.lag(whole, one.deadline_s) <= patience * one.deadline_s for one in demands):
-        return Decision({one.query: 1.0 for one in demands})
-    horizon = min(one.deadline_s for one in demands) / 2
-    least = load.base + cost(demands, {one.query: one.least for one in demands})
-    found = rates(demands, max(load.budget(horizon), _NEARLY * least) - load.base)
-    late = load.base + cost(demands, found) > load.budget(horizon) / _USED
-    return Decision({query: _stepped(rate) for query, rate in found.items()}, frozenset(found) if late else frozenset())
+    if not demands or all(load.lag(whole, demand.deadline_s) <= patience * demand.deadline_s for demand in demands):
+        return Decision({demand.query: 1.0 for demand in demands})
+    horizon = min(demand.deadline_s for demand in demands) / 2
+    least = load.base + cost(demands, {demand.query: demand.least for demand in demands})
+    chosen = rates(demands, max(load.budget(horizon), _NEARLY * least) - load.base)
+    late = load.base + cost(demands, chosen) > load.budget(horizon) / _USED
+    return Decision(
+        {query: _stepped(rate) for query, rate in chosen.items()}, frozenset(chosen) if late else frozenset()
+    )
 
 
 def rates(demands: Sequence[Demand], budget: float) -> dict[str, float]:
     """The rates with the least largest weighted error whose cost is at most the budget; the least ones that the queries
     allow where none is."""
-    if cost(demands, dict.fromkeys((one.query for one in demands), 1.0)) <= budget:
-        return {one.query: 1.0 for one in demands}
-    low, high = 0.0, max(one.weight * one.max_error for one in demands)
+    if cost(demands, dict.fromkeys((demand.query for demand in demands), 1.0)) <= budget:
+        return {demand.query: 1.0 for demand in demands}
+    low, high = 0.0, max(demand.weight * demand.max_error for demand in demands)
     if cost(demands, _at(demands, high)) > budget:
         return _at(demands, high)
     for _ in range(_HALVINGS):
@@ -119,12 +121,12 @@ def rates(demands: Sequence[Demand], budget: float) -> dict[str, float]:
 
 def cost(demands: Iterable[Demand], at: Mapping[str, float]) -> float:
     """The seconds that a record costs at some rates."""
-    return sum(one.cost * at[one.query] for one in demands)
+    return sum(demand.cost * at[demand.query] for demand in demands)
 
 
 def _at(demands: Sequence[Demand], level: float) -> dict[str, float]:
     """The rates at which each weighted error is a level, or the query's own bound."""
-    return {one.query: max(one.rate(level / one.weight), one.least) for one in demands}
+    return {demand.query: max(demand.rate(level / demand.weight), demand.least) for demand in demands}
 
 
 def _stepped(rate: float) -> float:

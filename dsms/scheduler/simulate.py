@@ -53,7 +53,7 @@ class Outcome:
 
     def memory_at(self, time_s: float) -> float:
         """Memory at a time."""
-        at = bisect_right(self.memory, time_s, key=lambda one: one[0])
+        at = bisect_right(self.memory, time_s, key=lambda sample: sample[0])
         return self.memory[at - 1][1] if at else 0
 
 
@@ -66,7 +66,7 @@ def simulate(policy: Policy, setup: Setup, inputs: Sequence[Input]) -> Outcome:
     >>> simulate(Fifo(), Setup((path,), 1), [Input(0, 1), Input(1, 1)]).memory
     ((0, 1), (1, 1.5), (2.0, 1), (3.0, 0.5), (4.0, 0))
     """
-    return _Simulation(policy, setup, deque(sorted(enumerate(inputs), key=lambda one: one[1].at_s))).outcome()
+    return _Simulation(policy, setup, deque(sorted(enumerate(inputs), key=lambda numbered: numbered[1].at_s))).outcome()
 
 
 @dataclass(slots=True)
@@ -166,10 +166,10 @@ class _Simulation:
 
     def _admit(self, until: float) -> None:
         while self._coming and self._coming[0][1].at_s <= until:
-            number, one = self._coming.popleft()
-            self._queues[one.path, 0].put(_Part(number, one.at_s, one.size))
+            number, arrival = self._coming.popleft()
+            self._queues[arrival.path, 0].put(_Part(number, arrival.at_s, arrival.size))
             self._parts[number] += 1
-            self._note(one.at_s)
+            self._note(arrival.at_s)
 
     def _note(self, now: float) -> None:
         if self._memory and self._memory[-1][0] == now:

@@ -21,8 +21,8 @@ class Observed:
     """What came to a query: what is older counts less. `total` and `kept` are since the beginning.
 
     >>> seen = Seen(100, 50, 0, 99, {7: Spread(100.0)})
-    >>> one = Observed().after(1.0, 0, seen)
-    >>> one.rows_in(window=1000), one.dropped
+    >>> observed = Observed().after(1.0, 0, seen)
+    >>> observed.rows_in(window=1000), observed.dropped
     (1000.0, 50)
     """
 
@@ -56,14 +56,14 @@ class Observed:
         """With what came at a time."""
         fade = 0.5 ** (max(at - self.at, 0.0) / HALF_LIFE_S)
         rows, span = self.spans.get(partition, (0.0, 0.0))
-        faded = {key: _faded(one, fade) for key, one in self.groups.items()} if fade < 1 else dict(self.groups)
-        for key, one in seen.groups.items():
-            faded[key] = _added(faded[key], one) if key in faded else one
+        faded = {key: _faded(group, fade) for key, group in self.groups.items()} if fade < 1 else dict(self.groups)
+        for key, group in seen.groups.items():
+            faded[key] = _added(faded[key], group) if key in faded else group
         return Observed(
             max(at, self.at), self.total + seen.rows, self.kept + seen.kept, self.recent * fade + seen.rows,
             self.stayed * fade + seen.kept, self.open * fade + seen.part * seen.rows,
             {**self.spans, partition: (rows * fade + seen.rows, span * fade + seen.last - seen.first + 1)},
-            {key: one for key, one in faded.items() if one.rows > _LEAST},
+            {key: group for key, group in faded.items() if group.rows > _LEAST},
         )  # fmt: skip
 
     def rows_in(self, window: int | None) -> float:
@@ -76,28 +76,28 @@ class Observed:
         """C: at rate p the square of the relative error of the worst result, at 98 percent, is C (1 - p) / p. The worst
         is the smallest group, or the one whose values are spread most."""
         rows = self.rows_in(window)
-        whole = sum(one.rows for one in self.groups.values())
+        whole = sum(group.rows for group in self.groups.values())
         if not rows or not whole:
             return math.inf
-        return max(_QUANTILE**2 * _relative(one) / (rows * one.rows / whole) for one in self.groups.values())
+        return max(_QUANTILE**2 * _relative(group) / (rows * group.rows / whole) for group in self.groups.values())
 
 
-def _relative(one: Spread) -> float:
+def _relative(group: Spread) -> float:
     """n Σx² / (Σx)² of the value for which it is largest, the squares over what may be left out. Where that is all, at
     least 1, as for counts: else nothing may be left of the group."""
-    if not one.part:
+    if not group.part:
         return 0.0
-    found = [one.rows * squares / (plain * plain) if plain else math.inf for plain, squares in one.sums]
-    least = 1.0 if one.part > 1 - 1e-9 else 0.0
-    return max([least, *(ratio if math.isfinite(ratio) else math.inf for ratio in found)])
+    ratios = [group.rows * squares / (plain * plain) if plain else math.inf for plain, squares in group.sums]
+    least = 1.0 if group.part > 1 - 1e-9 else 0.0
+    return max([least, *(ratio if math.isfinite(ratio) else math.inf for ratio in ratios)])
 
 
-def _faded(one: Spread, fade: float) -> Spread:
-    return Spread(one.rows * fade, tuple((plain * fade, squares * fade) for plain, squares in one.sums), one.part)
+def _faded(group: Spread, fade: float) -> Spread:
+    return Spread(group.rows * fade, tuple((plain * fade, squares * fade) for plain, squares in group.sums), group.part)
 
 
-def _added(one: Spread, other: Spread) -> Spread:
-    pairs = zip(one.sums, other.sums, strict=True)
-    rows = one.rows + other.rows
-    part = (one.rows * one.part + other.rows * other.part) / rows if rows else one.part
+def _added(group: Spread, other: Spread) -> Spread:
+    pairs = zip(group.sums, other.sums, strict=True)
+    rows = group.rows + other.rows
+    part = (group.rows * group.part + other.rows * other.part) / rows if rows else group.part
     return Spread(rows, tuple((a + c, b + d) for (a, b), (c, d) in pairs), part)

@@ -65,21 +65,23 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ...
         operators.core.errors.UserError: min_batch_records 10 is above max_batch_records 5
         """
-        given: dict[str, Any] = {name: one for name, one in msgspec.structs.asdict(self).items() if one is not None}
+        given: dict[str, Any] = {
+            name: value for name, value in msgspec.structs.asdict(self).items() if value is not None
+        }
         if self.state_memory is not None:
             given["state_memory"] = read_bytes(str(self.state_memory))
-        found = msgspec.structs.replace(bounds, **given)
-        if found.min_batch_records > found.max_batch_records:
+        tuned = msgspec.structs.replace(bounds, **given)
+        if tuned.min_batch_records > tuned.max_batch_records:
             raise UserError(
-                f"min_batch_records {found.min_batch_records} is above max_batch_records {found.max_batch_records}"
+                f"min_batch_records {tuned.min_batch_records} is above max_batch_records {tuned.max_batch_records}"
             )
-        if found.min_batch_records < 1 or found.max_batch_records > _MOST_RECORDS:
+        if tuned.min_batch_records < 1 or tuned.max_batch_records > _MOST_RECORDS:
             raise UserError(f"a batch must have 1 to {_MOST_RECORDS} records")
-        if not _LEAST_S <= found.target_batch_seconds <= _MOST_S:
+        if not _LEAST_S <= tuned.target_batch_seconds <= _MOST_S:
             raise UserError(f"target_batch_seconds must be between {_LEAST_S:g} and {_MOST_S:g}")
-        found.check_hosts()
-        parse_policy(found.policy)
-        return found
+        tuned.check_hosts()
+        parse_policy(tuned.policy)
+        return tuned
 
 
 #: The options that are numbers, in the order of `Bounds`.

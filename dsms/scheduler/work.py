@@ -51,15 +51,15 @@ def work_of(given: Sequence[Delta], step: Step, busy_ns: int) -> Work:
         for run in trace.runs:
             rows += run.frame.height
             size += int(run.frame.estimated_size())
-    taken = tuple([len(one) for one in given])
+    taken = tuple([len(delta) for delta in given])
     return Work(taken, len(step.delta), busy_ns, rows, size, adherence=step.adherence)
 
 
 class Measured(msgspec.Struct, frozen=True):
     """What is known of a vertex of a lane. Times are seconds of one clock.
 
-    >>> one = Measured(since=0.0, at=0.0).after(10.0, 0, Work((80,), 20, 4_000_000))
-    >>> one.selectivity, one.cost
+    >>> measured = Measured(since=0.0, at=0.0).after(10.0, 0, Work((80,), 20, 4_000_000))
+    >>> measured.selectivity, measured.cost
     (0.25, 5e-05)
     """
 
@@ -111,8 +111,8 @@ class Measured(msgspec.Struct, frozen=True):
     @property
     def cost(self) -> float | None:
         """Seconds a row in; None where none came."""
-        found = _ratio(self.recent[2], self.recent[0], self.busy_ns, sum(self.rows_in))
-        return None if found is None else found / 1e9
+        nanoseconds = _ratio(self.recent[2], self.recent[0], self.busy_ns, sum(self.rows_in))
+        return None if nanoseconds is None else nanoseconds / 1e9
 
     @property
     def row_bytes(self) -> float | None:
@@ -159,38 +159,40 @@ class Measures:
     """
 
     since: float
-    found: Mapping[Place, Measured] = field(default_factory=dict)
+    by_vertex: Mapping[Place, Measured] = field(default_factory=dict)
 
     def of(self, lane: str, key: str) -> Measured:
         """What is known of a vertex."""
-        return self.found.get((lane, key)) or Measured(self.since, self.since)
+        return self.by_vertex.get((lane, key)) or Measured(self.since, self.since)
 
-    def after(self, at: float, told: Iterable[VertexWork]) -> Measures:
+    def after(self, at: float, done: Iterable[VertexWork]) -> Measures:
         """With the work of an epoch, which ended at a time."""
-        found = dict(self.found)
-        for lane, key, target, work in told:
-            before = found.get((lane, key)) or Measured(self.since, self.since)
-            found[(lane, key)] = before.after(at, target, work)
-        return Measures(self.since, found)
+        by_vertex = dict(self.by_vertex)
+        for lane, key, target, work in done:
+            before = by_vertex.get((lane, key)) or Measured(self.since, self.since)
+            by_vertex[(lane, key)] = before.after(at, target, work)
+        return Measures(self.since, by_vertex)
 
     def beside(self, other: Measures) -> Measures:
         """Together with those of a lane that goes on as this one; where both have state, it is equal."""
-        found = dict(self.found)
-        for place, one in other.found.items():
-            found[place] = one if place not in found else found[place].with_past_of(one)
-        return Measures(min(self.since, other.since), found)
+        by_vertex = dict(self.by_vertex)
+        for place, measured in other.by_vertex.items():
+            by_vertex[place] = measured if place not in by_vertex else by_vertex[place].with_past_of(measured)
+        return Measures(min(self.since, other.since), by_vertex)
 
     def kept(self, lanes: Mapping[str, Collection[str]]) -> Measures:
         """For the lanes that there are now, by their keys. What was added up in a lane that is no more goes on with the
         vertex in another lane that has it; what nobody has is forgotten."""
-        if all(lane in lanes and key in lanes[lane] for lane, key in self.found):
+        if all(lane in lanes and key in lanes[lane] for lane, key in self.by_vertex):
             return self
-        found = {place: one for place, one in self.found.items() if place[1] in lanes.get(place[0], ())}
-        for (lane, key), one in self.found.items():
-            if (lane, key) not in found and (heir := _heir(key, lanes)) is not None:
-                mine = found.get((heir, key))
-                found[(heir, key)] = one if mine is None else mine.with_past_of(one)
-        return Measures(self.since, found)
+        by_vertex = {
+            place: measured for place, measured in self.by_vertex.items() if place[1] in lanes.get(place[0], ())
+        }
+        for (lane, key), measured in self.by_vertex.items():
+            if (lane, key) not in by_vertex and (heir := _heir(key, lanes)) is not None:
+                mine = by_vertex.get((heir, key))
+                by_vertex[(heir, key)] = measured if mine is None else mine.with_past_of(measured)
+        return Measures(self.since, by_vertex)
 
 
 def _heir(key: str, lanes: Mapping[str, Collection[str]]) -> str | None:
@@ -201,11 +203,11 @@ def _faded(seconds: float) -> float:
     return float(0.5 ** (seconds / HALF_LIFE_S))
 
 
-def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+def _added(rows: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     """Rows by input: a query that was replaced has an input less once what it was before is not needed."""
-    if len(one) == len(other):
-        return tuple([a + b for a, b in zip(one, other, strict=True)])
-    return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0)) if one else other
+    if len(rows) == len(other):
+        return tuple([a + b for a, b in zip(rows, other, strict=True)])
+    return tuple(a + b for a, b in zip_longest(rows, other, fillvalue=0)) if rows else other
 
 
 def _ratio(recent: float, over: float, total: float, total_over: float) -> float | None:

@@ -39,16 +39,16 @@ def aggregate_call(node: exp.Expr) -> AggregateCall | None:
     """The aggregate that a node is; None for every other node.
 
     >>> from sqlglot import parse_one
-    >>> found = aggregate_call(parse_one("SUM(DISTINCT x) FILTER (WHERE y)"))
-    >>> found.function.name, found.distinct, found.condition.sql()
+    >>> aggregate = aggregate_call(parse_one("SUM(DISTINCT x) FILTER (WHERE y)"))
+    >>> aggregate.function.name, aggregate.distinct, aggregate.condition.sql()
     ('sum', True, 'y')
     """
     if isinstance(node, exp.Filter):
-        found = aggregate_call(node.this)
-        return found and replace(found, condition=node.expression.this)
+        aggregate = aggregate_call(node.this)
+        return aggregate and replace(aggregate, condition=node.expression.this)
     if isinstance(node, exp.WithinGroup):
-        found = aggregate_call(node.this)
-        return found and _within_group(node, found)
+        aggregate = aggregate_call(node.this)
+        return aggregate and _within_group(node, aggregate)
     function = _function(node)
     if function is None:
         return None
@@ -110,7 +110,10 @@ def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
         function = node.this
         while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
             function = function.this
-        below = [*function.iter_expressions(), *(one for one in node.iter_expressions() if one is not node.this)]
+        below = [
+            *function.iter_expressions(),
+            *(clause for clause in node.iter_expressions() if clause is not node.this),
+        ]
     elif aggregate_call(node) is not None:
         yield node
         return

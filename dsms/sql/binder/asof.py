@@ -25,14 +25,14 @@ def asof_join(
 ) -> logical.Node:
     """The as-of join of plans with disjoint column names."""
     names = [*schema(left).names, *schema(right).names]
-    equal, (comparison, first, second) = _split(conditions, left, right, table)
-    if not has_points(first.type):
+    equal, (comparison, left_time, right_time) = _split(conditions, left, right, table)
+    if not has_points(left_time.type):
         kinds = "numbers (a DECIMAL of at most 18 digits), dates or timestamps"
-        raise error_at(table, f"ASOF JOIN compares {kinds}, not {type_name(first.type)}")
-    left, mine = extended(left, _named("__k", [*(one for one, _ in equal), first]))
-    right, theirs = extended(right, _named("__m", [*(one for _, one in equal), second]))
-    on = dict.fromkeys((one.name, other.name) for one, other in zip(mine[:-1], theirs[:-1], strict=True))
-    node = logical.AsofJoin(left, right, tuple(on), mine[-1].name, theirs[-1].name, comparison, outer)
+        raise error_at(table, f"ASOF JOIN compares {kinds}, not {type_name(left_time.type)}")
+    left, (*left_keys, left_at) = extended(left, _named("__k", [*(key for key, _ in equal), left_time]))
+    right, (*right_keys, right_at) = extended(right, _named("__m", [*(key for _, key in equal), right_time]))
+    on = dict.fromkeys((mine.name, theirs.name) for mine, theirs in zip(left_keys, right_keys, strict=True))
+    node = logical.AsofJoin(left, right, tuple(on), left_at.name, right_at.name, comparison, outer)
     return keeping(node, names)
 
 
@@ -50,10 +50,10 @@ def _split(
     sides = names_of(left), names_of(right)
     equal: list[Pair] = []
     times: list[tuple[Comparison, Expression, Expression]] = []
-    for one in (part for whole in conditions for part in conjuncts(whole)):
-        if (pair := equality(one, *sides)) is not None:
+    for predicate in (part for whole in conditions for part in conjuncts(whole)):
+        if (pair := equality(predicate, *sides)) is not None:
             equal.append(pair)
-        elif (time := _comparison(one, *sides)) is not None:
+        elif (time := _comparison(predicate, *sides)) is not None:
             times.append(time)
         else:
             raise _refused(table, "every condition of ASOF JOIN must compare its two sides")
@@ -82,4 +82,4 @@ def _comparison(
 
 
 def _named(prefix: str, expressions: Sequence[Expression]) -> list[tuple[str, Expression]]:
-    return [(f"{prefix}{number}", one) for number, one in enumerate(expressions)]
+    return [(f"{prefix}{number}", expression) for number, expression in enumerate(expressions)]

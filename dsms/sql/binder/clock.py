@@ -48,8 +48,8 @@ def _is_of_clock(table: exp.Table, catalog: Catalog) -> bool:
     if not isinstance(table.this, exp.Identifier | exp.Anonymous):
         return False
     name = name_of(table)
-    found = catalog.get(name)
-    return is_clock(name) or (isinstance(found, Query) and found.periodic is not None)
+    view = catalog.get(name)
+    return is_clock(name) or (isinstance(view, Query) and view.periodic is not None)
 
 
 def clock_view(query: exp.Expr, catalog: Catalog) -> ClockView | None:
@@ -75,12 +75,15 @@ def parsed(view: Query) -> exp.Expr:
 
 def clock_schema(view: Query, catalog: Catalog) -> tuple[pa.Schema, tuple[str, ...]]:
     """The columns and the key of a view over the clock."""
-    found = clock_view(parsed(view), catalog)
-    if found is None or not found.outputs:
+    of_clock = clock_view(parsed(view), catalog)
+    if of_clock is None or not of_clock.outputs:
         return pa.schema([pa.field(TIMEPOINT, pa.int64(), nullable=False)]), (TIMEPOINT,)
     empty = Scope(pa.schema([]))
-    kinds = [(name, pa.int64() if one is None else bind_expression(one, empty).type) for name, one in found.outputs]
-    keys = tuple(name for name, one in found.outputs if one is not None)
+    kinds = [
+        (name, pa.int64() if constant is None else bind_expression(constant, empty).type)
+        for name, constant in of_clock.outputs
+    ]
+    keys = tuple(name for name, constant in of_clock.outputs if constant is not None)
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in kinds]), keys
 
 
@@ -127,17 +130,17 @@ def _points_of_item(item: exp.Expr, catalog: Catalog) -> Periodic:
     name = name_of(item)
     if is_clock(name):
         return Periodic(1)
-    found = catalog.find(name)
-    assert isinstance(found, Query)
-    assert found.periodic is not None
-    if (view := clock_view(parsed(found), catalog)) is not None and view.outputs:
-        raise error_at(item, f'"{found.name}" is the current instant, not a synchronisation stream')
-    return Periodic(*found.periodic)
+    stream = catalog.find(name)
+    assert isinstance(stream, Query)
+    assert stream.periodic is not None
+    if (view := clock_view(parsed(stream), catalog)) is not None and view.outputs:
+        raise error_at(item, f'"{stream.name}" is the current instant, not a synchronisation stream')
+    return Periodic(*stream.periodic)
 
 
 def _check_columns(query: exp.Select) -> None:
     """A synchronisation stream has the one column Timepoint."""
-    shown = [one.unnest() for one in query.expressions]
+    shown = [item.unnest() for item in query.expressions]
     if len(shown) == 1 and (shown[0].is_star or _is_timepoint(shown[0])):
         return
     hint = f"select {TIMEPOINT}, or a constant and MAX({TIMEPOINT}) for the current instant"
@@ -152,15 +155,15 @@ def _is_timepoint(node: exp.Expr) -> bool:
 
 def _last_point(query: exp.Select) -> tuple[tuple[str, exp.Expr | None], ...]:
     """The columns of `SELECT 1 AS KEY, MAX(Timepoint) AS currTime`; () for every other select list."""
-    found: list[tuple[str, exp.Expr | None]] = []
+    columns: list[tuple[str, exp.Expr | None]] = []
     for number, node in enumerate(query.expressions, 1):
         name = node.alias or f"column{number}"
         value = node.this if isinstance(node, exp.Alias) else node
         is_last = isinstance(value, exp.Max) and _is_timepoint(value.this)
         if not is_last and not isinstance(value, exp.Literal):
             return ()
-        found.append((name, None if is_last else value))
-    return tuple(found) if any(value is None for _, value in found) else ()
+        columns.append((name, None if is_last else value))
+    return tuple(columns) if any(value is None for _, value in columns) else ()
 
 
 def _refusal(node: exp.Expr) -> SqlError:

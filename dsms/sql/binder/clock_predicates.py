@@ -67,8 +67,8 @@ def _both(left: Periodic | None, right: Periodic | None) -> Periodic | None:
 
 
 def _either(sides: list[Periodic | None]) -> Periodic | None:
-    found = [side for side in sides if side is not None]
-    return reduce(lambda left, right: left | right, found) if found else None
+    known = [side for side in sides if side is not None]
+    return reduce(lambda left, right: left | right, known) if known else None
 
 
 def _tried(node: exp.Expr, timepoint: str) -> Periodic | None:
@@ -81,7 +81,7 @@ def _tried(node: exp.Expr, timepoint: str) -> Periodic | None:
         )
     scope = Scope(pa.schema([pa.field(timepoint, pa.int64(), nullable=False)]))
     # the alias of the clock says nothing more
-    plain = node.copy().transform(lambda one: exp.column(one.name) if isinstance(one, exp.Column) else one)
+    plain = node.copy().transform(lambda part: exp.column(part.name) if isinstance(part, exp.Column) else part)
     bound = bind_expression(plain, scope)
     if not pa.types.is_boolean(bound.type):
         raise error_at(node, "WHERE needs a BOOLEAN")
@@ -98,7 +98,7 @@ def _shortest(period: int, residues: tuple[int, ...]) -> Periodic:
 
 def _moduli(node: exp.Expr, timepoint: str) -> list[int]:
     """The n of all `t mod n`; an instant that stands elsewhere is not periodic."""
-    found: list[int] = []
+    moduli: list[int] = []
     for column in node.find_all(exp.Column):
         if column.name.lower() != timepoint.lower():
             raise error_at(column, f'column "{column.name}" not found', hint=f"have: {timepoint}")
@@ -108,8 +108,8 @@ def _moduli(node: exp.Expr, timepoint: str) -> list[int]:
         period = _modulus(within, timepoint) if within is not None else None
         if period is None:
             raise _not_periodic(column, timepoint)
-        found.append(period)
-    return found
+        moduli.append(period)
+    return moduli
 
 
 def _not_periodic(node: exp.Expr, timepoint: str) -> SqlError:

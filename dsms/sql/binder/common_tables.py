@@ -12,14 +12,14 @@ from dsms.sql.binder.relation import Context, refusal
 
 def with_common_tables(query: exp.Expr, context: Context) -> Context:
     """The context in which the names of a query's WITH are known; each knows those before it."""
-    found = query.args.get("with_")
-    if found is None:
+    common = query.args.get("with_")
+    if common is None:
         return context
-    for cte in found.expressions:
+    for cte in common.expressions:
         name = cte.alias.lower()
-        if found.args.get("recursive") and any(one.name.lower() == name for one in cte.this.find_all(exp.Table)):
+        if common.args.get("recursive") and any(table.name.lower() == name for table in cte.this.find_all(exp.Table)):
             raise refusal(cte, "WITH RECURSIVE")
-        if any(one.alias.lower() == name for one in found.expressions if one is not cte):
+        if any(other.alias.lower() == name for other in common.expressions if other is not cte):
             raise error_at(cte, f'two queries of WITH are named "{cte.alias}"')
         context = replace(context, ctes={**context.ctes, name: (cte, context)})
     return context

@@ -18,7 +18,7 @@ def conjuncts(predicate: Expression) -> list[Expression]:
 
     >>> import pyarrow as pa
     >>> a, b = Column("a", pa.bool_()), Column("b", pa.bool_())
-    >>> [one.name for one in conjuncts(call("and", call("and", a, b), a))]
+    >>> [part.name for part in conjuncts(call("and", call("and", a, b), a))]
     ['a', 'b', 'a']
     """
     if isinstance(predicate, Call) and predicate.function == "and":
@@ -28,8 +28,8 @@ def conjuncts(predicate: Expression) -> list[Expression]:
 
 def conjunction(predicates: Iterable[Expression]) -> Expression | None:
     """The predicate that is TRUE where all are; None for none."""
-    found = [one for one in predicates if not _is_true(one)]
-    return reduce(lambda left, right: call("and", left, right), found) if found else None
+    parts = [predicate for predicate in predicates if not _is_true(predicate)]
+    return reduce(lambda left, right: call("and", left, right), parts) if parts else None
 
 
 def _is_true(predicate: Expression) -> bool:
@@ -72,17 +72,17 @@ def own_columns(node: logical.Node) -> tuple[Output, ...]:
 def extended(node: logical.Node, computed: Iterable[tuple[str, Expression]]) -> tuple[logical.Node, list[Column]]:
     """The plan with the value of each expression as a column of (about) that name; a plain column stays itself."""
     added: list[Output] = []
-    found: list[Column] = []
-    known = {one: held for held, one in own_columns(node)}
+    columns: list[Column] = []
+    known = {value: held for held, value in own_columns(node)}
     for name, expression in computed:
         if isinstance(expression, Column):
-            found.append(expression)
+            columns.append(expression)
             continue
         if expression not in known:
-            known[expression] = fresh(name, [*schema(node).names, *(one for one, _ in added)])
+            known[expression] = fresh(name, [*schema(node).names, *(other for other, _ in added)])
             added.append((known[expression], expression))
-        found.append(Column(known[expression], expression.type, expression.nullable))
-    return (logical.Project(node, (*own_columns(node), *added)) if added else node), found
+        columns.append(Column(known[expression], expression.type, expression.nullable))
+    return (logical.Project(node, (*own_columns(node), *added)) if added else node), columns
 
 
 def keeping(node: logical.Node, names: Iterable[str]) -> logical.Node:

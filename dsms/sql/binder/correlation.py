@@ -36,18 +36,23 @@ def bind_inside(
         outer = Outer(scope, held)
         base = _domain(left(), held) if held else None
         try:
-            found = bind(replace(context, outer=outer, base=base, top=False, unfilled=False))
+            relation = bind(replace(context, outer=outer, base=base, top=False, unfilled=False))
         except Correlated as missing:
             if missing.outer is not outer:
                 raise
             held = (*held, (missing.column.name, replace(missing.column, name=f"__d{len(held)}")))
             continue
-        fields = schema(found.node)
-        return Inner(found, tuple((replace(one, name=name), column(fields.field(one.name))) for name, one in held))
+        fields = schema(relation.node)
+        return Inner(
+            relation,
+            tuple(
+                (replace(held_column, name=name), column(fields.field(held_column.name))) for name, held_column in held
+            ),
+        )
 
 
 def _domain(left: logical.Node, held: tuple[tuple[str, Column], ...]) -> logical.Node:
-    return distinct(logical.Project(left, tuple((one.name, replace(one, name=name)) for name, one in held)))
+    return distinct(logical.Project(left, tuple((column.name, replace(column, name=name)) for name, column in held)))
 
 
 def beside(inner: Inner, taken: list[str], *, without: frozenset[str] = frozenset()) -> Inner:
@@ -55,7 +60,7 @@ def beside(inner: Inner, taken: list[str], *, without: frozenset[str] = frozense
     names = [name for name in schema(inner.relation.node).names if name not in without]
     renamed = free_names(names, taken, inner.relation.scope.alias)
     folded = {name.casefold() for name in taken}
-    if all(name == new for name, new in renamed.items()) and not any(one.casefold() in folded for one in without):
+    if all(name == new for name, new in renamed.items()) and not any(name.casefold() in folded for name in without):
         return inner
     fields = schema(inner.relation.node)
     outputs = tuple(
@@ -66,7 +71,7 @@ def beside(inner: Inner, taken: list[str], *, without: frozenset[str] = frozense
 
 
 def _renamed(relation: Relation, node: logical.Node, names: dict[str, str]) -> Relation:
-    kept = [one for one in relation.scope.entries if one.column.name in names]
-    entries = tuple(renamed_entry(one, names) for one in kept)
+    kept = [entry for entry in relation.scope.entries if entry.column.name in names]
+    entries = tuple(renamed_entry(entry, names) for entry in kept)
     scope = replace(relation.scope, fields=schema(node), entries=entries)
-    return Relation(node, scope, tuple(renamed_entry(one, names) for one in relation.visible))
+    return Relation(node, scope, tuple(renamed_entry(entry, names) for entry in relation.visible))

@@ -11,9 +11,9 @@ from dsms.sql.binder.bind import plan_over
 from dsms.sql.binder.read_names import below
 
 
-def former_plan(found: Query) -> logical.Node | None:
+def former_plan(query: Query) -> logical.Node | None:
     """The plan that a query had before it was replaced; None where nothing of it is needed."""
-    return None if found.former is None else plan_as_it_was(found.former)
+    return None if query.former is None else plan_as_it_was(query.former)
 
 
 def plan_as_it_was(former: Former) -> logical.Node:
@@ -31,6 +31,6 @@ def former_of(query: Query, catalog: Catalog) -> Former:
     )  # fmt: skip
 
 
-def _bare(found: Object) -> Object:
+def _bare(item: Object) -> Object:
     """A view is read by what it is; what it was before is nothing to its readers."""
-    return msgspec.structs.replace(found, former=None, over=()) if isinstance(found, Query) else found
+    return msgspec.structs.replace(item, former=None, over=()) if isinstance(item, Query) else item

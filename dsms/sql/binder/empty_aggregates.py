@@ -42,12 +42,12 @@ def _only_item(node: exp.Expr) -> exp.Expr | None:
 
 
 def _is_count(item: exp.Expr) -> bool:
-    found = aggregate_call(item)
-    return found is not None and not found.function.nullable
+    aggregate = aggregate_call(item)
+    return aggregate is not None and not aggregate.function.nullable
 
 
 def _is_null_of_nothing(item: exp.Expr) -> bool:
     """Whether a strict expression has an aggregate in it that is NULL over no rows."""
-    if (found := aggregate_call(item)) is not None:
-        return found.function.nullable
-    return isinstance(item, _STRICT) and any(_is_null_of_nothing(one) for one in item.iter_expressions())
+    if (aggregate := aggregate_call(item)) is not None:
+        return aggregate.function.nullable
+    return isinstance(item, _STRICT) and any(_is_null_of_nothing(part) for part in item.iter_expressions())

@@ -48,11 +48,13 @@ def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
     """
     window = {"cql": "[Range Unbounded]", "pipes": "WINDOW(RANGE 1)"}.get(_notation(query) or "")
     tables = _bare_streams(query, catalog) if window else ()
-    told = dict.fromkeys(f"default window of {name_of(table)}: {window}" for table in tables)
+    default = dict.fromkeys(f"default window of {name_of(table)}: {window}" for table in tables)
     streams = [window for window in query.find_all(nodes.StreamWindow) if _has_default_stream(window)]
     return (
-        *told,
-        *dict.fromkeys(f"Istream is applied by default to subquery {one.alias_or_name}".strip() for one in streams),
+        *default,
+        *dict.fromkeys(
+            f"Istream is applied by default to subquery {stream.alias_or_name}".strip() for stream in streams
+        ),
     )
 
 
@@ -62,7 +64,7 @@ def written_out(query: exp.Expr, catalog: Catalog) -> exp.Expr:
     if _notation(tree) == "cql":
         for table in list(_bare_streams(tree, catalog)):
             _put_around(table, nodes.StreamWindow(kind="range", notation="cql"))
-    for window in [one for one in tree.find_all(nodes.StreamWindow) if _has_default_stream(one)]:
+    for window in [node for node in tree.find_all(nodes.StreamWindow) if _has_default_stream(node)]:
         window.this.set("this", nodes.stream_of_query(window.this.this, "istream", {}))
     return tree
 
@@ -85,8 +87,8 @@ def _bare_streams(query: exp.Expr, catalog: Catalog) -> Iterator[exp.Table]:
     """The append-only streams that are read without a window."""
     for table in list(query.find_all(exp.Table)):
         in_from = isinstance(_item(table).parent, exp.From | exp.Join) and isinstance(table.this, exp.Identifier)
-        found = catalog.get(name_of(table)) if in_from else None
-        if isinstance(found, Stream) and not found.keys and not _is_cte(table):
+        named = catalog.get(name_of(table)) if in_from else None
+        if isinstance(named, Stream) and not named.keys and not _is_cte(table):
             yield table
 
 
@@ -130,10 +132,10 @@ def _sources(select: exp.Select) -> list[exp.Expr]:
 def _now_view(table: exp.Table, catalog: Catalog) -> ClockView | None:
     if not isinstance(table.this, exp.Identifier | exp.Anonymous):
         return None
-    found = catalog.get(_name_or_nothing(table))
-    if not isinstance(found, Query) or found.periodic is None:
+    named = catalog.get(_name_or_nothing(table))
+    if not isinstance(named, Query) or named.periodic is None:
         return None
-    view = clock_view(parsed(found), catalog)
+    view = clock_view(parsed(named), catalog)
     return view if view is not None and view.outputs else None
 
 
@@ -150,7 +152,7 @@ def _check_place(select: exp.Select, table: exp.Table) -> None:
     join = table.parent
     if isinstance(join, exp.Join) and (join.side or join.args.get("using")):
         raise error_at(table, "the current instant can only be joined by a comma or an inner join")
-    if any(isinstance(one, exp.Star) for one in select.expressions):
+    if any(isinstance(item, exp.Star) for item in select.expressions):
         hint = "use R.* for the columns of relation R"
         raise error_at(select.expressions[0], "* would include the current instant", hint=hint)
 
@@ -180,7 +182,7 @@ def _remove(select: exp.Select, table: exp.Table) -> None:
     if isinstance(join, exp.Join):
         if (on := join.args.get("on")) is not None:
             select.where(on, copy=False)
-        select.set("joins", [one for one in select.args["joins"] if one is not join])
+        select.set("joins", [other for other in select.args["joins"] if other is not join])
         return
     first, *rest = select.args["joins"]
     if (on := first.args.get("on")) is not None:
@@ -195,7 +197,7 @@ def _check_clock(query: exp.Expr, catalog: Catalog) -> None:
         if isinstance(table.parent, nodes.SyncRelation) and table.arg_key == "expressions":
             continue
         name = _name_or_nothing(table)
-        found = catalog.get(name)
-        if is_clock(name) or (isinstance(found, Query) and found.periodic is not None):
+        named = catalog.get(name)
+        if is_clock(name) or (isinstance(named, Query) and named.periodic is not None):
             what = "the clock" if is_clock(name) else f"a stream over {CLOCK}"
             raise error_at(table, f'"{name}" is {what} and would list every instant', hint=_CLOCK_HINT)

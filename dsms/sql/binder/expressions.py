@@ -110,13 +110,13 @@ def _(node: exp.Var, scope: Scope) -> Expression:
 
 def _path(names: list[str], scope: Scope) -> Expression:
     """`a.b.c` is the field c of the column a.b where a is an alias, else the field b.c of the column a."""
-    found: Column | None = scope.find(names[1], names[0]) if len(names) > 1 else None
+    column: Column | None = scope.find(names[1], names[0]) if len(names) > 1 else None
     fields = names[2:]
-    if found is None and len(names) > 1:
-        found, fields = scope.find(names[0]), names[1:]
-    if found is None:
+    if column is None and len(names) > 1:
+        column, fields = scope.find(names[0]), names[1:]
+    if column is None:
         return scope.resolve(names[1], names[0]) if len(names) > 1 else scope.resolve(names[0])
-    start: Expression = found
+    start: Expression = column
     return reduce(field_of, fields, start)
 
 

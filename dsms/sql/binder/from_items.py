@@ -36,11 +36,11 @@ def _(table: exp.Table, context: Context) -> Relation:
             raise refusal(value[0] if isinstance(value, list) else value, f"{construct} in FROM")
     named = isinstance(table.this, exp.Identifier) and context.ctes.get(table.name.lower())
     if not named:
-        found = bind_name(table, context)
-        return checked_alias(found, table) if table.alias_column_names else found
+        relation = bind_name(table, context)
+        return checked_alias(relation, table) if table.alias_column_names else relation
     cte, around = named
-    found = bind_query(cte.this, replace(around, query=None, outer=None, base=None, top=False))
-    return checked_alias(checked_alias(found, cte), table, table.name)
+    relation = bind_query(cte.this, replace(around, query=None, outer=None, base=None, top=False))
+    return checked_alias(checked_alias(relation, cte), table, table.name)
 
 
 @bind_relation.register

@@ -63,9 +63,9 @@ def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], conte
     if groups.plain:
         plan = _group(source, keys, keys.sets[0], aggregates, context)
     else:
-        grouping = [one for one in nodes if isinstance(one, exp.Grouping)]
-        bits = [_bits(one, keys.sets, relation.scope) for one in grouping]
-        known |= {id(one): Column(f"__b{at}", pa.int32(), False) for at, one in enumerate(grouping)}
+        grouping = [node for node in nodes if isinstance(node, exp.Grouping)]
+        bits = [_bits(node, keys.sets, relation.scope) for node in grouping]
+        known |= {id(node): Column(f"__b{at}", pa.int32(), False) for at, node in enumerate(grouping)}
         parts = [
             _padded(_group(source, keys, each, aggregates, context), keys, each, aggregates, [bit[at] for bit in bits])
             for at, each in enumerate(keys.sets)
@@ -77,8 +77,8 @@ def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], conte
 def _keys(relation: Relation, groups: Groups, below: _Below, context: Context) -> _Keys:
     fields = schema(relation.node)
     held = tuple(below.column(column(fields.field(name)), "__d") for name in context.held)
-    sets = tuple(tuple(bind_expression(one, relation.scope) for one in each) for each in groups.sets)
-    every = dict.fromkeys(one for each in sets for one in each if not _is_held(one, context))
+    sets = tuple(tuple(bind_expression(key, relation.scope) for key in each) for each in groups.sets)
+    every = dict.fromkeys(key for each in sets for key in each if not _is_held(key, context))
     return _Keys(held, sets, {key: below.column(key, "__g") for key in every})
 
 
@@ -89,8 +89,8 @@ def _aggregates(
     aggregates: dict[Aggregate, Aggregate] = {}
     known: dict[int, Expression] = {}
     for node in nodes:
-        if (found := aggregate_call(node)) is not None:
-            bound = _bound(node, found, scope, below)
+        if (aggregate := aggregate_call(node)) is not None:
+            bound = _bound(node, aggregate, scope, below)
             named = aggregates.setdefault(bound, replace(bound, name=f"__v{len(aggregates)}"))
             known[id(node)] = Column(named.name, named.type, named.nullable)
     return tuple(aggregates.values()), known
@@ -99,9 +99,9 @@ def _aggregates(
 def _scope(inner: Scope, plan: logical.Node, keys: _Keys, known: dict[int, Expression], context: Context) -> Scope:
     """The names of the columns that are grouped by, and what else has a value in a group."""
     fields = schema(plan)
-    above: dict[Expression, Column] = {one: one for one in _held(context)}
-    above |= {key: column(fields.field(one.name)) for key, one in keys.columns.items()}
-    entries = tuple(replace(one, column=above[one.column]) for one in inner.entries if one.column in above)
+    above: dict[Expression, Column] = {column: column for column in _held(context)}
+    above |= {key: column(fields.field(key_column.name)) for key, key_column in keys.columns.items()}
+    entries = tuple(replace(entry, column=above[entry.column]) for entry in inner.entries if entry.column in above)
     return replace(Scope.of(entries, inner.outer), known=known, rewrite=_rewrite(inner, above))
 
 
@@ -118,23 +118,25 @@ def _source(node: logical.Node, below: _Below) -> logical.Node:
     return node if not outputs or outputs == own_columns(node) else logical.Project(node, outputs)
 
 
-def _bound(node: exp.Expr, found: AggregateCall, scope: Scope, below: _Below) -> Aggregate:
+def _bound(node: exp.Expr, written: AggregateCall, scope: Scope, below: _Below) -> Aggregate:
     """The aggregate without its name."""
-    function = found.function
-    if found.distinct and not function.distinct:
+    function = written.function
+    if written.distinct and not function.distinct:
         raise error_at(node, f'"{function.name}" does not take DISTINCT')
-    arguments = tuple(below.column(bind_expression(one, scope), "__a") for one in found.arguments)
-    constants = tuple(constant(one, scope, f'the constant of "{function.name}"') for one in found.constants)
-    order = tuple(sort_key(one, below.column(bind_expression(value_of(one), scope), "__a").name) for one in found.order)
+    arguments = tuple(below.column(bind_expression(argument, scope), "__a") for argument in written.arguments)
+    constants = tuple(constant(node, scope, f'the constant of "{function.name}"') for node in written.constants)
+    order = tuple(
+        sort_key(item, below.column(bind_expression(value_of(item), scope), "__a").name) for item in written.order
+    )
     condition = (
-        None if found.condition is None else below.column(predicate(found.condition, scope, "FILTER"), "__a").name
+        None if written.condition is None else below.column(predicate(written.condition, scope, "FILTER"), "__a").name
     )
     try:
-        type_ = function.result(tuple(one.type for one in arguments), constants)
+        type_ = function.result(tuple(column.type for column in arguments), constants)
     except UserError as error:
         raise error_at(node, error.message, hint=error.hint) from error
-    names = tuple(one.name for one in arguments)
-    return Aggregate("", function.name, names, type_, function.nullable, found.distinct, condition, order, constants)
+    names = tuple(column.name for column in arguments)
+    return Aggregate("", function.name, names, type_, function.nullable, written.distinct, condition, order, constants)
 
 
 def _group(
@@ -146,15 +148,15 @@ def _group(
 ) -> logical.Node:
     """The groups by a set of keys for each binding of the outer columns; without keys there is a row for each."""
     names = keys.names(each)
-    node = logical.GroupBy(source, (*(one.name for one in keys.held), *names), aggregates)
+    node = logical.GroupBy(source, (*(key.name for key in keys.held), *names), aggregates)
     if names or context.base is None or context.unfilled:
         return node
-    hidden = {one.name: fresh(f"{one.name}'", schema(node).names) for one in keys.held}
-    inner = logical.Project(node, tuple((hidden.get(name, name), one) for name, one in own_columns(node)))
-    safe = [(one, replace(one, name=hidden[one.name])) for one in keys.held]
+    hidden = {key.name: fresh(f"{key.name}'", schema(node).names) for key in keys.held}
+    inner = logical.Project(node, tuple((hidden.get(name, name), value) for name, value in own_columns(node)))
+    safe = [(key, replace(key, name=hidden[key.name])) for key in keys.held]
     whole = join(context.base, inner, [], "left", safe)
-    values: list[Output] = [(one.name, one) for one in _held(context)]
-    values += [(one.name, _of_nothing(one)) for one in aggregates]
+    values: list[Output] = [(column.name, column) for column in _held(context)]
+    values += [(aggregate.name, _of_nothing(aggregate)) for aggregate in aggregates]
     return logical.Project(whole, tuple(values))
 
 
@@ -173,18 +175,18 @@ def _padded(
 ) -> logical.Node:
     """The groups of one set of several: the other keys are NULL."""
     fields = schema(node)
-    outputs: list[Output] = [(one.name, column(fields.field(one.name))) for one in keys.held]
-    for key, one in keys.columns.items():
-        outputs.append((one.name, one if key in each else Literal(None, one.type)))
-    outputs += [(one.name, column(fields.field(one.name))) for one in aggregates]
+    outputs: list[Output] = [(key.name, column(fields.field(key.name))) for key in keys.held]
+    for key, key_column in keys.columns.items():
+        outputs.append((key_column.name, key_column if key in each else Literal(None, key_column.type)))
+    outputs += [(aggregate.name, column(fields.field(aggregate.name))) for aggregate in aggregates]
     outputs += [(f"__b{at}", Literal(bit, pa.int32())) for at, bit in enumerate(bits)]
     return logical.Project(node, tuple(outputs))
 
 
 def _bits(node: exp.Expr, sets: tuple[tuple[Expression, ...], ...], scope: Scope) -> list[int]:
     """GROUPING(a, b): for each set a number whose bits say which of the expressions are not grouped by."""
-    values = [bind_expression(one, scope) for one in node.expressions]
-    if unknown := [one for one in values if not any(one in each for each in sets)]:
+    values = [bind_expression(argument, scope) for argument in node.expressions]
+    if unknown := [value for value in values if not any(value in each for each in sets)]:
         raise error_at(node, f'an argument of GROUPING is not in GROUP BY: "{to_sql(unknown[0])}"')
     return [sum((value not in each) << at for at, value in enumerate(reversed(values))) for each in sets]
 

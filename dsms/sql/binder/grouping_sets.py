@@ -27,8 +27,8 @@ def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | Non
     """What a SELECT groups by; None for a SELECT without groups.
 
     >>> from sqlglot import parse_one
-    >>> found = groups(parse_one("SELECT 1 FROM t GROUP BY ROLLUP (a, b)"), Scope.of(()), False)
-    >>> [[one.sql() for one in each] for each in found.sets]
+    >>> rollup = groups(parse_one("SELECT 1 FROM t GROUP BY ROLLUP (a, b)"), Scope.of(()), False)
+    >>> [[key.sql() for key in keys] for keys in rollup.sets]
     [['a', 'b'], ['a'], []]
     """
     group = query.args.get("group")
@@ -39,24 +39,27 @@ def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | Non
             raise refusal(group, f"GROUP BY {part.upper().replace('_', ' ')}")
     if group.args.get("all"):
         return Groups((tuple(_without_aggregates(query)),))
-    elements = [_element(one) for one in group.expressions]
+    elements = [_element(item) for item in group.expressions]
     sets = tuple(
-        tuple(_resolved(one, query, scope) for part in choice for one in part) for choice in product(*elements)
+        tuple(_resolved(expression, query, scope) for part in choice for expression in part)
+        for choice in product(*elements)
     )
-    return Groups(sets, not any(isinstance(one, exp.GroupingSets | exp.Rollup | exp.Cube) for one in group.expressions))
+    return Groups(
+        sets, not any(isinstance(item, exp.GroupingSets | exp.Rollup | exp.Cube) for item in group.expressions)
+    )
 
 
 def _element(node: exp.Expr) -> list[Set]:
     """The sets that one item of GROUP BY stands for."""
     if isinstance(node, exp.GroupingSets):
-        return [one for part in node.expressions for one in _element(part)]
+        return [keys for part in node.expressions for keys in _element(part)]
     if isinstance(node, exp.Rollup):
-        parts = [_plain(one) for one in node.expressions]
-        return [tuple(one for part in parts[:length] for one in part) for length in range(len(parts), -1, -1)]
+        parts = [_plain(item) for item in node.expressions]
+        return [tuple(key for part in parts[:length] for key in part) for length in range(len(parts), -1, -1)]
     if isinstance(node, exp.Cube):
-        parts = [_plain(one) for one in node.expressions]
+        parts = [_plain(item) for item in node.expressions]
         chosen = product(*[(part, ()) for part in parts])
-        return [tuple(one for part in choice for one in part) for choice in chosen]
+        return [tuple(key for part in choice for key in part) for choice in chosen]
     return [_plain(node)]
 
 

@@ -61,24 +61,24 @@ class Merged:
     names: tuple[Entry, ...] = ()
 
 
-def using_names(found: Clause, left: tuple[Entry, ...], right: tuple[Entry, ...]) -> list[str]:
+def using_names(join: Clause, left: tuple[Entry, ...], right: tuple[Entry, ...]) -> list[str]:
     """The columns that both sides have in common by USING or NATURAL."""
-    if not found.natural:
-        return [name.name for name in found.using]
+    if not join.natural:
+        return [name.name for name in join.using]
     theirs = {entry.name.casefold() for entry in right}
     return [entry.name for entry in left if entry.name.casefold() in theirs]
 
 
-def merged_columns(found: Clause, names: list[str], left: Scope, right: Scope, taken: list[str]) -> Merged:
+def merged_columns(join: Clause, names: list[str], left: Scope, right: Scope, taken: list[str]) -> Merged:
     """What USING makes of the columns of these names."""
     merged = Merged()
     for name in names:
         try:
             mine, theirs = left.resolve(name), right.resolve(name)
             equal = call("equal", mine, theirs)
-            value = _value(found.outer, mine, theirs)
+            value = _value(join.outer, mine, theirs)
         except UserError as error:
-            raise error_at(found.using[0] if found.using else found.table, error.message, hint=error.hint) from error
+            raise error_at(join.using[0] if join.using else join.table, error.message, hint=error.hint) from error
         held = fresh("__u", taken)
         computed = () if isinstance(value, Column) else ((held, value),)
         column = value if isinstance(value, Column) else Column(held, value.type, value.nullable)
@@ -103,11 +103,11 @@ def _value(outer: Outer, mine: Column, theirs: Column) -> Expression:
 def hidden(entries: tuple[Entry, ...], names: list[str]) -> tuple[Entry, ...]:
     """The entries of a side of USING: the merged columns are still there under the name of their item."""
     folded = {name.casefold() for name in names}
-    return tuple(replace(one, qualified=True) if one.name.casefold() in folded else one for one in entries)
+    return tuple(replace(entry, qualified=True) if entry.name.casefold() in folded else entry for entry in entries)
 
 
 def padded(entries: tuple[Entry, ...], is_padded: bool) -> tuple[Entry, ...]:
     """The entries of a side of an outer join whose rows may be missing."""
     if not is_padded:
         return entries
-    return tuple(replace(one, column=replace(one.column, nullable=True)) for one in entries)
+    return tuple(replace(entry, column=replace(entry.column, nullable=True)) for entry in entries)

@@ -38,8 +38,8 @@ class _Joined:
     def filtered(self) -> _Joined:
         """The rows for which the predicates hold that need no further columns."""
         names = names_of(self.node)
-        ready = [one for one in self.waiting if within(one, names)]
-        waiting = tuple(one for one in self.waiting if not within(one, names))
+        ready = [predicate for predicate in self.waiting if within(predicate, names)]
+        waiting = tuple(predicate for predicate in self.waiting if not within(predicate, names))
         return _Joined(filtered(self.node, ready), waiting, self.base)
 
 
@@ -50,8 +50,8 @@ def joined(parts: Sequence[Part], predicates: Sequence[Expression], base: logica
         if (part := parts[at]).outer in ("right", "full"):
             node = join(joined(parts[:at], []), part.node, part.conditions, part.outer)
             return joined([part.after(node), *parts[at + 1 :]], predicates)
-    inner = [one for part in parts if part.outer == "none" for one in part.conditions]
-    waiting = tuple(part for one in [*inner, *predicates] for part in conjuncts(one))
+    inner = [condition for part in parts if part.outer == "none" for condition in part.conditions]
+    waiting = tuple(part for condition in [*inner, *predicates] for part in conjuncts(condition))
     state = _Joined(parts[0].node, waiting, base)
     state = state if parts[0].node is base else state.filtered()
     rest = list(parts[1:])
@@ -68,7 +68,7 @@ def _next(state: _Joined, rest: list[Part]) -> Part:
     for part in rest:
         if part.outer != "none" or part.merged:
             break
-        if any(equality(one, mine, names_of(part.node)) for one in state.waiting):
+        if any(equality(predicate, mine, names_of(part.node)) for predicate in state.waiting):
             return part
     return rest[0]
 
@@ -77,10 +77,10 @@ def _with_part(state: _Joined, part: Part) -> _Joined:
     if part.outer != "none":
         node = join(state.node, part.node, part.conditions, part.outer)
         return _Joined(part.after(node).node, state.waiting, state.base).filtered()
-    item = filtered(part.node, [one for one in state.waiting if within(one, names_of(part.node))])
-    waiting = tuple(one for one in state.waiting if not within(one, names_of(part.node)))
+    item = filtered(part.node, [predicate for predicate in state.waiting if within(predicate, names_of(part.node))])
+    waiting = tuple(predicate for predicate in state.waiting if not within(predicate, names_of(part.node)))
     both = names_of(state.node) | names_of(item)
-    ready = [one for one in waiting if within(one, both)]
+    ready = [predicate for predicate in waiting if within(predicate, both)]
     tie = joined_with_domain if state.node is state.base else join
     node = part.after(tie(state.node, item, ready)).node
-    return _Joined(node, tuple(one for one in waiting if one not in ready), state.base).filtered()
+    return _Joined(node, tuple(predicate for predicate in waiting if predicate not in ready), state.base).filtered()

@@ -83,7 +83,7 @@ def _solved(slope: int, rest: Expression, kind: type[exp.Expr], points: Periodic
 
 
 def _linear(node: exp.Expr, scope: Scope) -> _Linear:
-    timed = any(is_now(one, scope) for one in node.find_all(exp.Column))
+    timed = any(is_now(column, scope) for column in node.find_all(exp.Column))
     if not timed and not _adds_interval(node):
         return _Linear(0, ((1, _value(node, scope)),))
     match node:
@@ -105,7 +105,7 @@ def _linear(node: exp.Expr, scope: Scope) -> _Linear:
 def _adds_interval(node: exp.Expr) -> bool:
     """`R.TS + INTERVAL '1' MINUTE`: to an instant an interval is a number of instants."""
     return isinstance(node, exp.Add | exp.Sub) and any(
-        isinstance(one.unnest(), exp.Interval) for one in (node.this, node.expression)
+        isinstance(side.unnest(), exp.Interval) for side in (node.this, node.expression)
     )
 
 
@@ -218,9 +218,9 @@ def synchronised(bound: Expression, points: Periodic | None) -> Expression:
 
 def tightest(function: str, bounds: Iterable[Expression]) -> Expression | None:
     """The greatest or least of bounds; NULL where one is NULL, because then the condition is not TRUE."""
-    found = list(dict.fromkeys(bounds))
+    unique = list(dict.fromkeys(bounds))
     order = "greater_or_equal" if function == "greatest" else "less_or_equal"
-    return reduce(lambda left, right: _chosen(order, left, right), found) if found else None
+    return reduce(lambda left, right: _chosen(order, left, right), unique) if unique else None
 
 
 def _chosen(order: str, left: Expression, right: Expression) -> Expression:

@@ -41,7 +41,7 @@ def now_filter(conjuncts: list[exp.Expr], relation: Relation, context: Context) 
 
 def mentions_now(node: exp.Expr, scope: Scope) -> bool:
     """Whether a condition depends on Now: the name, where no column is called so."""
-    return any(is_now(one, scope) for one in node.find_all(exp.Column))
+    return any(is_now(column, scope) for column in node.find_all(exp.Column))
 
 
 def _form(node: exp.Expr, scope: Scope, negated: bool = False) -> Form:

@@ -20,17 +20,17 @@ def joined_with_domain(base: logical.Node, item: logical.Node, conditions: Seque
     """The pairs of a binding of the outer columns and a row for which the conditions hold, or more bindings."""
     values: dict[str, Expression] = {}
     used: list[Expression] = []
-    for one in conditions:
-        pair = equality(one, names_of(base), names_of(item))
+    for condition in conditions:
+        pair = equality(condition, names_of(base), names_of(item))
         if pair is not None and isinstance(pair[0], Column) and pair[0].name not in values:
             values[pair[0].name] = pair[1]
-            used.append(one)
+            used.append(condition)
     if len(values) < len(schema(base).names):
         return join(base, item, conditions)
     bound = [(name, replace_nullable(values[name])) for name in schema(base).names]
     there = [call("is_not_null", value) for value in values.values() if value.nullable]
     node = logical.Project(filtered(item, there), (*bound, *own_columns(item)))
-    return filtered(node, [one for one in conditions if one not in used])
+    return filtered(node, [condition for condition in conditions if condition not in used])
 
 
 def replace_nullable(value: Expression) -> Expression:

@@ -44,7 +44,9 @@ def has_subquery(node: exp.Expr) -> bool:
 
 def own_columns(node: exp.Expr) -> list[exp.Column]:
     """The columns that an expression names, outside the queries in it."""
-    return [one for one in node.walk(prune=lambda one: isinstance(one, exp.Query)) if isinstance(one, exp.Column)]
+    return [
+        part for part in node.walk(prune=lambda inner: isinstance(inner, exp.Query)) if isinstance(part, exp.Column)
+    ]
 
 
 def is_now(column: exp.Column, scope: Scope) -> bool:
@@ -57,5 +59,5 @@ def over_now(nodes: Iterable[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], l
     plain: list[exp.Expr] = []
     timed: list[exp.Expr] = []
     for node in nodes:
-        (timed if any(is_now(one, scope) for one in own_columns(node)) else plain).append(node)
+        (timed if any(is_now(column, scope) for column in own_columns(node)) else plain).append(node)
     return plain, timed

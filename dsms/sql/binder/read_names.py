@@ -23,19 +23,19 @@ def _is_common(table: exp.Table) -> bool:
     above = table.parent
     while above is not None:
         named = above.args.get("with_")
-        if named is not None and any(one.alias.lower() == table.name.lower() for one in named.expressions):
+        if named is not None and any(cte.alias.lower() == table.name.lower() for cte in named.expressions):
             return True
         above = above.parent
     return False
 
 
-def reads(found: Object) -> list[str]:
+def reads(item: Object) -> list[str]:
     """The names that an object itself reads."""
-    if isinstance(found, Stream):
-        return [found.source]
-    if isinstance(found, Source):
-        return [one.other for one in found.constraints if one.other is not None]
-    return list(_names_in_text(found.select)) if isinstance(found, Query) else []
+    if isinstance(item, Stream):
+        return [item.source]
+    if isinstance(item, Source):
+        return [constraint.other for constraint in item.constraints if constraint.other is not None]
+    return list(_names_in_text(item.select)) if isinstance(item, Query) else []
 
 
 @lru_cache(1024)
@@ -54,12 +54,12 @@ def _parsed(select: str) -> exp.Expr:
     return sqlglot.parse_one(select, read=Dsms)
 
 
-def below(found: Object, catalog: Catalog) -> tuple[Object, ...]:
+def below(item: Object, catalog: Catalog) -> tuple[Object, ...]:
     """All that an object reads, directly or not, in order of creation."""
-    wanted, names = reads(found), set[str]()
+    wanted, names = reads(item), set[str]()
     while wanted:
-        one = catalog.get(wanted.pop())
-        if one is not None and one.name.lower() not in names:
-            names.add(one.name.lower())
-            wanted += reads(one)
-    return tuple(one for name, one in catalog.objects.items() if name in names)
+        read = catalog.get(wanted.pop())
+        if read is not None and read.name.lower() not in names:
+            names.add(read.name.lower())
+            wanted += reads(read)
+    return tuple(item for name, item in catalog.objects.items() if name in names)

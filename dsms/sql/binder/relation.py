@@ -47,7 +47,7 @@ class Context:
     @property
     def held(self) -> tuple[str, ...]:
         """The columns that a bound relation has beside its own."""
-        return () if self.base is None or self.outer is None else tuple(one.name for one in self.outer.columns)
+        return () if self.base is None or self.outer is None else tuple(column.name for column in self.outer.columns)
 
 
 @singledispatch
@@ -70,7 +70,7 @@ def aliased(relation: Relation, alias: str | None, columns: list[str] | None = N
     visible = tuple(
         Entry(alias or entry.alias, name, entry.column) for name, entry in zip(names, relation.visible, strict=True)
     )
-    pseudo = tuple(replace(one, alias=alias or one.alias) for one in relation.scope.entries if one.pseudo)
+    pseudo = tuple(replace(entry, alias=alias or entry.alias) for entry in relation.scope.entries if entry.pseudo)
     known = replace(relation.scope, fields=relation.scope.fields, alias=alias, entries=(*visible, *pseudo))
     return Relation(relation.node, known, visible)
 

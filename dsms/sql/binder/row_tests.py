@@ -30,8 +30,8 @@ def test_of(node: exp.Expr) -> Test | None:
     """The test that a node is; None for every other node.
 
     >>> from sqlglot import parse_one
-    >>> found = test_of(parse_one("x > ALL (SELECT 1)"))
-    >>> found.operator, found.negated
+    >>> test = test_of(parse_one("x > ALL (SELECT 1)"))
+    >>> test.operator, test.negated
     ('less_or_equal', True)
     """
     if isinstance(node, exp.Exists):

@@ -99,14 +99,14 @@ class Scope:
 
     def rewritten(self, node: exp.Expr) -> Expression | None:
         """The value of a node that was computed before; None for every other node."""
-        found = self.known.get(id(node))
-        return self.rewrite(node) if found is None and self.rewrite is not None else found
+        value = self.known.get(id(node))
+        return self.rewrite(node) if value is None and self.rewrite is not None else value
 
     def resolve(self, name: str, alias: str | None = None) -> Column:
         """Returns the column; an unknown or ambiguous name is an error that lists the choices, close matches first."""
-        found = self.find(name, alias)
-        if found is not None:
-            return found
+        column = self.find(name, alias)
+        if column is not None:
+            return column
         asked = name if alias is None else f"{alias}.{name}"
         choices = self._choices(asked)
         raise NotFound(f'column "{asked}" not found', hint=f"have: {choices}" if choices else "")
@@ -173,14 +173,14 @@ def free_names(names: list[str], taken: list[str], alias: str | None) -> dict[st
     {'k': 'b.k', 'v': 'v'}
     """
     folded = {name.casefold() for name in taken}
-    found: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     for name in names:
         free = name if name.casefold() not in folded or alias is None else f"{alias}.{name}"
         while free.casefold() in folded:
             free += "'"
         folded.add(free.casefold())
-        found[name] = free
-    return found
+        renamed[name] = free
+    return renamed
 
 
 def renamed_entry(entry: Entry, names: Mapping[str, str]) -> Entry:

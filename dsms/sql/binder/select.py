@@ -58,15 +58,15 @@ def _(query: exp.Select, context: Context) -> Relation:
 
 def _grouped(relation: Relation, query: exp.Select, context: Context) -> Relation:
     parts = [*query.expressions, *order_of(query), *_qualify(query), *_distinct_on(query)]
-    parts += [one.this for one in [query.args.get("having")] if one]
-    nodes = [one for part in parts for one in aggregates_in(part)]
-    found = groups(query, relation.scope, bool(nodes))
-    if found is None:
+    parts += [having.this for having in [query.args.get("having")] if having]
+    nodes = [aggregate for part in parts for aggregate in aggregates_in(part)]
+    group_sets = groups(query, relation.scope, bool(nodes))
+    if group_sets is None:
         return relation
     inner = replace(context, unfilled=False)
-    relation = with_values(relation, [*nodes, *(one for each in found.sets for one in each)], inner)
-    grouping = [one for part in parts for one in part.find_all(exp.Grouping)]
-    return grouped(relation, found, [*nodes, *grouping], context)
+    relation = with_values(relation, [*nodes, *(key for each in group_sets.sets for key in each)], inner)
+    grouping = [node for part in parts for node in part.find_all(exp.Grouping)]
+    return grouped(relation, group_sets, [*nodes, *grouping], context)
 
 
 def _having(relation: Relation, query: exp.Select, context: Context) -> Relation:
@@ -81,19 +81,19 @@ def _qualify(query: exp.Select) -> list[exp.Expr]:
 
 def _spell_out(query: exp.Select, scope: Scope) -> None:
     """Names of the select list in QUALIFY become what they stand for; a column of FROM comes before a name."""
-    named = {one.alias.casefold(): one.this for one in query.expressions if isinstance(one, exp.Alias)}
+    named = {item.alias.casefold(): item.this for item in query.expressions if isinstance(item, exp.Alias)}
     qualify = query.args.get("qualify")
-    for one in list(qualify.find_all(exp.Column)) if qualify else []:
-        own = one.find_ancestor(exp.Select) is query and not one.table
-        if own and one.name.casefold() in named and not scope.has(one.name):
-            one.replace(exp.paren(named[one.name.casefold()].copy()))
+    for reference in list(qualify.find_all(exp.Column)) if qualify else []:
+        own = reference.find_ancestor(exp.Select) is query and not reference.table
+        if own and reference.name.casefold() in named and not scope.has(reference.name):
+            reference.replace(exp.paren(named[reference.name.casefold()].copy()))
 
 
 def _filtered(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: Context) -> Relation:
-    plain = [one for one in nodes if not has_subquery(one)]
-    bound = [part for one in plain for part in conjuncts(predicate(one, relation.scope, clause))]
+    plain = [node for node in nodes if not has_subquery(node)]
+    bound = [part for node in plain for part in conjuncts(predicate(node, relation.scope, clause))]
     relation = relation.over(filtered(relation.node, bound))
-    return where(relation, [one for one in nodes if has_subquery(one)], clause, context)
+    return where(relation, [node for node in nodes if has_subquery(node)], clause, context)
 
 
 def _distinct_on(query: exp.Select) -> list[exp.Expr]:
@@ -104,46 +104,46 @@ def _distinct_on(query: exp.Select) -> list[exp.Expr]:
 
 def _result(relation: Relation, query: exp.Select, context: Context) -> Relation:
     """The columns of the select list, once each with DISTINCT, and of these the first rows."""
-    found = outputs(query, relation, context)
+    shown = outputs(query, relation, context)
     held = [(name, column(schema(relation.node).field(name))) for name in context.held]
     limit, on = limit_of(query), _distinct_on(query)
     hidden: list[Output] = []
-    order = [_sorted_by(one, relation.scope, found, hidden, query) for one in order_of(query)]
-    partition = [_column(bind_expression(one, relation.scope), found, hidden, "__q") for one in on]
+    order = [_sorted_by(item, relation.scope, shown, hidden, query) for item in order_of(query)]
+    partition = [_column(bind_expression(item, relation.scope), shown, hidden, "__q") for item in on]
     needs_order = bool(on) or not limit.is_all
-    columns = [*found, *hidden] if needs_order else found
-    node = projected(relation.node, (*held, *((one.held, one.value) for one in columns)))
+    columns = [*shown, *hidden] if needs_order else shown
+    node = projected(relation.node, (*held, *((output.held, output.value) for output in columns)))
     keys = tuple(sort_key(item, name) for item, name in zip(order_of(query), order, strict=True))
     if query.args.get("distinct") and not on:
         node = logical.Distinct(node)
     if on:
         node = logical.TopK(node, (*context.held, *partition), keys, 1)
-    node = keeping(limit.of(node, context.held, keys), [*context.held, *(one.held for one in found)])
-    entries = tuple(Entry(None, one.name, one.column) for one in found)
+    node = keeping(limit.of(node, context.held, keys), [*context.held, *(output.held for output in shown)])
+    entries = tuple(Entry(None, output.name, output.column) for output in shown)
     scope = replace(Scope.of(entries, context.outer), fields=schema(node))
     return Relation(node, scope, entries)
 
 
-def _sorted_by(ordered: exp.Expr, scope: Scope, found: list[Output], hidden: list[Output], query: exp.Select) -> str:
+def _sorted_by(ordered: exp.Expr, scope: Scope, shown: list[Output], hidden: list[Output], query: exp.Select) -> str:
     """The column that holds what is sorted by: of the result by position or name, or one beside it."""
-    if (at := ordinal(ordered, len(found))) is not None:
-        return found[at].held
+    if (at := ordinal(ordered, len(shown))) is not None:
+        return shown[at].held
     node = value_of(ordered)
     if isinstance(node, exp.Column) and not node.table:
-        named = [one for one in found if one.name.casefold() == node.name.casefold()]
+        named = [output for output in shown if output.name.casefold() == node.name.casefold()]
         if named:
             return named[0].held
     before = len(hidden)
-    name = _column(bind_expression(node, scope), found, hidden, "__o")
+    name = _column(bind_expression(node, scope), shown, hidden, "__o")
     if len(hidden) > before and query.args.get("distinct") and not _distinct_on(query):
         raise error_at(node, "with DISTINCT, ORDER BY must name what is in the select list")
     return name
 
 
-def _column(value: Expression, found: list[Output], hidden: list[Output], prefix: str) -> str:
-    for one in [*found, *hidden]:
-        if one.value == value:
-            return one.held
+def _column(value: Expression, shown: list[Output], hidden: list[Output], prefix: str) -> str:
+    for output in [*shown, *hidden]:
+        if output.value == value:
+            return output.held
     name = f"{prefix}{len(hidden)}"
     hidden.append(Output(name, name, value))
     return name

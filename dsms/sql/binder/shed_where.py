@@ -32,11 +32,11 @@ def _bound(text: str, stream: logical.StreamScan) -> Expression:
     fields = schema(stream)
     entries = tuple(Entry(stream.stream, field.name, column(field)) for field in fields)
     try:
-        found = bind_expression(sqlglot.parse_one(text, read=Dsms), Scope.of(entries))
+        condition = bind_expression(sqlglot.parse_one(text, read=Dsms), Scope.of(entries))
     except (UserError, ParseError) as error:
         said = error.message if isinstance(error, UserError) else "not an expression"
         hint = error.hint if isinstance(error, UserError) else "write a condition such as price < 10"
         raise UserError(f'SHED_WHERE "{text}": {said}', hint=hint) from error
-    if found.type != pa.bool_():
+    if condition.type != pa.bool_():
         raise UserError(f'SHED_WHERE "{text}" is not a condition', hint="write one such as price < 10")
-    return found
+    return condition

@@ -45,9 +45,9 @@ def _(node: logical.Filter, fixed: frozenset[str]) -> bool:
 
 def _closed(fixed: frozenset[str], predicates: list[Expression]) -> frozenset[str]:
     """The columns that equalities with constants and with fixed columns fix."""
-    for one in predicates:
-        if isinstance(one, Call) and one.function == "equal":
-            first, second = one.arguments
+    for predicate in predicates:
+        if isinstance(predicate, Call) and predicate.function == "equal":
+            first, second = predicate.arguments
             for column, other in ((first, second), (second, first)):
                 known = isinstance(other, Literal) or (isinstance(other, Column) and other.name in fixed)
                 fixed = fixed | {column.name} if isinstance(column, Column) and known else fixed
@@ -56,8 +56,8 @@ def _closed(fixed: frozenset[str], predicates: list[Expression]) -> frozenset[st
 
 @at_most_one.register
 def _(node: logical.TopK, fixed: frozenset[str]) -> bool:
-    one = node.method == "row_number" and node.limit is not None and node.limit <= 1
-    return (one and set(node.partition) <= fixed) or at_most_one(node.input, fixed)
+    single = node.method == "row_number" and node.limit is not None and node.limit <= 1
+    return (single and set(node.partition) <= fixed) or at_most_one(node.input, fixed)
 
 
 @at_most_one.register

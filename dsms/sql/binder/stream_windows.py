@@ -44,7 +44,7 @@ def bind_window(node: exp.Expr, context: Context) -> Relation:
     stream = as_stream(relation.node, node)
     if (where := node.args.get("where")) is not None:
         stream = logical.Filter(stream, _predicate(where, relation))
-    partition = tuple(_column(one, relation).name for one in node.args.get("partition") or [])
+    partition = tuple(_column(key, relation).name for key in node.args.get("partition") or [])
     bind = _BY_KIND[node.args["kind"]]
     return bind(node, relation.over(stream), (*_held(stream, context), *partition))
 
@@ -124,7 +124,7 @@ def _sample(node: exp.Expr, context: Context) -> Relation:
 
 
 def _sampled(below: logical.Node, percent: float, at: exp.Expr) -> logical.Node:
-    number = sum(isinstance(one, logical.Sample) for one in walk(below))
+    number = sum(isinstance(child, logical.Sample) for child in walk(below))
     if append_only(below):
         return logical.Sample(below, percent, (), number)
     if isinstance(below, logical.TimeWindow):

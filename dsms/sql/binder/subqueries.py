@@ -76,22 +76,24 @@ def _without_unknown(node: logical.Node, inner: Inner, pair: Pair) -> logical.No
 
 def _there(rows: logical.Node, inner: Inner) -> logical.Node:
     """For which bindings of the outer columns there are rows."""
-    held: list[Output] = [(one.name, one) for _, one in inner.safe]
+    held: list[Output] = [(column.name, column) for _, column in inner.safe]
     return distinct(logical.Project(rows, tuple(held) or ((fresh("__t", schema(rows).names), _TRUE),)))
 
 
 def with_values(relation: Relation, nodes: Sequence[exp.Expr], context: Context) -> Relation:
     """The relation with the values of the queries in some expressions, known in its scope."""
     for node in nodes:
-        for found in list(_queries_in(node, relation)):
-            relation = _with_value(relation, found, context)
+        for query in list(_queries_in(node, relation)):
+            relation = _with_value(relation, query, context)
     return relation
 
 
 def _queries_in(node: exp.Expr, relation: Relation) -> Iterator[exp.Expr]:
     if id(node) in relation.scope.known:
         return
-    if isinstance(node, exp.Array) and any(isinstance(one, exp.Select | exp.SetOperation) for one in node.expressions):
+    if isinstance(node, exp.Array) and any(
+        isinstance(element, exp.Select | exp.SetOperation) for element in node.expressions
+    ):
         raise refusal(node, "ARRAY(SELECT …)", "use (SELECT ARRAY_AGG(…) FROM …)")
     if isinstance(node, exp.Query) or test_of(node) is not None:
         yield node
@@ -124,11 +126,11 @@ def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relat
             "a scalar subquery may return several rows",
             hint="aggregate it, fix its key by equality, or add LIMIT 1",
         )
-    one = exactly_one(inner.relation.node)
+    always = exactly_one(inner.relation.node)
     inner = beside(inner, schema(relation.node).names)
     value = inner.relation.visible[0].column
-    node_ = join(relation.node, inner.relation.node, [], "none" if one else "left", inner.safe)
-    if one:
+    node_ = join(relation.node, inner.relation.node, [], "none" if always else "left", inner.safe)
+    if always:
         return relation.over(node_), value
     node_, (filled,) = extended(node_, [("__n", of_nothing(node, replace(value, nullable=True)))])
     return relation.over(node_), filled
@@ -138,7 +140,7 @@ def _inner(relation: Relation, test: Test, context: Context) -> Inner:
     """The query of a test, with the columns that the test needs."""
     bound = bind_inside(lambda inside: bind_query(test.query, inside), lambda: relation.node, relation.scope, context)
     if test.operator is None:
-        held: list[Output] = [(one.name, one) for _, one in bound.safe]
+        held: list[Output] = [(column.name, column) for _, column in bound.safe]
         node = logical.Project(bound.relation.node, (*held, ("__t", _TRUE)))
         bound = Inner(Relation(node, bound.relation.scope, ()), bound.safe)
     elif len(bound.relation.visible) != len(test.values):
@@ -154,12 +156,12 @@ def _theta(test: Test, inner: Inner, relation: Relation) -> Expression:
         raise refusal(test.query, "a comparison of rows by order", "have: (a, b) IN (SELECT …)")
     try:
         pairs = zip(test.values, inner.relation.visible, strict=True)
-        tests = [call(test.operator, bind_expression(one, relation.scope), theirs.column) for one, theirs in pairs]
+        tests = [call(test.operator, bind_expression(value, relation.scope), theirs.column) for value, theirs in pairs]
     except UserError as error:
         raise error_at(test.query, error.message, hint=error.hint) from error
-    found = conjunction(tests)
-    assert found is not None
-    return found
+    condition = conjunction(tests)
+    assert condition is not None
+    return condition
 
 
 def _truth(relation: Relation, test: Test, context: Context) -> tuple[Relation, Expression]:
@@ -168,13 +170,13 @@ def _truth(relation: Relation, test: Test, context: Context) -> tuple[Relation, 
     inner = _inner(relation, test, context)
     theta = _theta(test, inner, relation)
     pair = equality(theta, names_of(relation.node), names_of(inner.relation.node))
-    relation, found = _marked(relation, inner, theta)
+    relation, truth = _marked(relation, inner, theta)
     if theta.nullable:
         inner = beside(inner, schema(relation.node).names)
         theta = _theta(test, inner, relation)
         relation, unknown = _unknown(relation, inner, theta) if pair is None else _null_side(relation, inner, theta)
-        found = call("case", found, _TRUE, unknown, Literal(None, pa.bool_()), _FALSE)
-    return relation, call("not", found) if test.negated else found
+        truth = call("case", truth, _TRUE, unknown, Literal(None, pa.bool_()), _FALSE)
+    return relation, call("not", truth) if test.negated else truth
 
 
 def _unknown(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relation, Expression]:
@@ -205,15 +207,15 @@ def _marked(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relati
     left, right = relation.node, inner.relation.node
     taken = [*schema(left).names, *schema(right).names]
     mark = fresh("__t", taken)
-    tests = [one for one in conjuncts(theta) if one != _TRUE]
-    pairs = [pair for one in tests if (pair := equality(one, names_of(left), names_of(right))) is not None]
+    tests = [part for part in conjuncts(theta) if part != _TRUE]
+    pairs = [pair for part in tests if (pair := equality(part, names_of(left), names_of(right))) is not None]
     if len(pairs) < len(tests):
         node = _by_domain(left, inner, theta, mark)
     else:
-        keys = dict.fromkeys([*(theirs for _, theirs in inner.safe), *(one for _, one in pairs)])
-        named = {one: _name(one, f"__k{at}", taken) for at, one in enumerate(keys)}
-        rows = _marks(logical.Project(right, tuple((name, one) for one, name in named.items())), mark)
-        conditions = [call("equal", mine, Column(named[one], one.type, one.nullable)) for mine, one in pairs]
+        keys = dict.fromkeys([*(theirs for _, theirs in inner.safe), *(value for _, value in pairs)])
+        named = {value: _name(value, f"__k{at}", taken) for at, value in enumerate(keys)}
+        rows = _marks(logical.Project(right, tuple((name, value) for value, name in named.items())), mark)
+        conditions = [call("equal", mine, Column(named[value], value.type, value.nullable)) for mine, value in pairs]
         node = join(left, rows if named else _any_row(right, mark), conditions, "left", inner.safe)
     return relation.over(node), call("is_not_null", Column(mark, pa.bool_(), True))
 
@@ -234,17 +236,19 @@ def _any_row(rows: logical.Node, mark: str) -> logical.Node:
 def _by_domain(left: logical.Node, inner: Inner, theta: Expression, mark: str) -> logical.Node:
     """The marks of the different values of the columns that the test needs, joined back to the rows."""
     mine = schema(left)
-    used = [name for name in mine.names if name in columns(theta) or any(name == one.name for one, _ in inner.safe)]
+    used = [
+        name for name in mine.names if name in columns(theta) or any(name == column.name for column, _ in inner.safe)
+    ]
     taken = [*mine.names, *schema(inner.relation.node).names, mark]
     names = {name: fresh(f"__e{at}", taken) for at, name in enumerate(used)}
     outer = {name: Column(name, mine.field(name).type, mine.field(name).nullable) for name in used}
     if not used:
         met = semi_join(_any_row(left, mark), inner.relation.node, [theta])
         return join(left, met, [], "left")
-    domain = distinct(logical.Project(left, tuple((names[name], one) for name, one in outer.items())))
-    safe = [(replace(one, name=names[one.name]), theirs) for one, theirs in inner.safe]
+    domain = distinct(logical.Project(left, tuple((names[name], column) for name, column in outer.items())))
+    safe = [(replace(column, name=names[column.name]), theirs) for column, theirs in inner.safe]
     met = semi_join(domain, inner.relation.node, [substituted(theta, names)], safe)
-    back = [(one, replace(one, name=names[name])) for name, one in outer.items()]
+    back = [(column, replace(column, name=names[name])) for name, column in outer.items()]
     return join(left, _marks(met, mark), [], "left", back)
 
 
@@ -253,5 +257,5 @@ def substituted(expression: Expression, names: dict[str, str]) -> Expression:
     if isinstance(expression, Column):
         return replace(expression, name=names.get(expression.name, expression.name))
     if isinstance(expression, Call):
-        return replace(expression, arguments=tuple(substituted(one, names) for one in expression.arguments))
+        return replace(expression, arguments=tuple(substituted(argument, names) for argument in expression.arguments))
     return expression

@@ -38,14 +38,14 @@ def _points(table: exp.Expr, catalog: Catalog) -> Periodic | logical.Node:
     if is_clock(name):
         return Periodic(1)
     place = Place(*position_of(at))
-    found = catalog.find(name, place)
-    if isinstance(found, Source):
+    stream = catalog.find(name, place)
+    if isinstance(stream, Source):
         raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")
-    if isinstance(found, Query) and found.kind == "query":
+    if isinstance(stream, Query) and stream.kind == "query":
         raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")
-    if not isinstance(found, Query) or found.periodic is None:
-        return plan_of(found.name, catalog)
-    view = clock_view(parsed(found), catalog)
+    if not isinstance(stream, Query) or stream.periodic is None:
+        return plan_of(stream.name, catalog)
+    view = clock_view(parsed(stream), catalog)
     if view is None or view.outputs:
-        raise place.error(f'"{found.name}" is the current instant, not a synchronisation stream')
+        raise place.error(f'"{stream.name}" is the current instant, not a synchronisation stream')
     return view.points

@@ -57,10 +57,10 @@ def _points(node: logical.Node, at: exp.Expr) -> Periodic | None:
     """The points of Rstream; None where the relation lives one instant at a time."""
     if lives_one_instant(node):
         return None
-    found = points_of(node)
-    if found is None:
+    points = points_of(node)
+    if points is None:
         raise error_at(at, "Rstream would give the whole relation at every instant", hint=_HINT)
-    return found
+    return points
 
 
 def lives_one_instant(node: logical.Node) -> bool:
@@ -78,7 +78,7 @@ def lives_one_instant(node: logical.Node) -> bool:
         case logical.SemiJoin() | logical.AsofJoin():
             return lives_one_instant(node.left)
         case logical.Union():
-            return all(lives_one_instant(one) for one in node.inputs)
+            return all(lives_one_instant(branch) for branch in node.inputs)
         case logical.GroupBy():
             # without keys there is a row for the empty relation, too
             return bool(node.keys) and lives_one_instant(node.input)
@@ -103,7 +103,7 @@ def points_of(node: logical.Node) -> Periodic | None:
         return Periodic(node.slide)
     if isinstance(node, logical.TimeWindow | logical.RowWindow | logical.NowFilter | logical.ToStream | logical.Final):
         return None
-    below = [one for one in inputs(node) if sources(one)]  # what reads no stream never changes
-    known = [points_of(one) for one in below]
-    found = [points for points in known if points is not None]
-    return reduce(lambda left, right: left | right, found) if found and len(found) == len(below) else None
+    below = [branch for branch in inputs(node) if sources(branch)]  # what reads no stream never changes
+    known = [points_of(branch) for branch in below]
+    changing = [points for points in known if points is not None]
+    return reduce(lambda left, right: left | right, changing) if changing and len(changing) == len(below) else None

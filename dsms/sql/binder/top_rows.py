@@ -17,16 +17,16 @@ from operators.ranking.window_call import WindowCall
 
 def filtered(node: logical.Node, predicates: Iterable[Expression]) -> logical.Node:
     """The rows for which all predicates are TRUE; those with the first ranks by a top-k."""
-    wanted = [part for one in predicates for part in conjuncts(one)]
+    wanted = [part for predicate in predicates for part in conjuncts(predicate)]
     ranked = _ranked(node)
     if ranked is None:
         return plainly_filtered(node, wanted)
-    bounds = [(one, bound) for one in wanted if (bound := _bound(one, ranked.name)) is not None]
+    bounds = [(predicate, bound) for predicate in wanted if (bound := _bound(predicate, ranked.name)) is not None]
     first, last = _interval([bound for _, bound in bounds])
     if last is None:
         return plainly_filtered(node, wanted)
-    used = [one for one, _ in bounds]
-    return plainly_filtered(ranked.top(first, last), [one for one in wanted if one not in used])
+    used = [predicate for predicate, _ in bounds]
+    return plainly_filtered(ranked.top(first, last), [predicate for predicate in wanted if predicate not in used])
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def _time_column(node: exp.Expr, relation: Relation) -> Column:
 def _session(node: exp.Expr, relation: Relation, column: Column, context: Context) -> logical.Session:
     if len(node.expressions) > 1:
         raise error_at(node.expressions[1], "SESSION takes no offset")
-    keys = [bind_expression(one, relation.scope) for one in node.args.get("partition") or []]
+    keys = [bind_expression(key, relation.scope) for key in node.args.get("partition") or []]
     for key, at in zip(keys, node.args.get("partition") or [], strict=True):
         if not isinstance(key, Column):
             raise error_at(at, "PARTITION BY of SESSION takes only columns")

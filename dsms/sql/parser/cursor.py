@@ -58,8 +58,8 @@ class Cursor:
     def expect(self, word: str) -> None:
         """Takes the word, or fails."""
         if not self.accept(word):
-            found = f'"{self.peek().text}"' if self.more() else "the end"
-            self.fail(f"expected {word}, found {found}")
+            actual = f'"{self.peek().text}"' if self.more() else "the end"
+            self.fail(f"expected {word}, found {actual}")
 
     def one_of(self, choices: tuple[str, ...], what: str) -> str:
         """Takes one of the words, upper case, or fails naming them."""

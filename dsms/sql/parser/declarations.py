@@ -52,22 +52,22 @@ def _keys(cursor: Cursor) -> tuple[st.Name, ...]:
 
 def names(cursor: Cursor, what: str) -> tuple[st.Name, ...]:
     """Names between commas."""
-    found = [cursor.name(what)]
+    listed = [cursor.name(what)]
     while cursor.accept(","):
-        found.append(cursor.name(what))
-    return tuple(found)
+        listed.append(cursor.name(what))
+    return tuple(listed)
 
 
 def _declared(cursor: Cursor, name: st.Name) -> st.DeclareStream:
     columns = _columns(cursor)
-    found = {clause.name: clause for clause in clauses(cursor, _STREAM_CLAUSES)}
-    place = found.get("order by") or found.get("ordered")
+    given = {clause.name: clause for clause in clauses(cursor, _STREAM_CLAUSES)}
+    place = given.get("order by") or given.get("ordered")
     ordered = None if place is None else _ordered(place)
-    if ordered is not None and (clash := found.get("timestamp")):
+    if ordered is not None and (clash := given.get("timestamp")):
         raise clash.place.error("TIMESTAMP and ORDERED BY both name the timestamp", "use only one of them")
-    topic, function = _topic(found.get("source"), name)
-    rest = tuple(clause for clause in found.values() if clause.name not in ("source", "order by", "ordered"))
-    return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in found)
+    topic, function = _topic(given.get("source"), name)
+    rest = tuple(clause for clause in given.values() if clause.name not in ("source", "order by", "ordered"))
+    return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in given)
 
 
 def _ordered(clause: st.Clause) -> st.Name:
@@ -114,15 +114,15 @@ def column(tokens: list[Token], cursor: Cursor) -> st.ColumnDefinition:
 
 def clauses(cursor: Cursor, choices: tuple[str, ...]) -> tuple[st.Clause, ...]:
     """The rest of the statement, cut at the words of `choices`; what is quoted or in parentheses is no such word."""
-    found: list[st.Clause] = []
+    parsed: list[st.Clause] = []
     while cursor.more():
         token = cursor.peek()
         name = cursor.one_of(choices, "clause")
         words = _words(cursor, choices, _INSIDE if name == "CONSTRAINT" else _INSIDE[:1])
-        if any(name.lower() == other.name for other in found):
+        if any(name.lower() == other.name for other in parsed):
             raise place_of(token).error(f"clause {name} is given twice")
-        found.append(st.Clause(name.lower(), words, place_of(token)))
-    return tuple(found)
+        parsed.append(st.Clause(name.lower(), words, place_of(token)))
+    return tuple(parsed)
 
 
 def _words(cursor: Cursor, choices: tuple[str, ...], inside: Sequence[list[str]]) -> tuple[str, ...]:

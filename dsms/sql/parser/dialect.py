@@ -67,7 +67,7 @@ def _joins(generator: Any, node: exp.Expr) -> str:
 
 def _clause(generator: Any, node: exp.Expr, word: str, key: str) -> str:
     value = node.args.get(key)
-    text = ", ".join(generator.sql(one) for one in value) if isinstance(value, list) else generator.sql(node, key)
+    text = ", ".join(generator.sql(item) for item in value) if isinstance(value, list) else generator.sql(node, key)
     return f"{word} {text}" if text else ""
 
 
@@ -87,7 +87,7 @@ def _synchronised(generator: Any, node: exp.Expr) -> str:
 def _table_function(generator: Any, node: exp.Expr) -> str:
     inner, alias = _without_alias(generator, node)
     columns = node.args.get("partition") or []
-    partition = f"PARTITION BY ({', '.join(generator.sql(one) for one in columns)})" if columns else ""
-    spans = ", ".join(generator.sql(one) for one in node.expressions)
+    partition = f"PARTITION BY ({', '.join(generator.sql(column) for column in columns)})" if columns else ""
+    spans = ", ".join(generator.sql(span) for span in node.expressions)
     call = f"TABLE {_words(inner, partition)}, DESCRIPTOR({generator.sql(node, 'column')}), {spans}"
     return _words(f"{node.args['function'].upper()}({call})", alias) + _joins(generator, node)

@@ -110,4 +110,4 @@ def output_kind(select: exp.Expr) -> str | None:
 
 def _only_star(select: exp.Expr) -> bool:
     more = [key for key, value in select.args.items() if value and key not in ("expressions", "from_", "with_")]
-    return not more and [type(one) for one in select.expressions] == [exp.Star]
+    return not more and [type(item) for item in select.expressions] == [exp.Star]

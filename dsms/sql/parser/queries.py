@@ -61,7 +61,7 @@ def named(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -
 def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
     """`(name = value, …)`; a value is a word, a number with its sign, or TIMESTAMP with a text."""
     cursor.expect("(")
-    found = []
+    parsed = []
     while not cursor.accept(")"):
         token = cursor.peek()
         name = cursor.one_of(known, "option")
@@ -69,9 +69,9 @@ def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
         words = [cursor.next().text]
         if words[0] == "-" or words[0].upper() == "TIMESTAMP":
             words.append(cursor.next().text)
-        found.append(st.Clause(name.lower(), tuple(words), place_of(token)))
+        parsed.append(st.Clause(name.lower(), tuple(words), place_of(token)))
         cursor.accept(",")
-    return tuple(found)
+    return tuple(parsed)
 
 
 def continuous(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery:
@@ -88,7 +88,7 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
     """A SELECT alone is continuous if it says STREAMED, COMPLETE or Istream, or has windows on streams.
 
     >>> from dsms.sql.parser.parse import parse
-    >>> [type(one).__name__ for one in parse("SELECT a FROM S; SELECT a FROM S [Range 5]")]
+    >>> [type(statement).__name__ for statement in parse("SELECT a FROM S; SELECT a FROM S [Range 5]")]
     ['Select', 'ContinuousQuery']
     """
     query = continuous(cursor, name)

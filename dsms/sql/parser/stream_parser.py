@@ -109,8 +109,8 @@ class StreamParser(WindowParser):
             return self._stream_of()
         if word in _VIEW_OF and after == "[" and self._closes_with_call():
             return self._sync_relation()
-        if after == "(" and (found := _SYNCHRONISED.fullmatch(self._curr.text)):
-            return self._subscripted(found[1])
+        if after == "(" and (subscripted := _SYNCHRONISED.fullmatch(self._curr.text)):
+            return self._subscripted(subscripted[1])
         return None
 
     def _stream_of(self) -> exp.Expr:

@@ -61,8 +61,8 @@ def _without_key(tokens: list[Token]) -> tuple[list[Token], bool]:
 
 def _not_null(columns: list[st.ColumnDefinition], keys: list[st.Name]) -> list[st.ColumnDefinition]:
     for key in keys:
-        if not any(one.name.text.lower() == key.text.lower() for one in columns):
-            have = ", ".join(one.name.text for one in columns)
+        if not any(column.name.text.lower() == key.text.lower() for column in columns):
+            have = ", ".join(column.name.text for column in columns)
             raise key.place.error(f'key column "{key.text}" not found', f"have: {have}")
     of_key = {key.text.lower() for key in keys}
     return [st.ColumnDefinition(c.name, c.type, c.nullable and c.name.text.lower() not in of_key) for c in columns]
@@ -72,7 +72,7 @@ def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
     """`INSERT INTO table [(columns)] VALUES … | SELECT …`."""
     tree = _tree(cursor, exp.Insert, ("this", "expression"), ("INSERT", "INTO"))
     target = tree.this
-    columns = tuple(_name(one) for one in target.expressions) if isinstance(target, exp.Schema) else ()
+    columns = tuple(_name(column) for column in target.expressions) if isinstance(target, exp.Schema) else ()
     table = target.this if isinstance(target, exp.Schema) else target
     if tree.expression is None:
         raise error_at(tree, "INSERT needs rows", hint="add VALUES (…), … or SELECT …")
@@ -82,7 +82,7 @@ def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
 def update(cursor: Cursor, _: st.Name | None) -> st.Update:
     """`UPDATE table SET column = expression, … [WHERE predicate]`."""
     tree = _tree(cursor, exp.Update, ("this", "expressions", "where"), ("UPDATE",))
-    changes = tuple((_target(one), one.expression) for one in tree.expressions)
+    changes = tuple((_target(change), change.expression) for change in tree.expressions)
     where = tree.args.get("where")
     return st.Update(_table(tree.this), changes, where.this if where else None, cursor.sql)
 

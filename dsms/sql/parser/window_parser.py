@@ -26,9 +26,9 @@ class WindowParser(PostgresParser):
     def _parenthesised(self, skip: int, parse: Any) -> exp.Expr:
         self._advance(skip)
         self._match_l_paren()
-        found = parse()
+        parsed = parse()
         self._match_r_paren()
-        return cast(exp.Expr, found)
+        return cast(exp.Expr, parsed)
 
     def _aliased(self, item: exp.Expr) -> None:
         """Takes an alias and gives it to the innermost item."""

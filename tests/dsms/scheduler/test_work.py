@@ -140,7 +140,7 @@ def test_what_was_measured_survives_that_lanes_come_and_go() -> None:
     merged = both.kept({"o1": {"a", "b"}})
     assert (merged.of("o1", "a").rows_in, merged.of("o1", "a").state_rows) == ((20,), 3)
     assert merged.of("o1", "b").rows_in == (10,)
-    assert merged.kept({"o1": {"b"}}).found.keys() == {("o1", "b")}
+    assert merged.kept({"o1": {"b"}}).by_vertex.keys() == {("o1", "b")}
     assert merged.kept({"o7": {"a"}}).of("o7", "a").rows_in == (20,)
 
 
