@@ -14,30 +14,30 @@ from operators.core.errors import UserError
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """Objects by lower-case name, in order of creation. Each change gives a new catalog with the next version.
+    """Objects by lower-case name, in order of creation. Every change returns a new catalog with the next version.
 
     >>> Catalog().version, Catalog().get("nothing")
     (0, None)
     """
 
     version: int = 0
-    #: How many ids were given out; an id is never used twice.
+    #: The number of ids given out so far; an id is never reused.
     ids: int = 0
     objects: dict[str, Object] = {}
 
     def get(self, name: str) -> Object | None:
-        """The object of a name, whatever its case."""
+        """The object with this name, in any case; None if there is none."""
         return self.objects.get(name.lower())
 
     def find(self, name: str, place: Place | None = None) -> Object:
-        """The object of a name; SqlError with the close matches when there is none."""
+        """The object with this name. Raises SqlError at `place`, with close matches as the hint, if there is none."""
         named = self.get(name)
         if named is None:
             raise (place or Place()).error(f'"{name}" not found', self._choices(name))
         return named
 
     def with_object(self, added: Object) -> Catalog:
-        """The catalog with an object more. Its name must be free."""
+        """The catalog with one more object. Raises UserError if its name is taken."""
         taken = self.get(added.name)
         if taken is not None:
             raise UserError(
@@ -46,13 +46,13 @@ class Catalog(msgspec.Struct, frozen=True):
         return Catalog(self.version + 1, self.ids + 1, {**self.objects, added.name.lower(): added})
 
     def without(self, names: Iterable[str]) -> Catalog:
-        """The catalog without some objects."""
+        """The catalog without the objects of these names."""
         gone = {name.lower() for name in names}
-        kept = {name: kept_object for name, kept_object in self.objects.items() if name not in gone}
+        kept = {name: item for name, item in self.objects.items() if name not in gone}
         return Catalog(self.version + 1, self.ids, kept)
 
     def with_changed(self, *changed: Object) -> Catalog:
-        """The catalog with other versions of objects that it has."""
+        """The catalog in which these objects replace those of the same names."""
         return Catalog(
             self.version + 1,
             self.ids,
@@ -68,7 +68,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return [item for item in self.objects.values() if isinstance(item, Source)]
 
     def next_number(self) -> int:
-        """The number of the next source or table: the smallest that is free. UserError when there are too many."""
+        """The smallest free number, for the next source or table. Raises UserError when `MAX_SOURCES` are taken."""
         taken = {source.number for source in [*self.sources(), *(table.source for table in self.tables())]}
         free = next(number for number in range(len(taken) + 1) if number not in taken)
         if free >= MAX_SOURCES:
@@ -88,7 +88,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return [item for item in self.objects.values() if isinstance(item, Query)]
 
     def running(self) -> list[Query]:
-        """The views and queries that a lane runs: all but views over the clock, whose points are known in advance."""
+        """The views and queries that lanes run: all but views over the clock, whose points are computed in advance."""
         return [query for query in self.queries() if query.periodic is None]
 
     def _choices(self, name: str) -> str:

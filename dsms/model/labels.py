@@ -1,4 +1,4 @@
-"""One line for each node of a plan, close to the SQL that says the same."""
+"""The text of plan nodes for EXPLAIN: one line each, close to the equivalent SQL."""
 
 from __future__ import annotations
 

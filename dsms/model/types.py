@@ -48,7 +48,7 @@ NAMES = (
 
 
 def parse_type(source: exp.Expr | str) -> pa.DataType:
-    """Returns the Arrow type of a parsed or written SQL type.
+    """Returns the Arrow type of a SQL type, parsed or as text. Raises SqlError for an unknown one.
 
     >>> parse_type("DECIMAL(9, 2)[]")
     ListType(list<item: decimal128(9, 2)>)

@@ -1,4 +1,4 @@
-"""The clauses of REGISTER SOURCE and of views, read into settings; what was not said is reported as a default."""
+"""The clauses of sources, views and queries as settings; omitted ones are reported as defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsms.model.sizes import read_bytes
 from dsms.model.statements import Clause
 from operators.core.errors import SqlError, UserError
 
-#: Where START is to be found by a look at the sources.
+#: The value of START that is resolved by looking at the sources.
 LATEST = "latest"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
@@ -20,7 +20,7 @@ _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
 
 
 def source_settings(clauses: Sequence[Clause]) -> tuple[dict[str, object], tuple[str, ...]]:
-    """The settings of a source by field name, and the defaults that were applied.
+    """The settings of a source by field name, and the defaults that were applied. Raises SqlError.
 
     >>> source_settings([])[1][0]
     'FORMAT JSON'
@@ -33,7 +33,7 @@ def source_settings(clauses: Sequence[Clause]) -> tuple[dict[str, object], tuple
 
 
 def result_settings(clauses: Sequence[Clause]) -> dict[str, object]:
-    """The settings of a view or query by field name."""
+    """The settings of a view or query by field name. Raises SqlError."""
     settings: dict[str, object] = {}
     for clause in clauses:
         settings.update(_RESULT[clause.name](clause))
@@ -94,7 +94,7 @@ def _error_columns(clause: Clause) -> dict[str, object]:
 
 
 def _start(clause: Clause) -> dict[str, object]:
-    """An instant, None for the beginning, or the word "latest", which only a look at the sources can tell."""
+    """An instant, None for the beginning, or `LATEST`."""
     words = [word for word in clause.words if word.upper() != "TIMESTAMP"]
     text = "".join(words)
     if text.lower() in _STARTS:
@@ -152,7 +152,7 @@ def _registry(clause: Clause) -> dict[str, object]:
 
 def _constraint(clause: Clause) -> dict[str, object]:
     """`ORDERED BY column [WITHIN k]`, `CLUSTERED BY column WITHIN k` and `column REFERENCES source (column) WITHIN k`,
-    several with commas between them."""
+    separated by commas."""
     parts: list[list[str]] = [[]]
     for word in clause.words:
         if word == ",":
@@ -184,7 +184,7 @@ def _topic(clause: Clause) -> dict[str, object]:
 
 
 def _duration(clause: Clause, words: Sequence[str], *, bare: bool) -> int:
-    """Milliseconds; a bare number is allowed where the unit is that of the instants."""
+    """Milliseconds; a `bare` number, in the unit of the instants, is allowed on request."""
     if len(words) == 1 and bare:
         return _number(clause, words[0])
     unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
@@ -214,7 +214,7 @@ def _truth(clause: Clause) -> bool:
 
 
 def _real(clause: Clause) -> float:
-    """A number that may have a fraction; NaN where it is none, which is within no bounds."""
+    """A number, or NaN for any other text: NaN fails every check of bounds."""
     try:
         return float(_word(clause))
     except ValueError:
@@ -226,14 +226,28 @@ def _wrong(clause: Clause, message: str, hint: str = "") -> SqlError:
 
 
 _SOURCE = {
-    "format": _format, "partitions": _partitions, "timestamp": _timestamp, "slack": _slack, "idle": _idle,
-    "tagged": _tagged, "registry": _registry, "constraint": _constraint,
-}  # fmt: skip
+    "format": _format,
+    "partitions": _partitions,
+    "timestamp": _timestamp,
+    "slack": _slack,
+    "idle": _idle,
+    "tagged": _tagged,
+    "registry": _registry,
+    "constraint": _constraint,
+}
 _RESULT = {
-    "format": _format, "partitions": _partitions, "shared": _shared, "start": _start, "topic": _topic,
-    "weight": _weight, "max_error": _max_error, "deadline": _deadline, "error_columns": _error_columns,
-    "shed_where": _shed_where, "state_memory": _state_memory,
-}  # fmt: skip
+    "format": _format,
+    "partitions": _partitions,
+    "shared": _shared,
+    "start": _start,
+    "topic": _topic,
+    "weight": _weight,
+    "max_error": _max_error,
+    "deadline": _deadline,
+    "error_columns": _error_columns,
+    "shed_where": _shed_where,
+    "state_memory": _state_memory,
+}
 _SOURCE_DEFAULTS = {
     "format": "FORMAT JSON",
     "timestamp": "TIMESTAMP FROM RECORD (header dsms-ts, else the record's timestamp in ms)",

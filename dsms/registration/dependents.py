@@ -8,7 +8,7 @@ from dsms.sql.binder.read_names import reads
 
 
 def dependents(catalog: Catalog, below: Object) -> list[Object]:
-    """All objects that need an object, directly or not, in order of creation."""
+    """All objects that depend on an object, directly or indirectly, in order of creation."""
     needed, above = {below.name.lower()}, list[Object]()
     for item in catalog.objects.values():
         if needed & {name.lower() for name in _needs(item)}:
@@ -18,6 +18,6 @@ def dependents(catalog: Catalog, below: Object) -> list[Object]:
 
 
 def _needs(item: Object) -> list[str]:
-    """What an object reads, and the logs that it still reads for what it was before."""
+    """The names of what an object reads, and of the logs that the query it replaced reads while that is needed."""
     former = item.former.objects if isinstance(item, Query) and item.former is not None else ()
     return [*reads(item), *(log.name for log in former if isinstance(log, Source | Table))]

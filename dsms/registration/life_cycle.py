@@ -1,4 +1,4 @@
-"""What becomes of a query after it was made: it is paused, resumed, and given another weight or limit."""
+"""PAUSE, RESUME and ALTER applied to a catalog."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from dsms.registration.environment import Applied, Environment, apply
 
 @apply.register
 def _(statement: st.SetPaused, catalog: Catalog, environment: Environment) -> Applied:
-    """A query that is so already is left as it is: asking twice is no error. One that was paused runs for itself from
-    then on: the state of a member of a family is not to be told from the others'."""
+    """Idempotent. From then on the query runs outside its family, whose members' states cannot be told apart."""
     query = query_of(catalog, statement.name)
     verb, now = ("PAUSE", "paused") if statement.paused else ("RESUME", "resumed")
     if query.paused == statement.paused:
@@ -35,13 +34,13 @@ def _(statement: st.AlterQuery, catalog: Catalog, environment: Environment) -> A
 
 
 def limit_of(query: Query) -> str:
-    """The limit of its state as messages tell it."""
+    """The limit of its state in the words of messages."""
     most = query.state_memory
     return "" if most is None else f", at most {most} bytes of unshared state in Redis"
 
 
 def query_of(catalog: Catalog, name: st.Name) -> Query:
-    """The running view or query of a name."""
+    """The view or query of a name. Raises SqlError for other objects and for views over the clock."""
     query = catalog.find(name.text, name.place)
     if not isinstance(query, Query):
         raise name.place.error(f'"{query.name}" is a {kind_of(query)}, not a view or query')

@@ -1,4 +1,4 @@
-"""What is declared of the records of a source, checked against its columns and other sources."""
+"""The constraints of a source, checked against its columns and other sources."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _HINT = "register it with CONSTRAINT CLUSTERED BY {} WITHIN k, which bounds how 
 
 
 def promised(source: Source, catalog: Catalog) -> tuple[Constraint, ...]:
-    """The constraints of a source, with the spelling of columns and sources as these have it."""
+    """The checked constraints of a source, with names as declared. Raises UserError."""
     return tuple(_checked(constraint, source, catalog) for constraint in source.constraints)
 
 
 def _checked(constraint: Constraint, source: Source, catalog: Catalog) -> Constraint:
     what = _what(constraint)
     field = _column(source, constraint.column, what)
-    if constraint.kind == "ordered" and not _on_a_line(field.type):
+    if constraint.kind == "ordered" and not _is_ordered(field.type):
         kind = type_sql(field.type)
         raise UserError(f'{what} "{field.name}" needs an integer, TIMESTAMP or DATE column, not {kind}')
-    if constraint.kind != "ordered" and not (_on_a_line(field.type) or pa.types.is_string(field.type)):
+    if constraint.kind != "ordered" and not (_is_ordered(field.type) or pa.types.is_string(field.type)):
         kind = type_sql(field.type)
         raise UserError(f'{what} "{field.name}" needs an integer, VARCHAR, TIMESTAMP or DATE column, not {kind}')
     if constraint.k is not None and constraint.k >= 2**62:
@@ -34,7 +34,7 @@ def _checked(constraint: Constraint, source: Source, catalog: Catalog) -> Constr
 
 
 def _referring(constraint: Constraint, field: pa.Field[pa.DataType], catalog: Catalog) -> Constraint:
-    """The constraint where another source has the column, clustered and of the same type."""
+    """The constraint, if the referenced column exists, is clustered and has the same type."""
     other = catalog.get(constraint.other or "")
     if not isinstance(other, Source):
         have = "have: " + (", ".join(known.name for known in catalog.sources()) or "none")
@@ -62,5 +62,5 @@ def _what(constraint: Constraint) -> str:
     return "REFERENCES" if constraint.kind == "references" else f"{constraint.kind.upper()} BY"
 
 
-def _on_a_line(type_: pa.DataType) -> bool:
+def _is_ordered(type_: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type_) or pa.types.is_temporal(type_))

@@ -30,14 +30,14 @@ from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
 
 RESULT_PREFIX = "dsms."
-#: So many queries that differ in constants alone run each for itself.
+#: How many queries that differ only in constants run separately before further ones run as a family.
 ALONE: Final = 2
 _QUALITY = ("max_error", "deadline", "error_columns", "shed_where")
 
 
 @apply.register
 def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> Applied:
-    """A query over a view of the clock is kept as its points; any other gets a result topic."""
+    """A view over the clock is stored as its points; any other view or query gets a result topic."""
     name = statement.name or st.Name(_generated_name(statement))
     if statement.name is None and (known := catalog.get(name.text)):
         return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" is already running', name=known.name)
@@ -62,7 +62,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment)
     plan = Planned(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
     draft = placed(draft, node, catalog, environment.busy())
-    compile_lane(draft.id, [planned(draft, catalog, plan)])  # refuses what cannot run
+    compile_lane(draft.id, [planned(draft, catalog, plan)])  # raises for queries that cannot run
     query = environment.result_topic(draft, node)
     return catalog.with_object(query), StatementResult(
         _label(query),
@@ -80,7 +80,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment)
 
 
 def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
-    """Refuses options of quality that mean nothing."""
+    """Raises SqlError for options of load shedding that have no effect."""
     given = [clause for clause in statement.clauses if clause.name in _QUALITY]
     if given and statement.kind == "view":
         why = "readers of a view expect exact results"
@@ -90,7 +90,7 @@ def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) ->
 
 
 def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> dict[str, Any]:
-    """The settings of the clauses, with the instant of a start at what is latest."""
+    """The settings of the clauses, with START latest resolved to an instant."""
     settings = result_settings(statement.clauses)
     if "max_error" in settings:
         settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
@@ -103,15 +103,20 @@ def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Enviro
 def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, Any], catalog: Catalog) -> Query:
     """The query that a statement describes, with its settings by field name."""
     fields = {
-        "type": "query", "name": name.text, "id": catalog.next_id(), "sql": statement.sql, "kind": statement.kind,
-        "select": statement.select_sql, "topic": RESULT_PREFIX + name.text,
-    }  # fmt: skip
+        "type": "query",
+        "name": name.text,
+        "id": catalog.next_id(),
+        "sql": statement.sql,
+        "kind": statement.kind,
+        "select": statement.select_sql,
+        "topic": RESULT_PREFIX + name.text,
+    }
     return msgspec.convert({**fields, **settings}, Query)
 
 
 def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
-    """The first queries of a shape run for themselves, and what is equal to one of them runs with it; later ones run
-    together, as one with an index over their constants."""
+    """The first `ALONE` queries of a family run separately, and queries equal to one of them share its operators. Later
+    ones become members: they run as one plan with an index over their constants."""
     if planned.template is None or not draft.shared:
         return draft
     family, constants = planned.template.family, fingerprint(planned.template.constants)
@@ -126,7 +131,7 @@ def _partitions(node: logical.Node) -> int:
 
 
 def default_output(statement: st.ContinuousQuery, node: logical.Node) -> st.Output:
-    """CQL adds Istream where the result is monotonic (section 6.2.2)."""
+    """CQL's default output: Istream if the result is monotonic (section 6.2.2). Raises SqlError otherwise."""
     if properties.append_only(node):
         return "istream"
     raise error_at(
@@ -192,11 +197,11 @@ def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
 
 
 def _expanded(statement: st.ContinuousQuery, written: str, catalog: Catalog) -> tuple[str, ...]:
-    """The query with its defaults, where it says less."""
+    """The query with its defaults written out, if that differs."""
     text = written_out(statement.select, catalog).sql(dialect=Dsms)
     return () if text == written else (f"expanded: {text}",)
 
 
 def _generated_name(statement: st.ContinuousQuery) -> str:
-    """The same query text gives the same name, so asking twice runs it once."""
+    """A name derived from the query, so that the same query is registered only once."""
     return "query_" + hashlib.sha256(statement.select.sql(dialect=Dsms).lower().encode()).hexdigest()[:8]

@@ -13,18 +13,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.types import type_sql
 from dsms.physical.explain import explain
 from dsms.physical.fragment_plan import plan_fragment
-from dsms.registration import (
-    life_cycle as register_life,
-)
-from dsms.registration import (
-    queries as register_query,
-)
-from dsms.registration import (
-    replacement as register_replace,
-)
-from dsms.registration import (
-    sources as register_source,
-)
+from dsms.registration import life_cycle, queries, replacement, sources
 from dsms.registration.dependents import dependents
 from dsms.registration.environment import Applied, Environment, apply
 from dsms.registration.queries import RESULT_PREFIX
@@ -32,10 +21,10 @@ from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_schema
 from dsms.sql.parser.nodes import WholeQuery
 
-__all__ = [
-    "RESULT_PREFIX", "Environment", "apply", "register_life", "register_query", "register_replace", "register_source",
-    "schema_and_keys",
-]  # fmt: skip
+#: Importing a module registers its statements with `apply`.
+HANDLERS = (life_cycle, queries, replacement, sources)
+
+__all__ = ["RESULT_PREFIX", "Environment", "apply", "schema_and_keys"]
 
 
 @apply.register
@@ -57,7 +46,7 @@ def _(statement: st.Drop, catalog: Catalog, environment: Environment) -> Applied
 
 
 def _kinds(item: Object) -> tuple[str, ...]:
-    """What DROP may call an object: a view made by CREATE STREAM … AS is a stream, too."""
+    """The kinds by which DROP may name an object: a view created by CREATE STREAM … AS is also a stream."""
     derived = isinstance(item, Query) and item.sql.upper().split()[:2] == ["CREATE", "STREAM"]
     return (kind_of(item), "stream") if derived else (kind_of(item),)
 
@@ -84,19 +73,19 @@ def _(statement: st.Describe, catalog: Catalog, environment: Environment) -> App
     item = catalog.find(statement.name.text, statement.name.place)
     schema, keys = schema_and_keys(item, catalog)
     rows = tuple((field.name, type_sql(field.type), field.nullable, field.name in keys) for field in schema)
-    weight = f", weight {item.weight:g}{register_life.limit_of(item)}" if isinstance(item, Query) else ""
+    weight = f", weight {item.weight:g}{life_cycle.limit_of(item)}" if isinstance(item, Query) else ""
     message = f'{kind_of(item)} "{item.name}": {environment.state_of(item)}{weight}{_promises(item)}'
     return catalog, StatementResult("DESCRIBE", message, ("column", "type", "nullable", "key"), rows, name=item.name)
 
 
 def _promises(item: Object) -> str:
-    """What a source promises of its records."""
+    """The constraints of a source in the words of DESCRIBE."""
     promises = item.constraints if isinstance(item, Source) else ()
     return "".join(f", {promise.sql}" for promise in promises)
 
 
 def schema_and_keys(item: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[str, ...]]:
-    """The visible columns of an object, and its key."""
+    """The visible columns of an object and its key."""
     if isinstance(item, Source):
         return item.schema, ()
     if isinstance(item, Query) and item.periodic is not None:

@@ -1,4 +1,4 @@
-"""Which of the queries that run a new one is answered over."""
+"""View matching at registration: the running queries from which a new one is answered."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dsms.physical.fragment_plan import Planned
 from dsms.physical.fragment_plan import planned as plan
 from dsms.sql.binder.earlier_queries import former_of
 
-#: So many queries are looked at, the oldest first.
+#: The most candidates that are examined, oldest first.
 MOST: Final = 32
 
 
 def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, list[str]]:
-    """The query with those that it is answered over as they are now, and their names.
+    """The query with the current versions of the queries from which it is answered, and their names.
 
-    The decision is made once, so it does not depend on what becomes of the others. It is a hint: the plan is derived
-    from it each time, and is the query's own where it does not fit.
+    This is decided once, so later changes of those queries do not matter. It is a hint from which the plan is derived
+    each time; where it does not apply, the query's own plan is used.
     """
     if draft.grouped or not draft.shared or draft.sheddable:
         return draft, []

@@ -1,4 +1,4 @@
-"""What is served in the next batch."""
+"""The queues that are served in the next batch."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from dsms.scheduler.policies import Policy
 from dsms.scheduler.ready import Moment, Past, Ready
 from operators.core.errors import InternalError
 
-#: Sizes and times that differ by less than this part of them are equal: costs are measured, and sums are rounded.
+#: The relative difference below which sizes and times count as equal: costs are measured, and sums are rounded.
 NEARLY = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """So much of a queue, from its head on, is served."""
+    """An amount to be served from the head of a queue."""
 
     ready: Ready
     size: float
 
     @property
     def seconds(self) -> float:
-        """How long it is expected to take."""
+        """The expected duration."""
         return self.size * self.ready.cost
 
 
 def grants(policy: Policy, past: Past, ready: Sequence[Ready], moment: Moment) -> tuple[tuple[Grant, ...], Past]:
-    """What is served next, first to last, and the past if each takes as long as expected. Who measures how long they
-    took tells `Past.after` instead.
+    """The next grants in order, and the past if each takes as long as expected. Callers that measure the durations use
+    `Past.after` instead.
 
-    Whole queues in the order of the policy, and of the last one as much as the budget has left; so the work fills the
-    budget or is all there is. What the served ones give is ready for the next batch.
+    Queues are served whole in the order of the policy, the last one as far as the budget allows, so that the batch
+    fills the budget unless there is less work. The output of these grants is ready for the next batch. Raises
+    InternalError unless the budget is positive.
 
     >>> from dsms.scheduler.policies import Fifo
     >>> from dsms.scheduler.progress_chart import Operator

@@ -1,4 +1,4 @@
-"""Policies: which queue is served first. They decide only; time, sizes and the past are told to them."""
+"""Scheduling policies: which queue is served first. Pure decisions, given time, sizes and the past."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dsms.scheduler.ready import Key, Moment, Past, Ready
 
 
 class Policy(Protocol):
-    """An immutable value. Its text is what `parse_policy` reads."""
+    """An immutable value. `parse_policy` reads its text back."""
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
-        """All of the ready queues, the one that is to be served first in front."""
+        """All ready queues, the one to serve first in front."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin:
-    """The queues in turn, in the order of their keys, from the one behind the last on.
+    """The queues in turn, in the order of their keys, starting after the last one that was served.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> ready = [Ready((key,), (Operator(1, 1),), 0, 1, 0) for key in "abc"]
@@ -31,7 +31,7 @@ class RoundRobin:
     """
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
-        """From the key behind the last on, and then from the first."""
+        """Cyclically by key, starting after the last."""
         last = past.last
         return sorted(ready, key=lambda queue: (last is not None and queue.key <= last, queue.key))
 
@@ -41,7 +41,7 @@ class RoundRobin:
 
 @dataclass(frozen=True, slots=True)
 class Fifo:
-    """The oldest input goes all the way through first.
+    """The oldest input goes through all operators first.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 1), Operator(1, 1))
@@ -60,7 +60,7 @@ class Fifo:
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """The operator first that frees the most memory a second by itself.
+    """The operator first that by itself frees the most memory a second.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(1, 1))
@@ -79,18 +79,19 @@ class Greedy:
 
 @dataclass(frozen=True, slots=True)
 class SteepestChain:
-    """The steepest chain of the lower envelope first, and of equal ones the oldest input.
+    """Chain scheduling (Babcock et al., SIGMOD 2003): the steepest chain of the lower envelope first, and of equal ones
+    the oldest input.
 
-    With unit inputs, operators that each take a second for one, and arrivals at whole seconds, memory at a whole second
-    is at most the least that any schedule can have then, and for each path the sum, over its chains, of the greatest
-    height of the progress chart above the chain. Where no selectivity is above 1, that sum is at most 1.
+    With unit inputs, operators that each take one second for one input, and arrivals at whole seconds, memory at a
+    whole second is at most the minimum over all schedules, plus for each path the sum, over its chains, of the greatest
+    height of the progress chart above the chain. If no selectivity is above 1, that sum is at most 1.
 
-    Under a bound on latency, what would exceed it goes first, by age. To exceed it is to leave too late if it is served
-    by age from the end of this batch on, and each queue counts as being as old as its head. So the bound is kept
-    wherever serving by age keeps it, if each batch is one input at one operator. Longer batches are less exact: the
-    bound is kept to within the budget of a batch for each queue.
+    Under a bound on latency, queues that would exceed it go first, by age. A queue would exceed it if it left too late
+    when served by age from the end of this batch on; a queue is as old as its head. So the bound is kept whenever
+    serving by age keeps it, if each batch is one input at one operator. With longer batches it is kept to within the
+    budget of one batch for each queue.
 
-    The first operator of `a` frees little, but opens the way for the second:
+    The first operator of `a` frees little, but leads to the second:
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(10, 1))
@@ -104,7 +105,7 @@ class SteepestChain:
     latency_s: float | None = None
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
-        """What is urgent by age, the rest by the slope of its chain."""
+        """Urgent queues by age, the others by the slope of their chains."""
         aged = sorted(ready, key=by_age)
         urgent = 0 if self.latency_s is None else _urgent(aged, moment, self.latency_s)
         rest = sorted(aged[urgent:], key=lambda queue: (chain_slopes(queue.path)[queue.operator], *by_age(queue)))
@@ -116,7 +117,7 @@ class SteepestChain:
 
 @dataclass(frozen=True, slots=True)
 class WeightedFair:
-    """Who has received the least service by weight first; the queues of one owner by age.
+    """The owner first that has received the least service in proportion to its weight; the queues of an owner by age.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path, weights = (Operator(1, 1),), {"a": 1, "b": 3}
@@ -127,7 +128,7 @@ class WeightedFair:
     """
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
-        """Each queue in front counts as served when the next is chosen."""
+        """When the next queue is chosen, those before it count as served."""
         waiting: dict[str, deque[Ready]] = defaultdict(deque)
         for queue in sorted(ready, key=by_age):
             waiting[queue.owner].append(queue)
@@ -140,12 +141,12 @@ class WeightedFair:
 
 
 def by_age(queue: Ready) -> tuple[float, int, Key]:
-    """The oldest first; of one age, what is nearest to the end of its path."""
+    """A sort key: the oldest queue first; of the same age, the one nearest to the end of its path."""
     return queue.oldest_s, -queue.operator, queue.key
 
 
 def _urgent(aged: Sequence[Ready], moment: Moment, latency_s: float) -> int:
-    """How many of the queues, by age, must go first."""
+    """How many of the queues, by age, must go first to keep the bound on latency."""
     begin_s = moment.now_s + moment.budget_s
     ends = accumulate((queue.work_s for queue in aged), initial=begin_s)
     next(ends)

@@ -1,4 +1,4 @@
-"""Policies by name."""
+"""Scheduling policies by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LATENCY = re.compile(r"\s*latency\s*=\s*(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z]+
 
 
 def parse_policy(text: str) -> Policy:
-    """The policy that a text names; `str` gives the text again.
+    """The policy that a text names; `str` gives the text back. Raises UserError.
 
     >>> parse_policy("Fifo"), parse_policy("chain(latency = 500 ms)")
     (Fifo(), SteepestChain(latency_s=0.5))
@@ -40,7 +40,7 @@ def parse_policy(text: str) -> Policy:
 
 
 def choices() -> tuple[str, ...]:
-    """How policies are spelled."""
+    """The spellings of all policies."""
     return tuple(text for name in POLICIES for text in ((name, _BOUNDED) if name == "chain" else (name,)))
 
 

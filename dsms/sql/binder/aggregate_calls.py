@@ -16,9 +16,14 @@ from operators.aggregates import AGGREGATES, AggregateFunction
 from operators.expressions import Literal
 
 _NAMES: dict[type[exp.Expr], str] = {
-    exp.BitwiseXorAgg: "bit_xor", exp.BitwiseAndAgg: "bit_and", exp.BitwiseOrAgg: "bit_or", exp.Variance: "var_samp",
-    exp.VariancePop: "var_pop", exp.GroupConcat: "string_agg", exp.Stddev: "stddev_samp",
-}  # fmt: skip
+    exp.BitwiseXorAgg: "bit_xor",
+    exp.BitwiseAndAgg: "bit_and",
+    exp.BitwiseOrAgg: "bit_or",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.GroupConcat: "string_agg",
+    exp.Stddev: "stddev_samp",
+}
 #: How many constants a function takes behind its arguments, or before WITHIN GROUP.
 _CONSTANTS = {"percentile_cont": 1, "percentile_disc": 1, "string_agg": 1}
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dsms.model import logical
-from dsms.model.by_identity import by_identity
 from dsms.model.catalog import Catalog
+from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.objects import Constraint, Former, Object, Query, Source, Stream, Table
 from dsms.model.position import error_at, position_of
 from dsms.model.properties import append_only, keys
@@ -31,7 +31,7 @@ def plan_of(name: str, catalog: Catalog) -> logical.Node:
     return plan_over(named, *below(named, catalog))
 
 
-@by_identity(512)
+@memoized_by_identity(512)
 def plan_over(target: Object | Former, *read: Object) -> logical.Node:
     """The plan of something of a catalog, given all that it reads."""
     catalog = Catalog(objects={item.name.lower(): item for item in read})

@@ -86,8 +86,8 @@ def _tried(node: exp.Expr, timepoint: str) -> Periodic | None:
     if not pa.types.is_boolean(bound.type):
         raise error_at(node, "WHERE needs a BOOLEAN")
     values, _ = evaluate(pl.DataFrame({timepoint: range(period)}, schema={timepoint: pl.Int64}), {"holds": bound})
-    held = tuple(values["holds"].fill_null(False).arg_true().to_list())
-    return _shortest(period, held) if held else None
+    residues = tuple(values["holds"].fill_null(False).arg_true().to_list())
+    return _shortest(period, residues) if residues else None
 
 
 def _shortest(period: int, residues: tuple[int, ...]) -> Periodic:

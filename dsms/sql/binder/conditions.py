@@ -73,7 +73,7 @@ def extended(node: logical.Node, computed: Iterable[tuple[str, Expression]]) -> 
     """The plan with the value of each expression as a column of (about) that name; a plain column stays itself."""
     added: list[Output] = []
     columns: list[Column] = []
-    known = {value: held for held, value in own_columns(node)}
+    known = {value: field_name for field_name, value in own_columns(node)}
     for name, expression in computed:
         if isinstance(expression, Column):
             columns.append(expression)

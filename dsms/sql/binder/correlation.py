@@ -31,28 +31,26 @@ def bind_inside(
     bind: Callable[[Context], Relation], left: Callable[[], logical.Node], scope: Scope, context: Context
 ) -> Inner:
     """Binds a query that may use the columns of `scope`, which `left` has."""
-    held: tuple[tuple[str, Column], ...] = ()
+    bindings: tuple[tuple[str, Column], ...] = ()
     while True:
-        outer = Outer(scope, held)
-        base = _domain(left(), held) if held else None
+        outer = Outer(scope, bindings)
+        base = _domain(left(), bindings) if bindings else None
         try:
             relation = bind(replace(context, outer=outer, base=base, top=False, unfilled=False))
         except Correlated as missing:
             if missing.outer is not outer:
                 raise
-            held = (*held, (missing.column.name, replace(missing.column, name=f"__d{len(held)}")))
+            bound = replace(missing.column, name=f"__d{len(bindings)}")
+            bindings = (*bindings, (missing.column.name, bound))
             continue
         fields = schema(relation.node)
-        return Inner(
-            relation,
-            tuple(
-                (replace(held_column, name=name), column(fields.field(held_column.name))) for name, held_column in held
-            ),
-        )
+        safe = ((replace(bound, name=name), column(fields.field(bound.name))) for name, bound in bindings)
+        return Inner(relation, tuple(safe))
 
 
-def _domain(left: logical.Node, held: tuple[tuple[str, Column], ...]) -> logical.Node:
-    return distinct(logical.Project(left, tuple((column.name, replace(column, name=name)) for name, column in held)))
+def _domain(left: logical.Node, bindings: tuple[tuple[str, Column], ...]) -> logical.Node:
+    outputs = tuple((bound.name, replace(bound, name=name)) for name, bound in bindings)
+    return distinct(logical.Project(left, outputs))
 
 
 def beside(inner: Inner, taken: list[str], *, without: frozenset[str] = frozenset()) -> Inner:

@@ -25,10 +25,15 @@ def former_of(query: Query, catalog: Catalog) -> Former:
     """A query as it is, for one that replaces it or is answered over it."""
     objects = tuple(map(_bare, below(query, catalog)))
     return Former(
-        id=query.id, select=query.select, start=query.start, objects=objects, over=query.over,
-        sheddable=query.sheddable, error_columns=query.error_columns,
+        id=query.id,
+        select=query.select,
+        start=query.start,
+        objects=objects,
+        over=query.over,
+        sheddable=query.sheddable,
+        error_columns=query.error_columns,
         shed_where=query.shed_where,
-    )  # fmt: skip
+    )
 
 
 def _bare(item: Object) -> Object:

@@ -45,7 +45,7 @@ class _Below:
 class _Keys:
     """What is grouped by: the columns of the enclosing query, the sets of expressions, and the columns of each."""
 
-    held: tuple[Column, ...]
+    outer: tuple[Column, ...]
     sets: tuple[tuple[Expression, ...], ...]
     columns: dict[Expression, Column]
 
@@ -76,10 +76,10 @@ def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], conte
 
 def _keys(relation: Relation, groups: Groups, below: _Below, context: Context) -> _Keys:
     fields = schema(relation.node)
-    held = tuple(below.column(column(fields.field(name)), "__d") for name in context.held)
+    outer = tuple(below.column(column(fields.field(name)), "__d") for name in context.outer_columns)
     sets = tuple(tuple(bind_expression(key, relation.scope) for key in each) for each in groups.sets)
-    every = dict.fromkeys(key for each in sets for key in each if not _is_held(key, context))
-    return _Keys(held, sets, {key: below.column(key, "__g") for key in every})
+    every = dict.fromkeys(key for each in sets for key in each if not _is_outer(key, context))
+    return _Keys(outer, sets, {key: below.column(key, "__g") for key in every})
 
 
 def _aggregates(
@@ -99,17 +99,17 @@ def _aggregates(
 def _scope(inner: Scope, plan: logical.Node, keys: _Keys, known: dict[int, Expression], context: Context) -> Scope:
     """The names of the columns that are grouped by, and what else has a value in a group."""
     fields = schema(plan)
-    above: dict[Expression, Column] = {column: column for column in _held(context)}
+    above: dict[Expression, Column] = {column: column for column in _outer_columns(context)}
     above |= {key: column(fields.field(key_column.name)) for key, key_column in keys.columns.items()}
     entries = tuple(replace(entry, column=above[entry.column]) for entry in inner.entries if entry.column in above)
     return replace(Scope.of(entries, inner.outer), known=known, rewrite=_rewrite(inner, above))
 
 
-def _is_held(value: Expression, context: Context) -> bool:
-    return isinstance(value, Column) and value.name in context.held
+def _is_outer(value: Expression, context: Context) -> bool:
+    return isinstance(value, Column) and value.name in context.outer_columns
 
 
-def _held(context: Context) -> tuple[Column, ...]:
+def _outer_columns(context: Context) -> tuple[Column, ...]:
     return () if context.base is None or context.outer is None else context.outer.columns
 
 
@@ -148,14 +148,14 @@ def _group(
 ) -> logical.Node:
     """The groups by a set of keys for each binding of the outer columns; without keys there is a row for each."""
     names = keys.names(each)
-    node = logical.GroupBy(source, (*(key.name for key in keys.held), *names), aggregates)
+    node = logical.GroupBy(source, (*(key.name for key in keys.outer), *names), aggregates)
     if names or context.base is None or context.unfilled:
         return node
-    hidden = {key.name: fresh(f"{key.name}'", schema(node).names) for key in keys.held}
+    hidden = {key.name: fresh(f"{key.name}'", schema(node).names) for key in keys.outer}
     inner = logical.Project(node, tuple((hidden.get(name, name), value) for name, value in own_columns(node)))
-    safe = [(key, replace(key, name=hidden[key.name])) for key in keys.held]
+    safe = [(key, replace(key, name=hidden[key.name])) for key in keys.outer]
     whole = join(context.base, inner, [], "left", safe)
-    values: list[Output] = [(column.name, column) for column in _held(context)]
+    values: list[Output] = [(column.name, column) for column in _outer_columns(context)]
     values += [(aggregate.name, _of_nothing(aggregate)) for aggregate in aggregates]
     return logical.Project(whole, tuple(values))
 
@@ -175,7 +175,7 @@ def _padded(
 ) -> logical.Node:
     """The groups of one set of several: the other keys are NULL."""
     fields = schema(node)
-    outputs: list[Output] = [(key.name, column(fields.field(key.name))) for key in keys.held]
+    outputs: list[Output] = [(key.name, column(fields.field(key.name))) for key in keys.outer]
     for key, key_column in keys.columns.items():
         outputs.append((key_column.name, key_column if key in each else Literal(None, key_column.type)))
     outputs += [(aggregate.name, column(fields.field(aggregate.name))) for aggregate in aggregates]

@@ -79,9 +79,9 @@ def merged_columns(join: Clause, names: list[str], left: Scope, right: Scope, ta
             value = _value(join.outer, mine, theirs)
         except UserError as error:
             raise error_at(join.using[0] if join.using else join.table, error.message, hint=error.hint) from error
-        held = fresh("__u", taken)
-        computed = () if isinstance(value, Column) else ((held, value),)
-        column = value if isinstance(value, Column) else Column(held, value.type, value.nullable)
+        frame_name = fresh("__u", taken)
+        computed = () if isinstance(value, Column) else ((frame_name, value),)
+        column = value if isinstance(value, Column) else Column(frame_name, value.type, value.nullable)
         entry = Entry(None, name, column)
         taken = [*taken, column.name]
         merged = Merged((*merged.conditions, equal), (*merged.computed, *computed), (*merged.names, entry))

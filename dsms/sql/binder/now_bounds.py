@@ -23,8 +23,12 @@ NOW_HINT = "use Now in WHERE, in comparisons linear in Now such as R.TS BETWEEN 
 POINTS = "points"
 _BIGINT = pa.int64()
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ,
-}  # fmt: skip
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.EQ: exp.EQ,
+}
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,13 @@ from operators.windows.now_filter import NowRange
 
 _MOST_DISJUNCTS = 64
 _NEGATED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.LT: exp.GTE, exp.LTE: exp.GT, exp.GT: exp.LTE, exp.GTE: exp.LT, exp.EQ: exp.NEQ, exp.NEQ: exp.EQ,
-}  # fmt: skip
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+}
 
 #: A literal of the disjunctive form: a bound of Now, or a predicate on the row alone.
 Part = Bound | Expression

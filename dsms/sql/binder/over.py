@@ -26,9 +26,13 @@ from operators.expressions import Column, Expression, Literal, call, coerce
 from operators.ranking.window_call import WindowCall
 
 _RANKS: dict[str, pa.DataType] = {
-    "row_number": pa.int64(), "rank": pa.int64(), "dense_rank": pa.int64(), "ntile": pa.int64(),
-    "percent_rank": pa.float64(), "cume_dist": pa.float64(),
-}  # fmt: skip
+    "row_number": pa.int64(),
+    "rank": pa.int64(),
+    "dense_rank": pa.int64(),
+    "ntile": pa.int64(),
+    "percent_rank": pa.float64(),
+    "cume_dist": pa.float64(),
+}
 _VALUES = ("lag", "lead", "first_value", "last_value", "nth_value")
 _AGGREGATES = ("sum", "count", "avg", "min", "max")
 FUNCTIONS = (*_RANKS, *_VALUES, *_AGGREGATES)
@@ -72,9 +76,11 @@ class _Definition:
 def _definition(window: exp.Window, named: dict[str, exp.Window]) -> _Definition:
     order = window.args.get("order")
     mine = _Definition(
-        window, tuple(window.args.get("partition_by") or ()), tuple(order.expressions) if order else (),
+        window,
+        tuple(window.args.get("partition_by") or ()),
+        tuple(order.expressions) if order else (),
         window.args.get("spec"),
-    )  # fmt: skip
+    )
     if not (base := window.args.get("alias")):
         return mine
     if (base_window := named.get(base.name.lower())) is None:
@@ -105,10 +111,17 @@ def _call(
     ]
     frame = frame_of(definition.spec, [value.type for value in order], scope)
     bound = WindowCall(
-        "", function, tuple(names[: len(arguments)]), _type(definition.node, function, arguments),
-        (*context.held, *names[len(arguments) : len(arguments) + len(partition)]), tuple(keys),
-        frame.kind, frame.start, frame.end, constants,
-    )  # fmt: skip
+        "",
+        function,
+        tuple(names[: len(arguments)]),
+        _type(definition.node, function, arguments),
+        (*context.outer_columns, *names[len(arguments) : len(arguments) + len(partition)]),
+        tuple(keys),
+        frame.kind,
+        frame.start,
+        frame.end,
+        constants,
+    )
     return node, bound
 
 

@@ -45,7 +45,7 @@ class Context:
     unfilled: bool = False
 
     @property
-    def held(self) -> tuple[str, ...]:
+    def outer_columns(self) -> tuple[str, ...]:
         """The columns that a bound relation has beside its own."""
         return () if self.base is None or self.outer is None else tuple(column.name for column in self.outer.columns)
 

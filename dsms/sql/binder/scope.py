@@ -40,12 +40,12 @@ class Outer:
     """The scope of the enclosing query, and which of its columns the frame holds, under which names."""
 
     scope: Scope
-    held: tuple[tuple[str, Column], ...] = ()
+    bindings: tuple[tuple[str, Column], ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the frame that stand for columns of the enclosing query."""
-        return tuple(column for _, column in self.held)
+        return tuple(column for _, column in self.bindings)
 
 
 class Correlated(Exception):
@@ -131,10 +131,10 @@ class Scope:
     def _outer_column(self, name: str, alias: str | None) -> Column | None:
         if self.outer is None or (column := self.outer.scope.find(name, alias)) is None:
             return None
-        held = dict(self.outer.held).get(column.name)
-        if held is None:
+        bound = dict(self.outer.bindings).get(column.name)
+        if bound is None:
             raise Correlated(self.outer, column)
-        return held
+        return bound
 
     def _all_entries(self) -> tuple[Entry, ...]:
         """The columns of this query, then those of the enclosing ones."""

@@ -105,20 +105,21 @@ def _distinct_on(query: exp.Select) -> list[exp.Expr]:
 def _result(relation: Relation, query: exp.Select, context: Context) -> Relation:
     """The columns of the select list, once each with DISTINCT, and of these the first rows."""
     shown = outputs(query, relation, context)
-    held = [(name, column(schema(relation.node).field(name))) for name in context.held]
+    outer = [(name, column(schema(relation.node).field(name))) for name in context.outer_columns]
     limit, on = limit_of(query), _distinct_on(query)
     hidden: list[Output] = []
     order = [_sorted_by(item, relation.scope, shown, hidden, query) for item in order_of(query)]
     partition = [_column(bind_expression(item, relation.scope), shown, hidden, "__q") for item in on]
     needs_order = bool(on) or not limit.is_all
     columns = [*shown, *hidden] if needs_order else shown
-    node = projected(relation.node, (*held, *((output.held, output.value) for output in columns)))
+    node = projected(relation.node, (*outer, *((output.frame_name, output.value) for output in columns)))
     keys = tuple(sort_key(item, name) for item, name in zip(order_of(query), order, strict=True))
     if query.args.get("distinct") and not on:
         node = logical.Distinct(node)
     if on:
-        node = logical.TopK(node, (*context.held, *partition), keys, 1)
-    node = keeping(limit.of(node, context.held, keys), [*context.held, *(output.held for output in shown)])
+        node = logical.TopK(node, (*context.outer_columns, *partition), keys, 1)
+    names = [*context.outer_columns, *(output.frame_name for output in shown)]
+    node = keeping(limit.of(node, context.outer_columns, keys), names)
     entries = tuple(Entry(None, output.name, output.column) for output in shown)
     scope = replace(Scope.of(entries, context.outer), fields=schema(node))
     return Relation(node, scope, entries)
@@ -127,12 +128,12 @@ def _result(relation: Relation, query: exp.Select, context: Context) -> Relation
 def _sorted_by(ordered: exp.Expr, scope: Scope, shown: list[Output], hidden: list[Output], query: exp.Select) -> str:
     """The column that holds what is sorted by: of the result by position or name, or one beside it."""
     if (at := ordinal(ordered, len(shown))) is not None:
-        return shown[at].held
+        return shown[at].frame_name
     node = value_of(ordered)
     if isinstance(node, exp.Column) and not node.table:
         named = [output for output in shown if output.name.casefold() == node.name.casefold()]
         if named:
-            return named[0].held
+            return named[0].frame_name
     before = len(hidden)
     name = _column(bind_expression(node, scope), shown, hidden, "__o")
     if len(hidden) > before and query.args.get("distinct") and not _distinct_on(query):
@@ -143,7 +144,7 @@ def _sorted_by(ordered: exp.Expr, scope: Scope, shown: list[Output], hidden: lis
 def _column(value: Expression, shown: list[Output], hidden: list[Output], prefix: str) -> str:
     for output in [*shown, *hidden]:
         if output.value == value:
-            return output.held
+            return output.frame_name
     name = f"{prefix}{len(hidden)}"
     hidden.append(Output(name, name, value))
     return name

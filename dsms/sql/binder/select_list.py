@@ -20,13 +20,13 @@ class Output:
     """A column of a result: its name for the user, its name in the frame, its value."""
 
     name: str
-    held: str
+    frame_name: str
     value: Expression
 
     @property
     def column(self) -> Column:
         """The column of the result."""
-        return Column(self.held, self.value.type, self.value.nullable)
+        return Column(self.frame_name, self.value.type, self.value.nullable)
 
 
 def outputs(query: exp.Select, relation: Relation, context: Context) -> list[Output]:
@@ -41,19 +41,19 @@ def outputs(query: exp.Select, relation: Relation, context: Context) -> list[Out
 
 
 def _named(entry: Entry, value: Expression, node: exp.Expr, before: Sequence[Output], context: Context) -> Output:
-    name, held = entry.name, entry.name
+    name, frame_name = entry.name, entry.name
     if name.startswith("__"):
         raise error_at(node, f'column name "{name}" is reserved')
-    taken = {output.held.lower() for output in before}
+    taken = {output.frame_name.lower() for output in before}
     if context.top and _is_star(node) and name.lower() in taken:
-        name = held = entry.spelling
-    if context.top and held.lower() in taken:
+        name = frame_name = entry.spelling
+    if context.top and frame_name.lower() in taken:
         raise error_at(node, f'two columns are named "{name}"', hint="rename one with AS")
     if context.top and pa.types.is_null(value.type):
         raise error_at(node, "NULL has no type here", hint="use CAST(NULL AS …)")
-    while held.lower() in taken:
-        held += "'"
-    return Output(name, held, value)
+    while frame_name.lower() in taken:
+        frame_name += "'"
+    return Output(name, frame_name, value)
 
 
 def _values(node: exp.Expr, relation: Relation, number: int) -> Iterator[tuple[Entry, Expression]]:

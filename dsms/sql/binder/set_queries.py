@@ -79,10 +79,10 @@ def _common(query: exp.Expr, left: Entry, right: Entry) -> pa.DataType:
 def _as(relation: Relation, types: Sequence[pa.DataType], names: Sequence[str], context: Context) -> logical.Node:
     """The relation with the names and types of the result."""
     fields = schema(relation.node)
-    held = [(name, column(fields.field(name))) for name in context.held]
+    outer = [(name, column(fields.field(name))) for name in context.outer_columns]
     columns = zip(relation.visible, types, names, strict=True)
     values = [(name, coerce(entry.column, type_)) for entry, type_, name in columns]
-    outputs = (*held, *values)
+    outputs = (*outer, *values)
     return relation.node if outputs == own_columns(relation.node) else logical.Project(relation.node, outputs)
 
 
@@ -111,8 +111,8 @@ def _limited(relation: Relation, query: exp.Expr, context: Context) -> Relation:
         return relation
     names = schema(relation.node).names
     node, columns = extended(relation.node, [(f"__o{at}", value) for at, value in enumerate(values)])
-    keys = tuple(sort_key(item, held.name) for item, held in zip(items, columns, strict=True))
-    return relation.over(keeping(limit.of(node, context.held, keys), names))
+    keys = tuple(sort_key(item, column.name) for item, column in zip(items, columns, strict=True))
+    return relation.over(keeping(limit.of(node, context.outer_columns, keys), names))
 
 
 @bind_query.register

@@ -34,8 +34,8 @@ def _(node: logical.GroupBy, fixed: frozenset[str]) -> bool:
 
 @at_most_one.register
 def _(node: logical.Project, fixed: frozenset[str]) -> bool:
-    held = {output.name for name, output in node.outputs if isinstance(output, Column) and name in fixed}
-    return at_most_one(node.input, frozenset(held))
+    fixed_below = {output.name for name, output in node.outputs if isinstance(output, Column) and name in fixed}
+    return at_most_one(node.input, frozenset(fixed_below))
 
 
 @at_most_one.register

@@ -46,12 +46,12 @@ def bind_window(node: exp.Expr, context: Context) -> Relation:
         stream = logical.Filter(stream, _predicate(where, relation))
     partition = tuple(_column(key, relation).name for key in node.args.get("partition") or [])
     bind = _BY_KIND[node.args["kind"]]
-    return bind(node, relation.over(stream), (*_held(stream, context), *partition))
+    return bind(node, relation.over(stream), (*_outer_columns(stream, context), *partition))
 
 
-def _held(stream: logical.Node, context: Context) -> tuple[str, ...]:
+def _outer_columns(stream: logical.Node, context: Context) -> tuple[str, ...]:
     """In a correlated query every binding of its outer columns has a window of its own."""
-    return tuple(name for name in context.held if name in schema(stream).names)
+    return tuple(name for name in context.outer_columns if name in schema(stream).names)
 
 
 def _predicate(node: exp.Expr, relation: Relation) -> Expression:

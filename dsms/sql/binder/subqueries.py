@@ -76,8 +76,8 @@ def _without_unknown(node: logical.Node, inner: Inner, pair: Pair) -> logical.No
 
 def _there(rows: logical.Node, inner: Inner) -> logical.Node:
     """For which bindings of the outer columns there are rows."""
-    held: list[Output] = [(column.name, column) for _, column in inner.safe]
-    return distinct(logical.Project(rows, tuple(held) or ((fresh("__t", schema(rows).names), _TRUE),)))
+    outer: list[Output] = [(column.name, column) for _, column in inner.safe]
+    return distinct(logical.Project(rows, tuple(outer) or ((fresh("__t", schema(rows).names), _TRUE),)))
 
 
 def with_values(relation: Relation, nodes: Sequence[exp.Expr], context: Context) -> Relation:
@@ -119,8 +119,8 @@ def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relat
     )
     if len(inner.relation.visible) != 1:
         raise error_at(node, f"a scalar subquery must have one column, not {len(inner.relation.visible)}")
-    held = frozenset(theirs.name for _, theirs in inner.safe)
-    if not at_most_one(inner.relation.node, held):
+    outer_columns = frozenset(theirs.name for _, theirs in inner.safe)
+    if not at_most_one(inner.relation.node, outer_columns):
         raise error_at(
             node,
             "a scalar subquery may return several rows",
@@ -140,8 +140,8 @@ def _inner(relation: Relation, test: Test, context: Context) -> Inner:
     """The query of a test, with the columns that the test needs."""
     bound = bind_inside(lambda inside: bind_query(test.query, inside), lambda: relation.node, relation.scope, context)
     if test.operator is None:
-        held: list[Output] = [(column.name, column) for _, column in bound.safe]
-        node = logical.Project(bound.relation.node, (*held, ("__t", _TRUE)))
+        outer: list[Output] = [(column.name, column) for _, column in bound.safe]
+        node = logical.Project(bound.relation.node, (*outer, ("__t", _TRUE)))
         bound = Inner(Relation(node, bound.relation.scope, ()), bound.safe)
     elif len(bound.relation.visible) != len(test.values):
         raise error_at(test.query, f"the subquery has {len(bound.relation.visible)} columns, not {len(test.values)}")

@@ -32,9 +32,9 @@ def unnested(array: exp.Unnest, join: Clause, left: logical.Node | None, scope: 
     node, (column,) = extended(one_row().node if left is None else left, [("__u", value)])
     alias = join.table.alias or "unnest"
     name = (list(join.table.alias_column_names) or [alias])[0]
-    held = free_names([name], schema(node).names, alias)[name]
-    entry = Entry(alias, name, Column(held, value.type.value_type, True))
-    return logical.Unnest(node, column.name, held, join.outer == "left"), entry
+    frame_name = free_names([name], schema(node).names, alias)[name]
+    entry = Entry(alias, name, Column(frame_name, value.type.value_type, True))
+    return logical.Unnest(node, column.name, frame_name, join.outer == "left"), entry
 
 
 def _check(array: exp.Unnest, join: Clause) -> None:

@@ -10,8 +10,13 @@ from dsms.sql.parser.interval import parse_interval, unit_name
 from dsms.sql.parser.nodes import Span
 
 _MILLISECONDS = {
-    "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000, "WEEK": 604_800_000,
-}  # fmt: skip
+    "MILLISECOND": 1,
+    "SECOND": 1_000,
+    "MINUTE": 60_000,
+    "HOUR": 3_600_000,
+    "DAY": 86_400_000,
+    "WEEK": 604_800_000,
+}
 
 
 def instants_of(node: exp.Expr) -> int:

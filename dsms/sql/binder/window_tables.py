@@ -50,8 +50,8 @@ def _session(node: exp.Expr, relation: Relation, column: Column, context: Contex
     for key, at in zip(keys, node.args.get("partition") or [], strict=True):
         if not isinstance(key, Column):
             raise error_at(at, "PARTITION BY of SESSION takes only columns")
-    held = tuple(name for name in context.held if name in schema(relation.node).names)
-    partition = (*held, *(key.name for key in keys if isinstance(key, Column)))
+    outer = tuple(name for name in context.outer_columns if name in schema(relation.node).names)
+    partition = (*outer, *(key.name for key in keys if isinstance(key, Column)))
     return logical.Session(relation.node, column.name, positive(node.expressions[0], "the gap"), partition)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model import statements as st
-from dsms.sql.parser import queries as parse_queries
+from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor, place_of
 
 _SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "TAGGED", "REGISTRY", "CONSTRAINT")
@@ -33,7 +33,7 @@ def create_stream(cursor: Cursor, label: st.Name | None) -> st.CreateStream | st
     if cursor.peeks("("):
         return _declared(cursor, name)
     if cursor.peeks("AS") or cursor.peeks("WITH"):
-        return parse_queries.named(cursor, name, "view", "streamed")
+        return queries.named(cursor, name, "view", "streamed")
     cursor.expect("OVER")
     source = cursor.name("source name")
     cursor.expect("KEY")

@@ -22,9 +22,13 @@ class Dsms(Postgres):
         COMMANDS = set()
         KEYWORDS = {
             **Postgres.Tokenizer.KEYWORDS,
-            "≤": TokenType.LTE, "≥": TokenType.GTE, "≠": TokenType.NEQ, "∪": TokenType.UNION,
-            "∩": TokenType.INTERSECT, "GROUPBY": TokenType.GROUP_BY,
-        }  # fmt: skip
+            "≤": TokenType.LTE,
+            "≥": TokenType.GTE,
+            "≠": TokenType.NEQ,
+            "∪": TokenType.UNION,
+            "∩": TokenType.INTERSECT,
+            "GROUPBY": TokenType.GROUP_BY,
+        }
 
     Parser = StreamParser
 
@@ -41,7 +45,7 @@ class Dsms(Postgres):
             nodes.SyncRelation: lambda self, node: _synchronised(self, node),
             nodes.StreamOf: lambda self, node: f"{node.args['kind'].upper()}({self.sql(node, 'this')})",
             nodes.StreamSample: lambda self, node: f"{self.sql(node, 'this')} SAMPLE({self.sql(node, 'percent')})",
-        }  # fmt: skip
+        }
 
 
 def _words(*words: str) -> str:

@@ -37,9 +37,15 @@ class StreamWindow(Around):
     """
 
     arg_types = {
-        "this": True, "kind": True, "notation": True, "size": False, "slide": False, "partition": False,
-        "within": False, "where": False,
-    }  # fmt: skip
+        "this": True,
+        "kind": True,
+        "notation": True,
+        "size": False,
+        "slide": False,
+        "partition": False,
+        "within": False,
+        "where": False,
+    }
 
 
 class WindowTable(Around):

@@ -16,9 +16,18 @@ from dsms.sql.parser.dialect import Dsms
 from operators.core.errors import SqlError
 
 _RESULT_CLAUSES = (
-    "FORMAT", "PARTITIONS", "SHARED", "START", "TOPIC", "WEIGHT", "MAX_ERROR", "DEADLINE", "ERROR_COLUMNS",
-    "SHED_WHERE", "STATE_MEMORY",
-)  # fmt: skip
+    "FORMAT",
+    "PARTITIONS",
+    "SHARED",
+    "START",
+    "TOPIC",
+    "WEIGHT",
+    "MAX_ERROR",
+    "DEADLINE",
+    "ERROR_COLUMNS",
+    "SHED_WHERE",
+    "STATE_MEMORY",
+)
 _OUTPUT_WORDS: dict[str, st.Output] = {"STREAMED": "streamed", "COMPLETE": "complete"}
 ViewOrQuery = Literal["view", "query"]
 

@@ -15,9 +15,16 @@ from dsms.sql.parser.queries import parse_query
 
 _Parsed = TypeVar("_Parsed", bound=exp.Expr)
 _PARTS = {
-    "conflict": "ON CONFLICT", "returning": "RETURNING", "from_": "FROM", "using": "USING", "with_": "WITH",
-    "overwrite": "OVERWRITE", "order": "ORDER BY", "limit": "LIMIT", "default": "DEFAULT VALUES",
-}  # fmt: skip
+    "conflict": "ON CONFLICT",
+    "returning": "RETURNING",
+    "from_": "FROM",
+    "using": "USING",
+    "with_": "WITH",
+    "overwrite": "OVERWRITE",
+    "order": "ORDER BY",
+    "limit": "LIMIT",
+    "default": "DEFAULT VALUES",
+}
 
 
 def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable:

@@ -15,10 +15,10 @@ def stream(name: str) -> Stream:
 
 def test_names_have_no_case_and_changes_make_new_catalogs() -> None:
     empty = Catalog()
-    one = empty.with_object(stream("RoomTempStr"))
-    assert one.find("roomtempstr") is one.get("ROOMTEMPSTR")
-    assert (empty.version, empty.objects, one.version, one.ids) == (0, {}, 1, 1)
-    gone = one.without(["ROOMtempSTR"])
+    with_stream = empty.with_object(stream("RoomTempStr"))
+    assert with_stream.find("roomtempstr") is with_stream.get("ROOMTEMPSTR")
+    assert (empty.version, empty.objects, with_stream.version, with_stream.ids) == (0, {}, 1, 1)
+    gone = with_stream.without(["ROOMtempSTR"])
     assert (gone.objects, gone.version, gone.ids, gone.next_id()) == ({}, 2, 1, "o2")
 
 

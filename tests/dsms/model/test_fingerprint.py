@@ -31,8 +31,8 @@ def exact(value: object) -> object:
 
 
 @given(VALUES, VALUES)
-def test_it_is_equal_for_equal_values_alone(one, other) -> None:
-    assert (fingerprint(one) == fingerprint(other)) == (exact(one) == exact(other))
+def test_it_is_equal_for_equal_values_alone(left, other) -> None:
+    assert (fingerprint(left) == fingerprint(other)) == (exact(left) == exact(other))
 
 
 @given(st.lists(st.integers(0, 40), unique=True), st.randoms())
@@ -50,7 +50,7 @@ def test_types_nullability_and_scale_count() -> None:
         Literal(True, pa.int64()), Literal(0.0, pa.float64()), Literal(-0.0, pa.float64()),
         Literal(Decimal("1.0"), pa.decimal128(9, 2)), Literal(Decimal("1.00"), pa.decimal128(9, 2)),
     ]  # fmt: skip
-    assert len({fingerprint(one) for one in columns}) == len(columns)
+    assert len({fingerprint(column) for column in columns}) == len(columns)
 
 
 @dataclass(frozen=True)

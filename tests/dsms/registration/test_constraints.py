@@ -61,8 +61,10 @@ def test_several_columns_and_one_that_is_watched() -> None:
     assert refused(session) == [2, 3]
     shown = session.execute("SHOW CONSTRAINTS FOR S")
     assert [(row["promise"], row["largest k seen"], row["violations"]) for row in shown] == [
-        ("ORDERED BY ordered WITHIN 1", 2, 1), ("ORDERED BY b WITHIN 3", 8, 1), ("ORDERED BY w (watched)", 17, 0),
-    ]  # fmt: skip
+        ("ORDERED BY ordered WITHIN 1", 2, 1),
+        ("ORDERED BY b WITHIN 3", 8, 1),
+        ("ORDERED BY w (watched)", 17, 0),
+    ]
     (described,) = session.run("DESCRIBE T")
     promises = "ORDERED BY ordered WITHIN 1, ORDERED BY b WITHIN 3, ORDERED BY w"
     assert described.message == f'source "T": registered, {promises}'
@@ -95,7 +97,7 @@ FAMILY = {
 @pytest.mark.parametrize("promise", ["ORDERED", "CLUSTERED"])
 def test_members_of_a_family_forget_and_join_it_later(shape: str, promise: str) -> None:
     rows = [{"c": at - at * 7 % 4, "v": at % 5, "ts": at} for at in range(60)]
-    found = {}
+    changes = {}
     for clause, sharing in ((f"CONSTRAINT {promise} BY c WITHIN 4", True), ("", False)):
         session = LocalSession(partitions=2, batch_records=9, sharing=sharing)
         session.execute(f"REGISTER SOURCE T (c INT, v INT) FROM t {clause}; CREATE STREAM S OVER T KEY NULL")
@@ -103,11 +105,11 @@ def test_members_of_a_family_forget_and_join_it_later(shape: str, promise: str) 
             session.execute(f"CREATE STREAMED VIEW V{number} AS {FAMILY[shape].format(v=number)}")
             session.push("T", rows[15 * number : 15 * number + 15])
         session.advance(100)
-        found[clause] = [session.changes(f"V{number}") for number in range(4)]
+        changes[clause] = [session.changes(f"V{number}") for number in range(4)]
         assert not session.dead_letters("T")
         assert clause == "" or "forgets by c" in session.explain("V3")
         assert session.execute("EXPLAIN ANALYZE V0")
-    with_it, without = found.values()
+    with_it, without = changes.values()
     assert with_it == without and all(without)
 
 

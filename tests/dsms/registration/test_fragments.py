@@ -36,9 +36,12 @@ def dealt(queries: list[str], fragments: int, partitions: int = 1):
 
 
 @given(
-    LOGS, st.lists(st.sampled_from(QUERIES), min_size=1, max_size=5), st.integers(2, 3), st.integers(1, 9),
+    LOGS,
+    st.lists(st.sampled_from(QUERIES), min_size=1, max_size=5),
+    st.integers(2, 3),
+    st.integers(1, 9),
     st.none() | st.integers(0, 4),
-)  # fmt: skip
+)
 def test_fragments_together_give_what_one_gives(logs, queries, fragments, limit, crash_at) -> None:
     whole = _run(logs, queries, 1, 1000, None)
     parts = _run(logs, queries, fragments, limit, crash_at)
@@ -46,12 +49,12 @@ def test_fragments_together_give_what_one_gives(logs, queries, fragments, limit,
     assert _dead(parts) == _dead(whole)
 
 
-def _results(found: list[World]) -> dict[str, list]:
-    return {log: rows for world in found for log, rows in world.written.items()}
+def _results(worlds: list[World]) -> dict[str, list]:
+    return {log: rows for world in worlds for log, rows in world.written.items()}
 
 
-def _dead(found: list[World]) -> Counter[str]:
-    return Counter(repr(letter) for world in found for letter in world.dead)
+def _dead(worlds: list[World]) -> Counter[str]:
+    return Counter(repr(letter) for world in worlds for letter in world.dead)
 
 
 def _run(logs, queries, fragments: int, limit: int, crash_at: int | None) -> list[World]:

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dsms.model.objects import Query
+from dsms.registration.statements import schema_and_keys
 from dsms.testing import LocalSession
 from dsms.testing.changes import relation_at
 from operators.core.errors import UserError
@@ -42,16 +43,20 @@ VIEWS = [
 ]
 #: What nothing happens to.
 OTHERS = {
-    "Same": "SELECT k, v FROM S WHERE v > 1", "Count": "SELECT k, COUNT(*) AS n FROM A GROUP BY k",
+    "Same": "SELECT k, v FROM S WHERE v > 1",
+    "Count": "SELECT k, COUNT(*) AS n FROM A GROUP BY k",
     "Left": "SELECT S.k, S.v, C.n FROM S LEFT JOIN (SELECT k, COUNT(*) AS n FROM A GROUP BY k) C ON S.k = C.k",
-}  # fmt: skip
+}
 ADVANCES = st.integers(0, 12)
 NAMES = st.sampled_from(sorted(ALIKE))
 LIVES = st.one_of(
-    PUSHES, PUSHES, ADVANCES,
+    PUSHES,
+    PUSHES,
+    ADVANCES,
     st.tuples(st.sampled_from(["PAUSE", "RESUME"]), st.sampled_from([*ALIKE, *OTHERS])),
-    st.tuples(NAMES, st.integers(0, 8)), st.tuples(st.just("W"), st.integers(0, 2)),
-)  # fmt: skip
+    st.tuples(NAMES, st.integers(0, 8)),
+    st.tuples(st.just("W"), st.integers(0, 2)),
+)
 
 
 def feed(session: LocalSession, step: Push | int) -> None:
@@ -85,19 +90,23 @@ def fresh(steps, queries: dict[str, str]) -> LocalSession:
 
 
 @settings(max_examples=examples(20))
-@given(st.lists(LIVES.filter(lambda one: is_fed(one) or one[0] in ("PAUSE", "RESUME")), max_size=24),
-       st.integers(1, 2), st.sampled_from([None, 1, 3]), st.booleans())  # fmt: skip
+@given(
+    st.lists(LIVES.filter(lambda step: is_fed(step) or step[0] in ("PAUSE", "RESUME")), max_size=24),
+    st.integers(1, 2),
+    st.sampled_from([None, 1, 3]),
+    st.booleans(),
+)
 @example([Push("T", "a", 2, 1), ("PAUSE", "keyed"), Push("T", "a", 1, 2), 4, ("RESUME", "keyed")], 1, None, True)
 def test_a_query_that_was_paused_has_the_log_of_one_that_was_not(steps, partitions, batch, sharing) -> None:
     names = [*ALIKE, *OTHERS]
-    session, told = begin(LocalSession(partitions, batch, sharing=sharing), names), {}
+    session, paused = begin(LocalSession(partitions, batch, sharing=sharing), names), {}
     for step in steps:
         if is_fed(step):
             feed(session, step)
         else:
             session.execute(f"{step[0]} QUERY {step[1]}")
-            told = {**told, step[1]: session.changes(step[1])} if step[0] == "PAUSE" else without(told, step[1])
-        assert all(session.changes(name) == before for name, before in told.items()), "a paused query is silent"
+            paused = {**paused, step[1]: session.changes(step[1])} if step[0] == "PAUSE" else without(paused, step[1])
+        assert all(session.changes(name) == before for name, before in paused.items()), "a paused query is silent"
     for name in names:
         session.execute(f"RESUME {name}")
     session.advance(END)
@@ -106,8 +115,8 @@ def test_a_query_that_was_paused_has_the_log_of_one_that_was_not(steps, partitio
         assert session.changes(name) == alone.changes(name), name
 
 
-def without(told: dict, name: str) -> dict:
-    return {other: log for other, log in told.items() if other != name}
+def without(logs: dict, name: str) -> dict:
+    return {other: log for other, log in logs.items() if other != name}
 
 
 @dataclass(frozen=True)
@@ -141,14 +150,14 @@ def test_a_replaced_query_keeps_its_log_and_becomes_the_new_one(steps, partition
     for name in [*ALIKE, *OTHERS]:
         session.execute(f"RESUME {name}")
     session.advance(END)
-    selects = {"W": view, **{name: found[0] for name, found in ALIKE.items()}, **OTHERS}
-    selects |= {name: one.select for name, one in now.items() if one.select}
+    selects = {"W": view, **{name: variants[0] for name, variants in ALIKE.items()}, **OTHERS}
+    selects |= {name: query.select for name, query in now.items() if query.select}
     alone = fresh(steps, {"W": selects.pop("W"), **selects})
     assert {name: session.changes(name) for name in OTHERS} == {name: alone.changes(name) for name in OTHERS}
     for name in (name for name in ["W", *ALIKE] if name not in now):
         assert session.changes(name) == alone.changes(name), name
-    for name, one in now.items():
-        assert_replaced(session, alone, name, one)
+    for name, replaced in now.items():
+        assert_replaced(session, alone, name, replaced)
 
 
 def note(session: LocalSession, sql: str, selects: dict[str, str | None], now: dict[str, Replaced]) -> None:
@@ -157,23 +166,23 @@ def note(session: LocalSession, sql: str, selects: dict[str, str | None], now: d
     ids = {name: session.catalog.find(name).id for name in selects}
     session.execute(sql)
     for name, select in selects.items():
-        found = session.catalog.find(name)
-        assert isinstance(found, Query)
-        if found.id != ids[name] and found.since is not None:
+        query = session.catalog.find(name)
+        assert isinstance(query, Query)
+        if query.id != ids[name] and query.since is not None:
             known = select or (now[name].select if name in now else "")
-            now[name] = Replaced(logs[name], found.since, known)
-        elif found.id != ids[name] and select:
+            now[name] = Replaced(logs[name], query.since, known)
+        elif query.id != ids[name] and select:
             now[name] = Replaced([], None, select)
 
 
-def assert_replaced(session: LocalSession, alone: LocalSession, name: str, one: Replaced) -> None:
+def assert_replaced(session: LocalSession, alone: LocalSession, name: str, replaced: Replaced) -> None:
     log = session.changes(name)
-    if one.since is None:
+    if replaced.since is None:
         assert log == alone.changes(name), name
         return
-    assert [change for change in log if change[2] < one.since] == one.before, name
-    keys = session._started(name)[1].keys
-    for at in range(max(one.since, 0), END):
+    assert [change for change in log if change[2] < replaced.since] == replaced.before, name
+    _, keys = schema_and_keys(session.catalog.find(name), session.catalog)
+    for at in range(max(replaced.since, 0), END):
         assert bag(relation_at(log, keys, at)) == bag(relation_at(alone.changes(name), keys, at)), (name, at)
 
 
@@ -243,8 +252,13 @@ def test_what_consumers_could_not_read_is_refused(select: str, reason: str) -> N
 
 
 @settings(max_examples=examples(20))
-@given(st.lists(PUSHES | ADVANCES, max_size=20), st.integers(0, 24), st.integers(0, 9),
-       st.sampled_from([*ALIKE["keyed"][:-1], *ALIKE["bags"][:-1]]), st.sampled_from([None, 1, 3]))  # fmt: skip
+@given(
+    st.lists(PUSHES | ADVANCES, max_size=20),
+    st.integers(0, 24),
+    st.integers(0, 9),
+    st.sampled_from([*ALIKE["keyed"][:-1], *ALIKE["bags"][:-1]]),
+    st.sampled_from([None, 1, 3]),
+)
 def test_a_start_is_a_cut_in_the_logs(steps, created, start, select, batch) -> None:
     """The expected changes are those over logs without the earlier records: these cannot make later ones late."""
     session = begin(LocalSession(2, batch), ["Same"])
@@ -269,10 +283,15 @@ def test_what_is_latest_is_written_down() -> None:
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ("earliest", None), ("'earliest'", None), ("17", 17), ("-4", -4), ("'2024-05-01 12:00:00'", 1714564800000),
-        ("TIMESTAMP '2024-05-01T12:00:00.0005Z'", 1714564800001), ("'2024-05-01'", 1714521600000),
+        ("earliest", None),
+        ("'earliest'", None),
+        ("17", 17),
+        ("-4", -4),
+        ("'2024-05-01 12:00:00'", 1714564800000),
+        ("TIMESTAMP '2024-05-01T12:00:00.0005Z'", 1714564800001),
+        ("'2024-05-01'", 1714521600000),
     ],
-)  # fmt: skip
+)
 def test_starts_as_they_are_written(text: str, start: int | None) -> None:
     session = begin(LocalSession())
     session.execute(f"CREATE QUERY Q WITH (start = {text}) AS SELECT k, v FROM S")

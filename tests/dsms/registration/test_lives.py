@@ -28,16 +28,19 @@ def pushed(script: str, **records: list[tuple[object, int]]) -> LocalSession:
 
 
 def refused(session: LocalSession, source: str, query: str) -> list[int]:
-    return [one["offset"] for one in session.dead_letters(source) if one["query"] == query]
+    return [letter["offset"] for letter in session.dead_letters(source) if letter["query"] == query]
 
 
 @pytest.mark.parametrize(
     ("type_", "a", "b"),
     [
-        ("BIGINT", 1, -(2**63)), ("TINYINT", 5, -128), ("VARCHAR", "", "a \u2603"), ("DATE", DAY, date(2024, 5, 2)),
+        ("BIGINT", 1, -(2**63)),
+        ("TINYINT", 5, -128),
+        ("VARCHAR", "", "a \u2603"),
+        ("DATE", DAY, date(2024, 5, 2)),
         ("TIMESTAMP", NOON, NOON + timedelta(microseconds=1)),
     ],
-)  # fmt: skip
+)
 def test_values_of_every_type_live_once(type_: str, a: object, b: object) -> None:
     orders = [(a, 0), (b, 3), (None, 3), (a, 3), (a, 7), (None, 20), (b, 20), (a, 40)]
     paid = [(b, 2), (a, 3), (None, 3), (a, 8), (b, 8), (a, 9), (b, 9)]
@@ -46,11 +49,14 @@ def test_values_of_every_type_live_once(type_: str, a: object, b: object) -> Non
     assert refused(session, "P", "L") == [0, 5, 6]
     assert [row["v"] for _, row, _ in session.changes("S")] == [0, 1, 2, 3, 5]
     assert [row["v"] for _, row, _ in session.changes("L")] == [1, 2, 3, 4]
-    shown = [(row["source"], row["promise"], row["largest k seen"], row["violations"])
-             for row in session.execute("SHOW CONSTRAINTS FOR L")]  # fmt: skip
+    shown = [
+        (row["source"], row["promise"], row["largest k seen"], row["violations"])
+        for row in session.execute("SHOW CONSTRAINTS FOR L")
+    ]
     assert shown == [
-        ("O", "CLUSTERED BY id WITHIN 3", 3, 3), ("P", "of REFERENCES O (id) WITHIN 5", 5, 3),
-    ]  # fmt: skip
+        ("O", "CLUSTERED BY id WITHIN 3", 3, 3),
+        ("P", "of REFERENCES O (id) WITHIN 5", 5, 3),
+    ]
 
 
 def test_what_dead_letters_and_descriptions_say() -> None:
@@ -81,8 +87,11 @@ def test_a_deletion_is_a_record_too() -> None:
     session.push("O", [{"op": op, "id": value, "v": 0, "ts": ts} for op, value, ts in rows])
     session.advance(100)
     assert [(op, row["id"], ts) for op, row, ts in session.changes("S")] == [
-        ("+", 1, 0), ("-", 1, 3), ("+", 1, 6), ("+", 2, 6),
-    ]  # fmt: skip
+        ("+", 1, 0),
+        ("-", 1, 3),
+        ("+", 1, 6),
+        ("+", 2, 6),
+    ]
     assert refused(session, "O", "S") == [4]
 
 
@@ -113,6 +122,6 @@ def test_only_what_follows_from_the_promises_is_used() -> None:
     }
     for query, wanted in forgets.items():
         session.execute(f"CREATE STREAMED VIEW V AS {query}")
-        found = session.explain("V")
-        assert wanted in found if wanted else "forgets" not in found, query
+        plan = session.explain("V")
+        assert wanted in plan if wanted else "forgets" not in plan, query
         session.execute("DROP VIEW V")

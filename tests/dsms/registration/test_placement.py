@@ -30,7 +30,7 @@ def dealt(facts: Measured, *queries: str, before: Catalog | None = None) -> tupl
         f"CREATE QUERY q{known + at} AS SELECT STREAMED {text} AND v <> {known + at}" for at, text in enumerate(queries)
     )
     catalog, _ = apply_all(sql if before else SOURCES + sql, before, facts)
-    return catalog, [one.fragment for one in catalog.queries()][known:]
+    return catalog, [query.fragment for query in catalog.queries()][known:]
 
 
 def test_what_was_measured_counts_as_much_as_weights() -> None:

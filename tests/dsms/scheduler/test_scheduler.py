@@ -82,13 +82,13 @@ def test_the_envelope_is_the_greatest_convex_curve_below_the_chart(path):
 
 def lowest(time, lines):
     """The lowest of the lines at a time. Over all pairs of points: the definition of the lower convex hull."""
-    found = []
-    for one, other in lines:
-        if one.time == other.time == time:
-            found.append(min(one.size, other.size))
-        elif one.time <= time <= other.time:
-            found.append(one.size + (other.size - one.size) * (time - one.time) / (other.time - one.time))
-    return min(found)
+    bounds = []
+    for first, other in lines:
+        if first.time == other.time == time:
+            bounds.append(min(first.size, other.size))
+        elif first.time <= time <= other.time:
+            bounds.append(first.size + (other.size - first.size) * (time - first.time) / (other.time - first.time))
+    return min(bounds)
 
 
 @given(paths(SOME_COST, least=1))
@@ -105,7 +105,7 @@ def test_the_envelope_goes_by_the_steepest_descent_as_the_paper_defines_it(path)
             break
         at = max(to for to, slope in slopes.items() if slope == min(slopes.values()))
         corners.append(at)
-    if all(one.time < other.time for one, other in pairwise(points)):
+    if all(point.time < other.time for point, other in pairwise(points)):
         assert [chain.operators.stop for chain in lower_envelope(points)] == corners[1:]
 
 
@@ -113,9 +113,9 @@ def test_the_envelope_goes_by_the_steepest_descent_as_the_paper_defines_it(path)
 def test_what_remains_is_the_work_on_all_that_a_unit_becomes(path):
     for at in range(len(path)):
         size, seconds = 1, 0
-        for one in path[at:]:
-            seconds += size * one.cost
-            size *= one.selectivity
+        for operator in path[at:]:
+            seconds += size * operator.cost
+            size *= operator.selectivity
         assert remaining(path)[at] == seconds
 
 
@@ -132,7 +132,7 @@ EVEN = (Operator(4, 1),)
 
 
 def keys(policy, ready, past=None, moment=NOW):
-    return [one.key[0] for one in policy.order(ready, past or Past(), moment)]
+    return [queue.key[0] for queue in policy.order(ready, past or Past(), moment)]
 
 
 def test_greedy_sees_one_operator_and_chain_what_it_opens():
@@ -181,7 +181,7 @@ def test_what_is_in_front_counts_as_served_when_the_next_is_chosen():
     owners = (("a", 0, 3), ("a", 1, 3), ("b", 0, 1), ("b", 1, 1), ("b", 2, 4))
     ready = [Ready((owner, age), UNIT, 0, seconds, age, owner=owner) for owner, age, seconds in owners]
     # a at 0, b at 0, 1 and 2, then a at 3, which a's first three seconds had it wait for.
-    order = [one.key for one in WeightedFair().order(ready, Past(), NOW)]
+    order = [queue.key for queue in WeightedFair().order(ready, Past(), NOW)]
     assert order == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("a", 1)]
 
 
@@ -215,9 +215,9 @@ def test_service_by_weight_stays_as_close_as_the_batches_allow(owners, budget):
         for grant in granted:
             received[grant.ready.key[0]] += grant.seconds
         served = [(seconds / weight, budget / weight) for seconds, (weight, _) in zip(received, owners, strict=True)]
-        for one, batch in served:
+        for queue, batch in served:
             for other, other_batch in served:
-                assert one - other <= (batch + other_batch) * (1 + 1e-9)
+                assert queue - other <= (batch + other_batch) * (1 + 1e-9)
     assert sum(received) == pytest.approx(60 * float(budget))
 
 
@@ -225,10 +225,17 @@ def test_service_by_weight_stays_as_close_as_the_batches_allow(owners, budget):
 def queues(draw):
     kinds = draw(st.lists(paths(ANY_COST, least=1), min_size=1, max_size=5))
     return [
-        Ready((number,), path, draw(st.integers(0, len(path) - 1)), draw(st.fractions(Fraction(1, 8), 20)),
-              draw(st.integers(0, 9)), owner=draw(st.sampled_from("ab")), weight=draw(st.integers(1, 3)))
+        Ready(
+            (number,),
+            path,
+            draw(st.integers(0, len(path) - 1)),
+            draw(st.fractions(Fraction(1, 8), 20)),
+            draw(st.integers(0, 9)),
+            owner=draw(st.sampled_from("ab")),
+            weight=draw(st.integers(1, 3)),
+        )
         for number, path in enumerate(kinds)
-    ]  # fmt: skip
+    ]
 
 
 EVERY = [*POLICIES.values(), SteepestChain(latency_s=95)]
@@ -238,7 +245,7 @@ EVERY = [*POLICIES.values(), SteepestChain(latency_s=95)]
 @given(ready=queues(), budget=st.fractions(Fraction(1, 8), 60))
 def test_grants_fill_the_budget_or_take_all_there_is(policy, ready, budget):
     granted, past = grants(policy, Past(), ready, Moment(100, budget))
-    there = sum(one.size * one.cost for one in ready)
+    there = sum(queue.size * queue.cost for queue in ready)
     assert sum(grant.seconds for grant in granted) == pytest.approx(float(min(budget, there)), rel=1e-6)
     assert len({grant.ready.key for grant in granted}) == len(granted) > 0
     assert all(0 < grant.size <= grant.ready.size for grant in granted)
@@ -250,7 +257,7 @@ def test_grants_fill_the_budget_or_take_all_there_is(policy, ready, budget):
 @given(ready=queues(), seed=st.randoms(use_true_random=False))
 def test_the_order_has_all_that_is_ready_and_does_not_depend_on_how_it_is_told(policy, ready, seed):
     order = policy.order(ready, Past(), NOW)
-    assert sorted(one.key for one in order) == [one.key for one in ready]
+    assert sorted(queue.key for queue in order) == [queue.key for queue in ready]
     mixed = list(ready)
     seed.shuffle(mixed)
     assert policy.order(mixed, Past(), NOW) == order

@@ -72,9 +72,9 @@ def busy(setup, inputs):
     """Lindley: when the processor is done with everything, and the longest that anything waits if all goes by age.
     Neither depends on the order in which a processor that never rests does its work."""
     end, longest = 0, 0
-    for one in sorted(inputs, key=lambda one: one.at_s):
-        end = max(end, one.at_s) + work(setup.paths[one.path], one.size)
-        longest = max(longest, end - one.at_s)
+    for arrival in sorted(inputs, key=lambda arrival: arrival.at_s):
+        end = max(end, arrival.at_s) + work(setup.paths[arrival.path], arrival.size)
+        longest = max(longest, end - arrival.at_s)
     return end, longest
 
 
@@ -86,10 +86,10 @@ def test_every_policy_does_all_the_work_and_never_rests_before(policy, system):
     end, _ = busy(setup, inputs)
     assert outcome.memory[-1] == (end, 0)
     assert sum(grant.seconds for _, grant in outcome.served) == sum(work(setup.paths[i.path], i.size) for i in inputs)
-    for one, latency in zip(inputs, outcome.latencies_s, strict=True):
-        assert work(setup.paths[one.path], one.size) <= latency <= end - one.at_s
+    for arrival, latency in zip(inputs, outcome.latencies_s, strict=True):
+        assert work(setup.paths[arrival.path], arrival.size) <= latency <= end - arrival.at_s
     ends = [begin + grant.seconds for begin, grant in outcome.served]
-    arrivals = {one.at_s for one in inputs}
+    arrivals = {arrival.at_s for arrival in inputs}
     for before, (begin, _) in zip(ends, outcome.served[1:], strict=False):
         assert begin == before or (begin > before and begin in arrivals and outcome.memory_at(before) == 0)
 
@@ -105,11 +105,13 @@ def test_a_batch_is_no_longer_than_its_budget(system):
 @given(system=systems())
 def test_floats_come_to_the_same_end(policy, system):
     exact, inputs = system
-    paths = tuple(tuple(Operator(float(one.cost), float(one.selectivity)) for one in path) for path in exact.paths)
+    paths = tuple(
+        tuple(Operator(float(operator.cost), float(operator.selectivity)) for operator in path) for path in exact.paths
+    )
     outcome = simulate(
         policy,
         Setup(paths, float(exact.budget_s), exact.weights),
-        [Input(float(one.at_s), float(one.size), one.path) for one in inputs],
+        [Input(float(arrival.at_s), float(arrival.size), arrival.path) for arrival in inputs],
     )
     assert outcome.memory[-1] == (pytest.approx(float(busy(exact, inputs)[0])), 0)
     assert len(outcome.latencies_s) == len(inputs)
@@ -152,7 +154,9 @@ def least_memory(setup, inputs):
     sizes = [chart_sizes(path) for path in setup.paths]
     reached = {tuple((0,) * len(path) for path in setup.paths)}
     for time in range(30):
-        coming = [sum(one.at_s == time and one.path == at for one in inputs) for at in range(len(setup.paths))]
+        coming = [
+            sum(arrival.at_s == time and arrival.path == at for arrival in inputs) for at in range(len(setup.paths))
+        ]
         reached = {
             tuple((counts[0] + more, *counts[1:]) for counts, more in zip(state, coming, strict=True))
             for state in reached
@@ -272,13 +276,13 @@ def test_inputs_are_a_function_of_the_seed():
     assert bursts.inputs(7, 1000) == bursts.inputs(7, 1000) != bursts.inputs(8, 1000)
     assert poisson(7, 2, 100) == poisson(7, 2, 100) != poisson(8, 2, 100)
     for inputs, rate in ((bursts.inputs(7, 200_000), 4), (poisson(7, 4, 20_000), 4)):
-        times = [one.at_s for one in inputs]
+        times = [arrival.at_s for arrival in inputs]
         assert times == sorted(times)
         assert len(times) / max(times) == pytest.approx(rate, rel=0.05)
 
 
 def test_bursts_are_regular_while_on_and_silent_while_off():
-    gaps = [round(other.at_s - one.at_s, 9) for one, other in pairwise(Bursts(10, 20, 30).inputs(3, 50_000))]
+    gaps = [round(other.at_s - arrival.at_s, 9) for arrival, other in pairwise(Bursts(10, 20, 30).inputs(3, 50_000))]
     silent = [gap for gap in gaps if gap != 0.1]
     assert len(silent) < len(gaps) / 100
     assert sum(silent) / len(silent) == pytest.approx(30, rel=0.15)

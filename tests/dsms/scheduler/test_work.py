@@ -24,7 +24,7 @@ KEYS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 5)), max_size=
 
 
 def measured(session: LocalSession, operator: str, query: str) -> list[dict]:
-    return [one for one in session.execute(f"SHOW OPERATORS FOR {query}") if one["operator"] == operator]
+    return [row for row in session.execute(f"SHOW OPERATORS FOR {query}") if row["operator"] == operator]
 
 
 def filled(left, right, partitions: int, batch: int | None) -> LocalSession:
@@ -66,10 +66,10 @@ def test_workers_tell_the_driver_the_same(records, targets, limit, tasks) -> Non
     with pytest.MonkeyPatch.context() as monkeypatch:
         world = World({"t": dict(enumerate(logs))}).attach(monkeypatch)
         measures, lane = _all_epochs(world, start(catalog, targets), limit, tasks)
-    sums = {type(one.operator).__name__: key for one, key in zip(lane.flow.vertices, lane.flow.keys, strict=True)}
+    sums = {type(vertex.operator).__name__: key for vertex, key in zip(lane.flow.vertices, lane.flow.keys, strict=True)}
     source, kept = measures.of(lane.id, sums["NoneType"]), sum(v > 2 for _, v in records)
     assert (sum(source.rows_in), source.rows_out) == (len(records), len(records))
-    assert source.bytes_in == sum(len(one.value()) for log in logs for one in log)
+    assert source.bytes_in == sum(len(record.value()) for log in logs for record in log)
     assert measures.of(lane.id, sums["Filter"]).rows_out == kept
     # what came last waits for the frontier
     assert sum(measures.of(lane.id, sums["Reorder"]).rows_in) == kept

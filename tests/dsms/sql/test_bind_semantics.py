@@ -60,7 +60,7 @@ def test_a_plan_means_its_statement(line: str) -> None:
 def test_names_are_those_of_the_statement(line: str) -> None:
     """As DuckDB names them; unnamed columns are `columnN`."""
     select, _, other = line.partition(" ;; ")
-    theirs = [one[0] for one in data(0)[1].execute(other or select).description]
+    theirs = [column[0] for column in data(0)[1].execute(other or select).description]
     mine = schema(plan(select)).names
     assert len(mine) == len(theirs)
     if not other and "VALUES" not in select:

@@ -26,8 +26,11 @@ S = stream()
         ("SELECT Timepoint FROM R(clockStr) WHERE 0 = mod(Timepoint, 4)", 4, (0,)),
         ("SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 2) = 0 AND mod(Timepoint, 5) = 0", 10, (0,)),
         ("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 4 = 0 OR Timepoint mod 6 = 3", 12, (0, 3, 4, 8, 9)),
-        ("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 4 IN (1, 2) AND NOT Timepoint mod 6 = 1", 12,
-         (2, 5, 6, 9, 10)),
+        (
+            "SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 4 IN (1, 2) AND NOT Timepoint mod 6 = 1",
+            12,
+            (2, 5, 6, 9, 10),
+        ),
         ("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 5 BETWEEN 1 AND 2", 5, (1, 2)),
         ("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 5 < 7", 1, (0,)),
         ("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 86400000 = 0", 86_400_000, (0,)),
@@ -39,7 +42,7 @@ S = stream()
         ("SELECT Timepoint FROM R(Sync2) WHERE mod(Timepoint, 3) = 0", 6, (0,)),
         ("SELECT Timepoint FROM (SELECT Timepoint FROM R(Sync2)) x", 2, (0,)),
     ],
-)  # fmt: skip
+)
 def test_periodic_streams(select: str, period: int, residues: tuple[int, ...]) -> None:
     view = made(f"CREATE STREAMED VIEW V AS {select}")
     assert view.periodic == (period, residues)
@@ -77,26 +80,26 @@ def test_points_of_events_are_the_plan_of_their_stream() -> None:
 
 
 def test_a_synchronised_relation_has_the_timestamps_of_arrival() -> None:
-    found = plan("SELECT STREAMED id, TS FROM R[Sync2](S)")
-    assert schema(found).names == ["id", "TS"]
-    assert sources(found) == sources(S)
+    bound_plan = plan("SELECT STREAMED id, TS FROM R[Sync2](S)")
+    assert schema(bound_plan).names == ["id", "TS"]
+    assert sources(bound_plan) == sources(S)
 
 
 def test_two_points_in_one_query() -> None:
     """SyncSQL example 16."""
-    found = plan("SELECT STREAMED X.id FROM R[Sync2](S) X, R[Sync5](S2) Y WHERE X.id = Y.id")
-    assert isinstance(found, logical.Project)
-    join = found.input
+    bound_plan = plan("SELECT STREAMED X.id FROM R[Sync2](S) X, R[Sync5](S2) Y WHERE X.id = Y.id")
+    assert isinstance(bound_plan, logical.Project)
+    join = bound_plan.input
     assert isinstance(join, logical.Join)
     assert join.left == logical.Sync(S, Periodic(2))
 
 
 def now_ranges(sql: str) -> list[tuple[str | None, ...]]:
-    found = plan(sql)
-    assert isinstance(found, logical.Project)
-    assert isinstance(found.input, logical.NowFilter)
-    bounds = [(one.lower, one.upper, one.condition) for one in found.input.ranges]
-    return [tuple(None if part is None else to_sql(part) for part in one) for one in bounds]
+    bound_plan = plan(sql)
+    assert isinstance(bound_plan, logical.Project)
+    assert isinstance(bound_plan.input, logical.NowFilter)
+    bounds = [(now_range.lower, now_range.upper, now_range.condition) for now_range in bound_plan.input.ranges]
+    return [tuple(None if part is None else to_sql(part) for part in parts) for parts in bounds]
 
 
 @pytest.mark.parametrize(
@@ -117,17 +120,15 @@ def test_the_current_instant_as_a_view_is_now(sql: str) -> None:
 def test_a_slide_is_a_current_instant_that_moves_at_points() -> None:
     """SyncSQL example 14: each bound waits for its next even instant."""
     sql = "SELECT STREAMED R.* FROM ℜ_Sync2(S) R, ℜ(TwoUnits) N WHERE N.currTime - 5 < R.TS ≤ N.currTime"
-    assert now_ranges(sql) == [
-        ("TS + ((0 - TS) % 2 + 2) % 2", "TS + 5 + ((0 - (TS + 5)) % 2 + 2) % 2", None)
-    ]  # fmt: skip
+    assert now_ranges(sql) == [("TS + ((0 - TS) % 2 + 2) % 2", "TS + 5 + ((0 - (TS + 5)) % 2 + 2) % 2", None)]
 
 
 def test_predicates_over_now_and_over_one_side_of_a_join() -> None:
-    found = plan(
+    bound_plan = plan(
         "SELECT STREAMED x.id FROM S x, S2 y WHERE x.id = y.id AND x.TS > Now - 5 AND (y.c < Now OR x.c > Now)"
     )
-    assert isinstance(found, logical.Project)
-    over_both = found.input
+    assert isinstance(bound_plan, logical.Project)
+    over_both = bound_plan.input
     assert isinstance(over_both, logical.NowFilter)
     assert len(over_both.ranges) == 2
     assert isinstance(over_both.input, logical.Join)
@@ -139,13 +140,19 @@ def test_predicates_over_now_and_over_one_side_of_a_join() -> None:
     [
         ("SELECT STREAMED Timepoint FROM R(clockStr)", "line 1, column 17: a query over clockStr alone would list"),
         ("CREATE QUERY Q AS SELECT Timepoint FROM Sync2", "a query over clockStr alone would list every instant"),
-        ("SELECT STREAMED S.id FROM S, R(Sync2) x WHERE x.Timepoint = S.TS",
-         'line 1, column 30: "Sync2" is a stream over clockStr'),
+        (
+            "SELECT STREAMED S.id FROM S, R(Sync2) x WHERE x.Timepoint = S.TS",
+            'line 1, column 30: "Sync2" is a stream over clockStr',
+        ),
         ("SELECT STREAMED id FROM S WHERE TS IN (SELECT Timepoint FROM clockStr)", '"clockStr" is the clock'),
-        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE Timepoint > 5",
-         "line 1, column 58: the points of a clock must be periodic"),
-        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 2 = 0 AND Timepoint mod 4 = 1",
-         "line 1, column 58: the synchronisation stream has no points"),
+        (
+            "CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE Timepoint > 5",
+            "line 1, column 58: the points of a clock must be periodic",
+        ),
+        (
+            "CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 2 = 0 AND Timepoint mod 4 = 1",
+            "line 1, column 58: the synchronisation stream has no points",
+        ),
         ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 2) = 2", "has no points"),
         ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 99999999) < 3", "at most 1000000"),
         ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(x, 2) = 0", 'column "x" not found'),
@@ -166,7 +173,7 @@ def test_predicates_over_now_and_over_one_side_of_a_join() -> None:
         ("SELECT STREAMED S.id FROM S LEFT JOIN D ON S.id = D.id AND S.TS > Now", "Now in ON of an outer join is not"),
         ("SELECT STREAMED id FROM S WHERE Now * Now > 3", '"Now \\* Now" is not linear in Now'),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(sql: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         register(sql)

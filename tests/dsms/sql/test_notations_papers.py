@@ -63,15 +63,15 @@ UNBOUND = {
 
 @pytest.mark.parametrize(("heading", "sql"), PRINTED)
 def test_it_is_read(heading: str, sql: str) -> None:
-    (found,) = parse(sql)
-    assert not isinstance(found, st.Explain | st.Show), heading
+    (statement,) = parse(sql)
+    assert not isinstance(statement, st.Explain | st.Show), heading
 
 
 @pytest.mark.parametrize(("heading", "sql"), PRINTED)
 def test_its_query_is_written_as_it_is_read(heading: str, sql: str) -> None:
-    (found,) = parse(sql)
-    if isinstance(found, st.ContinuousQuery | st.Select):
-        assert parse_query(found.select.sql(dialect=Dsms)) == found.select, heading
+    (statement,) = parse(sql)
+    if isinstance(statement, st.ContinuousQuery | st.Select):
+        assert parse_query(statement.select.sql(dialect=Dsms)) == statement.select, heading
 
 
 def _world(heading: str) -> str:
@@ -80,7 +80,7 @@ def _world(heading: str) -> str:
 
 def test_each_is_bound_after_those_before_it() -> None:
     catalogs: dict[str, Catalog] = {}
-    told: dict[str, str] = {}
+    refusals: dict[str, str] = {}
     for heading, sql in PRINTED:
         world = _world(heading)
         before = catalogs.get(world) or _applied(world, Catalog())
@@ -90,10 +90,10 @@ def test_each_is_bound_after_those_before_it() -> None:
         try:
             catalogs[world] = _applied(sql, _without_view_of_the_same_name(sql, before))
         except UserError as error:
-            told[heading] = str(error)
-    assert {heading: told[heading] for heading in told if heading not in UNBOUND} == {}
+            refusals[heading] = str(error)
+    assert {heading: refusals[heading] for heading in refusals if heading not in UNBOUND} == {}
     for heading, message in UNBOUND.items():
-        assert re.search(message, told[heading]), (heading, told[heading])
+        assert re.search(message, refusals[heading]), (heading, refusals[heading])
 
 
 def _applied(sql: str, catalog: Catalog) -> Catalog:
@@ -102,7 +102,7 @@ def _applied(sql: str, catalog: Catalog) -> Catalog:
 
 def _without_view_of_the_same_name(sql: str, catalog: Catalog) -> Catalog:
     """The paper defines HotRooms₁ and FiveUnitsWindow twice, and uses Sync₂ before it defines it."""
-    (found,) = parse(sql)
-    name = getattr(getattr(found, "name", None), "text", "")
+    (statement,) = parse(sql)
+    name = getattr(getattr(statement, "name", None), "text", "")
     again = name in ("HotRooms1", "FiveUnitsWindow", "Sync2") and catalog.get(name) is not None
     return _applied(f"DROP VIEW {name} CASCADE", catalog) if again else catalog
