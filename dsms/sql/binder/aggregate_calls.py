@@ -1,4 +1,4 @@
-"""Aggregates as written: the function, what is between its brackets, and the clauses behind it."""
+"""Aggregates as written: the function, its arguments, and the clauses after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.GroupConcat: "string_agg",
     exp.Stddev: "stddev_samp",
 }
-#: How many constants a function takes behind its arguments, or before WITHIN GROUP.
+#: The number of constants that a function takes after its arguments, or before WITHIN GROUP.
 _CONSTANTS = {"percentile_cont": 1, "percentile_disc": 1, "string_agg": 1}
 
 
@@ -41,7 +41,7 @@ class AggregateCall:
 
 
 def aggregate_call(node: exp.Expr) -> AggregateCall | None:
-    """The aggregate that a node is; None for every other node.
+    """The aggregate call of a node; None for every other node.
 
     >>> from sqlglot import parse_one
     >>> aggregate = aggregate_call(parse_one("SUM(DISTINCT x) FILTER (WHERE y)"))
@@ -100,7 +100,7 @@ def _within_group(node: exp.WithinGroup, call: AggregateCall) -> AggregateCall:
 
 
 def constant(node: exp.Expr, scope: Scope, what: str) -> object:
-    """The value of a constant argument."""
+    """The value of a constant argument. Raises SqlError if it is not constant."""
     value = bind_expression(node, scope)
     if not isinstance(value, Literal):
         raise error_at(node, f"{what} must be a constant")
@@ -108,7 +108,7 @@ def constant(node: exp.Expr, scope: Scope, what: str) -> object:
 
 
 def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The outermost aggregates in an expression, outside the queries in it; a function with OVER is none."""
+    """The outermost aggregates in an expression, except those in its subqueries and functions with OVER themselves."""
     if isinstance(node, exp.Query):
         return
     if isinstance(node, exp.Window):

@@ -1,4 +1,4 @@
-"""As-of joins by bound conditions: equalities between the sides, and one comparison of their times."""
+"""As-of joins by bound conditions: equalities between the sides and one comparison of their times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HINT = "for example a ASOF JOIN b ON a.k = b.k AND a.t >= b.t"
 def asof_join(
     left: logical.Node, right: logical.Node, conditions: Sequence[Expression], *, outer: bool, table: exp.Expr
 ) -> logical.Node:
-    """The as-of join of plans with disjoint column names."""
+    """The as-of join of plans with disjoint column names. Raises SqlError unless the conditions fit."""
     names = [*schema(left).names, *schema(right).names]
     equal, (comparison, left_time, right_time) = _split(conditions, left, right, table)
     if not has_points(left_time.type):
@@ -46,7 +46,7 @@ def by_using(conditions: Sequence[Expression]) -> list[Expression]:
 def _split(
     conditions: Sequence[Expression], left: logical.Node, right: logical.Node, table: exp.Expr
 ) -> tuple[list[Pair], tuple[Comparison, Expression, Expression]]:
-    """The pairs that are equal, and the comparison with the left side first."""
+    """The equal pairs, and the comparison with the left side first."""
     sides = names_of(left), names_of(right)
     equal: list[Pair] = []
     times: list[tuple[Comparison, Expression, Expression]] = []

@@ -1,4 +1,4 @@
-"""Streams and views by name, with their pseudo-column TS."""
+"""Plans of streams and views by name, with their pseudo-column TS."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from operators.streams.tagger import TS
 
 
 def plan_of(name: str, catalog: Catalog) -> logical.Node:
-    """The plan of a stream, view or query of the catalog. It depends on what this reads, and on nothing else there."""
+    """The plan of a stream, view or query of the catalog. It depends only on the objects that this reads."""
     named = catalog.find(name)
     return plan_over(named, *below(named, catalog))
 
 
 @memoized_by_identity(512)
 def plan_over(target: Object | Former, *read: Object) -> logical.Node:
-    """The plan of something of a catalog, given all that it reads."""
+    """The plan of an object, given all objects that it reads."""
     catalog = Catalog(objects={item.name.lower(): item for item in read})
     if isinstance(target, Stream):
         source = catalog.find(target.source)
         assert isinstance(source, Source)
-        return tag_of(source, target.name, target.keys, catalog)
+        return scan_of(source, target.name, target.keys, catalog)
     if isinstance(target, Table):
         return logical.StreamScan(target.source, target.name, target.keys)
     if isinstance(target, Source):
@@ -47,8 +47,8 @@ def plan_over(target: Object | Former, *read: Object) -> logical.Node:
     return with_shed(node, target)
 
 
-def tag_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.StreamScan:
-    """A stream over a source, whose records keep what the source promises."""
+def scan_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.StreamScan:
+    """The scan of a stream over a source, with the promises of the source."""
     promises = (_promise(constraint, catalog) for constraint in source.constraints if constraint.kind != "ordered")
     return logical.StreamScan(source, stream, keys, promises=tuple(promises))
 
@@ -59,16 +59,17 @@ def _promise(constraint: Constraint, catalog: Catalog) -> logical.Cluster | logi
         return logical.Cluster(constraint.column, within)
     other = catalog.find(constraint.other)
     assert isinstance(other, Source)
-    return logical.Reference(constraint.column, within, tag_of(other, other.name, (), catalog), constraint.theirs)
+    return logical.Reference(constraint.column, within, scan_of(other, other.name, (), catalog), constraint.theirs)
 
 
 def result_of(query: exp.Expr, catalog: Catalog) -> logical.Node:
-    """The plan of a query whose result is seen from outside: its columns have names and types of their own."""
+    """The plan of a query whose result users see: every column has a unique name and a type."""
     return bind_query(query, Context(catalog, top=True)).node
 
 
 def bind_name(table: exp.Table, context: Context) -> Relation:
-    """The stream or view that a table reference names, with TS where the query mentions it."""
+    """The relation of the stream or view that a table reference names, with TS if the query uses it. Raises
+    SqlError."""
     name, at = name_and_place(table)
     place = Place(*position_of(at))
     named = context.catalog.find(name, place)
@@ -91,8 +92,8 @@ def _relation(plan: logical.Node, alias: str, context: Context) -> Relation:
 
 
 def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
-    """The relation with its TS column: a view's is the instant of its own last change, so it needs a key or append-
-    only rows."""
+    """The relation with its TS column. The TS of a view is the instant at which a row last changed, so the view needs a
+    key or append-only rows."""
     if any(name.upper() == TS for name in schema(node).names):
         return node
     mentions = ts_columns(context.query, alias)
@@ -108,7 +109,7 @@ def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
 
 
 def ts_columns(query: exp.Expr | None, alias: str) -> list[exp.Expr]:
-    """Where a query reads the TS of the FROM item `alias`, by that name, without a name or in USING."""
+    """The places where a query uses the TS of the FROM item `alias`: qualified, unqualified or in USING."""
     if query is None:
         return []
     using = (column for join in query.find_all(exp.Join) for column in join.args.get("using") or ())
@@ -117,5 +118,6 @@ def ts_columns(query: exp.Expr | None, alias: str) -> list[exp.Expr]:
 
 
 def _is_only_here(column: exp.Expr, query: exp.Expr | None) -> bool:
-    """Whether a TS without a name can be of no other item: of this query there is one, and no query inside has it."""
+    """Whether an unqualified TS can only belong to this item: the query has no other item and contains the TS
+    itself."""
     return query is not None and not query.args.get("joins") and column.find_ancestor(exp.Select) is query

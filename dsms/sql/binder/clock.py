@@ -1,5 +1,6 @@
 """Views over the clock `clockStr`: synchronisation streams (SyncSQL section 3.2), and the current instant as a view
-(section 3.3). They are arithmetic on instants: no lane runs them."""
+(section 3.3). They are computed by arithmetic on instants, without
+running a lane."""
 
 from __future__ import annotations
 
@@ -26,20 +27,20 @@ _PARTS = {"expressions", "from_", "where", "distinct"}
 
 @dataclass(frozen=True)
 class ClockView:
-    """A synchronisation stream with these points; or, with `outputs`, a view of the last point: each column with its
-    constant, None for the column that is the last point."""
+    """A synchronisation stream with these points or, with `outputs`, a view of the last point: each column with its
+    constant, or None for the last point itself."""
 
     points: Periodic
     outputs: tuple[tuple[str, exp.Expr | None], ...] = ()
 
 
 def is_clock(name: str) -> bool:
-    """Whether a name is that of the clock."""
+    """Whether a name is the name of the clock."""
     return name.lower() == CLOCK.lower()
 
 
 def reads_clock(query: exp.Expr, catalog: Catalog) -> bool:
-    """Whether all that a query reads is the clock and synchronisation streams over it."""
+    """Whether a query reads nothing but the clock and synchronisation streams over it."""
     tables = list(query.find_all(exp.Table))
     return bool(tables) and all(_is_of_clock(table, catalog) for table in tables)
 
@@ -53,7 +54,7 @@ def _is_of_clock(table: exp.Table, catalog: Catalog) -> bool:
 
 
 def clock_view(query: exp.Expr, catalog: Catalog) -> ClockView | None:
-    """What a query over the clock is; None for every other query.
+    """The view that a query over the clock defines; None for every other query. Raises SqlError.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> clock_view(parse_query("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 2 = 0"), Catalog())
@@ -69,7 +70,7 @@ def clock_view(query: exp.Expr, catalog: Catalog) -> ClockView | None:
 
 
 def parsed(view: Query) -> exp.Expr:
-    """The query of a view of the catalog."""
+    """The parsed query of a view."""
     return parse_query(view.select)
 
 
@@ -139,7 +140,7 @@ def _points_of_item(item: exp.Expr, catalog: Catalog) -> Periodic:
 
 
 def _check_columns(query: exp.Select) -> None:
-    """A synchronisation stream has the one column Timepoint."""
+    """Raises SqlError unless the only column is Timepoint."""
     shown = [item.unnest() for item in query.expressions]
     if len(shown) == 1 and (shown[0].is_star or _is_timepoint(shown[0])):
         return

@@ -11,7 +11,7 @@ from dsms.sql.binder.relation import Context, refusal
 
 
 def with_common_tables(query: exp.Expr, context: Context) -> Context:
-    """The context in which the names of a query's WITH are known; each knows those before it."""
+    """The context with the common tables of a query's WITH, each of which can use those before it. Raises SqlError."""
     common = query.args.get("with_")
     if common is None:
         return context

@@ -1,7 +1,7 @@
-"""Queries inside queries: the columns they take from outside, and the join back.
+"""Correlated subqueries: the columns that they take from the enclosing query, and the join with it.
 
-A query that uses outer columns is bound over the relation of their values (the domain): its plan has them as columns
-`__d0…`, and its rows belong to the outer rows with these values, NULL being equal to NULL.
+A query that uses outer columns is bound over the relation of their values (the domain): its plan contains them as
+columns `__d0…`, and its rows belong to the outer rows with the same values, where NULL equals NULL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Safe = tuple[tuple[Column, Column], ...]
 
 @dataclass(frozen=True)
 class Inner:
-    """A bound inner query; `safe` are pairs of an outer column and the inner one that stands for it."""
+    """A bound inner query; `safe` are pairs of an outer column and the inner column that stands for it."""
 
     relation: Relation
     safe: Safe = ()
@@ -30,7 +30,7 @@ class Inner:
 def bind_inside(
     bind: Callable[[Context], Relation], left: Callable[[], logical.Node], scope: Scope, context: Context
 ) -> Inner:
-    """Binds a query that may use the columns of `scope`, which `left` has."""
+    """Binds a query that may use columns of `scope`, the scope of the plan `left`."""
     bindings: tuple[tuple[str, Column], ...] = ()
     while True:
         outer = Outer(scope, bindings)
@@ -54,7 +54,7 @@ def _domain(left: logical.Node, bindings: tuple[tuple[str, Column], ...]) -> log
 
 
 def beside(inner: Inner, taken: list[str], *, without: frozenset[str] = frozenset()) -> Inner:
-    """The same query with column names that are free beside `taken`, and without some columns."""
+    """The same query with column names that are not `taken`, and without some columns."""
     names = [name for name in schema(inner.relation.node).names if name not in without]
     renamed = free_names(names, taken, inner.relation.scope.alias)
     folded = {name.casefold() for name in taken}

@@ -1,4 +1,4 @@
-"""EMIT FINAL: of the groups of a window the result that stands when the window has ended."""
+"""EMIT FINAL: the results of the groups of a window, once when the window has ended."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _HINT = (
 
 
 def finals(relation: Relation, query: exp.Expr) -> Relation:
-    """The groups of a query, each from the instant on at which it is final, if the query says EMIT FINAL.
+    """The groups of a query with EMIT FINAL, each from the instant on at which it is final. Raises SqlError for groups
+    that never are.
 
-    A row of a window over TS comes at its TS and stays, so its group is final at window_end; a session may still get a
-    row at its window_end, so its group is final one instant later.
+    A row of a window over TS arrives at its TS and stays, so its group is final at window_end. A session may still get
+    a row at its window_end, so its group is final one instant later.
     """
     emit = query.args.get("emit")
     if emit is None:

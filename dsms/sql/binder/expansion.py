@@ -1,4 +1,4 @@
-"""What a query leaves unsaid, said: views of the current instant, and the default windows of CQL and PIPES."""
+"""Defaults made explicit: views of the current instant, and the default windows of CQL and PIPES."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _CLOCK_HINT = "read a relation at points of time: FROM R[Sync](S); Now is the cu
 
 
 def expanded(query: exp.Expr, catalog: Catalog) -> exp.Expr:
-    """The query in which the columns of views over MAX(Timepoint) are Now, and in which, if it has PIPES windows, every
-    stream without one has the now-window. The tree itself is changed."""
+    """The query, modified in place: columns of views over MAX(Timepoint) become Now, and in a query with PIPES windows
+    streams without a window get the now-window. Raises SqlError for misplaced clocks."""
     for select in list(query.find_all(exp.Select)):
         _without_now_views(select, catalog)
     _check_clock(query, catalog)
@@ -32,15 +32,15 @@ def expanded(query: exp.Expr, catalog: Catalog) -> exp.Expr:
 
 
 def misplaced_now(error: SqlError) -> SqlError:
-    """The error itself, or a clearer one where Now stands where only columns may."""
+    """The error itself, or a clearer one if Now was used where only columns are allowed."""
     if not isinstance(error.__cause__, NotFound) or not error.__cause__.message.lower().startswith('column "now"'):
         return error
     return SqlError("Now is not supported here", line=error.line, column=error.column, hint=NOW_HINT)
 
 
 def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
-    """The windows that a CQL or PIPES query gets because it does not say them, and the Istream of CQL's subqueries that
-    have a window, for the notices of registration.
+    """The default windows of a CQL or PIPES query and the default Istream of CQL's windowed subqueries, as notices of
+    registration.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> default_windows(parse_query("SELECT a FROM S [Now]"), Catalog())
@@ -59,7 +59,7 @@ def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
 
 
 def written_out(query: exp.Expr, catalog: Catalog) -> exp.Expr:
-    """The query with all that it leaves unsaid: `expanded`, and the windows and streams that CQL adds."""
+    """The query with all defaults explicit: `expanded`, and the windows and streams that CQL adds."""
     tree = expanded(query.copy(), catalog)
     if _notation(tree) == "cql":
         for table in list(_bare_streams(tree, catalog)):
@@ -76,7 +76,7 @@ def _has_default_stream(window: exp.Expr) -> bool:
 
 
 def _notation(query: exp.Expr) -> str | None:
-    """Whose defaults a query has: CQL's where it has brackets or Istream, PIPES' where it has WINDOW(…)."""
+    """Whose defaults apply: those of CQL if the query has brackets or Istream, of PIPES if it has WINDOW(…)."""
     windows = {window.args["notation"] for window in query.find_all(nodes.StreamWindow)}
     if "cql" in windows or query.find(nodes.StreamOf):
         return "cql"
@@ -93,7 +93,7 @@ def _bare_streams(query: exp.Expr, catalog: Catalog) -> Iterator[exp.Table]:
 
 
 def _item(table: exp.Table) -> exp.Expr:
-    """The item of FROM that a stream is, with its sample."""
+    """The item of FROM of a stream, including its sample."""
     item: exp.Expr = table
     while isinstance(item.parent, nodes.StreamSample):
         item = item.parent
@@ -115,7 +115,7 @@ def _is_cte(table: exp.Table) -> bool:
 
 
 def _without_now_views(select: exp.Select, catalog: Catalog) -> None:
-    """FROM without the views of the current instant, whose columns are replaced by Now or by their constants."""
+    """Removes views of the current instant from FROM and replaces their columns by Now or by their constants."""
     for table in [source.this for source in _sources(select) if isinstance(source.this, exp.Table)]:
         view = _now_view(table, catalog)
         if view is not None:
@@ -140,7 +140,7 @@ def _now_view(table: exp.Table, catalog: Catalog) -> ClockView | None:
 
 
 def _name_or_nothing(table: exp.Table) -> str:
-    """Functions in FROM have no name; who binds them refuses them."""
+    """The name of a table reference, or "" for functions in FROM, which binding refuses."""
     arguments = getattr(table.this, "expressions", [])
     plain = isinstance(table.this, exp.Identifier) or (len(arguments) == 1 and isinstance(arguments[0], exp.Column))
     return name_of(table) if plain and table.this.name.upper() in (table.name.upper(), "R", "ℜ") else ""
@@ -167,7 +167,7 @@ def _replace_columns(select: exp.Select, alias: str, view: ClockView) -> None:
 
 
 def _now_at(column: exp.Column, view: ClockView) -> exp.Column:
-    """Now, in the place of a column."""
+    """Now, at the position of a column."""
     now = exp.column("Now")
     place = next((part.meta for part in column.walk() if "line" in part.meta), {})
     now.this.meta.update(place)
@@ -177,7 +177,7 @@ def _now_at(column: exp.Column, view: ClockView) -> exp.Column:
 
 
 def _remove(select: exp.Select, table: exp.Table) -> None:
-    """Takes an item out of FROM; the condition of its join moves to WHERE."""
+    """Removes an item from FROM and moves the condition of its join to WHERE."""
     join = table.parent
     if isinstance(join, exp.Join):
         if (on := join.args.get("on")) is not None:
@@ -192,7 +192,7 @@ def _remove(select: exp.Select, table: exp.Table) -> None:
 
 
 def _check_clock(query: exp.Expr, catalog: Catalog) -> None:
-    """The clock and streams over it stand only where points of time are named."""
+    """Raises SqlError if the clock or a stream over it is used anywhere but as points of time."""
     for table in query.find_all(exp.Table):
         if isinstance(table.parent, nodes.SyncRelation) and table.arg_key == "expressions":
             continue

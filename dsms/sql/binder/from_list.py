@@ -1,4 +1,4 @@
-"""FROM as a whole: its items side by side, until they are joined."""
+"""FROM as a whole: its items, until they are joined."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from operators.expressions import Expression
 
 @dataclass(frozen=True)
 class FromList:
-    """Items that were read and not all joined yet; their columns have different names.
+    """The bound items, not all joined yet; their column names are disjoint.
 
-    `waiting` are predicates as written, of WHERE and of inner joins: they are bound when all names are known. Those in
-    `applied` were needed earlier, below a lateral item.
+    `waiting` are parsed predicates of WHERE and of inner joins, bound when all names are known. Those in `applied` were
+    applied earlier, below a lateral item.
     """
 
     context: Context
@@ -39,16 +39,16 @@ class FromList:
 
     @property
     def scope(self) -> Scope:
-        """The names of the columns of all items."""
+        """The scope of the columns of all items."""
         return Scope.of(self.entries, self.context.outer)
 
     @property
     def taken(self) -> list[str]:
-        """The names of all columns of the frames."""
+        """The names of all columns in the frames."""
         return [name for part in self.parts for name in (*schema(part.node).names, *(name for name, _ in part.merged))]
 
     def with_chain(self, chain: list[Clause]) -> FromList:
-        """The list with an item and its joins. Where these may pad the item they are joined first."""
+        """The list with an item and its joins. If these may pad the item, they are joined on their own first."""
         if self.parts and any(join_clause.outer in ("right", "full") for join_clause in chain):
             return self._with_inner(Inner(unit(chain, self.context)), Clause(chain[0].table))
         items = self
@@ -70,7 +70,7 @@ class FromList:
         return self._with_inner(self._lateral(join_clause.table, Scope.of((), self.context.outer)), join_clause)
 
     def _lateral(self, table: exp.Expr, scope: Scope) -> Inner:
-        """An item that may read columns of `scope`: of the items before it, or of the enclosing queries."""
+        """An item that may use columns of `scope`: of the items before it, or of the enclosing queries."""
         if not scope.entries and scope.outer is None:
             return Inner(bind_relation(table, self.context))
         return bind_inside(
@@ -78,7 +78,7 @@ class FromList:
         )
 
     def collapsed(self) -> FromList:
-        """The list with its items joined into one, by the predicates that need no others."""
+        """The list with its items joined into one, by the predicates that need no further items."""
         if len(self.parts) < 2:
             return self
         ready = [condition for condition in self.waiting if self._is_ready(condition)]
@@ -130,7 +130,7 @@ class FromList:
         return (part.after(asof_join(left, part.node, part.conditions, outer=outer, table=table)),)
 
     def _unread(self, relation: Relation) -> frozenset[str]:
-        """The TS that nobody reads."""
+        """The TS columns that the query does not use."""
         return frozenset(
             entry.column.name
             for entry in relation.scope.entries
@@ -138,7 +138,7 @@ class FromList:
         )
 
     def _conditions(self, join_clause: Clause) -> tuple[list[Expression], list[exp.Expr]]:
-        """The bound parts of ON, and those that are left to WHERE."""
+        """The bound parts of ON, and those that move to WHERE. Raises SqlError if these cannot move."""
         parts = split(join_clause.on)
         late = [part for part in parts if has_subquery(part) or self._is_timed(part)]
         if late and (join_clause.outer != "none" or join_clause.asof):
@@ -150,7 +150,7 @@ class FromList:
         return any(is_now(column, self.scope) for column in own_columns(node))
 
     def _with_array(self, array: exp.Unnest, join_clause: Clause) -> FromList:
-        """The list with the elements of an array for each row of the items before."""
+        """The list with the elements of an array, for each row of the items before it."""
         whole = self.collapsed()
         node, entry = unnested(array, join_clause, whole.parts[0].node if whole.parts else None, whole.scope)
         entries = replace(whole, entries=(*whole.entries, entry), visible=(*whole.visible, entry))
@@ -178,7 +178,7 @@ def parenthesised(table: exp.Expr) -> list[Clause] | None:
 
 
 def unit(chain: list[Clause], context: Context) -> Relation:
-    """Items that are joined on their own before they meet the others of FROM."""
+    """Items that are joined on their own before they are joined with the others of FROM."""
     items = FromList(replace(context, base=None, outer=None, top=False))
     for join_clause in chain:
         items = items._with_clause(join_clause)
@@ -189,7 +189,7 @@ def unit(chain: list[Clause], context: Context) -> Relation:
 
 
 def chains(query: exp.Expr) -> list[list[Clause]]:
-    """The items of FROM between commas, each with its joins."""
+    """The comma-separated items of FROM, each with its joins."""
     chained = [[Clause(query.args["from_"].this)]]
     if (nested := parenthesised(chained[0][0].table)) is not None and not isinstance(chained[0][0].table, exp.Subquery):
         chained = [nested]

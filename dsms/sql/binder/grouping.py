@@ -1,4 +1,4 @@
-"""Groups: keys and arguments computed below, aggregates, and the names of both above."""
+"""GROUP BY and aggregates: a plan with key and argument columns, the groups, and a scope that knows their values."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from operators.expressions import Column, Expression, Literal, call, column, to_
 
 @dataclass
 class _Below:
-    """The columns that the groups need, in the order in which they are asked for."""
+    """The columns that the groups need from their input, in the order in which they are requested."""
 
     taken: list[str]
     outputs: dict[Expression, str] = field(default_factory=dict)
 
     def column(self, value: Expression, prefix: str) -> Column:
-        """The column with this value: itself, or a computed one."""
+        """The column with this value: the value itself, if it is a column, or a computed one."""
         if value not in self.outputs:
             name = value.name if isinstance(value, Column) else fresh(f"{prefix}{len(self.outputs)}", self.taken)
             self.outputs[value] = name
@@ -43,19 +43,20 @@ class _Below:
 
 @dataclass(frozen=True)
 class _Keys:
-    """What is grouped by: the columns of the enclosing query, the sets of expressions, and the columns of each."""
+    """The keys: columns of the enclosing query, the sets of expressions, and the column of each expression."""
 
     outer: tuple[Column, ...]
     sets: tuple[tuple[Expression, ...], ...]
     columns: dict[Expression, Column]
 
-    def names(self, each: tuple[Expression, ...]) -> list[str]:
+    def names(self, keys: tuple[Expression, ...]) -> list[str]:
         """The names of the columns of one set."""
-        return [column.name for key, column in self.columns.items() if key in each]
+        return [column.name for key, column in self.columns.items() if key in keys]
 
 
 def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], context: Context) -> Relation:
-    """The groups of a relation, one row each: what `nodes`, the aggregates, stand for is known in its scope."""
+    """The groups of a relation, one row each. Its scope knows the values of `nodes`, the aggregates and GROUPING
+    calls."""
     below = _Below(list(schema(relation.node).names))
     keys = _keys(relation, groups, below, context)
     aggregates, known = _aggregates(relation.scope, nodes, below)
@@ -85,7 +86,7 @@ def _keys(relation: Relation, groups: Groups, below: _Below, context: Context) -
 def _aggregates(
     scope: Scope, nodes: Sequence[exp.Expr], below: _Below
 ) -> tuple[tuple[Aggregate, ...], dict[int, Expression]]:
-    """The different aggregates, and the column of each node."""
+    """The distinct aggregates, and the column of each node."""
     aggregates: dict[Aggregate, Aggregate] = {}
     known: dict[int, Expression] = {}
     for node in nodes:
@@ -97,7 +98,7 @@ def _aggregates(
 
 
 def _scope(inner: Scope, plan: logical.Node, keys: _Keys, known: dict[int, Expression], context: Context) -> Scope:
-    """The names of the columns that are grouped by, and what else has a value in a group."""
+    """The names of the key columns, and the other values of a group."""
     fields = schema(plan)
     above: dict[Expression, Column] = {column: column for column in _outer_columns(context)}
     above |= {key: column(fields.field(key_column.name)) for key, key_column in keys.columns.items()}
@@ -146,7 +147,8 @@ def _group(
     aggregates: tuple[Aggregate, ...],
     context: Context,
 ) -> logical.Node:
-    """The groups by a set of keys for each binding of the outer columns; without keys there is a row for each."""
+    """The groups by a set of keys, for each binding of the outer columns. Without keys there is one row for each
+    binding."""
     names = keys.names(each)
     node = logical.GroupBy(source, (*(key.name for key in keys.outer), *names), aggregates)
     if names or context.base is None or context.unfilled:
@@ -156,12 +158,12 @@ def _group(
     safe = [(key, replace(key, name=hidden[key.name])) for key in keys.outer]
     whole = join(context.base, inner, [], "left", safe)
     values: list[Output] = [(column.name, column) for column in _outer_columns(context)]
-    values += [(aggregate.name, _of_nothing(aggregate)) for aggregate in aggregates]
+    values += [(aggregate.name, _or_zero(aggregate)) for aggregate in aggregates]
     return logical.Project(whole, tuple(values))
 
 
-def _of_nothing(aggregate: Aggregate) -> Expression:
-    """The value of an aggregate where it may be over no rows: counts are 0."""
+def _or_zero(aggregate: Aggregate) -> Expression:
+    """The value of an aggregate that may be over no rows: 0 for counts, else NULL."""
     column = Column(aggregate.name, aggregate.type, True)
     return column if aggregate.nullable else call("coalesce", column, Literal(0, aggregate.type))
 
@@ -173,7 +175,7 @@ def _padded(
     aggregates: tuple[Aggregate, ...],
     bits: Sequence[int],
 ) -> logical.Node:
-    """The groups of one set of several: the other keys are NULL."""
+    """The groups of one of several sets: keys outside the set are NULL."""
     fields = schema(node)
     outputs: list[Output] = [(key.name, column(fields.field(key.name))) for key in keys.outer]
     for key, key_column in keys.columns.items():
@@ -184,7 +186,8 @@ def _padded(
 
 
 def _bits(node: exp.Expr, sets: tuple[tuple[Expression, ...], ...], scope: Scope) -> list[int]:
-    """GROUPING(a, b): for each set a number whose bits say which of the expressions are not grouped by."""
+    """GROUPING(a, b): for each set a number with a bit for each argument, set if it is not grouped by. For the sets (a,
+    b), (a) and () of ROLLUP these are 0, 1 and 3."""
     values = [bind_expression(argument, scope) for argument in node.expressions]
     if unknown := [value for value in values if not any(value in each for each in sets)]:
         raise error_at(node, f'an argument of GROUPING is not in GROUP BY: "{to_sql(unknown[0])}"')
@@ -192,7 +195,7 @@ def _bits(node: exp.Expr, sets: tuple[tuple[Expression, ...], ...], scope: Scope
 
 
 def _rewrite(inner: Scope, above: dict[Expression, Column]) -> Rewrite:
-    """Expressions that are grouped by stand for their columns; columns that are not are an error."""
+    """Replaces grouped expressions by their columns. Raises SqlError for columns that are not grouped."""
 
     def rewrite(node: exp.Expr) -> Expression | None:
         if isinstance(node, exp.Query | exp.Literal | exp.Null | exp.Boolean):

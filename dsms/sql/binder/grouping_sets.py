@@ -1,4 +1,4 @@
-"""GROUP BY as written: its expressions, and the sets of them that are grouped by."""
+"""GROUP BY as written: the sets of expressions that are grouped by."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Set = tuple[exp.Expr, ...]
 
 @dataclass(frozen=True)
 class Groups:
-    """The sets of expressions; `plain` when it is one set without GROUPING SETS, ROLLUP or CUBE."""
+    """The sets of expressions; `plain` if it is one set without GROUPING SETS, ROLLUP or CUBE."""
 
     sets: tuple[Set, ...]
     plain: bool = True
 
 
 def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | None:
-    """What a SELECT groups by; None for a SELECT without groups.
+    """The groups of a SELECT; None for a SELECT without groups. Raises SqlError.
 
     >>> from sqlglot import parse_one
     >>> rollup = groups(parse_one("SELECT 1 FROM t GROUP BY ROLLUP (a, b)"), Scope.of(()), False)
@@ -70,7 +70,7 @@ def _plain(node: exp.Expr) -> Set:
 
 
 def _resolved(node: exp.Expr, query: exp.Select, scope: Scope) -> exp.Expr:
-    """Positions and names of the select list stand for its expressions; a column of FROM comes before a name."""
+    """Replaces positions and aliases of the select list by its expressions; columns of FROM take precedence."""
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         at = int(node.name)
         if not 1 <= at <= len(query.expressions):

@@ -1,4 +1,4 @@
-"""What a JOIN says: which side is kept whole, and its condition."""
+"""The clauses of JOIN: its kind, its condition, and the columns that USING merges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KNOWN_PARTS = {"this", "side", "kind", "method", "on", "using"}
 
 @dataclass(frozen=True)
 class Clause:
-    """A join as written; `comma` is the one without a word."""
+    """A join as written; `comma` is a join by a comma."""
 
     table: exp.Expr
     outer: Outer = "none"
@@ -32,7 +32,7 @@ class Clause:
 
 
 def clause(node: exp.Join) -> Clause:
-    """The clause of a parsed join.
+    """The clause of a parsed join. Raises SqlError for joins that are not supported.
 
     >>> from sqlglot import parse_one
     >>> clause(parse_one("SELECT 1 FROM a LEFT JOIN b USING (k)").args["joins"][0]).outer
@@ -54,7 +54,8 @@ def clause(node: exp.Join) -> Clause:
 
 @dataclass(frozen=True)
 class Merged:
-    """The columns of both sides after USING: its equalities, names, and the columns to compute after the join."""
+    """The result of USING: its equalities, the columns to compute after the join, and the names of the merged
+    columns."""
 
     conditions: tuple[Expression, ...] = ()
     computed: tuple[Output, ...] = ()
@@ -62,7 +63,7 @@ class Merged:
 
 
 def using_names(join: Clause, left: tuple[Entry, ...], right: tuple[Entry, ...]) -> list[str]:
-    """The columns that both sides have in common by USING or NATURAL."""
+    """The names of the columns that USING or NATURAL merges."""
     if not join.natural:
         return [name.name for name in join.using]
     theirs = {entry.name.casefold() for entry in right}
@@ -70,7 +71,7 @@ def using_names(join: Clause, left: tuple[Entry, ...], right: tuple[Entry, ...])
 
 
 def merged_columns(join: Clause, names: list[str], left: Scope, right: Scope, taken: list[str]) -> Merged:
-    """What USING makes of the columns of these names."""
+    """The merged columns of these names. Raises SqlError for unknown columns and incompatible types."""
     merged = Merged()
     for name in names:
         try:
@@ -89,7 +90,7 @@ def merged_columns(join: Clause, names: list[str], left: Scope, right: Scope, ta
 
 
 def _value(outer: Outer, mine: Column, theirs: Column) -> Expression:
-    """The side whose rows are kept; with FULL the one that is there."""
+    """The value of a merged column: of the side whose rows are kept, with FULL of the side that has a row."""
     if mine.type == theirs.type and outer != "full":
         return theirs if outer == "right" else mine
     first, second = (theirs, mine) if outer == "right" else (mine, theirs)
@@ -101,13 +102,13 @@ def _value(outer: Outer, mine: Column, theirs: Column) -> Expression:
 
 
 def hidden(entries: tuple[Entry, ...], names: list[str]) -> tuple[Entry, ...]:
-    """The entries of a side of USING: the merged columns are still there under the name of their item."""
+    """The entries of a side of USING: merged columns need the name of their item."""
     folded = {name.casefold() for name in names}
     return tuple(replace(entry, qualified=True) if entry.name.casefold() in folded else entry for entry in entries)
 
 
 def padded(entries: tuple[Entry, ...], is_padded: bool) -> tuple[Entry, ...]:
-    """The entries of a side of an outer join whose rows may be missing."""
+    """The entries of a side of a join, nullable if its rows may be padded."""
     if not is_padded:
         return entries
     return tuple(replace(entry, column=replace(entry.column, nullable=True)) for entry in entries)

@@ -1,4 +1,4 @@
-"""The order of joins: as written, but an item that has an equality with what is joined so far comes first."""
+"""The order of joins: as written, but items with an equality to those joined so far come first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.expressions import Expression
 
 @dataclass(frozen=True)
 class Part:
-    """An item and how it is joined to the items before it. `merged` are columns that USING computes after the join."""
+    """An item and how it is joined to the ones before it. `merged` are columns that USING computes after the join."""
 
     node: logical.Node
     outer: Outer = "none"
@@ -23,20 +23,20 @@ class Part:
     merged: tuple[Output, ...] = ()
 
     def after(self, node: logical.Node) -> Part:
-        """The part as the first one, given the plan of the join."""
+        """The part that replaces this one and those before it, given the plan of their join."""
         return Part(logical.Project(node, (*own_columns(node), *self.merged)) if self.merged else node)
 
 
 @dataclass(frozen=True)
 class _Joined:
-    """What is joined so far, and the predicates that wait for further columns."""
+    """The join so far, and the predicates that wait for further columns."""
 
     node: logical.Node
     waiting: tuple[Expression, ...]
     base: logical.Node | None
 
     def filtered(self) -> _Joined:
-        """The rows for which the predicates hold that need no further columns."""
+        """The join filtered by the predicates that need no further columns."""
         names = names_of(self.node)
         ready = [predicate for predicate in self.waiting if within(predicate, names)]
         waiting = tuple(predicate for predicate in self.waiting if not within(predicate, names))
@@ -44,8 +44,8 @@ class _Joined:
 
 
 def joined(parts: Sequence[Part], predicates: Sequence[Expression], base: logical.Node | None = None) -> logical.Node:
-    """The join of all parts, filtered by the predicates. Each predicate is applied as early as it may be: not before a
-    join that pads the rows of the items before it."""
+    """The join of all parts, filtered by the predicates. Each predicate is applied as early as possible, but not before
+    a join that pads rows of earlier items."""
     for at in range(len(parts) - 1, 0, -1):
         if (part := parts[at]).outer in ("right", "full"):
             node = join(joined(parts[:at], []), part.node, part.conditions, part.outer)
@@ -63,7 +63,7 @@ def joined(parts: Sequence[Part], predicates: Sequence[Expression], base: logica
 
 
 def _next(state: _Joined, rest: list[Part]) -> Part:
-    """The first of the inner parts at hand that an equality ties to what is joined, else the first part."""
+    """The first available inner part that an equality connects to the join so far, else the first part."""
     mine = names_of(state.node)
     for part in rest:
         if part.outer != "none" or part.merged:

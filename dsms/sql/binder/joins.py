@@ -1,4 +1,4 @@
-"""Joins by bound conditions: equalities between the sides become keys, the rest a residual."""
+"""Joins by bound conditions: equalities between the sides become keys, the others a residual predicate."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PUSHED_RIGHT = ("none", "left")
 
 @dataclass(frozen=True)
 class Condition:
-    """When two rows are partners: `safe` columns are equal or both NULL, `equal` ones are equal, `residual` is TRUE;
-    `left` and `right` are predicates of one side."""
+    """A join condition in parts: `safe` columns are equal or both NULL, `equal` expressions are equal, `residual` is
+    TRUE; `left` and `right` are predicates on one side."""
 
     safe: tuple[tuple[Column, Column], ...]
     equal: tuple[Pair, ...]
@@ -38,7 +38,7 @@ def join(
     outer: Outer = "none",
     safe: Sequence[tuple[Column, Column]] = (),
 ) -> logical.Node:
-    """The join of plans with disjoint column names; one-sided predicates filter that side where its rows are not
+    """The join of plans with disjoint column names. Predicates on one side filter that side if its rows are not
     padded."""
     names = [*schema(left).names, *schema(right).names]
     parts = condition(conditions, left, right, safe, outer in _PUSHED_LEFT, outer in _PUSHED_RIGHT)
@@ -69,7 +69,7 @@ def condition(
     pushed_left: bool,
     pushed_right: bool,
 ) -> Condition:
-    """The parts of a conjunction of conditions over the columns of both sides."""
+    """The parts of the conjunction of some conditions over the columns of both sides."""
     of_left, of_right = names_of(left), names_of(right)
     equal: list[Pair] = []
     sides: dict[str, list[Expression]] = {"left": [], "right": [], "both": []}

@@ -1,5 +1,5 @@
-"""ORDER BY, LIMIT, OFFSET and FETCH: the first rows of a result. A relation has no order: without a limit ORDER BY says
-nothing, and is only checked."""
+"""ORDER BY, LIMIT, OFFSET and FETCH: the first rows of a result. A relation has no order, so without a limit ORDER BY
+has no effect and is only checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Bind = Callable[[exp.Expr], Expression]
 
 @dataclass(frozen=True)
 class Limit:
-    """Which ranks are kept."""
+    """The ranks that are kept."""
 
     count: int | None = None
     offset: int = 0
@@ -48,7 +48,7 @@ def order_of(query: exp.Expr) -> list[exp.Expr]:
 
 
 def limit_of(query: exp.Expr) -> Limit:
-    """The limit of a query.
+    """The limit of a query. Raises SqlError.
 
     >>> from sqlglot import parse_one
     >>> limit_of(parse_one("SELECT 1 LIMIT 3 OFFSET 2"))
@@ -84,7 +84,8 @@ def _number(node: exp.Expr, clause: str) -> int | None:
 
 
 def ordinal(ordered: exp.Expr, count: int) -> int | None:
-    """The position in the select list, from 0, that an item of ORDER BY names by its number; None for an expression."""
+    """The position in the select list, from 0, of an item of ORDER BY that is a number; None for an expression. Raises
+    SqlError if there is no such position."""
     node = value_of(ordered)
     if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdigit():
         return None

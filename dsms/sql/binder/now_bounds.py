@@ -1,4 +1,4 @@
-"""Linear comparisons with Now, solved for Now: integer bounds of the instants at which they hold."""
+"""Linear comparisons with Now, solved for Now: integer bounds on the instants at which they hold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from operators.sync.sync_points import Periodic
 
 NOW = "now"
 NOW_HINT = "use Now in WHERE, in comparisons linear in Now such as R.TS BETWEEN Now - 4 AND Now"
-#: The key of a Now column's `meta` that holds the points at which this Now moves.
+#: The key in a Now column's `meta` of the points at which this Now advances.
 POINTS = "points"
 _BIGINT = pa.int64()
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
@@ -33,7 +33,7 @@ _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
 
 @dataclass(frozen=True)
 class Bound:
-    """`lower ≤ Now < upper`, for a Now that moves at `points` (None: at every instant)."""
+    """`lower ≤ Now < upper`, for a Now that advances at `points` (None: at every instant)."""
 
     lower: Expression | None = None
     upper: Expression | None = None
@@ -42,25 +42,25 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Linear:
-    """`slope` · Now + Σ terms. `micro` says that the terms of type TIMESTAMP are in microseconds, others are not."""
+    """The linear form `slope` · Now + Σ factor · term."""
 
     slope: int = 0
     terms: tuple[tuple[int, Expression], ...] = ()
     points: frozenset[Periodic | None] = field(default_factory=frozenset)
 
     def plus(self, other: _Linear, factor: int = 1) -> _Linear:
-        """The sum with a multiple of another form."""
+        """The sum with `factor` times another form."""
         more = tuple((factor * sign, term) for sign, term in other.terms)
         return _Linear(self.slope + factor * other.slope, (*self.terms, *more), self.points | other.points)
 
 
 def is_now(node: exp.Expr, scope: Scope) -> bool:
-    """Whether a column is Now: the bare name, where no column is called so."""
+    """Whether a column is Now: the unqualified name, unless a column has that name."""
     return isinstance(node, exp.Column) and not node.table and node.name.lower() == NOW and not scope.has(node.name)
 
 
 def bound_of(left: exp.Expr, right: exp.Expr, kind: type[exp.Expr], scope: Scope) -> Bound:
-    """The instants at which `left kind right` holds.
+    """The instants at which `left kind right` holds. Raises SqlError for comparisons that are not linear in Now.
 
     a·Now > x is Now ≥ ⌊x/a⌋ + 1, a·Now ≥ x is Now ≥ ⌈x/a⌉, a·Now < x is Now < ⌈x/a⌉, a·Now ≤ x is Now < ⌊x/a⌋ + 1.
     """
@@ -107,7 +107,8 @@ def _linear(node: exp.Expr, scope: Scope) -> _Linear:
 
 
 def _adds_interval(node: exp.Expr) -> bool:
-    """`R.TS + INTERVAL '1' MINUTE`: to an instant an interval is a number of instants."""
+    """Whether a node is a sum with an interval, such as `R.TS + INTERVAL '1' MINUTE`: the interval is a number of
+    instants."""
     return isinstance(node, exp.Add | exp.Sub) and any(
         isinstance(side.unnest(), exp.Interval) for side in (node.this, node.expression)
     )
@@ -129,7 +130,7 @@ def _not_linear(node: exp.Expr) -> SqlError:
 
 
 def _value(node: exp.Expr, scope: Scope) -> Expression:
-    """A term beside Now: a whole number of instants, an interval of fixed length, or a moment."""
+    """A term without Now: a whole number of instants, an interval of fixed length, or a moment."""
     if isinstance(node.unnest(), exp.Interval):
         return Literal(_milliseconds(node.unnest()), _BIGINT)
     bound = bind_expression(node, scope)
@@ -144,7 +145,7 @@ def _milliseconds(node: exp.Expr) -> int:
 
 
 def milliseconds_of(interval: Interval, node: exp.Expr) -> int:
-    """The length of an interval in instants; months have none.
+    """The length of an interval in instants. Raises SqlError for months and for fractions of a millisecond.
 
     >>> milliseconds_of(Interval(0, 1, 500_000), exp.Interval())
     86400500
@@ -169,7 +170,7 @@ def _integer(term: Expression, scale: int) -> Expression:
 
 
 def _sum(terms: list[tuple[int, Expression]]) -> Expression:
-    """Σ factor · term, with the constants added up."""
+    """Σ factor · term, with the constants combined."""
     constant = sum(factor * (_number(term) or 0) for factor, term in terms)
     total: Expression | None = None
     for factor, term in terms:
@@ -198,7 +199,8 @@ def _plus(value: Expression, number: int) -> Expression:
 
 
 def _floor(value: Expression, divisor: int) -> Expression:
-    """⌊value / divisor⌋: division truncates, so the remainder goes first."""
+    """⌊value / divisor⌋: division truncates, so the remainder is subtracted first, as in ⌊-7 / 4⌋ = (-7 - 1) / 4 =
+    -2."""
     if divisor == 1:
         return value
     if (known := _number(value)) is not None:
@@ -213,7 +215,7 @@ def _modulo(value: Expression, divisor: int) -> Expression:
 
 
 def synchronised(bound: Expression, points: Periodic | None) -> Expression:
-    """The first point at or after a bound: a Now that stands at its last point passes the bound then."""
+    """The first point at or after a bound, when a Now that advances at `points` reaches the bound."""
     if points is None or points.period == 1:
         return bound
     waits = [_modulo(call("subtract", Literal(residue, _BIGINT), bound), points.period) for residue in points.residues]
@@ -221,7 +223,8 @@ def synchronised(bound: Expression, points: Periodic | None) -> Expression:
 
 
 def tightest(function: str, bounds: Iterable[Expression]) -> Expression | None:
-    """The greatest or least of bounds; NULL where one is NULL, because then the condition is not TRUE."""
+    """The greatest or least of bounds, or NULL if one is NULL, because then the condition is not TRUE. None if there
+    are none."""
     unique = list(dict.fromkeys(bounds))
     order = "greater_or_equal" if function == "greatest" else "less_or_equal"
     return reduce(lambda left, right: _chosen(order, left, right), unique) if unique else None

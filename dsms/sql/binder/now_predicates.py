@@ -1,7 +1,7 @@
 """Predicates over Now: linear comparisons become ranges of instants (SyncSQL sections 2.2 and 3.3).
 
-`Now - 5 < R.TS AND R.TS <= Now` holds for Now in [R.TS, R.TS + 5): the row is there for these instants. Conditions are
-brought into disjunctive form; each disjunct is one range, with what does not mention Now as its condition.
+`Now - 5 < R.TS AND R.TS <= Now` holds for Now in [R.TS, R.TS + 5): the row exists at these instants. Conditions are
+brought into disjunctive normal form; each disjunct is one range, with the parts without Now as its condition.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Form = list[tuple[Part, ...]]
 
 
 def now_filter(conjuncts: list[exp.Expr], relation: Relation, context: Context) -> logical.Node:
-    """The rows for which predicates over Now hold, at the instants at which they do."""
+    """The rows that satisfy predicates over Now, at the instants at which they do. Raises SqlError."""
     forms = [_form(conjunct, relation.scope) for conjunct in conjuncts]
     disjuncts = _every(forms, conjuncts[0])
     return logical.NowFilter(relation.node, tuple(dict.fromkeys(map(_range, disjuncts))))
 
 
 def mentions_now(node: exp.Expr, scope: Scope) -> bool:
-    """Whether a condition depends on Now: the name, where no column is called so."""
+    """Whether a condition contains Now."""
     return any(is_now(column, scope) for column in node.find_all(exp.Column))
 
 

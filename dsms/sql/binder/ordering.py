@@ -22,5 +22,5 @@ def sort_key(ordered: exp.Expr, column: str) -> SortKey:
 
 
 def value_of(ordered: exp.Expr) -> exp.Expr:
-    """What is sorted by."""
+    """The expression of an ORDER BY item."""
     return ordered.this if isinstance(ordered, exp.Ordered) else ordered

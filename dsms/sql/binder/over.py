@@ -1,4 +1,4 @@
-"""Calls with OVER: columns computed below, one node for each PARTITION BY, and the names of the calls above."""
+"""Window functions: a plan with their argument columns, one node for each PARTITION BY, and a scope that knows them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ FUNCTIONS = (*_RANKS, *_VALUES, *_AGGREGATES)
 
 
 def windows_in(node: exp.Expr) -> Iterator[exp.Window]:
-    """The calls with OVER in an expression, outside the queries in it."""
+    """The calls with OVER in an expression, except those in its subqueries."""
     for part in node.walk(prune=lambda inner: isinstance(inner, exp.Query | exp.Window)):
         if isinstance(part, exp.Window):
             yield part
 
 
 def with_windows(relation: Relation, query: exp.Expr, nodes: Sequence[exp.Expr], context: Context) -> Relation:
-    """The relation with the values of the calls with OVER in some expressions, known in its scope."""
+    """The relation with the values of the window functions in `nodes`, which its scope then knows."""
     windows = [window for node in nodes for window in windows_in(node)]
     if not windows:
         return relation
@@ -65,7 +65,7 @@ def with_windows(relation: Relation, query: exp.Expr, nodes: Sequence[exp.Expr],
 
 @dataclass(frozen=True)
 class _Definition:
-    """A call with what its OVER says, named windows included."""
+    """A call with the parts of its OVER, with named windows resolved."""
 
     node: exp.Window
     partition: tuple[exp.Expr, ...]
@@ -92,7 +92,7 @@ def _definition(window: exp.Window, named: dict[str, exp.Window]) -> _Definition
 def _call(
     definition: _Definition, node: logical.Node, scope: Scope, context: Context
 ) -> tuple[logical.Node, WindowCall]:
-    """The call without its name, over a plan that has its columns."""
+    """The call without a name, and the plan that computes its columns."""
     function, arguments, constants = _function(definition.node, scope)
     partition = [bind_expression(key, scope) for key in definition.partition]
     order = [bind_expression(value_of(item), scope) for item in definition.order]
@@ -149,7 +149,7 @@ def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], 
 
 
 def _filtered(aggregate: AggregateCall, scope: Scope) -> list[Expression]:
-    """FILTER of a call with OVER: other rows count as NULL."""
+    """The arguments under FILTER: NULL for the other rows."""
     arguments = [bind_expression(argument, scope) for argument in aggregate.arguments]
     if aggregate.condition is None:
         return arguments

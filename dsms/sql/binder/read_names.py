@@ -1,4 +1,4 @@
-"""What a query and the objects of a catalog read, by name, and all that is below one of them."""
+"""Dependencies by name: what queries and objects of a catalog read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def names_in(query: exp.Expr) -> list[str]:
 
 
 def _is_common(table: exp.Table) -> bool:
-    """Whether a name is one of WITH around it."""
+    """Whether a table reference names a common table of an enclosing WITH."""
     above = table.parent
     while above is not None:
         named = above.args.get("with_")
@@ -30,7 +30,7 @@ def _is_common(table: exp.Table) -> bool:
 
 
 def reads(item: Object) -> list[str]:
-    """The names that an object itself reads."""
+    """The names that an object reads directly."""
     if isinstance(item, Stream):
         return [item.source]
     if isinstance(item, Source):
@@ -44,18 +44,18 @@ def _names_in_text(select: str) -> tuple[str, ...]:
 
 
 def query_of(select: str) -> exp.Expr:
-    """The tree of a query of the catalog, of which the caller may make something else."""
+    """A copy of the tree of a query of the catalog, which the caller may modify."""
     return _parsed(select).copy()
 
 
 @lru_cache(32)
 def _parsed(select: str) -> exp.Expr:
-    """What a new query reads is asked just before it is planned; then its tree, which is large, is not needed again."""
+    """A small cache: a query is parsed for its dependencies just before it is planned, and trees are large."""
     return sqlglot.parse_one(select, read=Dsms)
 
 
 def below(item: Object, catalog: Catalog) -> tuple[Object, ...]:
-    """All that an object reads, directly or not, in order of creation."""
+    """All objects that an object reads, directly or indirectly, in order of creation."""
     wanted, names = reads(item), set[str]()
     while wanted:
         read = catalog.get(wanted.pop())

@@ -1,4 +1,4 @@
-"""What a FROM item is bound to, and what the binding of its parts knows."""
+"""Bound relations and the context of binding, with the two recursive entry points."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from operators.core.errors import SqlError
 
 @dataclass(frozen=True)
 class Relation:
-    """A bound relation: its plan, the names of its columns, and the columns that `*` stands for, in order."""
+    """A bound relation: its plan, the scope of its columns, and the columns of `*` in order."""
 
     node: logical.Node
     scope: Scope
     visible: tuple[Entry, ...]
 
     def over(self, node: logical.Node) -> Relation:
-        """The same columns of another plan."""
+        """The same columns over another plan."""
         return replace(self, node=node)
 
 
 @dataclass(frozen=True)
 class Context:
-    """What binding needs beside the text: the catalog, the names of WITH and the enclosing query.
+    """What binding needs besides the text: the catalog, the common tables of WITH and the enclosing query.
 
-    `query` is the SELECT whose parts are bound; `top` says that its result is seen from outside, `unfilled` that who
-    binds it supplies the value of aggregates over no rows. `base` is the relation of the bindings of the columns that
-    come from the enclosing query, `outer` says which these are: a relation bound with a base has them as its columns.
+    `query` is the SELECT whose parts are bound. With `top` its result is visible to users; with `unfilled` the caller
+    supplies the value of aggregates over no rows. `base` is the relation of the bindings of the columns that come from
+    the enclosing query `outer`: a relation that is bound with a base contains them as columns.
     """
 
     catalog: Catalog
@@ -46,19 +46,19 @@ class Context:
 
     @property
     def outer_columns(self) -> tuple[str, ...]:
-        """The columns that a bound relation has beside its own."""
+        """The names of the columns for those of the enclosing query, which a bound relation has besides its own."""
         return () if self.base is None or self.outer is None else tuple(column.name for column in self.outer.columns)
 
 
 @singledispatch
 def bind_relation(table: exp.Expr, context: Context) -> Relation:
-    """One item of FROM. Handlers are in `from_clause` and, for the classes of WINDOWED, in `stream_windows`; modules
-    that need the recursion import it from here, so that they do not import one another."""
+    """Binds one item of FROM. Handlers are in `from_items` and, for the classes of WINDOWED, in `stream_windows`.
+    Modules that need the recursion import it from here, to avoid circular imports."""
     raise refusal(table, f"{table.key.upper()} in FROM")
 
 
 def aliased(relation: Relation, alias: str | None, columns: list[str] | None = None) -> Relation:
-    """`relation AS alias (columns)`: the names by which the query around it knows the columns.
+    """`relation AS alias (columns)`: the relation with the names that the enclosing query uses.
 
     >>> import pyarrow as pa
     >>> scope = Scope(pa.schema([("k", pa.int32())]), "S")
@@ -76,12 +76,12 @@ def aliased(relation: Relation, alias: str | None, columns: list[str] | None = N
 
 
 def refusal(node: exp.Expr, construct: str, hint: str = "") -> SqlError:
-    """The error for what is not supported, by its name."""
+    """The error for a construct that is not supported."""
     return error_at(node, f"{construct} is not supported here", hint=hint)
 
 
 @singledispatch
 def bind_query(query: exp.Expr, context: Context) -> Relation:
-    """A query: its plan has the columns that the context holds, then those of the result. Handlers are in `select` and
-    `set_queries`."""
+    """Binds a query: its plan has the outer columns of the context, then those of the result. Handlers are in `select`
+    and `set_queries`."""
     raise refusal(query, query.key.upper().replace("_", " "))

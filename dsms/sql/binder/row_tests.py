@@ -1,4 +1,4 @@
-"""Tests of a query as written: EXISTS, IN, and comparisons with ANY and ALL."""
+"""Predicates with a subquery, as written: EXISTS, IN, and comparisons with ANY and ALL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Test:
-    """Whether `values operator row` is TRUE for some row of the query; without an operator: whether it has a row."""
+    """Whether `values operator row` is TRUE for some row of the query; without an operator, whether it has a row."""
 
     query: exp.Expr
     values: tuple[exp.Expr, ...] = ()

@@ -1,4 +1,4 @@
-"""The columns that a row expression can name."""
+"""Scopes: the columns that an expression can name."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from operators.expressions import Column, Expression
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A column as the user names it (`alias.name`) and as the frame holds it.
+    """A column by the name that the user gives it (`alias.name`) and its `column` in the frame.
 
-    A `pseudo` column (TS) is read by name only; a `qualified` one with its alias only, as the sides of USING are.
+    A `pseudo` column (TS) is not part of `*`; a `qualified` one needs its alias, such as the sides of USING.
     """
 
     alias: str | None
@@ -32,12 +32,13 @@ class Entry:
 
 
 class NotFound(UserError):
-    """No column of that name."""
+    """There is no column of that name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """The scope of the enclosing query, and which of its columns the frame holds, under which names."""
+    """The scope of the enclosing query, and its columns that the frame contains: each with the column that stands for
+    it."""
 
     scope: Scope
     bindings: tuple[tuple[str, Column], ...] = ()
@@ -49,8 +50,8 @@ class Outer:
 
 
 class Correlated(Exception):
-    """A column of the enclosing query `outer` is used that the frame does not hold yet. Caught by who binds the
-    subquery, never seen by the user."""
+    """A subquery uses a column of the enclosing query `outer` that its frame does not contain yet. `bind_inside`
+    catches it and binds the subquery again with that column."""
 
     def __init__(self, outer: Outer, column: Column) -> None:
         super().__init__(column.name)
@@ -63,10 +64,10 @@ Rewrite = Callable[[exp.Expr], Expression | None]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Resolves names without regard to case; `fields` are the columns of the frame, `entries` what they are called.
+    """Resolves names without regard to case; `fields` are the columns of the frame, `entries` their names.
 
-    `known` are the values of nodes that were computed before (by `id`), `rewrite` replaces nodes by columns of a
-    grouping. A name that is not found here is looked for in the enclosing query.
+    `known` are the values of nodes that are already computed (by `id`), `rewrite` replaces nodes by columns of a
+    grouping. A name that is unknown here is looked up in the enclosing query.
 
     >>> scope = Scope(pa.schema([("bidder", pa.int64())]), "B")
     >>> scope.resolve("BIDDER").name, scope.resolve("bidder", "b").name
@@ -90,7 +91,7 @@ class Scope:
 
     @staticmethod
     def of(entries: tuple[Entry, ...], outer: Outer | None = None) -> Scope:
-        """The scope of these entries.
+        """The scope with these entries.
 
         >>> Scope.of((Entry("a", "x", Column("__0", pa.int32())),)).resolve("x").name
         '__0'
@@ -98,12 +99,13 @@ class Scope:
         return Scope(pa.schema([]), None, entries, outer)
 
     def rewritten(self, node: exp.Expr) -> Expression | None:
-        """The value of a node that was computed before; None for every other node."""
+        """The value of a node that is already computed; None for every other node."""
         value = self.known.get(id(node))
         return self.rewrite(node) if value is None and self.rewrite is not None else value
 
     def resolve(self, name: str, alias: str | None = None) -> Column:
-        """Returns the column; an unknown or ambiguous name is an error that lists the choices, close matches first."""
+        """The column of a name. Raises UserError with the choices, close matches first, if it is unknown or
+        ambiguous."""
         column = self.find(name, alias)
         if column is not None:
             return column
@@ -112,7 +114,7 @@ class Scope:
         raise NotFound(f'column "{asked}" not found', hint=f"have: {choices}" if choices else "")
 
     def find(self, name: str, alias: str | None = None) -> Column | None:
-        """As `resolve`, but returns None for an unknown name."""
+        """Like `resolve`, but None for an unknown name."""
         matches = self._matches(name, alias)
         if len(matches) > 1:
             spellings = ", ".join(entry.spelling for entry in matches)
@@ -150,7 +152,7 @@ class Scope:
 
 
 def join_scopes(left: Scope, right: Scope) -> Scope:
-    """Returns the scope over the columns of both; a name of the right that is taken is held as `alias.name`.
+    """The scope over the columns of both sides; a column of the right whose name is taken becomes `alias.name`.
 
     >>> fields = pa.schema([("id", pa.int64())])
     >>> both = join_scopes(Scope(fields, "a"), Scope(fields, "b"))
@@ -167,7 +169,7 @@ def join_scopes(left: Scope, right: Scope) -> Scope:
 
 
 def free_names(names: list[str], taken: list[str], alias: str | None) -> dict[str, str]:
-    """New names for columns that stand beside `taken` ones: `alias.name` where the name is taken.
+    """Names for columns that are added to `taken` ones: `alias.name` if the name is taken.
 
     >>> free_names(["k", "v"], ["K"], "b")
     {'k': 'b.k', 'v': 'v'}
@@ -184,7 +186,7 @@ def free_names(names: list[str], taken: list[str], alias: str | None) -> dict[st
 
 
 def renamed_entry(entry: Entry, names: Mapping[str, str]) -> Entry:
-    """The entry over a frame whose columns have other names."""
+    """The entry for a frame with renamed columns."""
     column = entry.column
     return replace(entry, column=Column(names.get(column.name, column.name), column.type, column.nullable))
 

@@ -1,4 +1,4 @@
-"""SELECT: rows, groups, calls with OVER, columns, first rows."""
+"""SELECT, in order of evaluation: rows, groups, window functions, columns, first rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _(query: exp.Select, context: Context) -> Relation:
     context = with_common_tables(query, replace(context, query=query, unfilled=False))
     relation, left = bind_from(query, context)
     relation = where(relation, left, "WHERE", context)
-    _spell_out(query, relation.scope)
+    _resolve_aliases(query, relation.scope)
     relation = _grouped(relation, query, replace(context, unfilled=unfilled))
     relation = finals(relation, query)
     relation = _having(relation, query, context)
@@ -79,8 +79,8 @@ def _qualify(query: exp.Select) -> list[exp.Expr]:
     return split(qualify.this if qualify else None)
 
 
-def _spell_out(query: exp.Select, scope: Scope) -> None:
-    """Names of the select list in QUALIFY become what they stand for; a column of FROM comes before a name."""
+def _resolve_aliases(query: exp.Select, scope: Scope) -> None:
+    """Replaces aliases of the select list in QUALIFY by their expressions; columns of FROM take precedence."""
     named = {item.alias.casefold(): item.this for item in query.expressions if isinstance(item, exp.Alias)}
     qualify = query.args.get("qualify")
     for reference in list(qualify.find_all(exp.Column)) if qualify else []:
@@ -103,7 +103,7 @@ def _distinct_on(query: exp.Select) -> list[exp.Expr]:
 
 
 def _result(relation: Relation, query: exp.Select, context: Context) -> Relation:
-    """The columns of the select list, once each with DISTINCT, and of these the first rows."""
+    """The columns of the select list, without duplicates if DISTINCT, and of these the first rows."""
     shown = outputs(query, relation, context)
     outer = [(name, column(schema(relation.node).field(name))) for name in context.outer_columns]
     limit, on = limit_of(query), _distinct_on(query)
@@ -126,7 +126,7 @@ def _result(relation: Relation, query: exp.Select, context: Context) -> Relation
 
 
 def _sorted_by(ordered: exp.Expr, scope: Scope, shown: list[Output], hidden: list[Output], query: exp.Select) -> str:
-    """The column that holds what is sorted by: of the result by position or name, or one beside it."""
+    """The name of the column to sort by: a column of the result, by position or name, or a hidden one."""
     if (at := ordinal(ordered, len(shown))) is not None:
         return shown[at].frame_name
     node = value_of(ordered)

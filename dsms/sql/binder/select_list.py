@@ -17,7 +17,7 @@ from operators.expressions import Column, Expression
 
 @dataclass(frozen=True)
 class Output:
-    """A column of a result: its name for the user, its name in the frame, its value."""
+    """A column of a result: its name for the user, its name in the frame, and its value."""
 
     name: str
     frame_name: str
@@ -30,7 +30,8 @@ class Output:
 
 
 def outputs(query: exp.Select, relation: Relation, context: Context) -> list[Output]:
-    """The columns of a SELECT. From outside their names must differ, without regard to case."""
+    """The columns of a SELECT. Raises SqlError if their names are not distinct, regardless of case, in a result that
+    users see."""
     columns: list[Output] = []
     for number, node in enumerate(query.expressions, 1):
         for entry, value in _values(node, relation, number):

@@ -1,4 +1,4 @@
-"""UNION, EXCEPT, INTERSECT, queries in brackets and VALUES."""
+"""UNION, EXCEPT, INTERSECT, parenthesised queries and VALUES."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ONE_ROW = pl.DataFrame({"": [0]})
 
 @bind_query.register
 def _(query: exp.Subquery, context: Context) -> Relation:
-    """A query in brackets, whose ORDER BY and LIMIT are outside of them."""
+    """A parenthesised query with ORDER BY and LIMIT after the parentheses."""
     inside = with_common_tables(query, context)
     return _limited(bind_query(query.this, inside), query, inside)
 
@@ -77,7 +77,7 @@ def _common(query: exp.Expr, left: Entry, right: Entry) -> pa.DataType:
 
 
 def _as(relation: Relation, types: Sequence[pa.DataType], names: Sequence[str], context: Context) -> logical.Node:
-    """The relation with the names and types of the result."""
+    """The plan of a side with the names and types of the result."""
     fields = schema(relation.node)
     outer = [(name, column(fields.field(name))) for name in context.outer_columns]
     columns = zip(relation.visible, types, names, strict=True)
@@ -101,7 +101,7 @@ def _branches(node: logical.Node) -> tuple[logical.Node, ...]:
 
 
 def _limited(relation: Relation, query: exp.Expr, context: Context) -> Relation:
-    """The first rows of a result, by its columns."""
+    """The first rows of a result in the order of its columns."""
     limit, items = limit_of(query), order_of(query)
     values: list[Expression] = []
     for item in items:

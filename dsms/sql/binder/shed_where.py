@@ -1,4 +1,4 @@
-"""SHED_WHERE: a condition on the records of a query's stream. Only those of which it is TRUE may be left out."""
+"""SHED_WHERE: the condition that a record of a query's stream must satisfy to be shed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from operators.expressions import Expression, column
 
 
 def with_shed(node: logical.Node, query: Query | Former) -> logical.Node:
-    """The bound plan of a query as it is where its input may be shed (`dsms.optimizer.shedding.shed`)."""
+    """The bound plan of a query with a Shed operator if its input may be shed (see `dsms.optimizer.shedding.shed`)."""
     if not query.sheddable:
         return node
     only = None if query.shed_where is None else partial(_bound, query.shed_where)
@@ -28,7 +28,7 @@ def with_shed(node: logical.Node, query: Query | Former) -> logical.Node:
 
 
 def _bound(text: str, stream: logical.StreamScan) -> Expression:
-    """The condition over the columns of a stream. Raises UserError that quotes it."""
+    """The condition bound over the columns of a stream. Raises a UserError that quotes it."""
     fields = schema(stream)
     entries = tuple(Entry(stream.stream, field.name, column(field)) for field in fields)
     try:

@@ -1,4 +1,4 @@
-"""Whether a plan has at most one row for each binding of some columns, or exactly one row."""
+"""Whether a plan has at most one row for each binding of some columns, or always exactly one row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.expressions import Call, Column, Expression, Literal
 
 @singledispatch
 def at_most_one(node: logical.Node, fixed: frozenset[str]) -> bool:
-    """Whether at most one row has given values of the columns `fixed`.
+    """Whether at most one row has given values of the columns `fixed`, at every instant.
 
     >>> import pyarrow as pa
     >>> at_most_one(logical.GroupBy(logical.Values(pa.schema([]), ()), (), ()), frozenset())
@@ -44,7 +44,7 @@ def _(node: logical.Filter, fixed: frozenset[str]) -> bool:
 
 
 def _closed(fixed: frozenset[str], predicates: list[Expression]) -> frozenset[str]:
-    """The columns that equalities with constants and with fixed columns fix."""
+    """The fixed columns, and those that equalities with constants and fixed columns fix."""
     for predicate in predicates:
         if isinstance(predicate, Call) and predicate.function == "equal":
             first, second = predicate.arguments
@@ -82,7 +82,7 @@ def _(node: logical.Distinct | logical.SemiJoin, fixed: frozenset[str]) -> bool:
 
 
 def exactly_one(node: logical.Node) -> bool:
-    """Whether there is one row at every instant."""
+    """Whether there is exactly one row at every instant."""
     if isinstance(node, logical.Project):
         return exactly_one(node.input)
     if isinstance(node, logical.Values):

@@ -28,7 +28,7 @@ from operators.windows.now_filter import NowRange
 
 @bind_query.register
 def _(query: nodes.WholeQuery, context: Context) -> Relation:
-    """A query as written: what it leaves unsaid is filled in first."""
+    """A query as written: its defaults are made explicit first."""
     tree = expanded(query.this, context.catalog)
     tree.parent = None
     try:
@@ -38,8 +38,9 @@ def _(query: nodes.WholeQuery, context: Context) -> Relation:
 
 
 def bind_window(node: exp.Expr, context: Context) -> Relation:
-    """The relation that a window makes of a stream. A relation that is no stream is windowed by what enters it (CQL:
-    windows apply to streams) or holds (PIPES); `Where` inside the bracket filters the stream before the window."""
+    """The relation that a window derives from a stream. Of a relation that is not a stream, the rows that enter it are
+    windowed (CQL: windows apply to streams) or those that it contains (PIPES). A `Where` inside the bracket filters the
+    stream before the window."""
     relation = bind_relation(node.this, context)
     stream = as_stream(relation.node, node)
     if (where := node.args.get("where")) is not None:
@@ -50,7 +51,7 @@ def bind_window(node: exp.Expr, context: Context) -> Relation:
 
 
 def _outer_columns(stream: logical.Node, context: Context) -> tuple[str, ...]:
-    """In a correlated query every binding of its outer columns has a window of its own."""
+    """The outer columns of a correlated query: each of their bindings has its own window."""
     return tuple(name for name in context.outer_columns if name in schema(stream).names)
 
 
@@ -73,12 +74,12 @@ def _now(node: exp.Expr, stream: Relation, _: tuple[str, ...]) -> Relation:
 
 
 def _range(node: exp.Expr, stream: Relation, _: tuple[str, ...]) -> Relation:
-    """Partitions change nothing: the last T instants are those of every partition (CQL section 6.1.3)."""
+    """A time window is the same with and without partitions (CQL section 6.1.3)."""
     size, slide = node.args.get("size"), node.args.get("slide")
     step = 1 if slide is None else positive(slide, "SLIDE")
     if node.args["notation"] == "cql":
         return stream.over(logical.TimeWindow(stream.node, None if size is None else instants_of(size), step))
-    # PIPES: a row is valid for w instants, its own included; a slide ends at a-1, 2a-1, …
+    # PIPES: a row is valid for w instants including its own; a slide a ends at a-1, 2a-1, …
     window = logical.TimeWindow(stream.node, None if size is None else positive(size, "RANGE") - 1)
     return stream.over(window if step == 1 else logical.Sync(window, Periodic(step, (step - 1,))))
 
@@ -96,7 +97,7 @@ def _rows(node: exp.Expr, stream: Relation, partition: tuple[str, ...]) -> Relat
 
 
 def _rows_within(node: exp.Expr, stream: Relation, partition: tuple[str, ...], step: int) -> Relation:
-    """The last n rows of each partition that are at most T old: a row leaves at TS + T + 1 at the latest."""
+    """The last n rows of each partition that are at most T instants old: a row leaves at TS + T + 1 at the latest."""
     size, length = node.args.get("size"), instants_of(node.args["within"])
     if size is None:
         return stream.over(logical.TimeWindow(stream.node, length, step))
@@ -115,8 +116,8 @@ def _rows_within(node: exp.Expr, stream: Relation, partition: tuple[str, ...], s
 
 
 def _sample(node: exp.Expr, context: Context) -> Relation:
-    """Of a stream the rows of some of its records, of a keyed relation the rows of some keys, of another subquery those
-    that enter it; written behind a window of time it is a sample of the stream below it."""
+    """A sample of the records of a stream, of the keys of a keyed relation, or of the rows that enter another subquery.
+    After a time window it is a sample of the stream below the window."""
     relation, percent = bind_relation(node.this, context), float(node.args["percent"].name)
     if not 0 < percent <= 100:
         raise error_at(node.args["percent"], "Sample needs a percentage above 0 and at most 100")
@@ -142,7 +143,7 @@ _BY_KIND: dict[str, Callable[[exp.Expr, Relation, tuple[str, ...]], Relation]] =
     "rows": _rows,
 }
 
-#: How the items of FROM are bound that are no names, queries or values.
+#: How items of FROM other than names, queries and values are bound.
 WINDOWED: dict[type[exp.Expr], Callable[[exp.Expr, Context], Relation]] = {
     nodes.StreamWindow: bind_window,
     nodes.WindowTable: bind_window_table,

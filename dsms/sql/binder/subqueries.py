@@ -1,8 +1,8 @@
-"""Queries in expressions: their values as columns of a join, and tests of rows as semi-joins.
+"""Subqueries in expressions: their values as columns of a join, and predicates as semi-joins.
 
-A test asks for the rows of a query for which a condition θ is TRUE: `x IN (Q)` and `x = ANY (Q)` for θ = (x = y),
-`EXISTS (Q)` for θ = TRUE. `x op ALL (Q)` is `NOT (x negated-op ANY (Q))`. A negated test holds where θ is FALSE for all
-rows: no row has θ IS NOT FALSE.
+A test is TRUE if a condition θ is TRUE for some row of a query: `x IN (Q)` and `x = ANY (Q)` have θ = (x = y),
+`EXISTS (Q)` has θ = TRUE. `x op ALL (Q)` is `NOT (x negated-op ANY (Q))`. A negated test holds if θ is FALSE for all
+rows, that is, if θ IS NOT FALSE for none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.conditions import Output, conjunction, conjuncts, distinct, extended, filtered, fresh, names_of
 from dsms.sql.binder.correlation import Inner, beside, bind_inside
-from dsms.sql.binder.empty_aggregates import is_nothing_known, of_nothing
+from dsms.sql.binder.empty_aggregates import empty_value_known, if_empty
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.joins import Pair, equality, join, semi_join
 from dsms.sql.binder.predicates import predicate
@@ -32,7 +32,7 @@ _TRUE, _FALSE = Literal(True, pa.bool_()), Literal(False, pa.bool_())
 
 
 def where(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: Context) -> Relation:
-    """The rows for which predicates hold that may have queries in them."""
+    """The rows that satisfy predicates with subqueries."""
     for node in nodes:
         negated, inner = _negation(node)
         if (test := test_of(inner)) is not None:
@@ -51,7 +51,7 @@ def _negation(node: exp.Expr) -> tuple[bool, exp.Expr]:
 
 
 def _tested(relation: Relation, test: Test, context: Context) -> Relation:
-    """The rows of a relation for which a test of a query holds."""
+    """The rows of a relation that satisfy a test."""
     relation = with_values(relation, test.values, context)
     inner = _inner(relation, test, context)
     theta = _theta(test, inner, relation)
@@ -64,24 +64,24 @@ def _tested(relation: Relation, test: Test, context: Context) -> Relation:
 
 
 def _without_unknown(node: logical.Node, inner: Inner, pair: Pair) -> logical.Node:
-    """The rows for which x = y is not NULL for any row of the query: neither y nor x is NULL."""
+    """The rows for which x = y is NULL for no row of the query."""
     mine, theirs = pair
     if theirs.nullable:
         empty = filtered(inner.relation.node, [call("is_null", theirs)])
-        node = semi_join(node, _there(empty, inner), [], inner.safe, anti=True)
+        node = semi_join(node, _nonempty(empty, inner), [], inner.safe, anti=True)
     if mine.nullable:
-        node = semi_join(node, _there(inner.relation.node, inner), [call("is_null", mine)], inner.safe, anti=True)
+        node = semi_join(node, _nonempty(inner.relation.node, inner), [call("is_null", mine)], inner.safe, anti=True)
     return node
 
 
-def _there(rows: logical.Node, inner: Inner) -> logical.Node:
-    """For which bindings of the outer columns there are rows."""
+def _nonempty(rows: logical.Node, inner: Inner) -> logical.Node:
+    """The bindings of the outer columns for which there are rows."""
     outer: list[Output] = [(column.name, column) for _, column in inner.safe]
     return distinct(logical.Project(rows, tuple(outer) or ((fresh("__t", schema(rows).names), _TRUE),)))
 
 
 def with_values(relation: Relation, nodes: Sequence[exp.Expr], context: Context) -> Relation:
-    """The relation with the values of the queries in some expressions, known in its scope."""
+    """The relation with the values of the subqueries in `nodes`, which its scope then knows."""
     for node in nodes:
         for query in list(_queries_in(node, relation)):
             relation = _with_value(relation, query, context)
@@ -110,7 +110,7 @@ def _with_value(relation: Relation, node: exp.Expr, context: Context) -> Relatio
 
 
 def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relation, Expression]:
-    unfilled = is_nothing_known(node)
+    unfilled = empty_value_known(node)
     inner = bind_inside(
         lambda inside: bind_query(node, replace(inside, unfilled=unfilled)),
         lambda: relation.node,
@@ -132,7 +132,7 @@ def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relat
     node_ = join(relation.node, inner.relation.node, [], "none" if always else "left", inner.safe)
     if always:
         return relation.over(node_), value
-    node_, (filled,) = extended(node_, [("__n", of_nothing(node, replace(value, nullable=True)))])
+    node_, (filled,) = extended(node_, [("__n", if_empty(node, replace(value, nullable=True)))])
     return relation.over(node_), filled
 
 
@@ -149,7 +149,7 @@ def _inner(relation: Relation, test: Test, context: Context) -> Inner:
 
 
 def _theta(test: Test, inner: Inner, relation: Relation) -> Expression:
-    """The condition on a pair of a row and a row of the query."""
+    """θ, the condition on a row of the relation and a row of the query."""
     if test.operator is None:
         return _TRUE
     if len(test.values) > 1 and test.operator != "equal":
@@ -165,7 +165,7 @@ def _theta(test: Test, inner: Inner, relation: Relation) -> Expression:
 
 
 def _truth(relation: Relation, test: Test, context: Context) -> tuple[Relation, Expression]:
-    """The three-valued truth of a test: TRUE where θ is TRUE for some row, else NULL where it is NULL for some row."""
+    """The three-valued truth of a test: TRUE if θ is TRUE for some row, else NULL if it is NULL for some row."""
     relation = with_values(relation, test.values, context)
     inner = _inner(relation, test, context)
     theta = _theta(test, inner, relation)
@@ -185,7 +185,7 @@ def _unknown(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relat
 
 
 def _null_side(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relation, Expression]:
-    """The same for x = y: some y is NULL, or x is and there is a row."""
+    """Whether x = y is NULL for some row of the query: some y is NULL, or x is NULL and there is a row."""
     pair = equality(theta, names_of(relation.node), names_of(inner.relation.node))
     assert pair is not None
     mine, theirs = pair
@@ -203,7 +203,7 @@ def _null_side(relation: Relation, inner: Inner, theta: Expression) -> tuple[Rel
 
 
 def _marked(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relation, Expression]:
-    """The relation, and whether θ is TRUE for some row of the query, which is never NULL."""
+    """The relation, and whether θ is TRUE for some row of the query, as an expression that is never NULL."""
     left, right = relation.node, inner.relation.node
     taken = [*schema(left).names, *schema(right).names]
     mark = fresh("__t", taken)
@@ -234,7 +234,7 @@ def _any_row(rows: logical.Node, mark: str) -> logical.Node:
 
 
 def _by_domain(left: logical.Node, inner: Inner, theta: Expression, mark: str) -> logical.Node:
-    """The marks of the different values of the columns that the test needs, joined back to the rows."""
+    """Tests each distinct value of the columns that the test needs, and joins the marks back to the rows."""
     mine = schema(left)
     used = [
         name for name in mine.names if name in columns(theta) or any(name == column.name for column, _ in inner.safe)
@@ -253,7 +253,7 @@ def _by_domain(left: logical.Node, inner: Inner, theta: Expression, mark: str) -
 
 
 def substituted(expression: Expression, names: dict[str, str]) -> Expression:
-    """The expression over columns with other names."""
+    """The expression over renamed columns."""
     if isinstance(expression, Column):
         return replace(expression, name=names.get(expression.name, expression.name))
     if isinstance(expression, Call):

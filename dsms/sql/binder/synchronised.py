@@ -18,7 +18,7 @@ from operators.sync.sync_points import Periodic
 
 
 def bind_synchronised(node: exp.Expr, context: Context) -> Relation:
-    """The relation of the item inside at the last point; before the first point nothing.
+    """The relation of the inner item as of the last point; empty before the first one.
 
     A view over the clock gives periodic points, any other stream or view the instants at which rows enter it.
     """

@@ -1,4 +1,4 @@
-"""UNNEST in FROM: the elements of an array of each row of the items before it."""
+"""UNNEST in FROM: the elements of an array, for each row of the items before it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from operators.expressions import Column, type_name
 
 
 def array_of(table: exp.Expr) -> exp.Unnest | None:
-    """The UNNEST that an item of FROM is, with its alias; None for every other item."""
+    """The UNNEST of an item of FROM; None for every other item."""
     inner = table.this if isinstance(table, exp.Lateral) else table
     return inner if isinstance(inner, exp.Unnest) else None
 
 
 def unnested(array: exp.Unnest, join: Clause, left: logical.Node | None, scope: Scope) -> tuple[logical.Node, Entry]:
-    """The rows of `left`, each with each element, and the name of the element."""
+    """The rows of `left`, each once for each element, and the name of the element."""
     _check(array, join)
     value = bind_expression(array.expressions[0], scope)
     if not pa.types.is_list(value.type):

@@ -1,4 +1,4 @@
-"""FROM and WHERE together: predicates go to where their columns are."""
+"""FROM and WHERE together: each predicate is applied where its columns are available."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from operators.expressions import Expression
 
 
 def bind_from(query: exp.Expr, context: Context) -> tuple[Relation, list[exp.Expr]]:
-    """The rows of FROM for which WHERE holds, and the predicates that are left: those with subqueries."""
+    """The rows of FROM that satisfy WHERE, and the remaining predicates, which contain subqueries."""
     where = query.args.get("where")
     items = _items(query, context, split(where.this if where else None))
     for applied in items.applied:
@@ -47,7 +47,7 @@ def _items(query: exp.Expr, context: Context, predicates: Sequence[exp.Expr]) ->
 def _timed(
     items: FromList, bound: list[Expression], timed: list[exp.Expr]
 ) -> tuple[FromList, list[Expression], list[exp.Expr]]:
-    """The list with the predicates applied that are about an item with Now, and the other predicates."""
+    """The list after predicates with Now on a single item were applied, and the other predicates."""
     by_part: dict[int, list[exp.Expr]] = {}
     rest: list[exp.Expr] = []
     for conjunct in timed:

@@ -1,4 +1,4 @@
-"""Frames of OVER: which rows around the current one."""
+"""Frames of OVER: the rows around the current one that a window function reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Frame:
-    """The ends of a frame, as WindowCall has them."""
+    """The bounds of a frame, as in WindowCall."""
 
     kind: Choice["rows", "range"] = "range"
     start: FrameEnd = None
@@ -28,7 +28,7 @@ class Frame:
 
 
 def frame_of(spec: exp.Expr | None, order: list[pa.DataType], scope: Scope) -> Frame:
-    """The frame of a parsed specification; without one from the start to the last peer."""
+    """The frame of a parsed specification; the default is from the first row to the last peer. Raises SqlError."""
     if spec is None:
         return Frame()
     kind = str(spec.args.get("kind") or "ROWS").lower()

@@ -1,4 +1,4 @@
-"""Lengths of windows: in instants (milliseconds where a unit is said), or in rows."""
+"""Lengths of windows: in instants (with a unit: milliseconds), or in rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MILLISECONDS = {
 
 
 def instants_of(node: exp.Expr) -> int:
-    """The number of instants of a span or interval; a bare number is one already.
+    """The number of instants of a span or interval; a bare number counts instants. Raises SqlError.
 
     >>> five = exp.Literal.number(5)
     >>> instants_of(Span(this=five, unit=exp.var("minutes"))), instants_of(Span(this=five))
@@ -39,7 +39,7 @@ def instants_of(node: exp.Expr) -> int:
 
 
 def positive(node: exp.Expr, what: str) -> int:
-    """The number of instants, at least one."""
+    """The number of instants. Raises SqlError if it is not positive."""
     length = instants_of(node)
     if length < 1:
         raise error_at(node, f"{what} must be positive")
@@ -47,7 +47,7 @@ def positive(node: exp.Expr, what: str) -> int:
 
 
 def rows_of(node: exp.Expr, what: str) -> int:
-    """A positive number of rows."""
+    """The number of rows. Raises SqlError if it is not positive."""
     if not isinstance(node, Span) or node.args.get("unit") is not None:
         raise error_at(node, f"{what} takes a number of rows without a unit")
     count = _whole(node)

@@ -20,7 +20,7 @@ from operators.expressions import column as column_of
 
 
 def bind_window_table(node: exp.Expr, context: Context) -> Relation:
-    """Each row of the relation with `window_start` and `window_end` of the windows that hold it."""
+    """Each row of the relation once for each window that contains it, with `window_start` and `window_end`."""
     assert isinstance(node, WindowTable)
     relation = bind_relation(node.this, context)
     if taken := [entry for entry in relation.visible if entry.name.lower() in WINDOW_COLUMNS]:

@@ -11,7 +11,7 @@ from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor, place_of
 
 _SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "TAGGED", "REGISTRY", "CONSTRAINT")
-#: After what a word of CONSTRAINT that spells a clause begins none: `CONSTRAINT ORDERED BY a WITHIN 1, ORDERED …`.
+#: Words of CONSTRAINT after which a clause name is an ordinary word: `CONSTRAINT ORDERED BY a WITHIN 1, ORDERED …`.
 _INSIDE: tuple[list[str], ...] = (["BY"], [","], [])
 _STREAM_CLAUSES = ("SOURCE", "ORDERED", "ORDER BY", *_SOURCE_CLAUSES)
 
@@ -51,7 +51,7 @@ def _keys(cursor: Cursor) -> tuple[st.Name, ...]:
 
 
 def names(cursor: Cursor, what: str) -> tuple[st.Name, ...]:
-    """Names between commas."""
+    """A list of names separated by commas."""
     listed = [cursor.name(what)]
     while cursor.accept(","):
         listed.append(cursor.name(what))
@@ -78,7 +78,7 @@ def _ordered(clause: st.Clause) -> st.Name:
 
 
 def _topic(clause: st.Clause | None, stream: st.Name) -> tuple[st.Name, str | None]:
-    """The topic that SOURCE names: alone, or as the first argument of a function that opens it."""
+    """The topic of SOURCE (default: the stream's name), and the function whose first argument it is, if any."""
     if clause is None:
         return stream, None
     words = clause.words
@@ -113,7 +113,7 @@ def column(tokens: list[Token], cursor: Cursor) -> st.ColumnDefinition:
 
 
 def clauses(cursor: Cursor, choices: tuple[str, ...]) -> tuple[st.Clause, ...]:
-    """The rest of the statement, cut at the words of `choices`; what is quoted or in parentheses is no such word."""
+    """The rest of the statement, split at the words of `choices`, unless these are quoted or in parentheses."""
     parsed: list[st.Clause] = []
     while cursor.more():
         token = cursor.peek()
@@ -126,10 +126,10 @@ def clauses(cursor: Cursor, choices: tuple[str, ...]) -> tuple[st.Clause, ...]:
 
 
 def _words(cursor: Cursor, choices: tuple[str, ...], inside: Sequence[list[str]]) -> tuple[str, ...]:
-    """The words up to the next clause; after the words `inside` none begins."""
+    """The words up to the next clause; no clause begins after the words `inside`."""
     words: list[str] = []
     depth = 0
-    # the word after BY is a name, even where it spells a clause: ORDERED BY timestamp
+    # the word after BY is a name, even if it is also a clause name: ORDERED BY timestamp
     while cursor.more() and (depth or not _starts_clause(cursor.peek(), choices) or words[-1:] in inside):
         token = cursor.next()
         depth += {"(": 1, ")": -1}.get(token.text, 0)

@@ -1,4 +1,5 @@
-"""The SQL dialect that queries are parsed in: PostgreSQL's expressions, and our own statements as plain tokens."""
+"""The SQL dialect of queries: PostgreSQL's expressions and the notations of streams; our own statements are plain
+tokens."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from dsms.sql.parser.stream_parser import StreamParser
 
 
 class Dsms(Postgres):
-    """PostgreSQL without statements that swallow the rest of their line unparsed, with notations of streams."""
+    """PostgreSQL with the notations of streams, and without statements whose rest sqlglot leaves unparsed."""
 
     class Tokenizer(Postgres.Tokenizer):
-        """`SHOW`, `EXPLAIN` and `REGISTER` are tokenised like any other statement; papers' signs are SQL's words."""
+        """`SHOW`, `EXPLAIN` and `REGISTER` are tokenised like any other statement; symbols of the papers stand for SQL
+        words."""
 
         COMMANDS = set()
         KEYWORDS = {
@@ -33,7 +35,7 @@ class Dsms(Postgres):
     Parser = StreamParser
 
     class Generator(PostgresGenerator):
-        """Writes our nodes as they are read."""
+        """Writes our nodes in the notation in which they are parsed."""
 
         TRANSFORMS = {
             **PostgresGenerator.TRANSFORMS,
@@ -76,7 +78,7 @@ def _clause(generator: Any, node: exp.Expr, word: str, key: str) -> str:
 
 
 def _without_alias(generator: Any, node: exp.Expr) -> tuple[str, str]:
-    """The item inside as text, and the alias that stands behind the whole."""
+    """The inner item as text, and the alias, which is written after the whole."""
     inner = node.this.copy()
     alias = inner.args.get("alias")
     inner.set("alias", None)

@@ -24,7 +24,7 @@ UNITS = (*_MICROSECONDS, *_DAYS, *_MONTHS)
 
 
 def parse_interval(node: exp.Interval) -> Interval:
-    """Returns the interval that a literal states.
+    """The interval of a literal. Raises SqlError.
 
     >>> import sqlglot
     >>> parse_interval(sqlglot.parse_one("INTERVAL '1 day 2 hours'"))
@@ -48,7 +48,7 @@ def parse_interval(node: exp.Interval) -> Interval:
 
 
 def unit_name(word: str) -> str | None:
-    """Returns the unit in capitals and singular, or None.
+    """The unit in capitals and singular, or None.
 
     >>> unit_name("hours"), unit_name("ms"), unit_name("parsec")
     ('HOUR', 'MILLISECOND', None)

@@ -1,4 +1,4 @@
-"""Text to statements: our own statements by a cursor over sqlglot's tokens, queries by sqlglot's parser."""
+"""Parsing: our own statements by a cursor over sqlglot's tokens, queries by sqlglot's parser."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def _statement(cursor: Cursor) -> st.Statement:
 
 
 def _starts_stream(cursor: Cursor) -> bool:
-    """`Istream (SELECT …)`."""
+    """Whether a query such as `Istream (SELECT …)` follows."""
     ahead = [token.text.upper() for token in cursor.tokens[cursor.at : cursor.at + 2]]
     return len(ahead) == 2 and ahead[0] in ("ISTREAM", "DSTREAM", "RSTREAM") and ahead[1] == "("
 
 
 def _label(cursor: Cursor) -> st.Name | None:
-    """SyncSQL's way to name a statement: `Q3: SELECT STREAMED …`."""
+    """SyncSQL's label of a statement: `Q3: SELECT STREAMED …`."""
     if len(cursor.tokens) > 1 and cursor.tokens[1].text == ":":
         name = cursor.name("name")
         cursor.expect(":")
@@ -72,7 +72,7 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Cursor, st.Name | None], st.Stateme
     ("CREATE", "MATERIALIZED", "VIEW"): queries.create_complete_view,
     ("CREATE", "VIEW"): queries.create_streamed_view,
     ("CREATE", "QUERY"): queries.create_query,
-    ("CREATE", "OR", "REPLACE"): queries.replacing,
+    ("CREATE", "OR", "REPLACE"): queries.create_or_replace,
     ("CREATE", "TABLE"): tables.create_table,
     ("INSERT", "INTO"): tables.insert,
     ("UPDATE",): tables.update,

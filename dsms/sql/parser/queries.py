@@ -1,4 +1,4 @@
-"""SELECT, views and queries: which output a query has, and its tree."""
+"""SELECT, views and queries: the tree of a query and its output."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def create_complete_view(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuer
     return named(cursor, cursor.name("view name"), "view", "complete")
 
 
-def replacing(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
+def create_or_replace(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
     """`CREATE OR REPLACE [STREAMED | COMPLETE | MATERIALIZED] VIEW | QUERY …`."""
     word = cursor.one_of(("STREAMED", "COMPLETE", "MATERIALIZED", "VIEW", "QUERY"), "kind")
     if word not in ("VIEW", "QUERY"):
@@ -59,7 +59,7 @@ def create_query(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
 
 
 def named(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -> st.ContinuousQuery:
-    """What follows the name: options, AS, and the query. COMPLETE holds whatever the query says."""
+    """The part after the name: options, AS and the query. `output` complete overrides the output of the query."""
     clauses = options(cursor, _RESULT_CLAUSES) if cursor.accept("WITH") else ()
     cursor.expect("AS")
     query = continuous(cursor, name)
@@ -68,7 +68,8 @@ def named(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -
 
 
 def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
-    """`(name = value, …)`; a value is a word, a number with its sign, or TIMESTAMP with a text."""
+    """`(name = value, …)`; a value is a word, a signed number, or TIMESTAMP and a text. Raises SqlError for names that
+    are not in `known`."""
     cursor.expect("(")
     parsed = []
     while not cursor.accept(")"):
@@ -84,7 +85,7 @@ def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
 
 
 def continuous(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery:
-    """The rest of the statement as a continuous query; its output is None where the text does not say it."""
+    """The rest of the statement as a continuous query; its output is None if the text does not specify one."""
     text, word = cursor.rest_without(*_OUTPUT_WORDS)
     tree = parse_query(text)
     output = _OUTPUT_WORDS[word] if word else None
@@ -94,7 +95,7 @@ def continuous(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery:
 
 
 def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Select:
-    """A SELECT alone is continuous if it says STREAMED, COMPLETE or Istream, or has windows on streams.
+    """A bare SELECT: continuous if it has STREAMED, COMPLETE, Istream, or windows on streams, else one-time.
 
     >>> from dsms.sql.parser.parse import parse
     >>> [type(statement).__name__ for statement in parse("SELECT a FROM S; SELECT a FROM S [Range 5]")]
@@ -115,7 +116,7 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
 
 def parse_query(text: str) -> exp.Expr:
     """The tree of a query. `text` is the whole script with everything but the query blanked, so that positions are
-    the script's."""
+    those of the script. Raises SqlError."""
     try:
         tree = sqlglot.parse_one(text, read=Dsms)
     except ParseError as error:

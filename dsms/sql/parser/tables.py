@@ -43,7 +43,7 @@ def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable:
 
 
 def _element(cursor: Cursor, columns: list[st.ColumnDefinition], keys: list[st.Name]) -> None:
-    """A column, or the PRIMARY KEY of several."""
+    """A column, or a PRIMARY KEY clause of the table."""
     at = cursor.at
     inline: list[st.Name] = []
     if cursor.accept("PRIMARY KEY"):
@@ -61,7 +61,8 @@ def _element(cursor: Cursor, columns: list[st.ColumnDefinition], keys: list[st.N
 
 
 def _without_key(tokens: list[Token]) -> tuple[list[Token], bool]:
-    """`PRIMARY KEY`, which sqlglot reads as one word, stands before or after NOT NULL."""
+    """The tokens without `PRIMARY KEY`, and whether it was among them: one token of sqlglot, before or after NOT
+    NULL."""
     kept = [token for token in tokens if token.text.upper() != "PRIMARY KEY"]
     return kept, len(kept) < len(tokens)
 
@@ -102,7 +103,7 @@ def delete(cursor: Cursor, _: st.Name | None) -> st.Delete:
 
 
 def _tree(cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]) -> _Parsed:
-    """The whole statement as sqlglot reads it, without clauses that are not ours."""
+    """The whole statement as parsed by sqlglot. Raises SqlError for clauses other than `parts`."""
     cursor.at -= len(words)
     tree = parse_query(cursor.rest_without("")[0])
     if not isinstance(tree, kind):

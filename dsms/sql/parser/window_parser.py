@@ -16,10 +16,10 @@ TABLE_FUNCTIONS = tuple(name.upper() for name in _LENGTHS)
 
 
 class WindowParser(PostgresParser):
-    """PostgreSQL's parser that can read a window behind an item of FROM."""
+    """PostgreSQL's parser, extended by windows after an item of FROM."""
 
     def _ahead(self, steps: int) -> str:
-        """The upper-case text of the token so many steps ahead; 0 is the current one."""
+        """The upper-case text of the token some steps ahead; 0 is the current one, "" is past the end."""
         at = self._index + steps
         return str(self._tokens[at].text.upper()) if at < len(self._tokens) else ""
 
@@ -31,7 +31,7 @@ class WindowParser(PostgresParser):
         return cast(exp.Expr, parsed)
 
     def _aliased(self, item: exp.Expr) -> None:
-        """Takes an alias and gives it to the innermost item."""
+        """Parses an alias and attaches it to the innermost item."""
         if not _innermost(item).args.get("alias") and (alias := self._parse_table_alias()):
             _innermost(item).set("alias", alias)
 
