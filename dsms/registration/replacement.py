@@ -21,12 +21,12 @@ from dsms.model.statement_result import StatementResult
 from dsms.optimizer.start_instants import started
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import result_settings
-from dsms.registration.dependents import dependents
 from dsms.registration.environment import Applied, Environment, apply
 from dsms.registration.queries import check_quality, default_output, draft_of, settled
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_view
 from dsms.sql.binder.earlier_queries import former_of
+from dsms.sql.binder.read_names import dependents
 from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
 

@@ -14,11 +14,11 @@ from dsms.model.types import type_sql
 from dsms.physical.explain import explain
 from dsms.physical.fragment_plan import plan_fragment
 from dsms.registration import life_cycle, queries, replacement, sources
-from dsms.registration.dependents import dependents
 from dsms.registration.environment import Applied, Environment, apply
 from dsms.registration.queries import RESULT_PREFIX
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_schema
+from dsms.sql.binder.read_names import dependents
 from dsms.sql.parser.nodes import WholeQuery
 
 #: Importing a module registers its statements with `apply`.

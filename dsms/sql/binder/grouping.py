@@ -16,7 +16,7 @@ from dsms.sql.binder.conditions import Output, fresh, own_columns
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.grouping_sets import Groups
 from dsms.sql.binder.joins import join
-from dsms.sql.binder.ordering import sort_key, value_of
+from dsms.sql.binder.order_and_limit import sort_key, value_of
 from dsms.sql.binder.predicates import predicate
 from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scope import Rewrite, Scope

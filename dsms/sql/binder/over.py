@@ -15,7 +15,7 @@ from dsms.sql.binder.aggregate_calls import AggregateCall, aggregate_call
 from dsms.sql.binder.conditions import extended, fresh
 from dsms.sql.binder.expression_functions import arguments_of, function_name
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.ordering import sort_key, value_of
+from dsms.sql.binder.order_and_limit import sort_key, value_of
 from dsms.sql.binder.predicates import predicate
 from dsms.sql.binder.relation import Context, Relation, refusal
 from dsms.sql.binder.scope import Scope

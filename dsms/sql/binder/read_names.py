@@ -8,7 +8,7 @@ import sqlglot
 from sqlglot import exp
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Source, Stream
+from dsms.model.objects import Object, Query, Source, Stream, Table
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.table_names import name_of
 
@@ -63,3 +63,19 @@ def below(item: Object, catalog: Catalog) -> tuple[Object, ...]:
             names.add(read.name.lower())
             wanted += reads(read)
     return tuple(item for name, item in catalog.objects.items() if name in names)
+
+
+def dependents(catalog: Catalog, target: Object) -> list[Object]:
+    """All objects that depend on an object, directly or indirectly, in order of creation."""
+    needed, above = {target.name.lower()}, list[Object]()
+    for item in catalog.objects.values():
+        if needed & {name.lower() for name in _needs(item)}:
+            needed.add(item.name.lower())
+            above.append(item)
+    return above
+
+
+def _needs(item: Object) -> list[str]:
+    """The names of what an object reads, and of the logs that the query it replaced reads while that is needed."""
+    former = item.former.objects if isinstance(item, Query) and item.former is not None else ()
+    return [*reads(item), *(log.name for log in former if isinstance(log, Source | Table))]

@@ -85,3 +85,18 @@ def bind_query(query: exp.Expr, context: Context) -> Relation:
     """Binds a query: its plan has the outer columns of the context, then those of the result. Handlers are in `select`
     and `set_queries`."""
     raise refusal(query, query.key.upper().replace("_", " "))
+
+
+def with_common_tables(query: exp.Expr, context: Context) -> Context:
+    """The context with the common tables of a query's WITH, each of which can use those before it. Raises SqlError."""
+    common = query.args.get("with_")
+    if common is None:
+        return context
+    for cte in common.expressions:
+        name = cte.alias.lower()
+        if common.args.get("recursive") and any(table.name.lower() == name for table in cte.this.find_all(exp.Table)):
+            raise refusal(cte, "WITH RECURSIVE")
+        if any(other.alias.lower() == name for other in common.expressions if other is not cte):
+            raise error_at(cte, f'two queries of WITH are named "{cte.alias}"')
+        context = replace(context, ctes={**context.ctes, name: (cte, context)})
+    return context

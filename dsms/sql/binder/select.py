@@ -11,17 +11,15 @@ from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.aggregate_calls import aggregates_in
-from dsms.sql.binder.common_tables import with_common_tables
 from dsms.sql.binder.conditions import conjuncts, keeping
 from dsms.sql.binder.emit_final import finals
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.grouping import grouped
 from dsms.sql.binder.grouping_sets import groups
-from dsms.sql.binder.limits import limit_of, order_of, ordinal
-from dsms.sql.binder.ordering import sort_key, value_of
+from dsms.sql.binder.order_and_limit import limit_of, order_of, ordinal, sort_key, value_of
 from dsms.sql.binder.over import with_windows
 from dsms.sql.binder.predicates import has_subquery, predicate, split
-from dsms.sql.binder.relation import Context, Relation, bind_query, refusal
+from dsms.sql.binder.relation import Context, Relation, bind_query, refusal, with_common_tables
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.binder.select_list import Output, outputs
 from dsms.sql.binder.subqueries import where, with_values

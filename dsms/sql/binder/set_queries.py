@@ -12,12 +12,10 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.model.schema import schema
-from dsms.sql.binder.common_tables import with_common_tables
 from dsms.sql.binder.conditions import extended, keeping, own_columns
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.limits import limit_of, order_of, ordinal
-from dsms.sql.binder.ordering import sort_key, value_of
-from dsms.sql.binder.relation import Context, Relation, bind_query, refusal
+from dsms.sql.binder.order_and_limit import limit_of, order_of, ordinal, sort_key, value_of
+from dsms.sql.binder.relation import Context, Relation, bind_query, refusal, with_common_tables
 from dsms.sql.binder.scope import Entry, Scope
 from operators.core.errors import UserError
 from operators.expressions import Column, Expression, Literal, call, coerce, column, evaluate, type_name

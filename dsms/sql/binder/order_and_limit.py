@@ -12,7 +12,6 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.sql.binder.aggregate_calls import constant
-from dsms.sql.binder.ordering import value_of
 from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
 from operators.core.sort_key import SortKey
@@ -92,3 +91,22 @@ def ordinal(ordered: exp.Expr, count: int) -> int | None:
     if not 1 <= int(node.name) <= count:
         raise error_at(node, f"ORDER BY {node.name}: the select list has {count} columns")
     return int(node.name) - 1
+
+
+def sort_key(ordered: exp.Expr, column: str) -> SortKey:
+    """The sort key of a parsed ORDER BY item, given the column that holds its value.
+
+    >>> from sqlglot import parse_one
+    >>> from dsms.sql.parser.dialect import Dsms
+    >>> items = parse_one("SELECT 1 ORDER BY a DESC, b NULLS FIRST", read=Dsms).args["order"].expressions
+    >>> [sort_key(item, "x").nulls_first for item in items]
+    [None, True]
+    """
+    descending = bool(ordered.args.get("desc"))
+    nulls_first = bool(ordered.args.get("nulls_first"))
+    return SortKey(column, descending, None if nulls_first == descending else nulls_first)
+
+
+def value_of(ordered: exp.Expr) -> exp.Expr:
+    """The expression of an ORDER BY item."""
+    return ordered.this if isinstance(ordered, exp.Ordered) else ordered
