@@ -140,9 +140,9 @@ def _(node: logical.Join) -> tuple[str, ...]:
     left, right = keys(node.left), keys(node.right)
     if not left or not right:
         return ()
-    if node.outer != "right" and set(right) <= {theirs for _, theirs in node.on}:
+    if node.outer != "right" and set(right) <= {right_key for _, right_key in node.on}:
         return left
-    if node.outer != "left" and set(left) <= {mine for mine, _ in node.on}:
+    if node.outer != "left" and set(left) <= {left_key for left_key, _ in node.on}:
         return right
     return (*left, *right)
 

@@ -39,15 +39,17 @@ def _referring(constraint: Constraint, field: pa.Field[pa.DataType], catalog: Ca
     if not isinstance(other, Source):
         have = "have: " + (", ".join(known.name for known in catalog.sources()) or "none")
         raise UserError(f'REFERENCES: "{constraint.other}" is not a source', hint=have)
-    theirs = _column(other, constraint.theirs or "", "REFERENCES")
-    if theirs.type != field.type:
+    referenced_field = _column(other, constraint.theirs or "", "REFERENCES")
+    if referenced_field.type != field.type:
         referring = f'"{field.name}" is {type_sql(field.type)}'
-        referenced = f'"{theirs.name}" of source "{other.name}" is {type_sql(theirs.type)}'
-        raise UserError(f"REFERENCES needs columns of one type: {referring}, {referenced}")
-    if not any(promise.kind == "clustered" and promise.column == theirs.name for promise in other.constraints):
-        hint = _HINT.format(theirs.name)
-        raise UserError(f'REFERENCES: "{theirs.name}" of source "{other.name}" is not clustered', hint=hint)
-    return msgspec.structs.replace(constraint, other=other.name, theirs=theirs.name)
+        target = f'"{referenced_field.name}" of source "{other.name}" is {type_sql(referenced_field.type)}'
+        raise UserError(f"REFERENCES needs columns of one type: {referring}, {target}")
+    if not any(
+        promise.kind == "clustered" and promise.column == referenced_field.name for promise in other.constraints
+    ):
+        hint = _HINT.format(referenced_field.name)
+        raise UserError(f'REFERENCES: "{referenced_field.name}" of source "{other.name}" is not clustered', hint=hint)
+    return msgspec.structs.replace(constraint, other=other.name, theirs=referenced_field.name)
 
 
 def _column(source: Source, name: str, what: str) -> pa.Field[pa.DataType]:

@@ -25,8 +25,8 @@ from dsms.registration.environment import Applied, Environment, apply
 from dsms.registration.queries import check_quality, default_output, draft_of, settled
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_view
+from dsms.sql.binder.dependencies import dependents
 from dsms.sql.binder.earlier_queries import former_of
-from dsms.sql.binder.read_names import dependents
 from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
 
@@ -130,10 +130,10 @@ def _replaced(catalog: Catalog, queries: list[Query], environment: Environment) 
         before = catalog.objects[query.name.lower()]
         assert isinstance(before, Query)
         following = msgspec.structs.replace(_following(query, before, catalog, environment), id=after.next_id())
-        there = _with(following, after)
-        new = planned(following, there)
+        extended = _with(following, after)
+        new = planned(following, extended)
         _check(new, plan_of(before.name, catalog), before)
-        after = _with(msgspec.structs.replace(following, reads=_sources(new), lasting=_lasting(new, there)), after)
+        after = _with(msgspec.structs.replace(following, reads=_sources(new), lasting=_lasting(new, extended)), after)
     return after
 
 

@@ -18,7 +18,7 @@ from dsms.registration.environment import Applied, Environment, apply
 from dsms.registration.queries import RESULT_PREFIX
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_schema
-from dsms.sql.binder.read_names import dependents
+from dsms.sql.binder.dependencies import dependents
 from dsms.sql.parser.nodes import WholeQuery
 
 #: Importing a module registers its statements with `apply`.

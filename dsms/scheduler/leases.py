@@ -91,21 +91,21 @@ def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
     """
     if not parts:
         return ExecutorStatus()
-    each = list(parts.values())
+    statuses = list(parts.values())
     refused = Counter[str]()
-    for part in each:
+    for part in statuses:
         refused.update(part.dead_letters)
     return ExecutorStatus(
-        next((part.state for part in each if part.state != RUNNING), RUNNING),
-        min(part.plan_version for part in each),
-        max(part.epoch for part in each),
-        min(part.batch_records for part in each),
-        {query: lane for part in each for query, lane in part.lanes.items()},
-        "; ".join(part.reason for part in each if part.reason),
+        next((part.state for part in statuses if part.state != RUNNING), RUNNING),
+        min(part.plan_version for part in statuses),
+        max(part.epoch for part in statuses),
+        min(part.batch_records for part in statuses),
+        {query: lane for part in statuses for query, lane in part.lanes.items()},
+        "; ".join(part.reason for part in statuses if part.reason),
         dict(refused),
         {name: part.state for name, part in parts.items()},
-        redis_bytes=sum(part.redis_bytes for part in each),
-        disk_bytes=sum(part.disk_bytes for part in each),
+        redis_bytes=sum(part.redis_bytes for part in statuses),
+        disk_bytes=sum(part.disk_bytes for part in statuses),
     )
 
 

@@ -101,8 +101,8 @@ class Measured(msgspec.Struct, frozen=True):
     def with_past_of(self, other: Measured) -> Measured:
         """With the sums of the same vertex in another lane, but without its state, which exists only once."""
         now = max(self.at, other.at)
-        mine, theirs = _faded(now - self.at), _faded(now - other.at)
-        recent = tuple(a * mine + b * theirs for a, b in zip(self.recent, other.recent, strict=True))
+        fade, other_fade = _faded(now - self.at), _faded(now - other.at)
+        recent = tuple(a * fade + b * other_fade for a, b in zip(self.recent, other.recent, strict=True))
         return msgspec.structs.replace(
             self,
             since=min(self.since, other.since),
@@ -202,8 +202,8 @@ class Measures:
         }
         for (lane, key), measured in self.by_vertex.items():
             if (lane, key) not in by_vertex and (heir := _heir(key, lanes)) is not None:
-                mine = by_vertex.get((heir, key))
-                by_vertex[(heir, key)] = measured if mine is None else mine.with_past_of(measured)
+                own = by_vertex.get((heir, key))
+                by_vertex[(heir, key)] = measured if own is None else own.with_past_of(measured)
         return Measures(self.since, by_vertex)
 
 

@@ -31,7 +31,9 @@ def asof_join(
         raise error_at(table, f"ASOF JOIN compares {kinds}, not {type_name(left_time.type)}")
     left, (*left_keys, left_at) = extended(left, _named("__k", [*(key for key, _ in equal), left_time]))
     right, (*right_keys, right_at) = extended(right, _named("__m", [*(key for _, key in equal), right_time]))
-    on = dict.fromkeys((mine.name, theirs.name) for mine, theirs in zip(left_keys, right_keys, strict=True))
+    on = dict.fromkeys(
+        (left_key.name, right_key.name) for left_key, right_key in zip(left_keys, right_keys, strict=True)
+    )
     node = logical.AsofJoin(left, right, tuple(on), left_at.name, right_at.name, comparison, outer)
     return keeping(node, names)
 

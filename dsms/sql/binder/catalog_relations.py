@@ -15,7 +15,7 @@ from dsms.model.properties import append_only, keys
 from dsms.model.schema import schema, visible
 from dsms.model.statements import Place
 from dsms.optimizer.start_instants import started
-from dsms.sql.binder.read_names import below, query_of
+from dsms.sql.binder.dependencies import below, query_of
 from dsms.sql.binder.relation import Context, Relation, bind_query
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.binder.shed_where import with_shed

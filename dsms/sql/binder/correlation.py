@@ -64,7 +64,7 @@ def beside(inner: Inner, taken: list[str], *, without: frozenset[str] = frozense
     outputs = tuple(
         (new, Column(name, fields.field(name).type, fields.field(name).nullable)) for name, new in renamed.items()
     )
-    safe = tuple((mine, replace(theirs, name=renamed[theirs.name])) for mine, theirs in inner.safe)
+    safe = tuple((outer, replace(inner_column, name=renamed[inner_column.name])) for outer, inner_column in inner.safe)
     return Inner(_renamed(inner.relation, logical.Project(inner.relation.node, outputs), renamed), safe)
 
 

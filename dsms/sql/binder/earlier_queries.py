@@ -8,7 +8,7 @@ from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Former, Object, Query
 from dsms.sql.binder.bind import plan_over
-from dsms.sql.binder.read_names import below
+from dsms.sql.binder.dependencies import below
 
 
 def former_plan(query: Query) -> logical.Node | None:

@@ -68,8 +68,10 @@ def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], conte
         bits = [_bits(node, keys.sets, relation.scope) for node in grouping]
         known |= {id(node): Column(f"__b{at}", pa.int32(), False) for at, node in enumerate(grouping)}
         parts = [
-            _padded(_group(source, keys, each, aggregates, context), keys, each, aggregates, [bit[at] for bit in bits])
-            for at, each in enumerate(keys.sets)
+            _padded(
+                _group(source, keys, key_set, aggregates, context), keys, key_set, aggregates, [bit[at] for bit in bits]
+            )
+            for at, key_set in enumerate(keys.sets)
         ]
         plan = parts[0] if len(parts) == 1 else logical.Union(tuple(parts))
     return Relation(plan, _scope(relation.scope, plan, keys, known, context), ())
@@ -78,8 +80,8 @@ def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], conte
 def _keys(relation: Relation, groups: Groups, below: _Below, context: Context) -> _Keys:
     fields = schema(relation.node)
     outer = tuple(below.column(column(fields.field(name)), "__d") for name in context.outer_columns)
-    sets = tuple(tuple(bind_expression(key, relation.scope) for key in each) for each in groups.sets)
-    every = dict.fromkeys(key for each in sets for key in each if not _is_outer(key, context))
+    sets = tuple(tuple(bind_expression(key, relation.scope) for key in key_set) for key_set in groups.sets)
+    every = dict.fromkeys(key for key_set in sets for key in key_set if not _is_outer(key, context))
     return _Keys(outer, sets, {key: below.column(key, "__g") for key in every})
 
 
@@ -143,13 +145,13 @@ def _bound(node: exp.Expr, written: AggregateCall, scope: Scope, below: _Below) 
 def _group(
     source: logical.Node,
     keys: _Keys,
-    each: tuple[Expression, ...],
+    key_set: tuple[Expression, ...],
     aggregates: tuple[Aggregate, ...],
     context: Context,
 ) -> logical.Node:
     """The groups by a set of keys, for each binding of the outer columns. Without keys there is one row for each
     binding."""
-    names = keys.names(each)
+    names = keys.names(key_set)
     node = logical.GroupBy(source, (*(key.name for key in keys.outer), *names), aggregates)
     if names or context.base is None or context.unfilled:
         return node
@@ -171,7 +173,7 @@ def _or_zero(aggregate: Aggregate) -> Expression:
 def _padded(
     node: logical.Node,
     keys: _Keys,
-    each: tuple[Expression, ...],
+    key_set: tuple[Expression, ...],
     aggregates: tuple[Aggregate, ...],
     bits: Sequence[int],
 ) -> logical.Node:
@@ -179,7 +181,7 @@ def _padded(
     fields = schema(node)
     outputs: list[Output] = [(key.name, column(fields.field(key.name))) for key in keys.outer]
     for key, key_column in keys.columns.items():
-        outputs.append((key_column.name, key_column if key in each else Literal(None, key_column.type)))
+        outputs.append((key_column.name, key_column if key in key_set else Literal(None, key_column.type)))
     outputs += [(aggregate.name, column(fields.field(aggregate.name))) for aggregate in aggregates]
     outputs += [(f"__b{at}", Literal(bit, pa.int32())) for at, bit in enumerate(bits)]
     return logical.Project(node, tuple(outputs))
@@ -189,9 +191,9 @@ def _bits(node: exp.Expr, sets: tuple[tuple[Expression, ...], ...], scope: Scope
     """GROUPING(a, b): for each set a number with a bit for each argument, set if it is not grouped by. For the sets (a,
     b), (a) and () of ROLLUP these are 0, 1 and 3."""
     values = [bind_expression(argument, scope) for argument in node.expressions]
-    if unknown := [value for value in values if not any(value in each for each in sets)]:
+    if unknown := [value for value in values if not any(value in key_set for key_set in sets)]:
         raise error_at(node, f'an argument of GROUPING is not in GROUP BY: "{to_sql(unknown[0])}"')
-    return [sum((value not in each) << at for at, value in enumerate(reversed(values))) for each in sets]
+    return [sum((value not in key_set) << at for at, value in enumerate(reversed(values))) for key_set in sets]
 
 
 def _rewrite(inner: Scope, above: dict[Expression, Column]) -> Rewrite:

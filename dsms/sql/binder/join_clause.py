@@ -66,8 +66,8 @@ def using_names(join: Clause, left: tuple[Entry, ...], right: tuple[Entry, ...])
     """The names of the columns that USING or NATURAL merges."""
     if not join.natural:
         return [name.name for name in join.using]
-    theirs = {entry.name.casefold() for entry in right}
-    return [entry.name for entry in left if entry.name.casefold() in theirs]
+    right_names = {entry.name.casefold() for entry in right}
+    return [entry.name for entry in left if entry.name.casefold() in right_names]
 
 
 def merged_columns(join: Clause, names: list[str], left: Scope, right: Scope, taken: list[str]) -> Merged:
@@ -75,9 +75,9 @@ def merged_columns(join: Clause, names: list[str], left: Scope, right: Scope, ta
     merged = Merged()
     for name in names:
         try:
-            mine, theirs = left.resolve(name), right.resolve(name)
-            equal = call("equal", mine, theirs)
-            value = _value(join.outer, mine, theirs)
+            left_column, right_column = left.resolve(name), right.resolve(name)
+            equal = call("equal", left_column, right_column)
+            value = _value(join.outer, left_column, right_column)
         except UserError as error:
             raise error_at(join.using[0] if join.using else join.table, error.message, hint=error.hint) from error
         frame_name = fresh("__u", taken)
@@ -89,11 +89,11 @@ def merged_columns(join: Clause, names: list[str], left: Scope, right: Scope, ta
     return merged
 
 
-def _value(outer: Outer, mine: Column, theirs: Column) -> Expression:
+def _value(outer: Outer, left: Column, right: Column) -> Expression:
     """The value of a merged column: of the side whose rows are kept, with FULL of the side that has a row."""
-    if mine.type == theirs.type and outer != "full":
-        return theirs if outer == "right" else mine
-    first, second = (theirs, mine) if outer == "right" else (mine, theirs)
+    if left.type == right.type and outer != "full":
+        return right if outer == "right" else left
+    first, second = (right, left) if outer == "right" else (left, right)
     return call(
         "coalesce",
         replace(first, nullable=first.nullable or outer == "full"),

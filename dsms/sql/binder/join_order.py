@@ -64,11 +64,11 @@ def joined(parts: Sequence[Part], predicates: Sequence[Expression], base: logica
 
 def _next(state: _Joined, rest: list[Part]) -> Part:
     """The first available inner part that an equality connects to the join so far, else the first part."""
-    mine = names_of(state.node)
+    names = names_of(state.node)
     for part in rest:
         if part.outer != "none" or part.merged:
             break
-        if any(equality(predicate, mine, names_of(part.node)) for predicate in state.waiting):
+        if any(equality(predicate, names, names_of(part.node)) for predicate in state.waiting):
             return part
     return rest[0]
 

@@ -98,15 +98,17 @@ def equality(predicate: Expression, left: frozenset[str], right: frozenset[str])
 def _keyed(
     left: logical.Node, right: logical.Node, parts: Condition
 ) -> tuple[logical.Node, logical.Node, tuple[tuple[str, str], ...], bool, Expression | None]:
-    left, mine = extended(filtered(left, parts.left), _named("__k", (first for first, _ in parts.equal)))
-    right, theirs = extended(filtered(right, parts.right), _named("__m", (second for _, second in parts.equal)))
-    null_safe = any(mine.nullable and other.nullable for mine, other in parts.safe)
+    left, left_keys = extended(filtered(left, parts.left), _named("__k", (first for first, _ in parts.equal)))
+    right, right_keys = extended(filtered(right, parts.right), _named("__m", (second for _, second in parts.equal)))
+    null_safe = any(first.nullable and other.nullable for first, other in parts.safe)
     checks = [
         call("is_not_null", first)
-        for first, other in zip(mine, theirs, strict=True)
+        for first, other in zip(left_keys, right_keys, strict=True)
         if null_safe and first.nullable and other.nullable
     ]
-    pairs = dict.fromkeys((first.name, other.name) for first, other in (*parts.safe, *zip(mine, theirs, strict=True)))
+    pairs = dict.fromkeys(
+        (first.name, other.name) for first, other in (*parts.safe, *zip(left_keys, right_keys, strict=True))
+    )
     return left, right, tuple(pairs), null_safe, conjunction([*parts.residual, *checks])
 
 

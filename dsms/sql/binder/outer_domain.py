@@ -29,8 +29,8 @@ def joined_with_domain(base: logical.Node, item: logical.Node, conditions: Seque
     if len(values) < len(schema(base).names):
         return join(base, item, conditions)
     bound = [(name, not_null(values[name])) for name in schema(base).names]
-    there = [call("is_not_null", value) for value in values.values() if value.nullable]
-    node = logical.Project(filtered(item, there), (*bound, *own_columns(item)))
+    known = [call("is_not_null", value) for value in values.values() if value.nullable]
+    node = logical.Project(filtered(item, known), (*bound, *own_columns(item)))
     return filtered(node, [condition for condition in conditions if condition not in used])
 
 

@@ -58,8 +58,8 @@ def with_windows(relation: Relation, query: exp.Expr, nodes: Sequence[exp.Expr],
         named_call = calls.setdefault(bound, replace(bound, name=fresh(f"__f{len(calls)}", schema(node).names)))
         known[id(window)] = Column(named_call.name, named_call.type, True)
     for partition in dict.fromkeys(window_call.partition for window_call in calls.values()):
-        mine = tuple(window_call for window_call in calls.values() if window_call.partition == partition)
-        node = logical.WindowFunctions(node, mine)
+        partition_calls = tuple(window_call for window_call in calls.values() if window_call.partition == partition)
+        node = logical.WindowFunctions(node, partition_calls)
     return replace(relation, node=node, scope=replace(relation.scope, known=known))
 
 
@@ -75,18 +75,25 @@ class _Definition:
 
 def _definition(window: exp.Window, named: dict[str, exp.Window]) -> _Definition:
     order = window.args.get("order")
-    mine = _Definition(
+    own = _Definition(
         window,
         tuple(window.args.get("partition_by") or ()),
         tuple(order.expressions) if order else (),
         window.args.get("spec"),
     )
     if not (base := window.args.get("alias")):
-        return mine
+        return own
     if (base_window := named.get(base.name.lower())) is None:
         raise error_at(window, f'window "{base.name}" not found', hint=f"have: {', '.join(named)}")
-    theirs = _definition(base_window, {name: window for name, window in named.items() if window is not base_window})
-    return _Definition(window, mine.partition or theirs.partition, mine.order or theirs.order, mine.spec or theirs.spec)
+    base_definition = _definition(
+        base_window, {name: window for name, window in named.items() if window is not base_window}
+    )
+    return _Definition(
+        window,
+        own.partition or base_definition.partition,
+        own.order or base_definition.order,
+        own.spec or base_definition.spec,
+    )
 
 
 def _call(

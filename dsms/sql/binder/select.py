@@ -62,7 +62,7 @@ def _grouped(relation: Relation, query: exp.Select, context: Context) -> Relatio
     if group_sets is None:
         return relation
     inner = replace(context, unfilled=False)
-    relation = with_values(relation, [*nodes, *(key for each in group_sets.sets for key in each)], inner)
+    relation = with_values(relation, [*nodes, *(key for key_set in group_sets.sets for key in key_set)], inner)
     grouping = [node for part in parts for node in part.find_all(exp.Grouping)]
     return grouped(relation, group_sets, [*nodes, *grouping], context)
 

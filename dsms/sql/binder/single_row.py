@@ -64,10 +64,10 @@ def _(node: logical.TopK, fixed: frozenset[str]) -> bool:
 def _(node: logical.Join, fixed: frozenset[str]) -> bool:
     if node.outer == "full":
         return False
-    theirs = frozenset(right for left, right in node.on if left in fixed) | fixed
-    mine = frozenset(left for left, right in node.on if right in theirs) | fixed
-    first = at_most_one(node.left, mine)
-    return first and at_most_one(node.right, theirs)
+    fixed_right = frozenset(right for left, right in node.on if left in fixed) | fixed
+    fixed_left = frozenset(left for left, right in node.on if right in fixed_right) | fixed
+    first = at_most_one(node.left, fixed_left)
+    return first and at_most_one(node.right, fixed_right)
 
 
 @at_most_one.register(logical.Distinct)

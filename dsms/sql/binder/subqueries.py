@@ -65,12 +65,12 @@ def _tested(relation: Relation, test: Test, context: Context) -> Relation:
 
 def _without_unknown(node: logical.Node, inner: Inner, pair: Pair) -> logical.Node:
     """The rows for which x = y is NULL for no row of the query."""
-    mine, theirs = pair
-    if theirs.nullable:
-        empty = filtered(inner.relation.node, [call("is_null", theirs)])
+    value, inner_value = pair
+    if inner_value.nullable:
+        empty = filtered(inner.relation.node, [call("is_null", inner_value)])
         node = semi_join(node, _nonempty(empty, inner), [], inner.safe, anti=True)
-    if mine.nullable:
-        node = semi_join(node, _nonempty(inner.relation.node, inner), [call("is_null", mine)], inner.safe, anti=True)
+    if value.nullable:
+        node = semi_join(node, _nonempty(inner.relation.node, inner), [call("is_null", value)], inner.safe, anti=True)
     return node
 
 
@@ -119,7 +119,7 @@ def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relat
     )
     if len(inner.relation.visible) != 1:
         raise error_at(node, f"a scalar subquery must have one column, not {len(inner.relation.visible)}")
-    outer_columns = frozenset(theirs.name for _, theirs in inner.safe)
+    outer_columns = frozenset(inner_column.name for _, inner_column in inner.safe)
     if not at_most_one(inner.relation.node, outer_columns):
         raise error_at(
             node,
@@ -156,7 +156,7 @@ def _theta(test: Test, inner: Inner, relation: Relation) -> Expression:
         raise refusal(test.query, "a comparison of rows by order", "have: (a, b) IN (SELECT …)")
     try:
         pairs = zip(test.values, inner.relation.visible, strict=True)
-        tests = [call(test.operator, bind_expression(value, relation.scope), theirs.column) for value, theirs in pairs]
+        tests = [call(test.operator, bind_expression(value, relation.scope), entry.column) for value, entry in pairs]
     except UserError as error:
         raise error_at(test.query, error.message, hint=error.hint) from error
     condition = conjunction(tests)
@@ -188,17 +188,17 @@ def _null_side(relation: Relation, inner: Inner, theta: Expression) -> tuple[Rel
     """Whether x = y is NULL for some row of the query: some y is NULL, or x is NULL and there is a row."""
     pair = equality(theta, names_of(relation.node), names_of(inner.relation.node))
     assert pair is not None
-    mine, theirs = pair
+    value, inner_value = pair
     tests: list[Expression] = []
-    if theirs.nullable:
-        node = filtered(inner.relation.node, [call("is_null", theirs)])
+    if inner_value.nullable:
+        node = filtered(inner.relation.node, [call("is_null", inner_value)])
         empty = Inner(inner.relation.over(node), inner.safe)
         relation, some = _marked(relation, empty, _TRUE)
         tests.append(some)
-    if mine.nullable:
+    if value.nullable:
         inner = beside(inner, schema(relation.node).names)
         relation, some = _marked(relation, inner, _TRUE)
-        tests.append(call("and", call("is_null", mine), some))
+        tests.append(call("and", call("is_null", value), some))
     return relation, tests[0] if len(tests) == 1 else call("or", *tests)
 
 
@@ -212,10 +212,12 @@ def _marked(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relati
     if len(pairs) < len(tests):
         node = _by_domain(left, inner, theta, mark)
     else:
-        keys = dict.fromkeys([*(theirs for _, theirs in inner.safe), *(value for _, value in pairs)])
+        keys = dict.fromkeys([*(inner_column for _, inner_column in inner.safe), *(value for _, value in pairs)])
         named = {value: _name(value, f"__k{at}", taken) for at, value in enumerate(keys)}
         rows = _marks(logical.Project(right, tuple((name, value) for value, name in named.items())), mark)
-        conditions = [call("equal", mine, Column(named[value], value.type, value.nullable)) for mine, value in pairs]
+        conditions = [
+            call("equal", own_value, Column(named[value], value.type, value.nullable)) for own_value, value in pairs
+        ]
         node = join(left, rows if named else _any_row(right, mark), conditions, "left", inner.safe)
     return relation.over(node), call("is_not_null", Column(mark, pa.bool_(), True))
 
@@ -235,18 +237,20 @@ def _any_row(rows: logical.Node, mark: str) -> logical.Node:
 
 def _by_domain(left: logical.Node, inner: Inner, theta: Expression, mark: str) -> logical.Node:
     """Tests each distinct value of the columns that the test needs, and joins the marks back to the rows."""
-    mine = schema(left)
+    left_schema = schema(left)
     used = [
-        name for name in mine.names if name in columns(theta) or any(name == column.name for column, _ in inner.safe)
+        name
+        for name in left_schema.names
+        if name in columns(theta) or any(name == column.name for column, _ in inner.safe)
     ]
-    taken = [*mine.names, *schema(inner.relation.node).names, mark]
+    taken = [*left_schema.names, *schema(inner.relation.node).names, mark]
     names = {name: fresh(f"__e{at}", taken) for at, name in enumerate(used)}
-    outer = {name: Column(name, mine.field(name).type, mine.field(name).nullable) for name in used}
+    outer = {name: Column(name, left_schema.field(name).type, left_schema.field(name).nullable) for name in used}
     if not used:
         met = semi_join(_any_row(left, mark), inner.relation.node, [theta])
         return join(left, met, [], "left")
     domain = distinct(logical.Project(left, tuple((names[name], column) for name, column in outer.items())))
-    safe = [(replace(column, name=names[column.name]), theirs) for column, theirs in inner.safe]
+    safe = [(replace(column, name=names[column.name]), inner_column) for column, inner_column in inner.safe]
     met = semi_join(domain, inner.relation.node, [substituted(theta, names)], safe)
     back = [(column, replace(column, name=names[name])) for name, column in outer.items()]
     return join(left, _marks(met, mark), [], "left", back)

@@ -54,9 +54,11 @@ def _timed(
         at = _owner(items, conjunct)
         (rest if at is None else by_part.setdefault(at, [])).append(conjunct)
     parts = list(items.parts)
-    for at, mine in by_part.items():
+    for at, with_now in by_part.items():
         names = names_of(parts[at].node)
-        parts[at] = _timed_part(items, parts[at], [condition for condition in bound if within(condition, names)], mine)
+        parts[at] = _timed_part(
+            items, parts[at], [condition for condition in bound if within(condition, names)], with_now
+        )
         bound = [condition for condition in bound if not within(condition, names)]
     return replace(items, parts=tuple(parts)), bound, rest
 
