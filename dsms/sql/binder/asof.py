@@ -11,7 +11,7 @@ from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.conditions import conjuncts, extended, keeping, names_of, within
-from dsms.sql.binder.joins import Pair, equality
+from dsms.sql.binder.joins import Pair, equality, numbered
 from operators.core.errors import SqlError
 from operators.expressions import ORDERS, Call, Expression, call, columns, type_name
 from operators.kernels.points import has_points
@@ -29,8 +29,8 @@ def asof_join(
     if not has_points(left_time.type):
         kinds = "numbers (a DECIMAL of at most 18 digits), dates or timestamps"
         raise error_at(table, f"ASOF JOIN compares {kinds}, not {type_name(left_time.type)}")
-    left, (*left_keys, left_at) = extended(left, _named("__k", [*(key for key, _ in equal), left_time]))
-    right, (*right_keys, right_at) = extended(right, _named("__m", [*(key for _, key in equal), right_time]))
+    left, (*left_keys, left_at) = extended(left, numbered("__k", [*(key for key, _ in equal), left_time]))
+    right, (*right_keys, right_at) = extended(right, numbered("__m", [*(key for _, key in equal), right_time]))
     on = dict.fromkeys(
         (left_key.name, right_key.name) for left_key, right_key in zip(left_keys, right_keys, strict=True)
     )
@@ -81,7 +81,3 @@ def _comparison(
     if within(first, right) and within(second, left):
         return cast(Comparison, ORDERS[predicate.function]), second, first
     return None
-
-
-def _named(prefix: str, expressions: Sequence[Expression]) -> list[tuple[str, Expression]]:
-    return [(f"{prefix}{number}", expression) for number, expression in enumerate(expressions)]

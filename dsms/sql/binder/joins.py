@@ -98,8 +98,8 @@ def equality(predicate: Expression, left: frozenset[str], right: frozenset[str])
 def _keyed(
     left: logical.Node, right: logical.Node, parts: Condition
 ) -> tuple[logical.Node, logical.Node, tuple[tuple[str, str], ...], bool, Expression | None]:
-    left, left_keys = extended(filtered(left, parts.left), _named("__k", (first for first, _ in parts.equal)))
-    right, right_keys = extended(filtered(right, parts.right), _named("__m", (second for _, second in parts.equal)))
+    left, left_keys = extended(filtered(left, parts.left), numbered("__k", (first for first, _ in parts.equal)))
+    right, right_keys = extended(filtered(right, parts.right), numbered("__m", (second for _, second in parts.equal)))
     null_safe = any(first.nullable and other.nullable for first, other in parts.safe)
     checks = [
         call("is_not_null", first)
@@ -112,5 +112,6 @@ def _keyed(
     return left, right, tuple(pairs), null_safe, conjunction([*parts.residual, *checks])
 
 
-def _named(prefix: str, expressions: Iterable[Expression]) -> list[tuple[str, Expression]]:
+def numbered(prefix: str, expressions: Iterable[Expression]) -> list[tuple[str, Expression]]:
+    """The expressions under the names `prefix` and their position."""
     return [(f"{prefix}{number}", expression) for number, expression in enumerate(expressions)]

@@ -11,13 +11,13 @@ from sqlglot import exp
 
 from dsms.model.position import error_at
 from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.predicates import is_now
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.interval import parse_interval
 from operators.core.errors import SqlError
 from operators.expressions import Expression, Interval, Literal, call, cast, type_name
 from operators.sync.sync_points import Periodic
 
-NOW = "now"
 NOW_HINT = "use Now in WHERE, in comparisons linear in Now such as R.TS BETWEEN Now - 4 AND Now"
 #: The key in a Now column's `meta` of the points at which this Now advances.
 POINTS = "points"
@@ -52,11 +52,6 @@ class _Linear:
         """The sum with `factor` times another form."""
         more = tuple((factor * sign, term) for sign, term in other.terms)
         return _Linear(self.slope + factor * other.slope, (*self.terms, *more), self.points | other.points)
-
-
-def is_now(node: exp.Expr, scope: Scope) -> bool:
-    """Whether a column is Now: the unqualified name, unless a column has that name."""
-    return isinstance(node, exp.Column) and not node.table and node.name.lower() == NOW and not scope.has(node.name)
 
 
 def bound_of(left: exp.Expr, right: exp.Expr, kind: type[exp.Expr], scope: Scope) -> Bound:

@@ -14,11 +14,11 @@ from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model.position import error_at
-from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.now_bounds import NOW_HINT, Bound, bound_of, is_now, synchronised, tightest
+from dsms.sql.binder.now_bounds import NOW_HINT, Bound, bound_of, synchronised, tightest
+from dsms.sql.binder.predicates import is_now, predicate
 from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scope import Scope
-from operators.expressions import Expression, call, type_name
+from operators.expressions import Expression, call
 from operators.windows.now_filter import NowRange
 
 _MOST_DISJUNCTS = 64
@@ -51,7 +51,7 @@ def mentions_now(node: exp.Expr, scope: Scope) -> bool:
 
 def _form(node: exp.Expr, scope: Scope, negated: bool = False) -> Form:
     if not mentions_now(node, scope):
-        plain = _plain(node, scope)
+        plain = predicate(node, scope)
         return [(call("not", plain) if negated else plain,)]
     match node:
         case exp.Paren():
@@ -67,13 +67,6 @@ def _form(node: exp.Expr, scope: Scope, negated: bool = False) -> Form:
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
             return _comparison(node, _NEGATED[type(node)] if negated else type(node), scope)
     raise error_at(node, f'"{node.sql()}" is not a comparison with Now', hint=NOW_HINT)
-
-
-def _plain(node: exp.Expr, scope: Scope) -> Expression:
-    predicate = bind_expression(node, scope)
-    if str(predicate.type) not in ("bool", "null"):
-        raise error_at(node, f"WHERE needs a BOOLEAN, not {type_name(predicate.type)}")
-    return predicate
 
 
 def _between(node: exp.Between, scope: Scope, negated: bool) -> Form:

@@ -111,18 +111,17 @@ def _call(
             *((f"__o{at}", value) for at, value in enumerate(order)),
         ],
     )
+    # the columns are those of the arguments, then of the partition, then of the order: __a0, __a1, __p0, __o0
     names = [column.name for column in columns]
-    keys = [
-        sort_key(item, name)
-        for item, name in zip(definition.order, names[len(arguments) + len(partition) :], strict=True)
-    ]
+    at_partition, at_order = len(arguments), len(arguments) + len(partition)
+    keys = [sort_key(item, name) for item, name in zip(definition.order, names[at_order:], strict=True)]
     frame = frame_of(definition.spec, [value.type for value in order], scope)
     bound = WindowCall(
         "",
         function,
-        tuple(names[: len(arguments)]),
+        tuple(names[:at_partition]),
         _type(definition.node, function, arguments),
-        (*context.outer_columns, *names[len(arguments) : len(arguments) + len(partition)]),
+        (*context.outer_columns, *names[at_partition:at_order]),
         tuple(keys),
         frame.kind,
         frame.start,

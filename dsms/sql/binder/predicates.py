@@ -11,7 +11,7 @@ from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from operators.expressions import Expression, type_name
 
-NOW = "now"
+_NOW = "now"
 
 
 def split(node: exp.Expr | None) -> list[exp.Expr]:
@@ -49,9 +49,11 @@ def own_columns(node: exp.Expr) -> list[exp.Column]:
     ]
 
 
-def is_now(column: exp.Column, scope: Scope) -> bool:
-    """Whether a column is Now: the unqualified name, unless a column has that name."""
-    return not column.table and column.name.casefold() == NOW and not scope.has(column.name)
+def is_now(node: exp.Expr, scope: Scope) -> bool:
+    """Whether a node is Now: the unqualified name, unless a column has that name."""
+    if not isinstance(node, exp.Column) or node.table:
+        return False
+    return node.name.casefold() == _NOW and not scope.has(node.name)
 
 
 def over_now(nodes: Iterable[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], list[exp.Expr]]:

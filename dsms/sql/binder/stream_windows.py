@@ -13,6 +13,7 @@ from dsms.model.properties import append_only, keys, walk
 from dsms.model.schema import schema
 from dsms.sql.binder.expansion import expanded, misplaced_now
 from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.predicates import predicate
 from dsms.sql.binder.relation import Context, Relation, bind_query, bind_relation
 from dsms.sql.binder.synchronised import bind_synchronised
 from dsms.sql.binder.to_stream import as_stream, bind_stream
@@ -20,7 +21,7 @@ from dsms.sql.binder.window_lengths import instants_of, positive, rows_of
 from dsms.sql.binder.window_tables import bind_window_table
 from dsms.sql.parser import nodes
 from operators.core.errors import SqlError
-from operators.expressions import Column, Expression, Literal, call, column, type_name
+from operators.expressions import Column, Literal, call, column
 from operators.streams.tagger import TS
 from operators.sync.sync_points import Periodic
 from operators.windows.now_filter import NowRange
@@ -44,7 +45,7 @@ def bind_window(node: exp.Expr, context: Context) -> Relation:
     relation = bind_relation(node.this, context)
     stream = as_stream(relation.node, node)
     if (where := node.args.get("where")) is not None:
-        stream = logical.Filter(stream, _predicate(where, relation))
+        stream = logical.Filter(stream, predicate(where, relation.scope, "WHERE of a window"))
     partition = tuple(_column(key, relation).name for key in node.args.get("partition") or [])
     bind = _BY_KIND[node.args["kind"]]
     return bind(node, relation.over(stream), (*_outer_columns(stream, context), *partition))
@@ -53,13 +54,6 @@ def bind_window(node: exp.Expr, context: Context) -> Relation:
 def _outer_columns(stream: logical.Node, context: Context) -> tuple[str, ...]:
     """The outer columns of a correlated query: each of their bindings has its own window."""
     return tuple(name for name in context.outer_columns if name in schema(stream).names)
-
-
-def _predicate(node: exp.Expr, relation: Relation) -> Expression:
-    bound = bind_expression(node, relation.scope)
-    if str(bound.type) not in ("bool", "null"):
-        raise error_at(node, f"WHERE of a window needs a BOOLEAN, not {type_name(bound.type)}")
-    return bound
 
 
 def _column(node: exp.Expr, relation: Relation) -> Column:

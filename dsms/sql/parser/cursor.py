@@ -102,11 +102,11 @@ class Cursor:
         return True
 
     def rest_without(self, *words: str) -> tuple[str, str | None]:
-        """The rest of the statement at its place in an otherwise blank script, with the first `SELECT word` read as
-        SELECT; and which of the words that was.
+        """The rest of the statement at its position in an otherwise blank script, without the first of `words` that
+        follows a SELECT; and which word that was, or None.
 
-        `SELECT word` followed by what cannot start an expression selects a column of that name, unless it is the only
-        reading (STREAMED, the first word, is never a column).
+        A word before a token that cannot start an expression is a column of that name: `SELECT complete FROM S`. The
+        first of `words` (STREAMED) is never a column.
         """
         self.peek()
         tokens = self.tokens[self.at :]
@@ -116,6 +116,7 @@ class Cursor:
             word = token.text.upper()
             column = word != words[0] and _is_column(tokens, number)
             if word in words and tokens[number - 1].text.upper() == "SELECT" and not column:
+                # blanks keep the positions: `SELECT STREAMED a` becomes `SELECT          a`
                 return text[: token.start] + " " * (token.end + 1 - token.start) + text[token.end + 1 :], word
         return text, None
 

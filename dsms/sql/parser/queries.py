@@ -126,6 +126,7 @@ def parse_query(text: str) -> exp.Expr:
 
 def _readable(error: ParseError) -> SqlError:
     first = error.errors[0]
+    # the column is that of the last character of the highlighted word
     width = len(first.get("highlight") or " ")
     message = str(first["description"]).split(" <Token")[0].rstrip(".")
     if message.startswith("Required keyword"):

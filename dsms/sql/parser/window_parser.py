@@ -55,7 +55,7 @@ class WindowParser(PostgresParser):
 
     def _window(self, item: exp.Expr, notation: str, closing: TokenType, text: str, opened: Token) -> exp.Expr:
         partition = self._parse_csv(self._parse_column) if self._match_partition() else None
-        parts = self._now_window(opened) if partition is None and self._match_text_seq("NOW") else self._frame()
+        parts = self._now_window() if partition is None and self._match_text_seq("NOW") else self._frame()
         if not self._match(closing):
             self.raise_error(f"expected {text}")
         window = nodes.StreamWindow(this=item, notation=notation, partition=partition, **parts)
@@ -64,7 +64,7 @@ class WindowParser(PostgresParser):
     def _match_partition(self) -> bool:
         return self._match(TokenType.PARTITION_BY) or self._match_text_seq("PARTITION", "BY")
 
-    def _now_window(self, _: Token) -> dict[str, Any]:
+    def _now_window(self) -> dict[str, Any]:
         where = self._parse_disjunction() if self._match(TokenType.WHERE) else None
         return {"kind": "now", "where": where}
 

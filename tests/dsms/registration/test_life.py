@@ -79,7 +79,7 @@ def is_fed(step) -> bool:
 
 
 def fresh(steps, queries: dict[str, str]) -> LocalSession:
-    """Each query as it would be if it had been the only one from the first record on."""
+    """A session in which each query exists from the first record on, for comparison."""
     session = LocalSession(sharing=False)
     session.execute(SOURCES)
     for name, select in queries.items():
@@ -121,7 +121,7 @@ def without(logs: dict, name: str) -> dict:
 
 @dataclass(frozen=True)
 class Replaced:
-    """A log before a query was replaced, and the instant from which it is the new one's."""
+    """The log of a query before it was replaced, the instant of the replacement, and the new query."""
 
     before: list
     since: int | None
@@ -161,7 +161,7 @@ def test_a_replaced_query_keeps_its_log_and_becomes_the_new_one(steps, partition
 
 
 def note(session: LocalSession, sql: str, selects: dict[str, str | None], now: dict[str, Replaced]) -> None:
-    """What is known of the queries that a statement has replaced."""
+    """Records what is known about the queries that a statement replaces."""
     logs = {name: session.changes(name) for name in selects}
     ids = {name: session.catalog.find(name).id for name in selects}
     session.execute(sql)
@@ -190,7 +190,7 @@ def bag(rows: list[dict]) -> Counter:
     return Counter(map(repr, rows))
 
 
-def test_only_the_difference_is_told() -> None:
+def test_a_replacement_publishes_only_the_difference() -> None:
     session = begin(LocalSession())
     session.execute(
         "CREATE STREAMED VIEW V AS SELECT k, v FROM S WHERE v > 1; CREATE QUERY Q AS SELECT k, v * 10 AS t FROM V"
@@ -204,7 +204,7 @@ def test_only_the_difference_is_told() -> None:
     assert session.changes("Q")[2:] == [("+", {"k": "b", "t": 10}, 4), ("-", {"k": "c"}, 4)]
 
 
-def test_of_a_stream_nothing_is_taken_back() -> None:
+def test_a_replaced_stream_never_retracts() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q AS SELECT Istream(n) FROM A WHERE n > 1")
     session.push("E", [{"k": "a", "n": n, "ts": n} for n in (1, 2, 3)])
@@ -215,7 +215,7 @@ def test_of_a_stream_nothing_is_taken_back() -> None:
     assert session.changes("Q") == [("+", {"n": 2}, 2), ("+", {"n": 3}, 3), ("+", {"n": 1}, 6)]
 
 
-def test_what_a_query_was_is_forgotten_once_it_has_published_as_what_it_is() -> None:
+def test_the_former_version_is_retired_once_the_new_one_has_published() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q AS SELECT k, v FROM S WHERE v > 1")
     session.advance(3)
@@ -240,7 +240,7 @@ def test_what_a_query_was_is_forgotten_once_it_has_published_as_what_it_is() -> 
         ("SELECT k, n AS v FROM A", "the key would change from (k) to ()"),
     ],
 )
-def test_what_consumers_could_not_read_is_refused(select: str, reason: str) -> None:
+def test_replacements_that_consumers_could_not_read_are_refused(select: str, reason: str) -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q AS SELECT k, v FROM S")
     before = session.catalog
@@ -260,7 +260,7 @@ def test_what_consumers_could_not_read_is_refused(select: str, reason: str) -> N
     st.sampled_from([None, 1, 3]),
 )
 def test_a_start_is_a_cut_in_the_logs(steps, created, start, select, batch) -> None:
-    """The expected changes are those over logs without the earlier records: these cannot make later ones late."""
+    """The expected changes are those over logs without the earlier records, which cannot make later ones late."""
     session = begin(LocalSession(2, batch), ["Same"])
     for at, step in enumerate([*steps, END]):
         if at == min(created, len(steps)):
@@ -270,7 +270,7 @@ def test_a_start_is_a_cut_in_the_logs(steps, created, start, select, batch) -> N
     assert session.changes("Q") == fresh(later, {"Q": select}).changes("Q")
 
 
-def test_what_is_latest_is_written_down() -> None:
+def test_start_latest_is_stored_as_an_instant() -> None:
     session = begin(LocalSession())
     session.push("T", [{"k": "a", "v": 1, "ts": 5}])
     session.execute("CREATE QUERY Q WITH (start = 'latest') AS SELECT k, v FROM S")
@@ -292,7 +292,7 @@ def test_what_is_latest_is_written_down() -> None:
         ("'2024-05-01'", 1714521600000),
     ],
 )
-def test_starts_as_they_are_written(text: str, start: int | None) -> None:
+def test_spellings_of_start(text: str, start: int | None) -> None:
     session = begin(LocalSession())
     session.execute(f"CREATE QUERY Q WITH (start = {text}) AS SELECT k, v FROM S")
     assert session.catalog.find("Q").start == start
@@ -319,7 +319,7 @@ def test_equal_starts_share_and_others_do_not() -> None:
     assert "Z" not in session.explain("X").split("shared with", 1)[1]
 
 
-def test_a_paused_view_holds_back_nobody_who_reads_it() -> None:
+def test_a_paused_view_does_not_hold_back_its_readers() -> None:
     session = begin(LocalSession(), ["Same"])
     session.execute("CREATE QUERY Over AS SELECT k, w FROM W; DEACTIVATE VIEW W")
     session.push("T", [{"k": "a", "v": 2, "ts": 1}])
@@ -354,7 +354,7 @@ def test_limits_of_state_are_kept_and_shown() -> None:
         session.execute("ALTER QUERY Q SET (state_memory = 'much')")
 
 
-def test_a_source_is_kept_for_what_a_query_was() -> None:
+def test_a_source_is_kept_for_the_former_version_of_a_query() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q AS SELECT k, v FROM S")
     session.advance(3)

@@ -1,4 +1,4 @@
-"""CLUSTERED BY and REFERENCES as they are written, shown and kept, for every type of column."""
+"""CLUSTERED BY and REFERENCES: their spellings, display and effect, for every type of column."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CREATE STREAM L OVER P KEY NULL;"""
 
 
 def pushed(script: str, **records: list[tuple[object, int]]) -> LocalSession:
-    """A session to which (value, instant) were pushed, by the source's name."""
+    """A session with records (value, instant) pushed to the sources of these names."""
     session = LocalSession(partitions=2)
     session.execute(script)
     for source, rows in records.items():
@@ -59,7 +59,7 @@ def test_values_of_every_type_live_once(type_: str, a: object, b: object) -> Non
     ]
 
 
-def test_what_dead_letters_and_descriptions_say() -> None:
+def test_texts_of_dead_letters_and_descriptions() -> None:
     session = pushed((ORDERS + PAID).format(type="BIGINT"), O=[(1, 0), (1, 4)], P=[(7, 5)])
     (order,), (paid,) = (session.dead_letters(source)[:1] for source in "OP")
     assert order["reason"] == (
@@ -95,19 +95,19 @@ def test_a_deletion_is_a_record_too() -> None:
     assert refused(session, "O", "S") == [4]
 
 
-def test_what_is_referenced_stays_as_long_as_what_refers_to_it() -> None:
+def test_referenced_records_stay_as_long_as_records_may_refer_to_them() -> None:
     session = pushed((ORDERS + PAID).format(type="INT"))
     with pytest.raises(UserError, match='"O" is used by S, P, L'):
         session.execute("DROP SOURCE O")
 
 
-def test_input_of_which_more_is_promised_is_not_shed() -> None:
+def test_input_with_promises_beyond_order_is_not_shed() -> None:
     session = pushed(ORDERS.format(type="INT"))
     with pytest.raises(UserError, match="max_error cannot be kept over a source with CLUSTERED BY"):
         session.execute("CREATE QUERY V WITH (max_error = 0.1) AS SELECT v, count(*) AS n FROM S GROUP BY v")
 
 
-def test_only_what_follows_from_the_promises_is_used() -> None:
+def test_only_consequences_of_the_promises_are_used() -> None:
     session = pushed((ORDERS + PAID).format(type="BIGINT") + "CREATE STREAM K OVER O KEY v;")
     session.execute("REGISTER SOURCE F (id BIGINT) FROM f; CREATE STREAM F1 OVER F KEY NULL")
     forgets = {

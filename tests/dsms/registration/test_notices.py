@@ -1,4 +1,4 @@
-"""What registration tells of a query: the defaults it got, and the query with them."""
+"""Notices of registration: the defaults of a query, and the query with its defaults written out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.plan_parts import plan, register
 
 
 def expanded(sql: str) -> list[str]:
-    """The queries that the notices say."""
+    """The queries in the notices."""
     _, result = register(sql)
     return [notice.removeprefix("expanded: ") for notice in result.notices if notice.startswith("expanded: ")]
 
@@ -42,5 +42,5 @@ def test_the_expanded_query_is_a_notice_and_means_the_same(query: str, expected:
         "SELECT STREAMED S.id FROM S ASOF LEFT JOIN S2 ON S.a = S2.a AND S.c >= S2.c",
     ],
 )
-def test_a_query_that_says_all_is_not_told_again(query: str) -> None:
+def test_a_query_without_defaults_has_no_expanded_notice(query: str) -> None:
     assert expanded(query) == []

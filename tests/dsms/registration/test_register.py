@@ -1,4 +1,4 @@
-"""Statements applied to a catalog: what they make, what they report, what they refuse."""
+"""Statements applied to a catalog: the objects they create, their results, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query answered over one that contains it gives what it gives alone (SyncSQL section 5, examples 17 to 19)."""
+"""A query answered from one that contains it gives the same results as alone (SyncSQL section 5, examples 17 to 19)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENTERING = JOIN.replace("S.k, v, n, i", "Istream(S.k, v, n, i)")
 GROUPS = (
     "SELECT k, n, COUNT(*) AS c, COUNT(i) AS d, MIN(i) AS l, MAX(i) AS h, SUM(i) AS s, AVG(i) AS a FROM A GROUP BY k, n"
 )
-#: A query that runs, and one that is answered over it.
+#: A running query, and one that is answered from it.
 MATCHED = {
     "example 17": ("SELECT k, v FROM R[Sync2](S)", "SELECT k, v FROM R[Sync4](S)"),
     "example 18": (
@@ -97,7 +97,7 @@ NOT_MATCHED = {
 
 
 def tried(session: LocalSession, pair: tuple[str, str], steps, only: str | None = None) -> dict[str, list]:
-    """What the two gave whenever they were there; records of one instant in the order of their values."""
+    """The results of both while they existed, with records of the same instant ordered by value."""
     session.execute(SETTING)
     changes = play(session, steps, lambda at, name: f"CREATE STREAMED VIEW {name} AS {pair[at]}", only)
     return {name: [_by_instant(changes), dead] for name, (changes, dead) in changes.items()}
@@ -110,7 +110,7 @@ def _by_instant(changes: list) -> list:
 @pytest.mark.parametrize("pair", MATCHED.values(), ids=MATCHED)
 @settings(max_examples=examples(10))
 @given(histories([0, 1, 1]), st.integers(1, 2), st.sampled_from([None, 1, 3]))
-def test_over_a_view_a_query_gives_what_it_gives_alone(pair, steps, partitions: int, batch: int | None) -> None:
+def test_a_query_answered_from_a_view_gives_the_same_results(pair, steps, partitions: int, batch: int | None) -> None:
     steps = [("create", 0), *steps, ("create", 1)]
     for query, results in tried(LocalSession(partitions, batch), pair, steps).items():
         assert results == tried(LocalSession(sharing=False), pair, steps, only=query)[query], query
@@ -140,7 +140,7 @@ def plan_alone(query):
 
 
 @pytest.mark.parametrize("pair", NOT_MATCHED.values(), ids=NOT_MATCHED)
-def test_what_does_not_contain_a_query_is_left_alone(pair) -> None:
+def test_queries_that_do_not_contain_it_are_not_used(pair) -> None:
     _, queries, result = registered(pair)
     assert queries["Q"].views == ()
     assert not [notice for notice in result.notices if "answered from" in notice]
@@ -160,7 +160,7 @@ def test_example_19_is_rewritten_as_the_paper_says() -> None:
     ]
 
 
-def test_explain_tells_what_a_query_is_answered_over() -> None:
+def test_explain_shows_from_which_queries_one_is_answered() -> None:
     session = LocalSession()
     session.execute(f"{SETTING} CREATE STREAMED VIEW V AS {JOIN}; CREATE STREAMED VIEW Q AS {JOIN} WHERE v > 1")
     lines = [line.strip() for line in session.explain("Q").splitlines()]

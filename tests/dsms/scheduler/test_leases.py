@@ -30,18 +30,18 @@ def test_a_lease_grows_also_when_the_clock_goes_back() -> None:
     assert assigned(Assignment("b", 120), {"a": UP}, 90) == Assignment("a", 121)
 
 
-def test_nobody_lives() -> None:
+def test_without_executors_nothing_is_assigned() -> None:
     assert assigned(None, {}, 7) is None
     assert assigned(Assignment("a", 4), {}, 7) == Assignment("a", 4)
 
 
-def test_one_that_is_starting_is_only_taken_where_there_is_no_other() -> None:
+def test_a_starting_executor_is_used_only_if_there_is_no_other() -> None:
     assert assigned(None, {"a": NEW, "b": UP}, 7) == Assignment("b", 7)
     assert assigned(None, {"a": NEW}, 7) == Assignment("a", 7)
     assert assigned(Assignment("a", 5), {"a": NEW}, 7) == Assignment("a", 5)
 
 
-def test_one_that_starts_again_gives_way_to_one_that_is_ready() -> None:
+def test_a_restarted_executor_gives_way_to_one_that_is_ready() -> None:
     assert assigned(Assignment("a", 5), {"a": NEW, "b": UP}, 7) == Assignment("b", 7)
 
 
@@ -49,9 +49,9 @@ NAMES = st.sampled_from("abcd")
 
 
 @given(st.lists(st.frozensets(NAMES), min_size=1, max_size=8), st.integers(1, 6))
-def test_whoever_comes_and_goes_the_fragments_are_run_and_spread(lives: list[frozenset[str]], count: int) -> None:
-    """Everything is assigned while anybody lives, leases only grow, what need not move stays, and in the end nobody
-    has two more than another."""
+def test_fragments_are_run_and_spread_while_executors_come_and_go(lives: list[frozenset[str]], count: int) -> None:
+    """While any executor is alive every fragment is assigned, leases only grow, nothing moves without need, and in the
+    end no executor has two fragments more than another."""
     fragments = [str(number) for number in range(count)]
     current: dict[str, Assignment] = {}
     for now, names in enumerate(lives):

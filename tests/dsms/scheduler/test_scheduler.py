@@ -50,7 +50,7 @@ def test_a_path_without_operators_has_nothing_to_schedule():
     assert lower_envelope(progress_chart(())) == () == chain_slopes(()) == remaining(())
 
 
-def test_what_takes_no_time_is_as_steep_as_can_be():
+def test_steps_without_duration_have_infinite_slope():
     points = (Point(0, 1), Point(0, 0.25), Point(0, 0.5), Point(2, 0))
     assert lower_envelope(points) == (Chain(range(1), -math.inf), Chain(range(1, 3), -0.125))
     assert lower_envelope((Point(0, 1), Point(0, 0))) == (Chain(range(1), -math.inf),)
@@ -81,7 +81,7 @@ def test_the_envelope_is_the_greatest_convex_curve_below_the_chart(path):
 
 
 def lowest(time, lines):
-    """The lowest of the lines at a time. Over all pairs of points: the definition of the lower convex hull."""
+    """The lowest of the lines at a time. Over all pairs of points this defines the lower convex hull."""
     bounds = []
     for first, other in lines:
         if first.time == other.time == time:
@@ -110,7 +110,7 @@ def test_the_envelope_goes_by_the_steepest_descent_as_the_paper_defines_it(path)
 
 
 @given(paths(ANY_COST, least=1))
-def test_what_remains_is_the_work_on_all_that_a_unit_becomes(path):
+def test_remaining_work_is_that_on_all_that_a_unit_becomes(path):
     for at in range(len(path)):
         size, seconds = 1, 0
         for operator in path[at:]:
@@ -120,7 +120,7 @@ def test_what_remains_is_the_work_on_all_that_a_unit_becomes(path):
 
 
 @pytest.mark.parametrize(("cost", "selectivity"), [(-1, 1), (1, -1), (math.nan, 1), (1, math.nan), (math.inf, 1)])
-def test_costs_and_selectivities_that_cannot_be_are_refused(cost, selectivity):
+def test_impossible_costs_and_selectivities_are_refused(cost, selectivity):
     with pytest.raises(InternalError):
         Operator(cost, selectivity)
 
@@ -135,7 +135,7 @@ def keys(policy, ready, past=None, moment=NOW):
     return [queue.key[0] for queue in policy.order(ready, past or Past(), moment)]
 
 
-def test_greedy_sees_one_operator_and_chain_what_it_opens():
+def test_greedy_sees_one_operator_and_chain_those_behind_it():
     ready = [Ready(("opening",), OPENING, 0, 1, 2), Ready(("even",), EVEN, 0, 1, 1), Ready(("end",), OPENING, 2, 1, 0)]
     assert keys(Greedy(), ready) == ["even", "opening", "end"]
     assert keys(SteepestChain(), ready) == ["opening", "even", "end"]
@@ -143,14 +143,14 @@ def test_greedy_sees_one_operator_and_chain_what_it_opens():
 
 
 @pytest.mark.parametrize("policy", [Fifo(), Greedy(), SteepestChain()], ids=str)
-def test_of_equal_ones_the_oldest_is_first_and_then_what_is_nearest_to_the_end(policy):
+def test_ties_go_to_the_oldest_and_then_to_the_queue_nearest_to_the_end(policy):
     path = (Operator(1, 0.5), Operator(1, 0.5), Operator(1, 1))
     flat = (Operator(1, Fraction(2, 3)), Operator(Fraction(3, 2), Fraction(1, 2)), Operator(3, 1))
     assert keys(policy, [Ready(("new",), path, 0, 1, 7), Ready(("old",), path, 0, 1, 6)]) == ["old", "new"]
     assert keys(policy, [Ready((at,), flat, at, 1, 7) for at in range(3)]) == [2, 1, 0]
 
 
-def test_round_robin_goes_on_behind_the_last_that_was_served():
+def test_round_robin_continues_after_the_last_queue_that_was_served():
     ready = [Ready((key,), UNIT, 0, 1, 0) for key in ("d", "a", "b")]
     assert keys(RoundRobin(), ready) == ["a", "b", "d"]
     assert keys(RoundRobin(), ready, Past(("b",))) == ["d", "a", "b"]
@@ -158,7 +158,7 @@ def test_round_robin_goes_on_behind_the_last_that_was_served():
     assert keys(RoundRobin(), ready, Past(("d",))) == ["a", "b", "d"]
 
 
-def test_a_bound_on_latency_puts_what_would_exceed_it_first():
+def test_queues_that_would_exceed_the_bound_on_latency_go_first():
     path = (Operator(1, 1), Operator(1, 1))
     ready = [Ready(("steep",), (Operator(1, 0),), 0, 3, 99), Ready(("old",), path, 0, 2, 90)]
     # The old one has 4 s of work; a batch lasts 1 s from 100 on; so it leaves at 105, at the age of 15.
@@ -168,7 +168,7 @@ def test_a_bound_on_latency_puts_what_would_exceed_it_first():
     assert keys(SteepestChain(latency_s=8.9), ready) == ["old", "steep"]
 
 
-def test_weighted_fair_serves_who_has_received_the_least_by_weight():
+def test_weighted_fair_serves_the_owner_with_the_least_service_by_weight():
     ready = [Ready((key,), UNIT, 0, 1, 0, owner=key, weight=weight) for key, weight in (("a", 1), ("b", 2), ("c", 4))]
     # Taken in turn, one second each: tags a 1, b 1/2, c 1/4; then c 1/2.
     assert keys(WeightedFair(), ready, Past(None, 0, {"a": 1, "b": 0.5, "c": 0.25})) == ["c", "b", "a"]
@@ -177,7 +177,7 @@ def test_weighted_fair_serves_who_has_received_the_least_by_weight():
     assert keys(WeightedFair(), again, Past(None, 0, {"a": 1, "b": 0.5})) == ["c", "c", "b", "a"]
 
 
-def test_what_is_in_front_counts_as_served_when_the_next_is_chosen():
+def test_queues_in_front_count_as_served_when_the_next_is_chosen():
     owners = (("a", 0, 3), ("a", 1, 3), ("b", 0, 1), ("b", 1, 1), ("b", 2, 4))
     ready = [Ready((owner, age), UNIT, 0, seconds, age, owner=owner) for owner, age, seconds in owners]
     # a at 0, b at 0, 1 and 2, then a at 3, which a's first three seconds had it wait for.
@@ -185,7 +185,7 @@ def test_what_is_in_front_counts_as_served_when_the_next_is_chosen():
     assert order == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("a", 1)]
 
 
-def test_who_was_away_is_owed_nothing():
+def test_an_idle_owner_is_owed_nothing():
     past = Past()
     working, away = (Ready((key,), UNIT, 0, 50, 0, owner=key) for key in "wa")
     for _ in range(10):
@@ -204,7 +204,8 @@ def test_who_was_away_is_owed_nothing():
     st.fractions(Fraction(1, 4), 3, max_denominator=4),
 )
 def test_service_by_weight_stays_as_close_as_the_batches_allow(owners, budget):
-    """Start-time fair queueing: while two are never empty, their service by weight differs by a batch of each."""
+    """Start-time fair queueing: while two queues are never empty, their service by weight differs by at most one batch
+    of each."""
     ready = [
         Ready((number,), (Operator(cost, 1),), 0, 10**6, number, owner=str(number), weight=weight)
         for number, (weight, cost) in enumerate(owners)
@@ -243,7 +244,7 @@ EVERY = [*POLICIES.values(), SteepestChain(latency_s=95)]
 
 @pytest.mark.parametrize("policy", EVERY, ids=str)
 @given(ready=queues(), budget=st.fractions(Fraction(1, 8), 60))
-def test_grants_fill_the_budget_or_take_all_there_is(policy, ready, budget):
+def test_grants_fill_the_budget_or_serve_everything(policy, ready, budget):
     granted, past = grants(policy, Past(), ready, Moment(100, budget))
     there = sum(queue.size * queue.cost for queue in ready)
     assert sum(grant.seconds for grant in granted) == pytest.approx(float(min(budget, there)), rel=1e-6)
@@ -255,7 +256,7 @@ def test_grants_fill_the_budget_or_take_all_there_is(policy, ready, budget):
 
 @pytest.mark.parametrize("policy", EVERY, ids=str)
 @given(ready=queues(), seed=st.randoms(use_true_random=False))
-def test_the_order_has_all_that_is_ready_and_does_not_depend_on_how_it_is_told(policy, ready, seed):
+def test_the_order_has_all_ready_queues_and_does_not_depend_on_their_order(policy, ready, seed):
     order = policy.order(ready, Past(), NOW)
     assert sorted(queue.key for queue in order) == [queue.key for queue in ready]
     mixed = list(ready)
@@ -312,7 +313,7 @@ def test_policies_are_read(text, policy):
         ("chain(bound = 1 s)", 'invalid option "bound = 1 s" of policy "chain"; for example'),
     ],
 )
-def test_what_is_no_policy_is_refused_with_the_choices(text, message):
+def test_unknown_policies_are_refused_with_the_choices(text, message):
     with pytest.raises(UserError) as refused:
         parse_policy(text)
     assert str(refused.value).startswith(message)

@@ -1,4 +1,4 @@
-"""The decision how much stays: against a search over a grid, and against what it promises."""
+"""The decision on shedding rates: against a search over a grid, and against its guarantees."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_nothing_is_shed_without_need_and_no_query_beyond_its_bound(demands, unr
 
 
 def test_the_lag_comes_back_below_the_deadline_at_three_times_the_capacity_and_rates_return() -> None:
-    """One second a step: 3000 records a second come where 1000 can be done, for a minute; then 300."""
+    """In steps of one second: for a minute 3000 records arrive a second where 1000 can be processed, then 300."""
     demands = [Demand("a", 0.0005, 1e-5, 0.2, 1.0, 2.0), Demand("b", 0.0004, 1e-5, 0.2, 4.0, 2.0)]
     base, unread, shedding, lags, seen = 0.0001, 0.0, False, [], []
     for second in range(120):
@@ -89,14 +89,14 @@ def test_the_lag_comes_back_below_the_deadline_at_three_times_the_capacity_and_r
     assert seen[-1] == {"a": 1.0, "b": 1.0}
 
 
-def test_what_cannot_be_kept_is_late_and_not_shed_beyond_the_bound() -> None:
+def test_queries_that_miss_their_deadline_are_late_and_not_shed_beyond_the_bound() -> None:
     demand = Demand("a", 0.01, 1e-3, 0.02, deadline_s=1.0)
     decision = decide([demand], Load(unread=10_000, arrivals=1_000))
     assert decision.late == {"a"}
     assert decision.rates["a"] == math.ceil(1.05 * demand.least / STEP - 1e-9) * STEP
 
 
-def test_where_all_are_late_one_of_much_weight_that_costs_little_does_not_go_to_its_bound() -> None:
+def test_if_all_are_late_a_cheap_query_of_great_weight_does_not_go_to_its_bound() -> None:
     dear, light = Demand("dear", 0.01, 1e-3, 0.1), Demand("light", 1e-4, 1e-3, 0.1, weight=20.0)
     load = Load(unread=10_000, arrivals=1_000, base=0.001)
     decision = decide([dear, light], load)

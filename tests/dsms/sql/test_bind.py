@@ -48,7 +48,7 @@ def test_a_star_has_no_ts_and_an_alias_hides_the_name() -> None:
     assert schema(plan("SELECT x.* FROM S X")).names == ["a", "b", "c"]
 
 
-def test_a_plan_is_kept_as_long_as_all_that_is_below_it_is_the_same() -> None:
+def test_a_plan_is_memoized_while_everything_below_it_is_unchanged() -> None:
     views = "CREATE STREAMED VIEW V AS SELECT a FROM A; CREATE STREAMED VIEW W AS SELECT a FROM V"
     catalog, _ = apply_all(f"{BASE} {views}")
     more, _ = apply_all("CREATE STREAM Other OVER T KEY NULL", catalog)

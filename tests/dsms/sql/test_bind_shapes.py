@@ -1,4 +1,4 @@
-"""Plans that statements are bound to, as trees in golden files: which joins, keys and filters, and where they stand."""
+"""Bound plans as trees in golden files: their joins, keys and filters, and the places of these."""
 
 from __future__ import annotations
 

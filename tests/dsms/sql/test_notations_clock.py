@@ -174,6 +174,6 @@ def test_predicates_over_now_and_over_one_side_of_a_join() -> None:
         ("SELECT STREAMED id FROM S WHERE Now * Now > 3", '"Now \\* Now" is not linear in Now'),
     ],
 )
-def test_what_is_refused(sql: str, message: str) -> None:
+def test_refusals(sql: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         register(sql)

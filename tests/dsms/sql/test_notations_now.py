@@ -41,7 +41,7 @@ def ranges(condition: str, points: Periodic | None = None) -> tuple[NowRange, ..
 
 
 def holds(condition: str, points: Periodic | None = None) -> set[tuple[int, int]]:
-    """(row, instant) pairs that the ranges hold."""
+    """The (row, instant) pairs that the ranges contain."""
     frame = pl.DataFrame(ROWS, schema={"TS": pl.Int64, "a": pl.Int32}, orient="row").with_columns(
         pl.lit(None, pl.Datetime("us")).alias("at")
     )
@@ -182,6 +182,6 @@ def test_bounds(condition: str, lower: str | None, upper: str | None) -> None:
         ("Now - INTERVAL '1' MONTH < TS", "months and years have no fixed length"),
     ],
 )
-def test_what_is_refused(condition: str, message: str) -> None:
+def test_refusals(condition: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         ranges(condition)

@@ -1,4 +1,4 @@
-"""What a query gives: STREAMED, COMPLETE, Istream, Dstream, Rstream, and the defaults of CQL and PIPES."""
+"""Outputs of queries: STREAMED, COMPLETE, Istream, Dstream, Rstream, and the defaults of CQL and PIPES."""
 
 from __future__ import annotations
 
@@ -207,6 +207,6 @@ def test_a_derived_stream_is_a_view_that_drop_calls_a_stream() -> None:
 
 
 @pytest.mark.parametrize("sql", ["SELECT id FROM R[Sync2](S)", "SELECT id FROM TUMBLE(TABLE S, DESCRIPTOR(c), 5)"])
-def test_a_select_that_is_asked_once_has_no_windows(sql: str) -> None:
+def test_a_one_time_select_has_no_windows(sql: str) -> None:
     with pytest.raises(SqlError, match="a one-time SELECT cannot read windows or synchronised relations"):
         parse(sql)

@@ -1,4 +1,4 @@
-"""Every statement that the papers print is read (paper_statements.sql), and bound where it is complete."""
+"""Every statement printed in the papers (paper_statements.sql) is parsed, and bound if it is complete."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ UNBOUND = {
 
 
 @pytest.mark.parametrize(("heading", "sql"), PRINTED)
-def test_it_is_read(heading: str, sql: str) -> None:
+def test_examples_are_parsed(heading: str, sql: str) -> None:
     (statement,) = parse(sql)
     assert not isinstance(statement, st.Explain | st.Show), heading
 
 
 @pytest.mark.parametrize(("heading", "sql"), PRINTED)
-def test_its_query_is_written_as_it_is_read(heading: str, sql: str) -> None:
+def test_a_parsed_query_is_written_so_that_it_parses_to_itself(heading: str, sql: str) -> None:
     (statement,) = parse(sql)
     if isinstance(statement, st.ContinuousQuery | st.Select):
         assert parse_query(statement.select.sql(dialect=Dsms)) == statement.select, heading
@@ -78,7 +78,7 @@ def _world(heading: str) -> str:
     return PIPES_WORLD if heading.startswith("-- PIPES") else WORLD
 
 
-def test_each_is_bound_after_those_before_it() -> None:
+def test_each_example_is_bound_after_those_before_it() -> None:
     catalogs: dict[str, Catalog] = {}
     refusals: dict[str, str] = {}
     for heading, sql in PRINTED:

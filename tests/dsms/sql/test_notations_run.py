@@ -1,4 +1,4 @@
-"""What notations give over small streams, worked out by hand from the papers' definitions."""
+"""Results of all notations over small streams, derived by hand from the definitions in the papers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows in FROM: what each notation is bound to, and what wrong ones are told."""
+"""Windows in FROM: the plan of each notation, and the errors of wrong ones."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_windows_beside_joins_and_in_subqueries() -> None:
         "D y JOIN Istream(D) x ON x.id = y.id",
     ],
 )
-def test_parentheses_around_joins_of_windows_say_nothing(joined: str) -> None:
+def test_parentheses_around_joins_of_windows_mean_nothing(joined: str) -> None:
     assert plan(f"SELECT STREAMED x.id FROM ({joined})") == plan(f"SELECT STREAMED x.id FROM {joined}")
     nested = plan(f"SELECT STREAMED x.id FROM D z JOIN ({joined}) ON x.id = z.id")
     assert isinstance(next(below for below in walk(nested) if isinstance(below, logical.Join)).right, logical.Node)
@@ -196,6 +196,6 @@ def test_grouping_by_windows() -> None:
         ("Nope [Now]", '"Nope" not found'),
     ],
 )
-def test_what_is_refused(table: str, message: str) -> None:
+def test_refusals(table: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         register(f"SELECT STREAMED id FROM {table}")

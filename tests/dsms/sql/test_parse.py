@@ -1,4 +1,4 @@
-"""Every statement form, the paper's spelling included, and what wrong ones are told (golden/errors.txt)."""
+"""Every form of statement, including the paper's spelling, and the errors of wrong ones (golden/errors.txt)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_views_and_queries() -> None:
     assert query.select_sql.split() == ["SELECT", "a", "FROM", "S"]
 
 
-def test_a_select_is_continuous_when_it_says_streamed() -> None:
+def test_a_select_with_streamed_is_continuous() -> None:
     labelled, alone, once = parse("Q3: SELECT STREAMED a FROM S; select streamed a from S; SELECT a FROM S")
     assert isinstance(labelled, st.ContinuousQuery)
     assert labelled.name is not None
@@ -125,8 +125,8 @@ def test_streamed_is_a_word_only_after_select() -> None:
     assert statement.select_sql.split(None, 1)[1].strip() == "streamed FROM S WHERE s = 'select streamed'"
 
 
-def test_what_wrong_statements_are_told(golden) -> None:
-    """Every line of golden/wrong_statements.sql: refused, with place, name and choices."""
+def test_errors_of_wrong_statements(golden) -> None:
+    """Every line of golden/wrong_statements.sql is refused with the position, the name and the choices."""
     refusals = []
     for sql in WRONG.read_text().splitlines():
         session = LocalSession()
@@ -138,7 +138,7 @@ def test_what_wrong_statements_are_told(golden) -> None:
     golden("errors.txt", "".join(refusals))
 
 
-def test_a_place_is_that_of_the_whole_script() -> None:
+def test_positions_are_those_of_the_whole_script() -> None:
     session = LocalSession()
     with pytest.raises(UserError, match=r'^line 4, column 8: column "tmp" not found; have: S\.a, S\.TS$'):
         session.execute(

@@ -87,7 +87,7 @@ def test_update_and_delete() -> None:
         ("CREATE STREAM s (a INT) SPEED 3", 'line 1, column 25: unknown clause "SPEED"; have: SOURCE, ORDERED'),
     ],
 )
-def test_what_is_refused(sql: str, message: str) -> None:
+def test_refusals(sql: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         parse(sql)
 
@@ -122,6 +122,6 @@ def test_it_makes_a_source_and_an_append_only_stream() -> None:
     assert result.notices[0] == "SOURCE connect: read from topic bids"
 
 
-def test_what_a_declaration_refuses_changes_nothing() -> None:
+def test_a_refused_declaration_changes_nothing() -> None:
     with pytest.raises(SqlError, match='line 1, column 34: column "z" not found in "s"; have: a'):
         apply_all("CREATE STREAM s (a INT) SOURCE t ORDERED BY z")
