@@ -38,7 +38,7 @@ def filled(left, right, partitions: int, batch: int | None) -> LocalSession:
 
 @settings(max_examples=8, deadline=None)
 @given(KEYS, KEYS, st.integers(1, 3), st.sampled_from([None, 3, 7]))
-def test_rows_are_counted_as_in_plain_python(left, right, partitions, batch) -> None:
+def test_rows_are_those_that_plain_python_counts(left, right, partitions, batch) -> None:
     session = filled(left, right, partitions, batch)
     (source,) = measured(session, "Source", "Some")
     assert (source["rows in"], source["rows out"]) == (len(left), len(left))
