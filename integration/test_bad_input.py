@@ -107,7 +107,7 @@ REFUSED = {
     "an unknown column": ("SELECT STREAMED nothing FROM R({p}S)", "nothing"),
     "an unknown source": ("CREATE STREAM {p}X OVER {p}Nowhere KEY a", "{p}Nowhere"),
     "a missing topic": ('REGISTER SOURCE {p}X (a INT) FROM "{p}.nowhere"', 'topic "{p}.nowhere" does not exist'),
-    "a taken name": ("CREATE STREAM {p}S OVER {p}T KEY a", 'a stream named "{p}S" exists already'),
+    "a taken name": ("CREATE STREAM {p}S OVER {p}T KEY a", 'a stream named "{p}S" already exists'),
     "a source in use": ("DROP SOURCE {p}T", "is used by {p}S"),
     "no statement": ("FROB x", '"FROB" does not start a statement'),
 }

@@ -14,46 +14,50 @@ from operators.core.errors import UserError
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """Objects by lower-case name, in order of creation. Each change gives a new catalog with the next version.
+    """Objects by lower-case name, in order of creation. Every change returns a new catalog with the next version.
 
     >>> Catalog().version, Catalog().get("nothing")
     (0, None)
     """
 
     version: int = 0
-    #: How many ids were given out; an id is never used twice.
+    #: The number of ids given out so far; an id is never reused.
     ids: int = 0
     objects: dict[str, Object] = {}
 
     def get(self, name: str) -> Object | None:
-        """The object of a name, whatever its case."""
+        """The object with this name, in any case; None if there is none."""
         return self.objects.get(name.lower())
 
     def find(self, name: str, place: Place | None = None) -> Object:
-        """The object of a name; SqlError with the close matches when there is none."""
-        found = self.get(name)
-        if found is None:
+        """The object with this name. Raises SqlError at `place`, with close matches as the hint, if there is none."""
+        named = self.get(name)
+        if named is None:
             raise (place or Place()).error(f'"{name}" not found', self._choices(name))
-        return found
+        return named
 
     def with_object(self, added: Object) -> Catalog:
-        """The catalog with an object more. Its name must be free."""
+        """The catalog with one more object. Raises UserError if its name is taken."""
         taken = self.get(added.name)
         if taken is not None:
             raise UserError(
-                f'a {kind_of(taken)} named "{taken.name}" exists already', hint="drop it first or choose another name"
+                f'a {kind_of(taken)} named "{taken.name}" already exists', hint="drop it first or choose another name"
             )
         return Catalog(self.version + 1, self.ids + 1, {**self.objects, added.name.lower(): added})
 
     def without(self, names: Iterable[str]) -> Catalog:
-        """The catalog without some objects."""
+        """The catalog without the objects of these names."""
         gone = {name.lower() for name in names}
-        kept = {name: found for name, found in self.objects.items() if name not in gone}
+        kept = {name: item for name, item in self.objects.items() if name not in gone}
         return Catalog(self.version + 1, self.ids, kept)
 
     def with_changed(self, *changed: Object) -> Catalog:
-        """The catalog with other versions of objects that it has."""
-        return Catalog(self.version + 1, self.ids, {**self.objects, **{one.name.lower(): one for one in changed}})
+        """The catalog in which these objects replace those of the same names."""
+        return Catalog(
+            self.version + 1,
+            self.ids,
+            {**self.objects, **{replacement.name.lower(): replacement for replacement in changed}},
+        )
 
     def next_id(self) -> str:
         """The id of the next object."""
@@ -61,33 +65,33 @@ class Catalog(msgspec.Struct, frozen=True):
 
     def sources(self) -> list[Source]:
         """All sources, oldest first."""
-        return [found for found in self.objects.values() if isinstance(found, Source)]
+        return [item for item in self.objects.values() if isinstance(item, Source)]
 
     def next_number(self) -> int:
-        """The number of the next source or table: the smallest that is free. UserError when there are too many."""
+        """The smallest free number, for the next source or table. Raises UserError when `MAX_SOURCES` are taken."""
         taken = {source.number for source in [*self.sources(), *(table.source for table in self.tables())]}
         free = next(number for number in range(len(taken) + 1) if number not in taken)
         if free >= MAX_SOURCES:
-            raise UserError(f"there are {MAX_SOURCES} sources and tables already", hint="drop some first")
+            raise UserError(f"the catalog is limited to {MAX_SOURCES} sources and tables", hint="drop one first")
         return free
 
     def streams(self) -> list[Stream]:
         """All tagged streams over sources, oldest first."""
-        return [found for found in self.objects.values() if isinstance(found, Stream)]
+        return [item for item in self.objects.values() if isinstance(item, Stream)]
 
     def tables(self) -> list[Table]:
         """All tables, oldest first."""
-        return [found for found in self.objects.values() if isinstance(found, Table)]
+        return [item for item in self.objects.values() if isinstance(item, Table)]
 
     def queries(self) -> list[Query]:
         """All views and queries, oldest first."""
-        return [found for found in self.objects.values() if isinstance(found, Query)]
+        return [item for item in self.objects.values() if isinstance(item, Query)]
 
     def running(self) -> list[Query]:
-        """The views and queries that a lane runs: all but views over the clock, whose points are known in advance."""
-        return [found for found in self.queries() if found.periodic is None]
+        """The views and queries that lanes run: all but views over the clock, whose points are computed in advance."""
+        return [query for query in self.queries() if query.periodic is None]
 
     def _choices(self, name: str) -> str:
-        names = [found.name for found in self.objects.values()]
+        names = [item.name for item in self.objects.values()]
         close = difflib.get_close_matches(name, names) or names
         return "have: " + ", ".join(close) if close else "nothing is registered yet"

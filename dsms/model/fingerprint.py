@@ -1,7 +1,7 @@
-"""The identity of plans: one name for all values that mean the same, in every process and on every day.
+"""The identity of plans: equal values have one name, in every process and at any time.
 
-Operators are shared, and their state is found again, by these names. `repr` cannot serve: equal sets may print in
-different orders, and a class whose meaning changed prints as before.
+Operators are shared and their state is looked up by these names. `repr` would not do: equal sets may print in
+different orders, and a class whose meaning has changed prints as before.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from dsms.model.by_identity import by_identity
+from dsms.model.identity_memo import memoized_by_identity
 
 #: 80 bits: among a million plans two unequal ones share a name with a probability below 10^-12.
 _HEX_DIGITS = 20
-#: Plans whose fingerprints are remembered.
+#: How many fingerprints of plans are memoized.
 _REMEMBERED = 1 << 14
 
 
 def fingerprint(value: object) -> str:
-    """Twenty hexadecimal digits that are the same for equal values alone.
+    """Twenty hexadecimal digits, equal for two values if and only if the values are equal.
 
     The law: it depends on the type and the content of a value, never on the order of a set or mapping, on the process
     or on where a class is defined. Fields that take no part in comparison are left out, and the `operator_version` of
     an operator's class is part of it. Raises TypeError for a value that could change (a dataclass that is not frozen)
-    or whose content is not known.
+    or of a type whose content is unknown.
 
     >>> fingerprint(frozenset({0, 8})) == fingerprint(frozenset({8, 0}))
     True
-    >>> len({fingerprint(one) for one in (1, 1.0, True, "1", b"1", None, (1,), [1], ((1,),))})
+    >>> len({fingerprint(value) for value in (1, 1.0, True, "1", b"1", None, (1,), [1], ((1,),))})
     9
     """
     return hashlib.sha256(_encoded(value)).hexdigest()[:_HEX_DIGITS]
@@ -43,7 +43,7 @@ def fingerprint(value: object) -> str:
 
 @singledispatch
 def _encoded(value: Any) -> bytes:
-    """A value as bytes from which it could be read back: a tag of its type, then its content."""
+    """An injective encoding of a value: a tag for its type, then its content."""
     if is_dataclass(value) and not isinstance(value, type):
         return _record(value)
     raise TypeError(f"a value of type {type(value).__qualname__} has no fingerprint")
@@ -105,9 +105,9 @@ def _(value: msgspec.Struct) -> bytes:
     return _named_fields(value, value.__struct_fields__)
 
 
-@by_identity(_REMEMBERED)
+@memoized_by_identity(_REMEMBERED)
 def _record(value: Any) -> bytes:
-    """A frozen dataclass, as the digest of its encoding: a plan has the encodings of the plans below it in its own."""
+    """The digest of a frozen dataclass. Since a plan contains the plans below it, each is encoded once and memoized."""
     if not value.__dataclass_params__.frozen:
         raise TypeError(f"{type(value).__qualname__} is not frozen, so it has no fingerprint")
     encoded = _named_fields(value, [field.name for field in fields(value) if field.compare])
@@ -121,5 +121,5 @@ def _named_fields(value: object, names: Iterable[str]) -> bytes:
 
 
 def _tagged(kind: type, *parts: bytes) -> bytes:
-    """Every part with its length, so that no two lists of parts give the same bytes."""
+    """The parts, each prefixed by its length, so that different lists of parts give different bytes."""
     return b"".join(len(part).to_bytes(4, "big") + part for part in (kind.__name__.encode(), *parts))

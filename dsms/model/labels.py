@@ -1,4 +1,4 @@
-"""One line for each node of a plan, close to the SQL that says the same."""
+"""The text of plan nodes for EXPLAIN: one line each, close to the equivalent SQL."""
 
 from __future__ import annotations
 
@@ -31,14 +31,20 @@ def label(node: logical.Node) -> str:
 @label.register
 def _(node: logical.StreamScan) -> str:
     since = "" if node.start is None else f" since {node.start}"
-    promises = "".join(f", {one.sql}" for one in node.source.constraints if node.promises and one.kind != "ordered")
+    promises = "".join(
+        f", {constraint.sql}"
+        for constraint in node.source.constraints
+        if node.promises and constraint.kind != "ordered"
+    )
     return f"ℜ({node.stream}) over source {node.source.name}{promises}{since}"
 
 
 @label.register
 def _(node: logical.Values) -> str:
     types = [field.type for field in node.schema]
-    rows = [", ".join(to_sql(Literal(one, kind)) for one, kind in zip(row, types, strict=True)) for row in node.rows]
+    rows = [
+        ", ".join(to_sql(Literal(value, kind)) for value, kind in zip(row, types, strict=True)) for row in node.rows
+    ]
     return "Values " + ", ".join(f"({row})" for row in rows)
 
 
@@ -106,14 +112,14 @@ def _(node: logical.SetOperation) -> str:
 @label.register
 def _(node: logical.GroupBy) -> str:
     keys = f"GroupBy {', '.join(node.keys)}" if node.keys else "GroupBy ()"
-    return keys + "".join(f"; {_aggregate(one)}" for one in node.aggregates)
+    return keys + "".join(f"; {_aggregate(aggregate)}" for aggregate in node.aggregates)
 
 
-def _aggregate(one: Aggregate) -> str:
-    words = [*one.arguments, *(repr(constant) for constant in one.parameters)] or ["*"]
-    inside = ("DISTINCT " if one.distinct else "") + ", ".join(words) + _order(one.order_by)
-    condition = f" filter {one.filter}" if one.filter else ""
-    return f"{one.name} := {one.function}({inside}){condition}"
+def _aggregate(aggregate: Aggregate) -> str:
+    words = [*aggregate.arguments, *(repr(constant) for constant in aggregate.parameters)] or ["*"]
+    inside = ("DISTINCT " if aggregate.distinct else "") + ", ".join(words) + _order(aggregate.order_by)
+    condition = f" filter {aggregate.filter}" if aggregate.filter else ""
+    return f"{aggregate.name} := {aggregate.function}({inside}){condition}"
 
 
 def _order(keys: Iterable[SortKey]) -> str:
@@ -140,7 +146,7 @@ def _(node: logical.WindowFunctions) -> str:
 
 
 def _window(call: WindowCall) -> str:
-    arguments = ", ".join([*call.arguments, *(repr(one) for one in call.parameters)])
+    arguments = ", ".join([*call.arguments, *(repr(constant) for constant in call.parameters)])
     partition = f"partition by {', '.join(call.partition)}" if call.partition else ""
     frame = "" if (call.frame, call.start, call.end) == _DEFAULT_FRAME else f" {call.frame} {_frame(call)}"
     return f"{call.name} := {call.function}({arguments}) over ({(partition + _order(call.order) + frame).strip()})"
@@ -199,13 +205,13 @@ def _(node: logical.Session) -> str:
 
 @label.register
 def _(node: logical.NowFilter) -> str:
-    return "NowFilter " + " or ".join(_range(one) for one in node.ranges)
+    return "NowFilter " + " or ".join(_range(bounds) for bounds in node.ranges)
 
 
-def _range(one: NowRange) -> str:
-    lower = "-∞" if one.lower is None else to_sql(one.lower)
-    upper = "∞" if one.upper is None else to_sql(one.upper)
-    condition = "" if one.condition is None else f" if {to_sql(one.condition)}"
+def _range(bounds: NowRange) -> str:
+    lower = "-∞" if bounds.lower is None else to_sql(bounds.lower)
+    upper = "∞" if bounds.upper is None else to_sql(bounds.upper)
+    condition = "" if bounds.condition is None else f" if {to_sql(bounds.condition)}"
     return f"Now in [{lower}, {upper}){condition}"
 
 

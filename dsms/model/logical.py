@@ -1,4 +1,4 @@
-"""The bound logical plan: frozen nodes. What can be derived from them is in `schema` and `properties`."""
+"""The bound logical plan: frozen nodes. Their schemas and properties are derived in `schema` and `properties`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from operators.windows.now_filter import NowRange
 
 @dataclass(frozen=True)
 class Cluster:
-    """The records with one value of a column come together: never more than `within` instants apart."""
+    """Promise: all records with the same value of a column are at most `within` instants apart."""
 
     column: str
     within: int
@@ -29,7 +29,8 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Reference:
-    """A record has a partner in another source, with its value in the column `theirs`, at most `within` before it."""
+    """Promise: each record has a partner in another source, whose column `theirs` has its value, at most `within`
+    instants earlier."""
 
     column: str
     within: int
@@ -39,8 +40,8 @@ class Reference:
 
 @dataclass(frozen=True)
 class StreamScan:
-    """The relational view ℜ(S) of a tagged stream over a source: its columns and TS. No keys means append-only. With
-    `start` records of earlier instants are not seen at all. Records that do not keep the `promises` are none of its."""
+    """The relational view ℜ(S) of a tagged stream over a source: its columns and TS. Without keys it is append-only.
+    Records before the instant `start` are ignored, and records that break a promise are refused."""
 
     source: Source
     stream: str
@@ -51,7 +52,7 @@ class StreamScan:
 
 @dataclass(frozen=True)
 class Values:
-    """A constant relation, there at every instant."""
+    """A constant relation: the same rows at every instant."""
 
     schema: pa.Schema
     rows: tuple[tuple[object, ...], ...]
@@ -83,10 +84,11 @@ class Restamp:
 
 @dataclass(frozen=True)
 class Join:
-    """Pairs of rows whose key columns are equal and for which `residual` is TRUE; all columns of both, whose names
-    differ. `outer` keeps the rows of that side that have no partner, padded with NULLs. No keys: every pair.
+    """Pairs of rows whose key columns are equal and for which `residual` is TRUE, with the columns of both sides;
+    column names are disjoint. `outer` keeps the rows of that side without a partner, padded with NULLs. Without keys it
+    is a cross product.
 
-    The two columns of a key have one type. With `nulls_equal` NULL is equal to NULL.
+    The two columns of a key have the same type. With `nulls_equal`, NULL equals NULL.
     """
 
     left: Node
@@ -99,7 +101,7 @@ class Join:
 
 @dataclass(frozen=True)
 class SemiJoin:
-    """The rows of `left` that have (`anti`: have no) partner in `right`; multiplicities of `left` are kept."""
+    """The rows of `left` with a partner in `right` (`anti`: without one), in the multiplicities of `left`."""
 
     left: Node
     right: Node
@@ -118,7 +120,7 @@ class Union:
 
 @dataclass(frozen=True)
 class Distinct:
-    """Every row once."""
+    """The rows without duplicates."""
 
     input: Node
 
@@ -134,9 +136,9 @@ class SetOperation:
 
 @dataclass(frozen=True)
 class GroupBy:
-    """One row for each group: its key columns, then the aggregates. Without keys there is always one row.
+    """One row for each group: its key columns, then the aggregates. Without keys there is always exactly one row.
 
-    `bound` names a key column that bounds time: no row of a group changes at or after the group's value of it.
+    `bound` names a key column that bounds time: from the group's value of it on, the rows of the group do not change.
     """
 
     input: Node
@@ -149,8 +151,8 @@ class GroupBy:
 class TopK:
     """The rows of each partition whose rank by `order` is in (offset, offset + limit]; None: no limit.
 
-    `method` is how ties rank. With `rank` the rank is a column of that name. Ties of row numbers break by (time, order
-    of arrival), the elder first.
+    `method` says how ties rank. With `rank` the rank becomes a column of that name. Row numbers break ties by (time,
+    order of arrival), the older row first.
     """
 
     input: Node
@@ -172,8 +174,8 @@ class WindowFunctions:
 
 @dataclass(frozen=True)
 class Unnest:
-    """Each row with each element of its array `column` under the name `output`; rows with an empty array are gone
-    (`outer`: NULL)."""
+    """Each row once for each element of its array `column`, which becomes the column `output`. Rows with an empty array
+    are dropped (`outer`: kept with NULL)."""
 
     input: Node
     column: str
@@ -183,8 +185,8 @@ class Unnest:
 
 @dataclass(frozen=True)
 class Sample:
-    """CQL's `Sample(p)`: that percentage of the rows, chosen by the records that they come from; with `keys` by the
-    row's key. Samples of one row that differ in `number` are independent."""
+    """CQL's `Sample(p)`: a percentage of the rows, chosen by the record that a row comes from, or by its `keys`. Nested
+    samples have different `number`s, which makes them independent."""
 
     input: Node
     percent: float
@@ -194,8 +196,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Shed:
-    """The rows that stay while the input of `query` is shed, each with its `__share`; `keys` and `values` are what is
-    looked at to know the error. Only rows of which the column `where` is TRUE may go."""
+    """Load shedding: the rows that `query` keeps, each with its `__share`. The error is estimated from `keys` and
+    `values`. Only rows whose column `where` is TRUE may be dropped."""
 
     input: Node
     query: str
@@ -206,7 +208,8 @@ class Shed:
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """CQL's `[Range T Slide L]` over a stream: a row stays for `length` instants after its own (None: for ever)."""
+    """CQL's `[Range T Slide L]` over a stream: a row stays for `length` instants after its own;
+    None: forever."""
 
     input: Node
     length: int | None
@@ -225,8 +228,8 @@ class RowWindow:
 
 @dataclass(frozen=True)
 class Assign:
-    """SQL's TUMBLE, HOP and CUMULATE: each row once for each window that holds its `column`, with `window_start` and
-    `window_end` (after the columns of the row)."""
+    """SQL's TUMBLE, HOP and CUMULATE: each row once for each window that contains its `column`, followed by the columns
+    `window_start` and `window_end`."""
 
     input: Node
     kind: Literal["hop", "cumulate"]
@@ -238,8 +241,8 @@ class Assign:
 
 @dataclass(frozen=True)
 class Session:
-    """SQL's SESSION: each row with `window_start` and `window_end` of the maximal chain of rows of its partition whose
-    neighbours are less than or equal to `gap` apart."""
+    """SQL's SESSION: each row with `window_start` and `window_end` of its session, a maximal chain of rows of a
+    partition whose neighbours are at most `gap` apart."""
 
     input: Node
     column: str
@@ -249,7 +252,7 @@ class Session:
 
 @dataclass(frozen=True)
 class NowFilter:
-    """Predicates over Now: at τ the rows for which one of the ranges holds τ."""
+    """Predicates over Now: at τ, the rows for which one of the ranges contains τ."""
 
     input: Node
     ranges: tuple[NowRange, ...]
@@ -257,7 +260,7 @@ class NowFilter:
 
 @dataclass(frozen=True)
 class Sync:
-    """ℜ[Sync](S): the relation of `input` at the last synchronisation point; before the first one nothing.
+    """ℜ[Sync](S): the relation of `input` at the last synchronisation point; empty before the first one.
 
     `points` is periodic, or a relation whose insertions are the points."""
 
@@ -279,7 +282,8 @@ class ToStream:
 class AsofJoin:
     """Each row of `left` with the row of `right` that has its key columns, for which `left_time comparison right_time`,
     and of those the nearest `right_time`; of several such rows the least by all columns of `right` from left to right,
-    NULLs last. `outer` keeps the rows of `left` without one, padded with NULLs. Names differ, types of pairs do not.
+    NULLs last. `outer` keeps the rows of `left` without a partner, padded with NULLs. Column names are disjoint, the
+    two columns of a key and the two times have the same types.
     """
 
     left: Node
@@ -293,7 +297,8 @@ class AsofJoin:
 
 @dataclass(frozen=True)
 class Final:
-    """EMIT FINAL: the rows of `input` from `after` instants after their column `bound` on, when they change no more."""
+    """EMIT FINAL: the rows of `input` from `after` instants past their column `bound` on, when they are
+    final."""
 
     input: Node
     bound: str
@@ -302,10 +307,11 @@ class Final:
 
 @dataclass(frozen=True)
 class Members:
-    """The selections of a family's members at once: each row with the column `__member` for every member whose
-    constants, put in place of `parameters`, make the predicate TRUE. With `known` rows have that column already.
+    """The selections of all members of a family: each row once for every member whose constants, substituted for
+    `parameters`, make the predicate TRUE, with the member in the column `__member`. With `known` the input already has
+    that column.
 
-    Who the members are is no part of the plan's identity: they come and go while it runs.
+    The members are not part of the plan's identity: they come and go while it runs.
     """
 
     input: Node

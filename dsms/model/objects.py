@@ -1,4 +1,4 @@
-"""What the catalog holds: frozen documents that plan and executors are functions of."""
+"""The objects of a catalog: frozen documents from which plans are derived and by which executors run."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Column(msgspec.Struct, frozen=True):
 class Constraint(msgspec.Struct, frozen=True):
     """A promise about the records of a source.
 
-    "ordered": in each partition a value of `column` is never more than `k` below the greatest before it. `k` is in ms
-    for times, else in the column's own unit; None promises nothing: by how much values are below is watched.
-    "clustered": the instants of records with one value are never more than `k` apart. "references": a record has a
-    partner, with its value in the column `theirs` of the source `other`, at most `k` before it.
+    "ordered": in each partition a value of `column` is at most `k` below the greatest before it. `k` is in ms for
+    times, else in the column's own unit; None promises nothing, but the largest such difference is measured.
+    "clustered": records with the same value are at most `k` instants apart. "references": each record has a partner in
+    the source `other`, whose column `theirs` has its value, at most `k` instants earlier.
     """
 
     column: str
@@ -41,7 +41,7 @@ class Constraint(msgspec.Struct, frozen=True):
 
     @property
     def sql(self) -> str:
-        """As it is written."""
+        """The constraint as SQL text."""
         bound = "" if self.k is None else f" WITHIN {self.k}"
         if self.kind == "references":
             return f"{self.column} REFERENCES {self.other} ({self.theirs}){bound}"
@@ -53,7 +53,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
 
     `timestamp` names the column that holds the instant; None is the `dsms-ts` header, else the record's timestamp (ms).
     `tagged` is "header" (`dsms-op`), "none", or the name of the column that holds the operation.
-    `idle_ms` is how long a silent partition holds the frontier; None is for ever.
+    `idle_ms` is how long a silent partition holds back the frontier; None: forever.
     """
 
     name: str
@@ -63,9 +63,9 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     topic: str
     format: Format = "json"
     timestamp: str | None = None
-    #: Whether instants are raised to what their partition has reached, so that no record is late.
+    #: Whether instants are raised to the latest one of their partition, so that no record is late.
     latent: bool = False
-    #: The type of that column where it is not declared, and so no part of the row.
+    #: The type of the timestamp column if it is not declared and therefore not part of the row.
     timestamp_type: str = "BIGINT"
     tagged: str = "header"
     slack: int = 0
@@ -74,13 +74,13 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     partitions: int = 1
     #: The first offset of each partition when the source was registered; a partition added later starts at 0.
     start: dict[int, int] = {}
-    #: Whether it is the log of a table: only the system writes it, and promises how far it has come.
+    #: Whether it is the log of a table, which only the system writes, with its own watermarks.
     table: bool = False
-    #: Its place in the order of records of one instant, different for every source of a catalog.
+    #: Orders records of the same instant across sources; unique in a catalog.
     number: int = 0
     #: The fragment that writes its dead letters.
     home: str = "0"
-    #: What is promised of it; records that break a promise are refused.
+    #: Promises about its records; records that break one are refused.
     constraints: tuple[Constraint, ...] = ()
 
     @property
@@ -90,12 +90,12 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
 
     @property
     def ordered(self) -> tuple[Constraint, ...]:
-        """What is promised of the order in each partition: a record alone shows whether it keeps that."""
-        return tuple(one for one in self.constraints if one.kind == "ordered")
+        """The promises on the order within a partition, which each partition can check by itself."""
+        return tuple(constraint for constraint in self.constraints if constraint.kind == "ordered")
 
     @property
     def record(self) -> pa.Schema:
-        """The columns of a record: the declared ones, and the one of the instant."""
+        """The columns of a record: the declared ones and the timestamp column."""
         if self.timestamp is None or self.timestamp in self.schema.names:
             return self.schema
         return _schema((*self.columns, Column(self.timestamp, self.timestamp_type)))
@@ -107,7 +107,8 @@ def _schema(columns: tuple[Column, ...]) -> pa.Schema:
 
 
 def _arrow(text: str) -> pa.DataType:
-    """The type of a column. A simple name needs no parser of SQL, and most processes that run plans load none."""
+    """The type of a column. Simple names are resolved without the SQL parser, which most processes that run plans never
+    load."""
     if (simple := simple_type(text)) is not None:
         return simple
     from dsms.model.types import parse_type
@@ -116,7 +117,7 @@ def _arrow(text: str) -> pa.DataType:
 
 
 class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):
-    """A tagged stream over a source; no keys means an append-only one."""
+    """A tagged stream over a source; without keys it is append-only."""
 
     name: str
     id: str
@@ -126,7 +127,7 @@ class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):
 
 
 class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
-    """A keyed relation that INSERT, UPDATE, DELETE and loads change: the log of its changes, read as a keyed stream."""
+    """A keyed relation, changed by INSERT, UPDATE, DELETE and loads, and stored as the changelog `source`."""
 
     name: str
     id: str
@@ -151,7 +152,7 @@ class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
 
 
 class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
-    """A continuous query with a result topic; `kind` is "view" where others may build on its name."""
+    """A continuous query with a result topic; `kind` is "view" if other queries may read it by name."""
 
     name: str
     id: str
@@ -166,69 +167,70 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     value_schema_id: int | None = None
     #: What the result topic carries: changes, the whole relation, or one of CQL's streams of it.
     output: Literal["streamed", "complete", "istream", "dstream", "rstream"] = "streamed"
-    #: Period and residues of the points of a view over the clock: it is known in advance, so no lane runs it.
+    #: Period and residues of the points of a view over the clock, which no lane runs.
     periodic: tuple[int, tuple[int, ...]] | None = None
-    #: Whether it may run together with others; else it reads its sources for itself, and has all state for itself.
+    #: Whether it may share operators with other queries; otherwise all its operators and state are its own.
     shared: bool = True
-    #: The family of queries that differ in constants alone, this one's constants, and whether it runs as a member.
+    #: The family of queries that differ only in constants, this query's constants, and whether it runs as a member.
     family: str | None = None
     constants: str | None = None
     grouped: bool = False
     #: The fragment that runs it, and the ids of the sources that it reads.
     fragment: str = "0"
     reads: tuple[str, ...] = ()
-    #: What others could be answered over it by, and the queries it is answered over: whatever becomes of these.
+    #: For view matching: the marks by which others find this query, and the queries it is answered from, as they were
+    #: then.
     marks: tuple[str, ...] = ()
     over: tuple[Former, ...] = ()
-    #: Its share where not all can run at once.
+    #: Its share of the executor when not all queries can run at once.
     weight: float = 1.0
-    #: How many bytes of the state that it shares with nobody may lie in Redis; None for all.
+    #: The most bytes of its unshared state in Redis; None: no limit.
     state_memory: int | None = None
-    #: Whether it publishes nothing until it is resumed, or until what replaces it is there.
+    #: Whether it publishes nothing until it is resumed (`paused`), or until its replacement takes over (`halted`).
     paused: bool = False
     halted: bool = False
-    #: The least instant of the elements that it reads of its sources.
+    #: Records of its sources before this instant are ignored.
     start: int | None = None
-    #: It took the place of another query at this instant: what is below was published by that.
+    #: The instant at which it replaced another query, which published everything before.
     since: int | None = None
-    #: How large the relative error of its results may be; None: nothing of its input may be left out.
+    #: The largest allowed relative error of its results; None: its input is never shed.
     max_error: float | None = None
-    #: How far it may lag behind its sources before input is left out, in milliseconds.
+    #: How far it may lag behind its sources before input is shed, in milliseconds.
     deadline: int | None = None
     #: Whether its results have the columns `_error` and `_confidence`.
     error_columns: bool = False
-    #: The condition without which no record may be left out.
+    #: The condition that a record must satisfy to be shed.
     shed_where: str | None = None
-    #: What it was before, as long as that is needed; `lasting` where that is as long as the query.
+    #: The query that it replaced, while still needed; `lasting`: as long as this query exists.
     former: Former | None = None
     lasting: bool = False
 
     @property
     def sheddable(self) -> bool:
-        """Whether some of its input may be left out."""
+        """Whether its input may be shed."""
         return self.max_error is not None
 
     @property
     def streams(self) -> bool:
-        """Whether the result is one of CQL's streams: nothing is taken back of it."""
+        """Whether the result is one of CQL's streams, which never retract."""
         return self.output not in ("streamed", "complete")
 
     @property
     def still(self) -> bool:
-        """Whether it stays where it is."""
+        """Whether it makes no progress, because it is paused or halted."""
         return self.paused or self.halted
 
 
 class Former(msgspec.Struct, frozen=True):
-    """A query as it was: its id, its text, and all that it read as that was."""
+    """A former version of a query: its id, its text, and the versions of all objects that it read."""
 
     id: str
     select: str
     start: int | None
     objects: tuple[Object, ...]
-    #: What it was answered over.
+    #: The queries from which it was answered.
     over: tuple[Former, ...] = ()
-    #: Whether its input could be shed, and its results had the columns of errors.
+    #: Whether its input could be shed, and whether its results had error columns.
     sheddable: bool = False
     error_columns: bool = False
     shed_where: str | None = None
@@ -237,6 +239,6 @@ class Former(msgspec.Struct, frozen=True):
 Object = Source | Stream | Table | Query
 
 
-def kind_of(found: Object) -> str:
-    """The word that SQL uses for an object."""
-    return found.kind if isinstance(found, Query) else type(found).__name__.lower()
+def kind_of(item: Object) -> str:
+    """The SQL word for the kind of an object, such as "stream" or "view"."""
+    return item.kind if isinstance(item, Query) else type(item).__name__.lower()

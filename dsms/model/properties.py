@@ -1,4 +1,4 @@
-"""What is known of a plan's relation at every instant: its key, whether rows ever leave it, the sources it reads."""
+"""Properties of a plan's relation that hold at every instant: its key, whether it is append-only, its sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from operators.sync.sync_points import Periodic
 
 
 def inputs(node: logical.Node) -> tuple[logical.Node, ...]:
-    """The nodes right below a node."""
+    """The direct inputs of a node."""
     if isinstance(node, logical.StreamScan | logical.Values):
         return ()
     if isinstance(node, logical.Union):
@@ -27,34 +27,34 @@ def inputs(node: logical.Node) -> tuple[logical.Node, ...]:
 
 
 def walk(node: logical.Node) -> Iterator[logical.Node]:
-    """A node and all below it, parents first."""
+    """A node and all nodes below it, parents first."""
     yield node
     for below in inputs(node):
         yield from walk(below)
 
 
 def synchronised(node: logical.Node) -> bool:
-    """Whether a node stands above a synchronisation: many of its rows have one instant."""
-    return any(isinstance(one, logical.Sync) for one in walk(node))
+    """Whether a plan contains a synchronisation, so that many of its rows change at the same instant."""
+    return any(isinstance(below, logical.Sync) for below in walk(node))
 
 
 def sources(node: logical.Node) -> tuple[Source, ...]:
     """The sources that a plan reads, each once, in the order in which the text names them."""
-    tags = (one for below in walk(node) if isinstance(below, logical.StreamScan) for one in _referenced(below))
-    return tuple({one.source.id: one.source for one in tags}.values())
+    scans = (scan for below in walk(node) if isinstance(below, logical.StreamScan) for scan in _referenced(below))
+    return tuple({scan.source.id: scan.source for scan in scans}.values())
 
 
-def _referenced(tag: logical.StreamScan) -> Iterator[logical.StreamScan]:
-    """A tag, and those that its records refer to."""
-    yield tag
-    for promise in tag.promises:
+def _referenced(scan: logical.StreamScan) -> Iterator[logical.StreamScan]:
+    """A scan, and the scans of the sources that its records reference."""
+    yield scan
+    for promise in scan.promises:
         if isinstance(promise, logical.Reference):
             yield from _referenced(promise.other)
 
 
 @singledispatch
 def keys(node: logical.Node) -> tuple[str, ...]:
-    """Columns that are unique in the relation at every instant; () when none are known."""
+    """Columns that are a key of the relation at every instant; () if no key is known."""
     return ()
 
 
@@ -112,7 +112,7 @@ def _(node: logical.Distinct) -> tuple[str, ...]:
 @keys.register(logical.SemiJoin)
 @keys.register(logical.AsofJoin)
 def _(node: logical.SemiJoin | logical.AsofJoin) -> tuple[str, ...]:
-    """A row of the left side is there at most as often as on that side."""
+    """A row of the left side occurs at most as often as in the left input."""
     return keys(node.left)
 
 
@@ -123,7 +123,7 @@ def _(node: logical.SetOperation) -> tuple[str, ...]:
 
 @keys.register
 def _(node: logical.TopK) -> tuple[str, ...]:
-    """The rank is a key of its partition; where one row of a partition stays, the partition is."""
+    """Partition and row number are a key; if one row of each partition is kept, the partition alone is."""
     if node.method == "row_number" and node.limit == 1:
         return node.partition
     below = keys(node.input)
@@ -134,15 +134,15 @@ def _(node: logical.TopK) -> tuple[str, ...]:
 
 @keys.register
 def _(node: logical.Join) -> tuple[str, ...]:
-    """Both keys together; one of them alone where the other side's key is in the join's columns."""
+    """The keys of both sides; one of them alone if the join's columns contain the other side's key."""
     if node.outer == "full":
         return ()
     left, right = keys(node.left), keys(node.right)
     if not left or not right:
         return ()
-    if node.outer != "right" and set(right) <= {theirs for _, theirs in node.on}:
+    if node.outer != "right" and set(right) <= {right_key for _, right_key in node.on}:
         return left
-    if node.outer != "left" and set(left) <= {mine for mine, _ in node.on}:
+    if node.outer != "left" and set(left) <= {left_key for left_key, _ in node.on}:
         return right
     return (*left, *right)
 
@@ -172,7 +172,7 @@ def append_only(node: logical.Node) -> bool:
         case logical.Sync():
             return append_only(node.input)
         case logical.Union():
-            return all(append_only(one) for one in node.inputs)
+            return all(append_only(branch) for branch in node.inputs)
         case logical.Join():
             return node.outer == "none" and append_only(node.left) and append_only(node.right)
         case logical.SemiJoin():

@@ -12,13 +12,13 @@ def with_inputs(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.
     """The node over other inputs, in the order of `properties.inputs`; itself where they are the ones it has.
 
     >>> import pyarrow as pa
-    >>> one, two = (logical.Values(pa.schema([("x", pa.int64())]), ((x,),)) for x in (1, 2))
-    >>> with_inputs(logical.Union((one, one)), (one, two)) == logical.Union((one, two))
+    >>> first, second = (logical.Values(pa.schema([("x", pa.int64())]), ((x,),)) for x in (1, 2))
+    >>> with_inputs(logical.Union((first, first)), (first, second)) == logical.Union((first, second))
     True
     """
     had = inputs(node)
     assert len(had) == len(below)
-    if all(one is other for one, other in zip(had, below, strict=True)):
+    if all(current is other for current, other in zip(had, below, strict=True)):
         return node
     return _over(node, below)
 

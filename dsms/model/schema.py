@@ -1,4 +1,4 @@
-"""The columns of a plan's relation."""
+"""The schema of a plan's relation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ from operators.streams.shed import SHARE
 from operators.streams.tagger import TS
 
 WINDOW_COLUMNS = ("window_start", "window_end")
-#: What shows the columns that its input shows.
+#: Nodes that leave the visible columns of their input as they are.
 _PLAIN = (
-    logical.Filter, logical.Sample, logical.TimeWindow, logical.RowWindow, logical.Sync, logical.NowFilter,
-)  # fmt: skip
+    logical.Filter,
+    logical.Sample,
+    logical.TimeWindow,
+    logical.RowWindow,
+    logical.Sync,
+    logical.NowFilter,
+)
 
 
 @singledispatch
@@ -86,7 +91,7 @@ def _(node: logical.SemiJoin) -> pa.Schema:
 
 @schema.register
 def _(node: logical.Union) -> pa.Schema:
-    return _merged([schema(one) for one in node.inputs])
+    return _merged([schema(branch) for branch in node.inputs])
 
 
 @schema.register
@@ -95,7 +100,7 @@ def _(node: logical.SetOperation) -> pa.Schema:
 
 
 def _merged(inputs: list[pa.Schema]) -> pa.Schema:
-    """The first's columns, nullable where any is."""
+    """The columns of the first input, nullable where those of any input are."""
     columns = zip(*inputs, strict=True)
     return pa.schema([same[0].with_nullable(any(column.nullable for column in same)) for same in columns])
 
@@ -104,7 +109,9 @@ def _merged(inputs: list[pa.Schema]) -> pa.Schema:
 def _(node: logical.GroupBy) -> pa.Schema:
     below = schema(node.input)
     keys = [below.field(key) for key in node.keys]
-    return pa.schema([*keys, *(pa.field(one.name, one.type, one.nullable) for one in node.aggregates)])
+    return pa.schema(
+        [*keys, *(pa.field(aggregate.name, aggregate.type, aggregate.nullable) for aggregate in node.aggregates)]
+    )
 
 
 @schema.register

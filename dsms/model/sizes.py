@@ -1,4 +1,4 @@
-"""Sizes as options say them."""
+"""Sizes in bytes as written in options."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, 
 
 
 def read_bytes(text: str) -> int | None:
-    """A number of bytes; None for `none`. UserError where it is neither.
+    """A number of bytes; None for `none`. Raises UserError for any other text.
 
     >>> read_bytes("500 MB"), read_bytes("2GiB"), read_bytes("0"), read_bytes("none")
     (500000000, 2147483648, 0, None)
     """
     if text.strip().lower() == "none":
         return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
-    if found is None or found[2].upper() not in _UNITS:
+    size = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    if size is None or size[2].upper() not in _UNITS:
         raise UserError(f'state_memory needs a size, not "{text}"', hint="have: 500 MB, 2 GiB, a number of bytes, none")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    return int(float(size[1]) * _UNITS[size[2].upper()])

@@ -1,4 +1,4 @@
-"""What a statement answers."""
+"""The result of a statement."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StatementResult:
-    """What one statement did.
+    """The result of one statement.
 
     `statement` is its kind in capitals, `message` one line for a human. `columns` and `rows` are filled by SHOW,
-    DESCRIBE, EXPLAIN and the one-time SELECT; `notices` tells the defaults that were applied; `name` is the object
-    that was made, generated for an anonymous query.
+    DESCRIBE, EXPLAIN and the one-time SELECT; `notices` are the defaults and decisions that were applied; `name` is the
+    object that was created, generated for an anonymous query.
 
     >>> StatementResult("CREATE STREAM", 'stream "s" created', name="s").rows
     ()

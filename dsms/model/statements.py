@@ -1,4 +1,4 @@
-"""What can be said to the system: one frozen dataclass a statement."""
+"""The parsed statements: one frozen dataclass for each kind."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from operators.core.errors import SqlError
 
 Kind = Literal["source", "stream", "table", "view", "query"]
 
-#: What a continuous query gives: the changes of its relation, the relation itself, or one of CQL's streams of it.
+#: The output of a continuous query: the changes of its relation, the relation itself, or one of CQL's streams of it.
 Output = Literal["streamed", "complete", "istream", "dstream", "rstream"]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a word stands in the script: line and column, both from 1."""
+    """The position of a word in the script: line and column, both from 1."""
 
     line: int = 1
     column: int = 1
 
     def error(self, message: str, hint: str = "") -> SqlError:
-        """The error that points here.
+        """An error that points to this position.
 
         >>> str(Place(2, 5).error("no such thing"))
         'line 2, column 5: no such thing'
@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier as written, and where."""
+    """An identifier as written, with its position."""
 
     text: str
     place: Place = Place()
@@ -41,7 +41,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """A declared column: its type as SQL text."""
+    """A declared column; `type` is SQL text."""
 
     name: Name
     type: str
@@ -82,7 +82,7 @@ class CreateStream:
 class DeclareStream:
     """`CREATE STREAM name (columns) [SOURCE 'topic' | SOURCE function('topic', …)] [ORDERED BY column] clauses`: a
     source and its append-only stream at once (PIPES, ESL). `function` is the one that SOURCE names. With ORDERED BY
-    the column is `hidden`, no part of the stream; with ESL's ORDER BY it stays one."""
+    the timestamp column is `hidden` from the stream; with ESL's ORDER BY it remains a column of it."""
 
     name: Name
     columns: tuple[ColumnDefinition, ...]
@@ -106,7 +106,8 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class Insert:
-    """`INSERT INTO table [(columns)] VALUES … | SELECT …`; no columns: all, in order. `rows` is the parsed source."""
+    """`INSERT INTO table [(columns)] VALUES … | SELECT …`; without columns: all, in order. `rows` is the parsed
+    source."""
 
     table: Name
     columns: tuple[Name, ...]
@@ -145,7 +146,7 @@ class LoadFile:
 
 @dataclass(frozen=True)
 class LoadDatabase:
-    """`LOAD TABLE table FROM DATABASE 'url' QUERY 'select'`. The url is a secret: it is in no message."""
+    """`LOAD TABLE table FROM DATABASE 'url' QUERY 'select'`. The url is a secret that no message contains."""
 
     table: Name
     url: str
@@ -159,8 +160,8 @@ Load = LoadFile | LoadDatabase
 class ContinuousQuery:
     """`CREATE STREAMED VIEW name AS select`, `CREATE QUERY name AS select STREAMED …`, or `select STREAMED …` alone.
 
-    `output` None is CQL's default: Istream where the result is monotonic. An Istream(…) of the text is a part of
-    `select` (see `nodes.StreamOf`), `output` repeats it.
+    `output` None means CQL's default: Istream if the result is monotonic. An Istream(…) in the text is part of `select`
+    (see `nodes.StreamOf`) and repeated in `output`.
     """
 
     kind: Literal["view", "query"]
@@ -175,7 +176,7 @@ class ContinuousQuery:
 
 @dataclass(frozen=True)
 class ReplaceQuery:
-    """`CREATE OR REPLACE …`: the query, which may take the place of one that has its name."""
+    """`CREATE OR REPLACE …`: a query that replaces an existing one with its name."""
 
     name: Name
     query: ContinuousQuery
@@ -183,7 +184,7 @@ class ReplaceQuery:
 
 @dataclass(frozen=True, slots=True)
 class RepairQuery:
-    """`REPAIR QUERY name`: what was left out of its input is read again, and its results become exact."""
+    """`REPAIR QUERY name`: shed input is read again, and the results become exact."""
 
     name: Name
     sql: str
@@ -270,7 +271,7 @@ class AlterExecutor:
 
 @dataclass(frozen=True, slots=True)
 class ExplainAnalyze:
-    """`EXPLAIN ANALYZE name`: a running query with what was measured of it."""
+    """`EXPLAIN ANALYZE name`: a running query with its measurements."""
 
     name: Name
     sql: str

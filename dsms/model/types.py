@@ -48,7 +48,7 @@ NAMES = (
 
 
 def parse_type(source: exp.Expr | str) -> pa.DataType:
-    """Returns the Arrow type of a parsed or written SQL type.
+    """Returns the Arrow type of a SQL type, parsed or as text. Raises SqlError for an unknown one.
 
     >>> parse_type("DECIMAL(9, 2)[]")
     ListType(list<item: decimal128(9, 2)>)
@@ -107,7 +107,11 @@ def _decimal(node: exp.DataType) -> pa.DataType:
     numbers = [int(parameter.name) for parameter in node.expressions]
     precision, scale = (*numbers, 18, 3)[:2] if not numbers else (*numbers, 0)[:2]
     if not (1 <= precision <= 38 and 0 <= scale <= precision):
-        raise error_at(node, f"DECIMAL({precision}, {scale}) is out of range", hint="precision 1 to 38, scale up to it")
+        raise error_at(
+            node,
+            f"DECIMAL({precision}, {scale}) is out of range",
+            hint="the precision is 1 to 38, the scale 0 to the precision",
+        )
     return pa.decimal128(precision, scale)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dsms.model import logical
-from dsms.model.by_identity import by_identity
 from dsms.model.fingerprint import fingerprint
+from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.properties import append_only, inputs, keys
 from dsms.model.rebuild import with_inputs
 from dsms.model.schema import schema
@@ -36,7 +36,7 @@ class _Run:
     finished: dict[tuple[int, bool], tuple[logical.Node, logical.Node]] = field(default_factory=dict)
 
 
-@by_identity(256)
+@memoized_by_identity(256)
 def optimize(node: logical.Node) -> logical.Node:
     """An equal plan: the same columns, the same relation at every instant, a key where there was one.
 

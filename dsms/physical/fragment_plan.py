@@ -9,8 +9,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from dsms.model import logical, properties
-from dsms.model.by_identity import by_identity
 from dsms.model.catalog import Catalog
+from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.objects import Former, Query
 from dsms.model.schema import visible
 from dsms.optimizer.families import Template, template, united
@@ -127,7 +127,7 @@ def planned(found: Query, catalog: Catalog, known: Planned | None = None) -> Pla
     return Planned(found.id, found.name, node, found, former_plan(found), views)
 
 
-@by_identity(256)
+@memoized_by_identity(256)
 def _rewritten(former: Former) -> logical.Node:
     return answered_over(optimize(plan_as_it_was(former)), tuple(map(_rewritten, former.over))).node
 

@@ -1,4 +1,4 @@
-"""The clauses of REGISTER SOURCE and of views, read into settings; what was not said is reported as a default."""
+"""The clauses of sources, views and queries as settings; omitted ones are reported as defaults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsms.model.sizes import read_bytes
 from dsms.model.statements import Clause
 from operators.core.errors import SqlError, UserError
 
-#: Where START is to be found by a look at the sources.
+#: The value of START that is resolved by looking at the sources.
 LATEST = "latest"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
@@ -20,7 +20,7 @@ _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
 
 
 def source_settings(clauses: Sequence[Clause]) -> tuple[dict[str, object], tuple[str, ...]]:
-    """The settings of a source by field name, and the defaults that were applied.
+    """The settings of a source by field name, and the defaults that were applied. Raises SqlError.
 
     >>> source_settings([])[1][0]
     'FORMAT JSON'
@@ -33,7 +33,7 @@ def source_settings(clauses: Sequence[Clause]) -> tuple[dict[str, object], tuple
 
 
 def result_settings(clauses: Sequence[Clause]) -> dict[str, object]:
-    """The settings of a view or query by field name."""
+    """The settings of a view or query by field name. Raises SqlError."""
     settings: dict[str, object] = {}
     for clause in clauses:
         settings.update(_RESULT[clause.name](clause))
@@ -94,7 +94,7 @@ def _error_columns(clause: Clause) -> dict[str, object]:
 
 
 def _start(clause: Clause) -> dict[str, object]:
-    """An instant, None for the beginning, or the word "latest", which only a look at the sources can tell."""
+    """An instant, None for the beginning, or `LATEST`."""
     words = [word for word in clause.words if word.upper() != "TIMESTAMP"]
     text = "".join(words)
     if text.lower() in _STARTS:
@@ -105,7 +105,7 @@ def _start(clause: Clause) -> dict[str, object]:
         at = datetime.fromisoformat(text)
     except ValueError as error:
         hint = "have: 'earliest', 'latest', an instant, TIMESTAMP '2024-05-01 12:00:00'"
-        raise _wrong(clause, f'cannot read START "{text}"', hint) from error
+        raise _wrong(clause, f'START needs an instant, not "{text}"', hint) from error
     return {"start": -((EPOCH - (at if at.tzinfo else at.replace(tzinfo=UTC))) // timedelta(milliseconds=1))}
 
 
@@ -117,7 +117,9 @@ def _timestamp(clause: Clause) -> dict[str, object]:
         return {"timestamp": None, "latent": True}
     if len(words) == 2 and words[0] == "BY":
         return {"timestamp": clause.words[1]}
-    raise _wrong(clause, "cannot read TIMESTAMP", "have: TIMESTAMP BY column, TIMESTAMP FROM RECORD, TIMESTAMP LATENT")
+    raise _wrong(
+        clause, "invalid TIMESTAMP clause", "have: TIMESTAMP BY column, TIMESTAMP FROM RECORD, TIMESTAMP LATENT"
+    )
 
 
 def _slack(clause: Clause) -> dict[str, object]:
@@ -130,7 +132,7 @@ def _idle(clause: Clause) -> dict[str, object]:
         return {"idle_ms": None}
     if words[:1] == ["AFTER"]:
         return {"idle_ms": _duration(clause, clause.words[1:], bare=False)}
-    raise _wrong(clause, "cannot read IDLE", "have: IDLE AFTER 5 SECONDS, IDLE NEVER")
+    raise _wrong(clause, "invalid IDLE clause", "have: IDLE AFTER 5 SECONDS, IDLE NEVER")
 
 
 def _tagged(clause: Clause) -> dict[str, object]:
@@ -141,7 +143,7 @@ def _tagged(clause: Clause) -> dict[str, object]:
         return {"tagged": "header"}
     if len(words) == 2 and words[0] == "BY":
         return {"tagged": clause.words[1]}
-    raise _wrong(clause, "cannot read TAGGED", "have: TAGGED BY HEADER, TAGGED BY column, TAGGED NONE")
+    raise _wrong(clause, "invalid TAGGED clause", "have: TAGGED BY HEADER, TAGGED BY column, TAGGED NONE")
 
 
 def _registry(clause: Clause) -> dict[str, object]:
@@ -150,18 +152,18 @@ def _registry(clause: Clause) -> dict[str, object]:
 
 def _constraint(clause: Clause) -> dict[str, object]:
     """`ORDERED BY column [WITHIN k]`, `CLUSTERED BY column WITHIN k` and `column REFERENCES source (column) WITHIN k`,
-    several with commas between them."""
+    separated by commas."""
     parts: list[list[str]] = [[]]
     for word in clause.words:
         if word == ",":
             parts.append([])
         else:
             parts[-1].append(word)
-    found = [_promise(clause, part) for part in parts]
-    for one in found:
-        if sum(str(one["column"]).lower() == str(other["column"]).lower() for other in found) > 1:
-            raise _wrong(clause, f'CONSTRAINT names "{one["column"]}" twice')
-    return {"constraints": found}
+    promises = [_promise(clause, part) for part in parts]
+    for promise in promises:
+        if sum(str(promise["column"]).lower() == str(other["column"]).lower() for other in promises) > 1:
+            raise _wrong(clause, f'CONSTRAINT names column "{promise["column"]}" twice')
+    return {"constraints": promises}
 
 
 def _promise(clause: Clause, words: list[str]) -> dict[str, object]:
@@ -174,7 +176,7 @@ def _promise(clause: Clause, words: list[str]) -> dict[str, object]:
             k = _duration(clause, words[7:], bare=True)
             return {"kind": "references", "column": words[0], "other": words[2], "theirs": words[4], "k": k}
     have = "have: ORDERED BY a [WITHIN 10], CLUSTERED BY a WITHIN 5 SECONDS, a REFERENCES source (b) WITHIN 1 HOUR"
-    raise _wrong(clause, "cannot read CONSTRAINT", have)
+    raise _wrong(clause, "invalid CONSTRAINT clause", have)
 
 
 def _topic(clause: Clause) -> dict[str, object]:
@@ -182,13 +184,13 @@ def _topic(clause: Clause) -> dict[str, object]:
 
 
 def _duration(clause: Clause, words: Sequence[str], *, bare: bool) -> int:
-    """Milliseconds; a bare number is allowed where the unit is that of the instants."""
+    """Milliseconds; a `bare` number, in the unit of the instants, is allowed on request."""
     if len(words) == 1 and bare:
         return _number(clause, words[0])
     unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
     factor = _UNITS.get(unit) or _UNITS.get(unit + "S")
     if factor is None:
-        raise _wrong(clause, f"cannot read the duration of {clause.name.upper()}", "have: 500 MS, 5 SECONDS, 1 MINUTE")
+        raise _wrong(clause, f"invalid duration in {clause.name.upper()}", "have: 500 MS, 5 SECONDS, 1 MINUTE")
     return _number(clause, words[0]) * factor
 
 
@@ -200,19 +202,19 @@ def _number(clause: Clause, word: str) -> int:
 
 def _word(clause: Clause) -> str:
     if len(clause.words) != 1:
-        raise _wrong(clause, f"{clause.name.upper()} needs one word")
+        raise _wrong(clause, f"{clause.name.upper()} takes one value")
     return clause.words[0]
 
 
 def _truth(clause: Clause) -> bool:
     word = _word(clause).upper()
     if word not in ("TRUE", "FALSE"):
-        raise _wrong(clause, f'{clause.name.upper()} is TRUE or FALSE, not "{word}"')
+        raise _wrong(clause, f'{clause.name.upper()} must be TRUE or FALSE, not "{word}"')
     return word == "TRUE"
 
 
 def _real(clause: Clause) -> float:
-    """A number that may have a fraction; NaN where it is none, which is within no bounds."""
+    """A number, or NaN for any other text: NaN fails every check of bounds."""
     try:
         return float(_word(clause))
     except ValueError:
@@ -224,14 +226,28 @@ def _wrong(clause: Clause, message: str, hint: str = "") -> SqlError:
 
 
 _SOURCE = {
-    "format": _format, "partitions": _partitions, "timestamp": _timestamp, "slack": _slack, "idle": _idle,
-    "tagged": _tagged, "registry": _registry, "constraint": _constraint,
-}  # fmt: skip
+    "format": _format,
+    "partitions": _partitions,
+    "timestamp": _timestamp,
+    "slack": _slack,
+    "idle": _idle,
+    "tagged": _tagged,
+    "registry": _registry,
+    "constraint": _constraint,
+}
 _RESULT = {
-    "format": _format, "partitions": _partitions, "shared": _shared, "start": _start, "topic": _topic,
-    "weight": _weight, "max_error": _max_error, "deadline": _deadline, "error_columns": _error_columns,
-    "shed_where": _shed_where, "state_memory": _state_memory,
-}  # fmt: skip
+    "format": _format,
+    "partitions": _partitions,
+    "shared": _shared,
+    "start": _start,
+    "topic": _topic,
+    "weight": _weight,
+    "max_error": _max_error,
+    "deadline": _deadline,
+    "error_columns": _error_columns,
+    "shed_where": _shed_where,
+    "state_memory": _state_memory,
+}
 _SOURCE_DEFAULTS = {
     "format": "FORMAT JSON",
     "timestamp": "TIMESTAMP FROM RECORD (header dsms-ts, else the record's timestamp in ms)",

@@ -1,4 +1,4 @@
-"""What registration asks of the outside world, and `apply`: one statement after another, each by its handler."""
+"""`apply`, which dispatches statements to their handlers, and the outside world as registration sees it."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from operators.core.errors import UserError
 
 
 class Environment(Protocol):
-    """What registration must know of, and do in, the outside world."""
+    """What registration needs to know about the outside world, and to do there."""
 
     def busy(self) -> Mapping[str, float]:
-        """The fragments that queries are dealt out to, in the order of their names, and how busy each was measured to
-        be: seconds a second, 0 where nothing is known."""
+        """The fragments to which queries are assigned, in the order of their names, each with its measured utilization:
+        busy seconds a second, 0 if unknown."""
         ...
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
-        """The first offset of each partition; makes the topic when `partitions` is given; UserError when it is
-        missing."""
+        """The first offset of each partition. Creates the topic if `partitions` is given; otherwise raises UserError
+        if it does not exist."""
         ...
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
-        """The query with topic and schemas ready to be written."""
+        """The query with its topic created and its schemas registered."""
         ...
 
     def reached(self, sources: Sequence[Source]) -> int | None:
-        """An instant after all that the sources hold now; None when they hold nothing."""
+        """An instant after all records that the sources hold now; None if they are empty."""
         ...
 
     def published(self, query: str) -> int | None:
-        """The instant below which the results of a query (by id) are published, now that it is halted; None: nothing
-        is."""
+        """The instant below which a halted query (by id) has published its results; None if it has published
+        nothing."""
         ...
 
-    def state_of(self, found: Object) -> str:
-        """How an object fares, for SHOW."""
+    def state_of(self, item: Object) -> str:
+        """The state of an object as SHOW displays it."""
         ...
 
 
@@ -50,13 +50,13 @@ Applied = tuple[Catalog, StatementResult]
 
 @singledispatch
 def apply(statement: st.Statement, catalog: Catalog, environment: Environment) -> Applied:
-    """The catalog after a statement, and what it answers. Raises SqlError or UserError and changes nothing."""
+    """The catalog after a statement, and its result. Raises SqlError or UserError."""
     raise UserError(f"{type(statement).__name__} is not supported here")
 
 
 def check_free(catalog: Catalog, name: st.Name) -> None:
-    """Refuses a name that is taken."""
+    """Raises SqlError if a name is taken."""
     if (taken := catalog.get(name.text)) is not None:
         raise name.place.error(
-            f'a {kind_of(taken)} named "{taken.name}" exists already', "drop it first or choose another name"
+            f'a {kind_of(taken)} named "{taken.name}" already exists', "drop it first or choose another name"
         )

@@ -1,7 +1,7 @@
-"""Which fragment runs a query: what shares state goes together, anything else where there is least to do.
+"""The fragment that runs a query: queries that share state go together, any other goes to the least loaded fragment.
 
-How much there is to do is told half by what was measured and half by the weights of queries, since what has just been
-registered is not measured yet.
+Half of the load is what was measured and half is the weight of the queries, since queries that were just registered are
+not measured yet.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 
-#: Fragments whose work differs by less than a quarter of the mean have the same to do.
+#: Loads that differ by less than a quarter of the mean count as equal.
 _STEPS = 4
 
 
 def fragments_of(catalog: Catalog, count: int) -> list[str]:
-    """The names of all fragments: so many, and those that queries and sources were given to before."""
+    """The names of all fragments: `count` of them, and those that queries and sources were assigned to before."""
     given = {query.fragment for query in catalog.running()} | {source.home for source in catalog.sources()}
     return sorted(given | {str(number) for number in range(count)}, key=lambda name: (len(name), name))
 
 
 def placed(draft: Query, node: logical.Node, catalog: Catalog, busy: Mapping[str, float]) -> Query:
-    """The query with the sources that it reads, and with its fragment: that of a query with which it shares operators
-    with state, the oldest first; else of those with the least to do one that reads its sources anyway. `busy`: how busy
-    each fragment was measured to be."""
+    """The query with the sources that it reads and its fragment: that of the oldest query with which it shares stateful
+    operators, otherwise one of the least loaded, preferably one that reads its sources already. `busy` is the measured
+    utilization of each fragment."""
     reads = tuple(source.id for source in properties.sources(node))
     kin = next((other for other in catalog.running() if _shares(draft, other)), None)
     fragment = kin.fragment if kin is not None else _least(catalog, reads, busy)
@@ -56,5 +56,5 @@ def _least(catalog: Catalog, reads: tuple[str, ...], busy: Mapping[str, float]) 
     return min(busy, key=cost)
 
 
-def _share_of(one: float, all_of_them: Mapping[str, float]) -> float:
-    return one / total if (total := sum(all_of_them.values())) else 0.0
+def _share_of(part: float, loads: Mapping[str, float]) -> float:
+    return part / total if (total := sum(loads.values())) else 0.0

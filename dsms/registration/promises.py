@@ -1,4 +1,4 @@
-"""What is declared of the records of a source, checked against its columns and other sources."""
+"""The constraints of a source, checked against its columns and other sources."""
 
 from __future__ import annotations
 
@@ -10,58 +10,59 @@ from dsms.model.objects import Constraint, Source
 from dsms.model.types import type_sql
 from operators.core.errors import UserError
 
-_HINT = (
-    "declare on it CONSTRAINT CLUSTERED BY {} WITHIN k: then what is referenced comes once, and is forgotten in time"
-)
+_HINT = "register it with CONSTRAINT CLUSTERED BY {} WITHIN k, which bounds how long its records must be kept"
 
 
 def promised(source: Source, catalog: Catalog) -> tuple[Constraint, ...]:
-    """The constraints of a source, with the spelling of columns and sources as these have it."""
-    return tuple(_checked(one, source, catalog) for one in source.constraints)
+    """The checked constraints of a source, with names as declared. Raises UserError."""
+    return tuple(_checked(constraint, source, catalog) for constraint in source.constraints)
 
 
 def _checked(constraint: Constraint, source: Source, catalog: Catalog) -> Constraint:
     what = _what(constraint)
     field = _column(source, constraint.column, what)
-    if constraint.kind == "ordered" and not _on_a_line(field.type):
+    if constraint.kind == "ordered" and not _is_ordered(field.type):
         kind = type_sql(field.type)
         raise UserError(f'{what} "{field.name}" needs an integer, TIMESTAMP or DATE column, not {kind}')
-    if constraint.kind != "ordered" and not (_on_a_line(field.type) or pa.types.is_string(field.type)):
+    if constraint.kind != "ordered" and not (_is_ordered(field.type) or pa.types.is_string(field.type)):
         kind = type_sql(field.type)
         raise UserError(f'{what} "{field.name}" needs an integer, VARCHAR, TIMESTAMP or DATE column, not {kind}')
     if constraint.k is not None and constraint.k >= 2**62:
-        raise UserError(f'{what} "{field.name}": WITHIN needs a number below 2^62')
+        raise UserError(f'{what} "{field.name}": WITHIN must be below 2^62')
     spelled = msgspec.structs.replace(constraint, column=field.name)
     return _referring(spelled, field, catalog) if constraint.kind == "references" else spelled
 
 
 def _referring(constraint: Constraint, field: pa.Field[pa.DataType], catalog: Catalog) -> Constraint:
-    """The constraint where another source has the column, clustered and of the same type."""
+    """The constraint, if the referenced column exists, is clustered and has the same type."""
     other = catalog.get(constraint.other or "")
     if not isinstance(other, Source):
-        have = "have: " + (", ".join(one.name for one in catalog.sources()) or "none")
-        raise UserError(f'REFERENCES: "{constraint.other}" is no source', hint=have)
-    theirs = _column(other, constraint.theirs or "", "REFERENCES")
-    if theirs.type != field.type:
-        mine, kind = type_sql(field.type), type_sql(theirs.type)
-        raise UserError(f'REFERENCES: "{field.name}" is {mine}, but "{theirs.name}" of "{other.name}" is {kind}')
-    if not any(one.kind == "clustered" and one.column == theirs.name for one in other.constraints):
-        hint = _HINT.format(theirs.name)
-        raise UserError(f'REFERENCES: "{theirs.name}" of source "{other.name}" is not clustered', hint=hint)
-    return msgspec.structs.replace(constraint, other=other.name, theirs=theirs.name)
+        have = "have: " + (", ".join(known.name for known in catalog.sources()) or "none")
+        raise UserError(f'REFERENCES: "{constraint.other}" is not a source', hint=have)
+    referenced_field = _column(other, constraint.theirs or "", "REFERENCES")
+    if referenced_field.type != field.type:
+        referring = f'"{field.name}" is {type_sql(field.type)}'
+        target = f'"{referenced_field.name}" of source "{other.name}" is {type_sql(referenced_field.type)}'
+        raise UserError(f"REFERENCES needs columns of one type: {referring}, {target}")
+    if not any(
+        promise.kind == "clustered" and promise.column == referenced_field.name for promise in other.constraints
+    ):
+        hint = _HINT.format(referenced_field.name)
+        raise UserError(f'REFERENCES: "{referenced_field.name}" of source "{other.name}" is not clustered', hint=hint)
+    return msgspec.structs.replace(constraint, other=other.name, theirs=referenced_field.name)
 
 
 def _column(source: Source, name: str, what: str) -> pa.Field[pa.DataType]:
-    found = next((one for one in source.schema if one.name.lower() == name.lower()), None)
-    if found is None:
+    column = next((field for field in source.schema if field.name.lower() == name.lower()), None)
+    if column is None:
         have = "have: " + ", ".join(source.schema.names)
         raise UserError(f'{what}: column "{name}" not found in source "{source.name}"', hint=have)
-    return found
+    return column
 
 
 def _what(constraint: Constraint) -> str:
     return "REFERENCES" if constraint.kind == "references" else f"{constraint.kind.upper()} BY"
 
 
-def _on_a_line(type_: pa.DataType) -> bool:
+def _is_ordered(type_: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type_) or pa.types.is_temporal(type_))

@@ -30,17 +30,17 @@ from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
 
 RESULT_PREFIX = "dsms."
-#: So many queries that differ in constants alone run each for itself.
+#: How many queries that differ only in constants run separately before further ones run as a family.
 ALONE: Final = 2
 _QUALITY = ("max_error", "deadline", "error_columns", "shed_where")
 
 
 @apply.register
 def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> Applied:
-    """A query over a view of the clock is kept as its points; any other gets a result topic."""
+    """A view over the clock is stored as its points; any other view or query gets a result topic."""
     name = statement.name or st.Name(_generated_name(statement))
     if statement.name is None and (known := catalog.get(name.text)):
-        return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" runs already', name=known.name)
+        return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" is already running', name=known.name)
     view = clock_view(statement.select, catalog)
     if view is not None:
         return _clock(statement, view, name, catalog)
@@ -48,7 +48,11 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment)
     settings = settled(statement, catalog, environment)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
     if not properties.sources(node):
-        raise error_at(statement.select, "the query reads no stream, so it never changes", hint="SELECT … runs it once")
+        raise error_at(
+            statement.select,
+            "the query reads no stream, so its result never changes",
+            hint="use SELECT … to run it once",
+        )
     output = statement.output or default_output(statement, node)
     check_free(catalog, name)
     check_quality(statement, settings)
@@ -58,7 +62,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment)
     plan = Planned(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
     draft = placed(draft, node, catalog, environment.busy())
-    compile_lane(draft.id, [planned(draft, catalog, plan)])  # refuses what cannot run
+    compile_lane(draft.id, [planned(draft, catalog, plan)])  # raises for queries that cannot run
     query = environment.result_topic(draft, node)
     return catalog.with_object(query), StatementResult(
         _label(query),
@@ -67,7 +71,7 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment)
             *_notices(node, query, result_settings(statement.clauses)),
             *_cql_notices(statement),
             *_family_notices(query, catalog),
-            *(f'answered over "{view}", whose operators it shares' for view in views),
+            *(f'answered from "{view}", whose operators it shares' for view in views),
             *defaults,
             *_expanded(statement, written, catalog),
         ),
@@ -76,38 +80,43 @@ def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment)
 
 
 def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
-    """Refuses options of quality that mean nothing."""
+    """Raises SqlError for options of load shedding that have no effect."""
     given = [clause for clause in statement.clauses if clause.name in _QUALITY]
     if given and statement.kind == "view":
-        why = "a view is read by others, who did not allow for errors"
-        raise given[0].place.error(f"{given[0].name.upper()} is for queries: {why}", "make it a query: CREATE QUERY …")
+        why = "readers of a view expect exact results"
+        raise given[0].place.error(f"{given[0].name.upper()} needs a query: {why}", "use CREATE QUERY …")
     if given and "max_error" not in settings:
-        raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it nothing is ever left out")
+        raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it no input is shed")
 
 
 def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> dict[str, Any]:
-    """The settings of the clauses, with the instant of a start at what is latest."""
+    """The settings of the clauses, with START latest resolved to an instant."""
     settings = result_settings(statement.clauses)
     if "max_error" in settings:
         settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
     if settings.get("start") == LATEST:
         node = bind(WholeQuery(this=statement.select), catalog)
-        settings["start"] = environment.reached([one for one in properties.sources(node) if not one.table])
+        settings["start"] = environment.reached([source for source in properties.sources(node) if not source.table])
     return settings
 
 
 def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, Any], catalog: Catalog) -> Query:
     """The query that a statement describes, with its settings by field name."""
     fields = {
-        "type": "query", "name": name.text, "id": catalog.next_id(), "sql": statement.sql, "kind": statement.kind,
-        "select": statement.select_sql, "topic": RESULT_PREFIX + name.text,
-    }  # fmt: skip
+        "type": "query",
+        "name": name.text,
+        "id": catalog.next_id(),
+        "sql": statement.sql,
+        "kind": statement.kind,
+        "select": statement.select_sql,
+        "topic": RESULT_PREFIX + name.text,
+    }
     return msgspec.convert({**fields, **settings}, Query)
 
 
 def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
-    """The first queries of a shape run for themselves, and what is equal to one of them runs with it; later ones run
-    together, as one with an index over their constants."""
+    """The first `ALONE` queries of a family run separately, and queries equal to one of them share its operators. Later
+    ones become members: they run as one plan with an index over their constants."""
     if planned.template is None or not draft.shared:
         return draft
     family, constants = planned.template.family, fingerprint(planned.template.constants)
@@ -118,30 +127,30 @@ def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
 
 
 def _partitions(node: logical.Node) -> int:
-    return max((one.partitions for one in properties.sources(node)), default=1)
+    return max((source.partitions for source in properties.sources(node)), default=1)
 
 
 def default_output(statement: st.ContinuousQuery, node: logical.Node) -> st.Output:
-    """CQL adds Istream where the result is monotonic (section 6.2.2)."""
+    """CQL's default output: Istream if the result is monotonic (section 6.2.2). Raises SqlError otherwise."""
     if properties.append_only(node):
         return "istream"
     raise error_at(
         statement.select,
-        "rows leave the result, so CQL has no default for its output",
-        hint="say SELECT STREAMED, SELECT COMPLETE, or Istream(…), Dstream(…), Rstream(…) around the select list",
+        "rows can leave the result, so CQL defines no default output",
+        hint="use SELECT STREAMED, SELECT COMPLETE, or Istream(…), Dstream(…), Rstream(…) around the select list",
     )
 
 
 def _clock(statement: st.ContinuousQuery, view: ClockView, name: st.Name, catalog: Catalog) -> Applied:
     if statement.kind == "query":
-        hint = f"make it a view, and read a relation at its points: R[{name.text if statement.name else 'Sync'}](S)"
-        raise error_at(statement.select, f"a query over {CLOCK} alone lists every instant and is never run", hint=hint)
+        hint = f"make it a view and read a relation at its points: R[{name.text if statement.name else 'Sync'}](S)"
+        raise error_at(statement.select, f"a query over {CLOCK} alone would list every instant", hint=hint)
     check_free(catalog, name)
     if any(clause.name == "start" for clause in statement.clauses):
-        raise error_at(statement.select, "a view over the clock has all its instants: START is not supported here")
+        raise error_at(statement.select, "START is not supported in a view over the clock, which has all instants")
     draft = draft_of(statement, name, {"output": "streamed", **result_settings(statement.clauses)}, catalog)
     query = msgspec.structs.replace(draft, periodic=(view.points.period, view.points.residues))
-    message = f'view "{name.text}" created over {CLOCK}; it is computed, not run'
+    message = f'view "{name.text}" created over {CLOCK}; its points are computed without running a query'
     notices = (f"points: t mod {view.points.period} in {{{', '.join(map(str, view.points.residues))}}}",)
     return catalog.with_object(query), StatementResult(_label(query), message, notices=notices, name=name.text)
 
@@ -157,7 +166,7 @@ def _check_topic_free(catalog: Catalog, query: Query) -> None:
     for other in taken:
         if other.topic == query.topic:
             raise UserError(
-                f'topic "{query.topic}" belongs to the {kind_of(other)} "{other.name}"', hint="choose another"
+                f'topic "{query.topic}" already belongs to {kind_of(other)} "{other.name}"', hint="choose another topic"
             )
 
 
@@ -172,11 +181,11 @@ def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tupl
 def _quality_notices(query: Query) -> tuple[str, ...]:
     if query.max_error is None:
         return ()
-    return (f"input may be left out: within {query.max_error:g} of the exact result, DEADLINE {query.deadline} MS",)
+    return (f"input may be shed: relative error at most {query.max_error:g}, DEADLINE {query.deadline} MS",)
 
 
 def _cql_notices(statement: st.ContinuousQuery) -> tuple[str, ...]:
-    return () if statement.output else ("Istream is applied: rows never leave the result",)
+    return () if statement.output else ("Istream is applied by default: rows never leave the result",)
 
 
 def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
@@ -184,15 +193,15 @@ def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
         return ()
     kin = sum(other.grouped and other.family == query.family for other in catalog.running())
     word = "query that differs" if kin == 1 else "queries that differ"
-    return (f"runs as one with {kin} {word} in constants",) if kin else ()
+    return (f"shares one plan with {kin} {word} only in constants",) if kin else ()
 
 
 def _expanded(statement: st.ContinuousQuery, written: str, catalog: Catalog) -> tuple[str, ...]:
-    """The query with its defaults, where it says less."""
+    """The query with its defaults written out, if that differs."""
     text = written_out(statement.select, catalog).sql(dialect=Dsms)
     return () if text == written else (f"expanded: {text}",)
 
 
 def _generated_name(statement: st.ContinuousQuery) -> str:
-    """The same query text gives the same name, so asking twice runs it once."""
+    """A name derived from the query, so that the same query is registered only once."""
     return "query_" + hashlib.sha256(statement.select.sql(dialect=Dsms).lower().encode()).hexdigest()[:8]

@@ -29,7 +29,7 @@ def _(statement: st.RegisterSource, catalog: Catalog, environment: Environment) 
 def _registered(
     statement: st.RegisterSource, catalog: Catalog, environment: Environment, more: dict[str, str]
 ) -> Applied:
-    """The catalog with a source, and `more` of its fields than clauses say."""
+    """The catalog with the source; `more` are fields that no clause sets."""
     settings, defaults = source_settings(statement.clauses)
     columns = _columns(statement)
     check_free(catalog, statement.name)
@@ -40,13 +40,21 @@ def _registered(
     number = catalog.next_number()
     source = msgspec.convert(
         {
-            "type": "source", "name": statement.name.text, "id": catalog.next_id(), "sql": statement.sql,
-            "columns": [msgspec.to_builtins(column) for column in columns], "topic": statement.topic.text,
-            "partitions": len(start), "start": start, "number": number,
-            "home": str(number % len(environment.busy())), **settings, **more,
+            "type": "source",
+            "name": statement.name.text,
+            "id": catalog.next_id(),
+            "sql": statement.sql,
+            "columns": [msgspec.to_builtins(column) for column in columns],
+            "topic": statement.topic.text,
+            "partitions": len(start),
+            "start": start,
+            "number": number,
+            "home": str(number % len(environment.busy())),
+            **settings,
+            **more,
         },
         Source,
-    )  # fmt: skip
+    )
     _check_timestamp(source)
     source = msgspec.structs.replace(source, constraints=promised(source, catalog))
     result = StatementResult(
@@ -125,7 +133,7 @@ def _(statement: st.DeclareStream, catalog: Catalog, environment: Environment) -
     source_name = st.Name(f"{statement.name.text}_source", statement.name.place)
     timestamp = _timestamp(statement)
     hidden = timestamp if statement.hidden else None
-    columns = tuple(one for one in statement.columns if one is not hidden)
+    columns = tuple(column for column in statement.columns if column is not hidden)
     by = [] if timestamp is None else [st.Clause("timestamp", ("BY", timestamp.name.text), timestamp.name.place)]
     source = st.RegisterSource(source_name, columns, statement.topic, (*statement.clauses, *by), statement.sql)
     more = {} if hidden is None else {"timestamp_type": type_sql(_type_of(hidden))}
@@ -140,7 +148,7 @@ def _(statement: st.DeclareStream, catalog: Catalog, environment: Environment) -
 
 
 def _timestamp(statement: st.DeclareStream) -> st.ColumnDefinition | None:
-    """The column of the instants, which ORDERED BY or ORDER BY names."""
+    """The timestamp column, which ORDERED BY or ORDER BY names."""
     ordered = statement.ordered
     if ordered is None:
         return None

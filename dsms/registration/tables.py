@@ -20,12 +20,12 @@ __all__ = ["apply"]
 
 @apply.register
 def _(statement: st.CreateTable, catalog: Catalog, environment: Environment) -> Applied:
-    """A table is checked like the source and the keyed stream that it is read as; its topic is a new one."""
+    """A table is checked like the source and keyed stream as which it is read. Its topic is created."""
     check_free(catalog, statement.name)
     if not statement.keys:
         raise statement.name.place.error(
             f'table "{statement.name.text}" has no primary key',
-            "say PRIMARY KEY behind a column, or PRIMARY KEY (a, b)",
+            "add PRIMARY KEY after a column, or PRIMARY KEY (a, b)",
         )
     source, keys = _checked(statement, catalog)
     logged = _with_topic(source, keys, environment)
@@ -40,7 +40,7 @@ def _(statement: st.CreateTable, catalog: Catalog, environment: Environment) -> 
 
 
 def _checked(statement: st.CreateTable, catalog: Catalog) -> tuple[Source, tuple[str, ...]]:
-    """The source and the key that REGISTER SOURCE and CREATE STREAM would make of the declaration."""
+    """The source and the key that REGISTER SOURCE and CREATE STREAM would derive from the declaration."""
     name, scratch = statement.name, st.Name(f"{statement.name.text}_key", statement.name.place)
     alone = Catalog(ids=catalog.ids)
     topic = st.Name(RESULT_PREFIX + name.text, name.place)
@@ -52,7 +52,7 @@ def _checked(statement: st.CreateTable, catalog: Catalog) -> tuple[Source, tuple
 
 
 def _with_topic(source: Source, keys: tuple[str, ...], environment: Environment) -> Source:
-    """The source over a topic of its own, which is made like that of a complete result: empty, and kept as a whole."""
+    """The source over a new topic, created like that of a complete result: empty, and never truncated."""
     draft = Query(name=source.name, id=source.id, sql="", kind="view", select="", topic=source.topic, output="complete")
     made = environment.result_topic(draft, logical.StreamScan(source, source.name, keys))
     start = environment.source_topic(source.name, made.topic, made.partitions)
@@ -60,7 +60,7 @@ def _with_topic(source: Source, keys: tuple[str, ...], environment: Environment)
 
 
 class _NoTopics:
-    """Environment for a check that makes nothing."""
+    """An environment for checks that create nothing."""
 
     def busy(self) -> Mapping[str, float]:
         return {"0": 0.0}
@@ -77,5 +77,5 @@ class _NoTopics:
     def published(self, query: str) -> int | None:
         return None
 
-    def state_of(self, found: object) -> str:
+    def state_of(self, item: object) -> str:
         return ""

@@ -1,4 +1,4 @@
-"""Which of the queries that run a new one is answered over."""
+"""View matching at registration: the running queries from which a new one is answered."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from dsms.physical.fragment_plan import Planned
 from dsms.physical.fragment_plan import planned as plan
 from dsms.sql.binder.earlier_queries import former_of
 
-#: So many queries are looked at, the oldest first.
+#: The most candidates that are examined, oldest first.
 MOST: Final = 32
 
 
 def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, list[str]]:
-    """The query with those that it is answered over as they are now, and their names.
+    """The query with the current versions of the queries from which it is answered, and their names.
 
-    The decision is made once, so it does not depend on what becomes of the others. It is a hint: the plan is derived
-    from it each time, and is the query's own where it does not fit.
+    This is decided once, so later changes of those queries do not matter. It is a hint from which the plan is derived
+    each time; where it does not apply, the query's own plan is used.
     """
     if draft.grouped or not draft.shared or draft.sheddable:
         return draft, []
-    mine = marks(query.optimized)
-    alike = (other for other in catalog.running() if not mine.isdisjoint(other.marks))
-    found = [plan(other, catalog) for other in itertools.islice(alike, MOST)]
-    answer = answered_over(query.optimized, [other.optimized for other in found])
-    used = [other.sink for at, other in enumerate(found) if at in answer.views and other.sink is not None]
+    own_marks = marks(query.optimized)
+    alike = (other for other in catalog.running() if not own_marks.isdisjoint(other.marks))
+    candidates = [plan(other, catalog) for other in itertools.islice(alike, MOST)]
+    answer = answered_over(query.optimized, [other.optimized for other in candidates])
+    used = [other.sink for at, other in enumerate(candidates) if at in answer.views and other.sink is not None]
     over = tuple(former_of(other, catalog) for other in used)
-    return msgspec.structs.replace(draft, marks=tuple(sorted(mine)), over=over), [other.name for other in used]
+    return msgspec.structs.replace(draft, marks=tuple(sorted(own_marks)), over=over), [other.name for other in used]

@@ -1,4 +1,4 @@
-"""What is served in the next batch."""
+"""The queues that are served in the next batch."""
 
 from __future__ import annotations
 
@@ -9,51 +9,52 @@ from dsms.scheduler.policies import Policy
 from dsms.scheduler.ready import Moment, Past, Ready
 from operators.core.errors import InternalError
 
-#: Sizes and times that differ by less than this part of them are equal: costs are measured, and sums are rounded.
+#: The relative difference below which sizes and times count as equal: costs are measured, and sums are rounded.
 NEARLY = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """So much of a queue, from its head on, is served."""
+    """An amount to be served from the head of a queue."""
 
     ready: Ready
     size: float
 
     @property
     def seconds(self) -> float:
-        """How long it is expected to take."""
+        """The expected duration."""
         return self.size * self.ready.cost
 
 
 def grants(policy: Policy, past: Past, ready: Sequence[Ready], moment: Moment) -> tuple[tuple[Grant, ...], Past]:
-    """What is served next, first to last, and the past if each takes as long as expected. Who measures how long they
-    took tells `Past.after` instead.
+    """The next grants in order, and the past if each takes as long as expected. Callers that measure the durations use
+    `Past.after` instead.
 
-    Whole queues in the order of the policy, and of the last one as much as the budget has left; so the work fills the
-    budget or is all there is. What the served ones give is ready for the next batch.
+    Queues are served whole in the order of the policy, the last one as far as the budget allows, so that the batch
+    fills the budget unless there is less work. The output of these grants is ready for the next batch. Raises
+    InternalError unless the budget is positive.
 
     >>> from dsms.scheduler.policies import Fifo
     >>> from dsms.scheduler.progress_chart import Operator
     >>> ready = [Ready(("a",), (Operator(1, 1),), 0, 2, 1), Ready(("b",), (Operator(1, 1),), 0, 4, 0)]
     >>> granted, past = grants(Fifo(), Past(), ready, Moment(2, 5))
-    >>> [(one.ready.key, one.size) for one in granted], past.last
+    >>> [(grant.ready.key, grant.size) for grant in granted], past.last
     ([(('b',), 4), (('a',), 1.0)], ('a',))
     """
     if not moment.budget_s > 0:
         raise InternalError(f"a batch cannot take {moment.budget_s} s")
     granted: list[Grant] = []
     left = moment.budget_s
-    for one in policy.order(ready, past, moment):
+    for queue in policy.order(ready, past, moment):
         if left <= moment.budget_s * NEARLY:
             break
-        grant = _within(one, left)
+        grant = _within(queue, left)
         granted.append(grant)
-        past, left = past.after(one, grant.seconds), left - grant.seconds
+        past, left = past.after(queue, grant.seconds), left - grant.seconds
     return tuple(granted), past
 
 
-def _within(one: Ready, left_s: float) -> Grant:
-    if one.size * one.cost <= left_s * (1 + NEARLY):
-        return Grant(one, one.size)
-    return Grant(one, left_s / one.cost)
+def _within(queue: Ready, left_s: float) -> Grant:
+    if queue.size * queue.cost <= left_s * (1 + NEARLY):
+        return Grant(queue, queue.size)
+    return Grant(queue, left_s / queue.cost)

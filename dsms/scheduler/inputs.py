@@ -1,4 +1,4 @@
-"""Inputs of a simulation: what arrives when. The same seed gives the same inputs."""
+"""Random inputs of simulations. The same seed gives the same inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What arrives at once, at the first operator of a path."""
+    """An arrival at the first operator of a path."""
 
     at_s: float
     size: float
@@ -18,7 +18,7 @@ class Input:
 
 
 def poisson(seed: int, rate: float, until_s: float, *, size: float = 1.0, path: int = 0) -> tuple[Input, ...]:
-    """Inputs that know nothing of each other, `rate` of them a second on average.
+    """A Poisson process: independent inputs, `rate` of them a second on average.
 
     >>> abs(len(poisson(1, 2.0, 10_000.0)) - 20_000) < 500
     True
@@ -30,8 +30,8 @@ def poisson(seed: int, rate: float, until_s: float, *, size: float = 1.0, path: 
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Regular inputs, `rate` a second, while it is on; on and off last exponentially distributed times with these
-    means.
+    """An on-off process: `rate` regular inputs a second while on. The durations of on and off are exponentially
+    distributed with these means.
 
     >>> Bursts(rate=10.0, on_s=2.0, off_s=3.0).mean_rate
     4.0
@@ -47,7 +47,7 @@ class Bursts:
         return self.rate * self.on_s / (self.on_s + self.off_s)
 
     def inputs(self, seed: int, until_s: float, *, size: float = 1.0, path: int = 0) -> tuple[Input, ...]:
-        """What arrives until then."""
+        """The inputs before `until_s`."""
         times = takewhile(lambda at: at < until_s, self._times(Random(seed)))
         return tuple(Input(at, size, path) for at in times)
 

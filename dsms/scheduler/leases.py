@@ -1,4 +1,4 @@
-"""Who runs what: assignment of fragments to executors as a pure decision over leases."""
+"""Assignment of fragments to executors, as a pure decision over leases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from dsms.scheduler.tuning import Bounds
 
-#: The states of an executor that cannot run anything yet, that has nothing to run, that runs, and that tries to.
+#: States of an executor: it cannot run anything yet; has nothing to run; runs; is trying to run.
 STARTING: Final = "starting"
 IDLE: Final = "idle"
 RUNNING: Final = "running"
@@ -18,16 +18,16 @@ RECOVERING: Final = "recovering"
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """A fragment belongs to an executor; `lease` grows with every change of hands, also when Redis forgot the last
-    one: it is the time of the change in milliseconds, or later."""
+    """The executor that owns a fragment. `lease` is a fencing token that grows with every change of owner, even if
+    Redis has lost the last one: the time of the change in milliseconds, or a later one."""
 
     executor: str
     lease: int = 1
 
 
 class LaneStatus(msgspec.Struct, frozen=True):
-    """How a query fares: its frontier (None: none yet), the next offset by partition, and why it failed; the part of
-    its input that stays, the rows that were left out, and whether its bound on the error makes it late."""
+    """The status of a query: its frontier (None: none yet), the next offset by partition, why it failed, the share of
+    its input that it keeps (`stays`), the rows that were shed, and whether its bound on the error makes it late."""
 
     frontier: int | None = None
     offsets: dict[str, int] = {}
@@ -38,7 +38,7 @@ class LaneStatus(msgspec.Struct, frozen=True):
 
     @property
     def shed(self) -> str:
-        """What is left out of its input, in a few words.
+        """How its input is shed, in a few words.
 
         >>> LaneStatus(stays=0.25, left_out=300).shed, LaneStatus(late=True).shed, LaneStatus(left_out=300).shed
         ('shed to 25 %, 300 rows left out', 'late: max_error allows no more shedding', '300 rows left out')
@@ -49,8 +49,8 @@ class LaneStatus(msgspec.Struct, frozen=True):
 
 
 class FragmentStatus(msgspec.Struct, frozen=True):
-    """How a fragment fares on its executor, and its queries. `dead_letters` are the records of each source that were
-    refused: late, undecodable or in fault in a query."""
+    """The status of a fragment on its executor, and of its queries. `dead_letters` counts the refused records of each
+    source: late, undecodable or with a fault in a query."""
 
     state: str = RECOVERING
     reason: str = ""
@@ -59,13 +59,13 @@ class FragmentStatus(msgspec.Struct, frozen=True):
     batch_records: int = 0
     lanes: dict[str, LaneStatus] = {}
     dead_letters: dict[str, int] = {}
-    #: The bytes of its state in Redis, and on disk alone.
+    #: The bytes of its state in Redis, and only on disk.
     redis_bytes: int = 0
     disk_bytes: int = 0
 
 
 class ExecutorStatus(msgspec.Struct, frozen=True):
-    """What an executor says of itself with every sign of life: its fragments' states, and all of these together."""
+    """The status that an executor reports with every heartbeat: the states of its fragments, and their totals."""
 
     state: str = IDLE
     plan_version: int = 0
@@ -75,45 +75,47 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     reason: str = ""
     dead_letters: dict[str, int] = {}
     fragments: dict[str, str] = {}
-    #: Those of its batches and of its state.
+    #: The bounds of its batches and of its state.
     bounds: Bounds | None = None
-    #: The bytes of its state in Redis, and on disk alone.
+    #: The bytes of its state in Redis, and only on disk.
     redis_bytes: int = 0
     disk_bytes: int = 0
 
 
 def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
-    """The status of an executor that runs fragments: running where all are, at the plan that all have come to.
+    """The status of an executor from those of its fragments: running if all are, at the plan version that all have
+    reached.
 
     >>> together({}).state, together({"0": FragmentStatus("running"), "1": FragmentStatus("recovering")}).state
     ('idle', 'recovering')
     """
     if not parts:
         return ExecutorStatus()
-    each = list(parts.values())
+    statuses = list(parts.values())
     refused = Counter[str]()
-    for part in each:
+    for part in statuses:
         refused.update(part.dead_letters)
     return ExecutorStatus(
-        next((part.state for part in each if part.state != RUNNING), RUNNING),
-        min(part.plan_version for part in each),
-        max(part.epoch for part in each),
-        min(part.batch_records for part in each),
-        {query: lane for part in each for query, lane in part.lanes.items()},
-        "; ".join(part.reason for part in each if part.reason),
+        next((part.state for part in statuses if part.state != RUNNING), RUNNING),
+        min(part.plan_version for part in statuses),
+        max(part.epoch for part in statuses),
+        min(part.batch_records for part in statuses),
+        {query: lane for part in statuses for query, lane in part.lanes.items()},
+        "; ".join(part.reason for part in statuses if part.reason),
         dict(refused),
         {name: part.state for name, part in parts.items()},
-        redis_bytes=sum(part.redis_bytes for part in each),
-        disk_bytes=sum(part.disk_bytes for part in each),
+        redis_bytes=sum(part.redis_bytes for part in statuses),
+        disk_bytes=sum(part.disk_bytes for part in statuses),
     )
 
 
 def assign(
     current: Mapping[str, Assignment], alive: Mapping[str, ExecutorStatus], fragments: Iterable[str], now_ms: int
 ) -> dict[str, Assignment]:
-    """Who runs what now. A fragment stays while its executor lives; else the living one with the fewest takes it. One
-    that starts again has lost what it ran, so another that is ready is sooner. Where one has two more than another, one
-    fragment moves: it begins anew there, so no more than that is done at a time.
+    """The executor of each fragment now. A fragment stays while its executor is alive; otherwise the live executor with
+    the fewest fragments takes it over. A restarted executor has lost what it ran, so one that is ready is preferred. If
+    an executor has two fragments more than another, one fragment moves, and only one at a time, since it starts anew
+    there.
 
     >>> alone = assign({}, {"a": ExecutorStatus()}, ["0", "1"], 900)
     >>> alone
@@ -122,29 +124,29 @@ def assign(
     Assignment(executor='b', lease=950)
     """
     able = [name for name, status in alive.items() if status.state != STARTING] or list(alive)
-    found = {fragment: current[fragment] for fragment in fragments if fragment in current}
+    assigned = {fragment: current[fragment] for fragment in fragments if fragment in current}
     loads = Counter({name: 0 for name in able})
-    loads.update(one.executor for one in found.values() if one.executor in able)
+    loads.update(assignment.executor for assignment in assigned.values() if assignment.executor in able)
     for fragment in fragments if able else ():
-        if fragment not in found or found[fragment].executor not in able:
-            found[fragment] = _taken(found.get(fragment), loads, able, now_ms)
-    return found | _moved(found, loads, able, now_ms)
+        if fragment not in assigned or assigned[fragment].executor not in able:
+            assigned[fragment] = _assigned_to_least(assigned.get(fragment), loads, able, now_ms)
+    return assigned | _rebalanced(assigned, loads, able, now_ms)
 
 
-def _taken(before: Assignment | None, loads: Counter[str], able: list[str], now_ms: int) -> Assignment:
+def _assigned_to_least(before: Assignment | None, loads: Counter[str], able: list[str], now_ms: int) -> Assignment:
     least = min(able, key=lambda name: (loads[name], name))
     loads[least] += 1
     return Assignment(least, max(now_ms, before.lease + 1 if before else 0))
 
 
-def _moved(
-    found: Mapping[str, Assignment], loads: Counter[str], able: list[str], now_ms: int
-) -> dict[str, Assignment]:  # fmt: skip
-    """The fragment that moves to the executor with the fewest, if any does."""
+def _rebalanced(
+    assigned: Mapping[str, Assignment], loads: Counter[str], able: list[str], now_ms: int
+) -> dict[str, Assignment]:
+    """The new assignment of the fragment that moves to the executor with the fewest, if one moves."""
     if not able:
         return {}
     most, least = max(loads, key=lambda name: loads[name]), min(able, key=lambda name: loads[name])
     if loads[most] - loads[least] < 2:
         return {}
-    fragment = max(fragment for fragment, one in found.items() if one.executor == most)
-    return {fragment: _taken(found[fragment], loads, [least], now_ms)}
+    fragment = max(fragment for fragment, assignment in assigned.items() if assignment.executor == most)
+    return {fragment: _assigned_to_least(assigned[fragment], loads, [least], now_ms)}

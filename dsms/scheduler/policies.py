@@ -1,4 +1,4 @@
-"""Policies: which queue is served first. They decide only; time, sizes and the past are told to them."""
+"""Scheduling policies: which queue is served first. Pure decisions, given time, sizes and the past."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from dsms.scheduler.ready import Key, Moment, Past, Ready
 
 
 class Policy(Protocol):
-    """An immutable value. Its text is what `parse_policy` reads."""
+    """An immutable value. `parse_policy` reads its text back."""
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
-        """All of the ready queues, the one that is to be served first in front."""
+        """All ready queues, the one to serve first in front."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin:
-    """The queues in turn, in the order of their keys, from the one behind the last on.
+    """The queues in turn, in the order of their keys, starting after the last one that was served.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> ready = [Ready((key,), (Operator(1, 1),), 0, 1, 0) for key in "abc"]
-    >>> [one.key for one in RoundRobin().order(ready, Past(last=("b",)), Moment(0, 1))]
+    >>> [queue.key for queue in RoundRobin().order(ready, Past(last=("b",)), Moment(0, 1))]
     [('c',), ('a',), ('b',)]
     """
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
-        """From the key behind the last on, and then from the first."""
+        """Cyclically by key, starting after the last."""
         last = past.last
-        return sorted(ready, key=lambda one: (last is not None and one.key <= last, one.key))
+        return sorted(ready, key=lambda queue: (last is not None and queue.key <= last, queue.key))
 
     def __str__(self) -> str:
         return "round_robin"
@@ -41,12 +41,12 @@ class RoundRobin:
 
 @dataclass(frozen=True, slots=True)
 class Fifo:
-    """The oldest input goes all the way through first.
+    """The oldest input goes through all operators first.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 1), Operator(1, 1))
     >>> ready = [Ready(("new",), path, 0, 1, 5), Ready(("old",), path, 1, 1, 3)]
-    >>> [one.key for one in Fifo().order(ready, Past(), Moment(6, 1))]
+    >>> [queue.key for queue in Fifo().order(ready, Past(), Moment(6, 1))]
     [('old',), ('new',)]
     """
 
@@ -60,18 +60,18 @@ class Fifo:
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """The operator first that frees the most memory a second by itself.
+    """The operator first that by itself frees the most memory a second.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(1, 1))
     >>> ready = [Ready((at,), path, at, 1, 0) for at in range(3)]
-    >>> [one.operator for one in Greedy().order(ready, Past(), Moment(0, 1))]
+    >>> [queue.operator for queue in Greedy().order(ready, Past(), Moment(0, 1))]
     [2, 1, 0]
     """
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
         """By the slope of each step of the progress chart."""
-        return sorted(ready, key=lambda one: (step_slopes(one.path)[one.operator], *by_age(one)))
+        return sorted(ready, key=lambda queue: (step_slopes(queue.path)[queue.operator], *by_age(queue)))
 
     def __str__(self) -> str:
         return "greedy"
@@ -79,35 +79,36 @@ class Greedy:
 
 @dataclass(frozen=True, slots=True)
 class SteepestChain:
-    """The steepest chain of the lower envelope first, and of equal ones the oldest input.
+    """Chain scheduling (Babcock et al., SIGMOD 2003): the steepest chain of the lower envelope first, and of equal ones
+    the oldest input.
 
-    With unit inputs, operators that each take a second for one, and arrivals at whole seconds, memory at a whole second
-    is at most the least that any schedule can have then, and for each path the sum, over its chains, of the greatest
-    height of the progress chart above the chain. Where no selectivity is above 1, that sum is at most 1.
+    With unit inputs, operators that each take one second for one input, and arrivals at whole seconds, memory at a
+    whole second is at most the minimum over all schedules, plus for each path the sum, over its chains, of the greatest
+    height of the progress chart above the chain. If no selectivity is above 1, that sum is at most 1.
 
-    Under a bound on latency, what would exceed it goes first, by age. To exceed it is to leave too late if it is served
-    by age from the end of this batch on, and each queue counts as being as old as its head. So the bound is kept
-    wherever serving by age keeps it, if each batch is one input at one operator. Longer batches are less exact: the
-    bound is kept to within the budget of a batch for each queue.
+    Under a bound on latency, queues that would exceed it go first, by age. A queue would exceed it if it left too late
+    when served by age from the end of this batch on; a queue is as old as its head. So the bound is kept whenever
+    serving by age keeps it, if each batch is one input at one operator. With longer batches it is kept to within the
+    budget of one batch for each queue.
 
-    The first operator of `a` frees little, but opens the way for the second:
+    The first operator of `a` frees little, but leads to the second:
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(10, 1))
     >>> ready = [Ready(("a",), path, 0, 1, 3), Ready(("b",), (Operator(4, 1),), 0, 1, 0)]
-    >>> [one.key for one in SteepestChain().order(ready, Past(), Moment(3, 1))]
+    >>> [queue.key for queue in SteepestChain().order(ready, Past(), Moment(3, 1))]
     [('a',), ('b',)]
-    >>> [one.key for one in SteepestChain(latency_s=5).order(ready, Past(), Moment(3, 1))]
+    >>> [queue.key for queue in SteepestChain(latency_s=5).order(ready, Past(), Moment(3, 1))]
     [('b',), ('a',)]
     """
 
     latency_s: float | None = None
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
-        """What is urgent by age, the rest by the slope of its chain."""
+        """Urgent queues by age, the others by the slope of their chains."""
         aged = sorted(ready, key=by_age)
         urgent = 0 if self.latency_s is None else _urgent(aged, moment, self.latency_s)
-        rest = sorted(aged[urgent:], key=lambda one: (chain_slopes(one.path)[one.operator], *by_age(one)))
+        rest = sorted(aged[urgent:], key=lambda queue: (chain_slopes(queue.path)[queue.operator], *by_age(queue)))
         return aged[:urgent] + rest
 
     def __str__(self) -> str:
@@ -116,21 +117,21 @@ class SteepestChain:
 
 @dataclass(frozen=True, slots=True)
 class WeightedFair:
-    """Who has received the least service by weight first; the queues of one owner by age.
+    """The owner first that has received the least service in proportion to its weight; the queues of an owner by age.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path, weights = (Operator(1, 1),), {"a": 1, "b": 3}
     >>> ready = [Ready((key,), path, 0, 1, 0, owner=key, weight=weight) for key, weight in weights.items()]
     >>> past = Past().after(ready[0], 1).after(ready[1], 2)
-    >>> [one.key for one in WeightedFair().order(ready, past, Moment(3, 1))]
+    >>> [queue.key for queue in WeightedFair().order(ready, past, Moment(3, 1))]
     [('b',), ('a',)]
     """
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
-        """Each queue in front counts as served when the next is chosen."""
+        """When the next queue is chosen, those before it count as served."""
         waiting: dict[str, deque[Ready]] = defaultdict(deque)
-        for one in sorted(ready, key=by_age):
-            waiting[one.owner].append(one)
+        for queue in sorted(ready, key=by_age):
+            waiting[queue.owner].append(queue)
         tags = [(past.tag(owner), owner) for owner in waiting]
         heapq.heapify(tags)
         return [_next(tags, waiting) for _ in ready]
@@ -139,23 +140,23 @@ class WeightedFair:
         return "weighted_fair"
 
 
-def by_age(one: Ready) -> tuple[float, int, Key]:
-    """The oldest first; of one age, what is nearest to the end of its path."""
-    return one.oldest_s, -one.operator, one.key
+def by_age(queue: Ready) -> tuple[float, int, Key]:
+    """A sort key: the oldest queue first; of the same age, the one nearest to the end of its path."""
+    return queue.oldest_s, -queue.operator, queue.key
 
 
 def _urgent(aged: Sequence[Ready], moment: Moment, latency_s: float) -> int:
-    """How many of the queues, by age, must go first."""
+    """How many of the queues, by age, must go first to keep the bound on latency."""
     begin_s = moment.now_s + moment.budget_s
-    ends = accumulate((one.work_s for one in aged), initial=begin_s)
+    ends = accumulate((queue.work_s for queue in aged), initial=begin_s)
     next(ends)
-    late = [at for at, (one, end) in enumerate(zip(aged, ends, strict=True)) if end > one.oldest_s + latency_s]
+    late = [at for at, (queue, end) in enumerate(zip(aged, ends, strict=True)) if end > queue.oldest_s + latency_s]
     return late[-1] + 1 if late else 0
 
 
 def _next(tags: list[tuple[float, str]], waiting: dict[str, deque[Ready]]) -> Ready:
     tag, owner = heapq.heappop(tags)
-    one = waiting[owner].popleft()
+    queue = waiting[owner].popleft()
     if waiting[owner]:
-        heapq.heappush(tags, (tag + one.size * one.cost / one.weight, owner))
-    return one
+        heapq.heappush(tags, (tag + queue.size * queue.cost / queue.weight, owner))
+    return queue

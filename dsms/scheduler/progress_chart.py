@@ -1,6 +1,6 @@
-"""How the size of an input falls on its way through the operators of a path.
+"""Progress charts: how the size of an input falls on its way through the operators of a path.
 
-Sizes are counted in one unit for all paths that are compared, in rows or in bytes; a cost is for a unit of that.
+All paths that are compared measure sizes in the same unit, rows or bytes; costs are per unit.
 Babcock, Babu, Datar, Motwani: Chain, SIGMOD 2003.
 """
 
@@ -29,12 +29,12 @@ class Operator:
             raise InternalError(f"an operator cannot have the cost {self.cost} and the selectivity {self.selectivity}")
 
 
-#: Operators in the order in which an input goes through them; what the last one gives leaves the system.
+#: Operators in the order in which an input goes through them; the output of the last one leaves the system.
 Path = tuple[Operator, ...]
 
 
 class Point(NamedTuple):
-    """What is left of a unit of input after so many seconds of work on it."""
+    """What is left of a unit of input (`size`) after `time` seconds of work on it."""
 
     time: float
     size: float
@@ -42,8 +42,8 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Operators that follow each other under one line of the lower envelope. `slope` is the size that they add a
-    second, so the steepest chain has the least."""
+    """Consecutive operators under one segment of the lower envelope. `slope` is the change of size a second: the
+    steepest chain has the smallest."""
 
     operators: range
     slope: float
@@ -55,42 +55,42 @@ def progress_chart(path: Path) -> tuple[Point, ...]:
     >>> progress_chart((Operator(1, 0.5), Operator(4, 1)))
     (Point(time=0, size=1), Point(time=1, size=0.5), Point(time=3.0, size=0))
     """
-    reaching = list(accumulate((one.selectivity for one in path[:-1]), mul, initial=1))
-    times = accumulate((size * one.cost for size, one in zip(reaching, path, strict=False)), initial=0)
+    reaching = list(accumulate((operator.selectivity for operator in path[:-1]), mul, initial=1))
+    times = accumulate((size * operator.cost for size, operator in zip(reaching, path, strict=False)), initial=0)
     return tuple(Point(time, size) for time, size in zip(times, (*reaching, 0), strict=False))
 
 
 def lower_envelope(points: Sequence[Point]) -> tuple[Chain, ...]:
-    """The greatest convex curve below a progress chart, as chains from the steepest to the flattest. From the end of
-    each, the next goes to the point that is reached by the steepest descent, and to the last one of several.
+    """The greatest convex curve below a progress chart, as chains from the steepest to the flattest. Each chain ends at
+    the point to which the descent from its start is steepest, the last one if there are several.
 
-    An operator that frees little is in one chain with the one behind it that frees much:
+    An operator that frees little is in one chain with the one after it that frees much:
 
     >>> lower_envelope((Point(0, 1), Point(1, 0.9), Point(2, 0.2), Point(4, 0)))
     (Chain(operators=range(0, 2), slope=-0.4), Chain(operators=range(2, 3), slope=-0.1))
     """
     corners: list[int] = []
     for at, point in enumerate(points):
-        while len(corners) > 1 and _bends_up(points[corners[-2]], points[corners[-1]], point):
+        while len(corners) > 1 and _on_or_above(points[corners[-2]], points[corners[-1]], point):
             corners.pop()
         corners.append(at)
     return tuple(Chain(range(begin, end), slope(points[begin], points[end])) for begin, end in pairwise(corners))
 
 
-def _bends_up(one: Point, middle: Point, other: Point) -> bool:
-    """Whether the middle is on or above the way from one to the other."""
-    return slope(one, middle) >= slope(middle, other)
+def _on_or_above(start: Point, middle: Point, end: Point) -> bool:
+    """Whether the middle point is on or above the line from start to end."""
+    return slope(start, middle) >= slope(middle, end)
 
 
-def slope(one: Point, other: Point) -> float:
-    """Size a second. What takes no time is as steep as can be, downwards also where the size stays.
+def slope(start: Point, end: Point) -> float:
+    """The change of size a second. A step that takes no time has an infinite slope, downward if the size does not grow.
 
     >>> slope(Point(1, 1), Point(3, 0)), slope(Point(1, 1), Point(1, 0)), slope(Point(1, 1), Point(1, 2))
     (-0.5, -inf, inf)
     """
-    if other.time == one.time:
-        return math.inf if other.size > one.size else -math.inf
-    return (other.size - one.size) / (other.time - one.time)
+    if end.time == start.time:
+        return math.inf if end.size > start.size else -math.inf
+    return (end.size - start.size) / (end.time - start.time)
 
 
 @lru_cache(maxsize=4096)
@@ -100,12 +100,12 @@ def step_slopes(path: Path) -> tuple[float, ...]:
     >>> step_slopes((Operator(1, 0.75), Operator(1, 0.5), Operator(2, 1)))
     (-0.25, -0.5, -0.5)
     """
-    return tuple(slope(one, other) for one, other in pairwise(progress_chart(path)))
+    return tuple(slope(start, end) for start, end in pairwise(progress_chart(path)))
 
 
 @lru_cache(maxsize=4096)
 def chain_slopes(path: Path) -> tuple[float, ...]:
-    """For each operator the slope of its chain.
+    """The slope of the chain of each operator.
 
     >>> chain_slopes((Operator(1, 0.5), Operator(4, 1)))
     (-0.5, -0.25)
@@ -115,7 +115,7 @@ def chain_slopes(path: Path) -> tuple[float, ...]:
 
 @lru_cache(maxsize=4096)
 def remaining(path: Path) -> tuple[float, ...]:
-    """For each operator the seconds of work that a unit has before it that waits there: its own and what follows.
+    """For each operator the remaining seconds of work of a unit that waits there: its own and all that follows.
 
     >>> remaining((Operator(1, 0.5), Operator(4, 1)))
     (3.0, 4)

@@ -1,4 +1,4 @@
-"""What a scheduler chooses from, and what it remembers."""
+"""The queues that a scheduler chooses from, and the past that it remembers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from dsms.scheduler.progress_chart import Path, remaining
 from operators.core.errors import InternalError
 
-#: Names a queue. Its parts mean nothing here; keys of one scheduler are comparable, which gives them a fixed order.
+#: Identifies a queue. Keys of one scheduler are comparable, which gives them a fixed order.
 Key = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A queue in which something waits before an operator of a path.
+    """A queue with input that waits before an operator of a path.
 
-    `oldest_s` is when the input arrived that its head comes from. `owner` is whom the work is for: a query, or the
-    queries of a lane together, whose weight is then the sum of theirs.
+    `oldest_s` is the arrival time of the input that its head comes from. `owner` is for whom the work is done: a query,
+    or all queries of a lane, whose weights are then added up.
     """
 
     key: Key
     path: Path
-    #: Which operator of the path, from 0 on.
+    #: The position of the operator in the path, from 0.
     operator: int
     size: float
     oldest_s: float
@@ -43,13 +43,13 @@ class Ready:
 
     @property
     def work_s(self) -> float:
-        """Seconds until all that waits has left the system."""
+        """The seconds of work until all of its input has left the system."""
         return self.size * remaining(self.path)[self.operator]
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a batch is decided, and the seconds of work that it may hold."""
+    """The time at which a batch is decided, and its budget in seconds of work."""
 
     now_s: float
     budget_s: float
@@ -57,11 +57,11 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What all policies remember together, so that one can follow another while running: the queue that was served
-    last, and received service.
+    """The common memory of all policies, so that policies can be exchanged while running: the queue that was served
+    last, and the service that each owner has received.
 
-    Service is a *tag* for each owner: seconds of service by weight. An owner that was away begins at the tag of who was
-    served last: it is owed nothing for the time it had nothing to do. So only the tags above that are kept.
+    Service is a *tag* for each owner: seconds of service divided by weight. An owner that was idle starts at the tag of
+    the owner that was served last: it is owed nothing for that time. So only tags above that one are stored.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> line = Ready(("a",), (Operator(1, 1),), 0, 1, 0.0, owner="a", weight=2)
@@ -70,16 +70,16 @@ class Past:
     """
 
     last: Key | None = None
-    #: The tag at which who was served last began.
+    #: The tag of the owner that was served last, before that service.
     least: float = 0.0
     ahead: Mapping[str, float] = field(default_factory=dict)
 
     def tag(self, owner: str) -> float:
-        """The service by weight of an owner."""
+        """The tag of an owner."""
         return max(self.ahead.get(owner, self.least), self.least)
 
     def after(self, ready: Ready, seconds: float) -> Past:
-        """The past after a queue was served for so long."""
+        """The past after a queue was served for some seconds."""
         begun = self.tag(ready.owner)
         ahead = {**self.ahead, ready.owner: begun + seconds / ready.weight}
         return Past(ready.key, begun, {owner: tag for owner, tag in ahead.items() if tag > begun})

@@ -1,4 +1,4 @@
-"""Policies by name."""
+"""Scheduling policies by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LATENCY = re.compile(r"\s*latency\s*=\s*(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z]+
 
 
 def parse_policy(text: str) -> Policy:
-    """The policy that a text names; `str` gives the text again.
+    """The policy that a text names; `str` gives the text back. Raises UserError.
 
     >>> parse_policy("Fifo"), parse_policy("chain(latency = 500 ms)")
     (Fifo(), SteepestChain(latency_s=0.5))
@@ -40,15 +40,15 @@ def parse_policy(text: str) -> Policy:
 
 
 def choices() -> tuple[str, ...]:
-    """How policies are spelled."""
+    """The spellings of all policies."""
     return tuple(text for name in POLICIES for text in ((name, _BOUNDED) if name == "chain" else (name,)))
 
 
 def _bounded(name: str, options: str) -> Policy:
     if name != "chain":
-        raise UserError(f'policy "{name}" has no options', hint=f"have: {', '.join(choices())}")
-    found = _LATENCY.fullmatch(options)
-    latency_s = float(found[1]) * _UNITS.get(found[2], 0) if found else 0
+        raise UserError(f'policy "{name}" takes no options', hint=f"have: {', '.join(choices())}")
+    latency = _LATENCY.fullmatch(options)
+    latency_s = float(latency[1]) * _UNITS.get(latency[2], 0) if latency else 0
     if not 0 < latency_s < math.inf:
-        raise UserError(f'cannot read "{options.strip()}" in policy "chain"', hint=f"for example {_BOUNDED}")
+        raise UserError(f'invalid option "{options.strip()}" of policy "chain"', hint=f"for example {_BOUNDED}")
     return SteepestChain(latency_s)

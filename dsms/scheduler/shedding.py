@@ -1,9 +1,9 @@
-"""Which part of each query's input stays: the least weighted error that the load allows.
+"""The share of its input that each query keeps: the one with the least weighted error that the load allows.
 
 After "Load Shedding for Aggregation Queries over Data Streams" (Babcock, Datar, Motwani, ICDE 2004): where an
-aggregate's input stays with chance p, the square of its relative error is C (1 - p) / p, with C from the number of rows
-and their spread. The largest weighted error is least where all weighted errors are equal, but for queries that have
-come to the error that they allow.
+aggregate keeps its input with probability p, the square of its relative error is C (1 - p) / p, where C depends on the
+number of rows and their spread. The largest weighted error is minimal when all weighted errors are equal, except for
+queries that have reached their bound on the error.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: Rates are multiples of this, and so is the least one: a query that is shed is never silent.
+#: Rates are positive multiples of this, so a query never loses all of its input.
 STEP = 1 / 64
-#: So much of the time is planned for; the rest is for what was not foreseen.
+#: The part of the time that is planned; the rest is a reserve.
 _USED = 0.85
-#: Where the bounds do not allow for the budget, queries go no further than costs this many times the least.
+#: If the bounds on the error do not fit the budget, rates are chosen whose cost is at most this multiple of the least.
 _NEARLY = 1.05
 _HALVINGS = 60
 
 
 @dataclass(frozen=True)
 class Demand:
-    """A query whose input may be shed: the seconds that a record costs it where all stay, and its C.
+    """A query whose input may be shed: its cost, the seconds a record if it keeps all, and its `spread`, the C above.
 
-    >>> one = Demand("q", cost=1.0, spread=0.0004, max_error=0.02)
-    >>> one.rate(0.02), one.error(0.5)
+    >>> demand = Demand("q", cost=1.0, spread=0.0004, max_error=0.02)
+    >>> demand.rate(0.02), demand.error(0.5)
     (0.5, 0.02)
     """
 
@@ -38,32 +38,32 @@ class Demand:
     deadline_s: float = 5.0
 
     def error(self, rate: float) -> float:
-        """The relative error, of the confidence that C is for, at a rate."""
+        """The relative error at a rate, at the confidence level of `spread`."""
         return math.sqrt(self.spread * (1 - rate) / rate) if rate < 1 else 0.0
 
     def rate(self, error: float) -> float:
-        """The least rate at which the relative error is at most this."""
+        """The least rate whose relative error is at most `error`."""
         if math.isinf(self.spread) or not error:
             return 1.0
         return max(self.spread / (self.spread + error * error), STEP)
 
     @property
     def least(self) -> float:
-        """The least rate that the query allows."""
+        """The least rate that keeps the query's bound on the error."""
         return self.rate(self.max_error)
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is to be done: records that wait, records that come a second, and what each costs besides the queries that
-    may be shed."""
+    """The load: records that wait, records that arrive a second, and the seconds that each costs besides the queries
+    that may be shed."""
 
     unread: float
     arrivals: float
     base: float = 0.0
 
     def lag(self, cost: float, horizon_s: float) -> float:
-        """For how many seconds the last record will have waited after a time, if each costs so many seconds.
+        """The lag in seconds after `horizon_s`, if a record costs `cost` seconds.
 
         >>> Load(unread=100, arrivals=30).lag(0.05, 10.0)
         10.0
@@ -71,20 +71,22 @@ class Load:
         return max(self.unread * cost + (self.arrivals * cost - 1) * horizon_s, 0.0)
 
     def budget(self, horizon_s: float) -> float:
-        """The seconds that a record may cost so that all that waits and comes is done in a time."""
+        """The seconds that a record may cost so that all waiting and arriving records are processed within
+        `horizon_s`."""
         return _USED * horizon_s / max(self.unread + self.arrivals * horizon_s, 1e-9)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The rates by query, and the queries whose bound does not allow for the load: these will be late."""
+    """The rates by query, and the queries that will be late because their bounds do not allow enough shedding."""
 
     rates: Mapping[str, float]
     late: frozenset[str] = frozenset()
 
 
 def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> Decision:
-    """The rates from now on: all 1 where no query will be late. One that sheds goes on until the lag is small.
+    """The rates from now on: all 1 if no query will miss its deadline. While shedding, it goes on until the lag is
+    small.
 
     >>> queries = [Demand("a", 0.01, 1e-4, 0.1), Demand("b", 0.01, 1e-4, 0.1, weight=4.0)]
     >>> decide(queries, Load(unread=0, arrivals=40)).rates
@@ -92,23 +94,25 @@ def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> Dec
     >>> decide(queries, Load(unread=1000, arrivals=100)).rates["a"] < decide(queries, Load(1000, 100)).rates["b"]
     True
     """
-    whole = load.base + sum(one.cost for one in demands)
+    whole = load.base + sum(demand.cost for demand in demands)
     patience = 0.25 if shedding else 0.5
-    if not demands or all(load.lag(whole, one.deadline_s) <= patience * one.deadline_s for one in demands):
-        return Decision({one.query: 1.0 for one in demands})
-    horizon = min(one.deadline_s for one in demands) / 2
-    least = load.base + cost(demands, {one.query: one.least for one in demands})
-    found = rates(demands, max(load.budget(horizon), _NEARLY * least) - load.base)
-    late = load.base + cost(demands, found) > load.budget(horizon) / _USED
-    return Decision({query: _stepped(rate) for query, rate in found.items()}, frozenset(found) if late else frozenset())
+    if not demands or all(load.lag(whole, demand.deadline_s) <= patience * demand.deadline_s for demand in demands):
+        return Decision({demand.query: 1.0 for demand in demands})
+    horizon = min(demand.deadline_s for demand in demands) / 2
+    least = load.base + cost(demands, {demand.query: demand.least for demand in demands})
+    chosen = rates(demands, max(load.budget(horizon), _NEARLY * least) - load.base)
+    late = load.base + cost(demands, chosen) > load.budget(horizon) / _USED
+    return Decision(
+        {query: _stepped(rate) for query, rate in chosen.items()}, frozenset(chosen) if late else frozenset()
+    )
 
 
 def rates(demands: Sequence[Demand], budget: float) -> dict[str, float]:
-    """The rates with the least largest weighted error whose cost is at most the budget; the least ones that the queries
-    allow where none is."""
-    if cost(demands, dict.fromkeys((one.query for one in demands), 1.0)) <= budget:
-        return {one.query: 1.0 for one in demands}
-    low, high = 0.0, max(one.weight * one.max_error for one in demands)
+    """The rates that minimize the largest weighted error at a cost within the budget, or the least rates that the
+    queries allow if that is impossible."""
+    if cost(demands, dict.fromkeys((demand.query for demand in demands), 1.0)) <= budget:
+        return {demand.query: 1.0 for demand in demands}
+    low, high = 0.0, max(demand.weight * demand.max_error for demand in demands)
     if cost(demands, _at(demands, high)) > budget:
         return _at(demands, high)
     for _ in range(_HALVINGS):
@@ -118,13 +122,13 @@ def rates(demands: Sequence[Demand], budget: float) -> dict[str, float]:
 
 
 def cost(demands: Iterable[Demand], at: Mapping[str, float]) -> float:
-    """The seconds that a record costs at some rates."""
-    return sum(one.cost * at[one.query] for one in demands)
+    """The seconds that a record costs at given rates."""
+    return sum(demand.cost * at[demand.query] for demand in demands)
 
 
 def _at(demands: Sequence[Demand], level: float) -> dict[str, float]:
-    """The rates at which each weighted error is a level, or the query's own bound."""
-    return {one.query: max(one.rate(level / one.weight), one.least) for one in demands}
+    """The rates at which each weighted error is `level`, or less where the query's own bound is stricter."""
+    return {demand.query: max(demand.rate(level / demand.weight), demand.least) for demand in demands}
 
 
 def _stepped(rate: float) -> float:

@@ -1,4 +1,4 @@
-"""One processor serves queues by a policy, over inputs that are known beforehand; the same gives the same."""
+"""A deterministic simulation of one processor that serves queues by a policy, over given inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsms.scheduler.ready import Moment, Past, Ready
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The paths, the seconds of work in a batch, and the weight of each path; by default all have the same."""
+    """The paths, the seconds of work in a batch, and the weight of each path (default: equal)."""
 
     paths: tuple[Path, ...]
     budget_s: float
@@ -30,35 +30,35 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it. `memory` is the size of all queues from each time on, after all that happens then."""
+    """The result. `memory` is the total size of all queues from each time on, after all events at that time."""
 
     memory: tuple[tuple[float, float], ...]
-    #: For each input the seconds from its arrival until the last of it has left.
+    #: For each input the seconds from its arrival until its last part has left.
     latencies_s: tuple[float, ...]
-    #: What was served, and when it began.
+    #: The grants with the times at which they began.
     served: tuple[tuple[float, Grant], ...]
 
     @property
     def peak(self) -> float:
-        """The most memory."""
+        """The greatest memory."""
         return max((size for _, size in self.memory), default=0)
 
     @property
     def mean(self) -> float:
-        """Memory, on average over the time from the first input until the last has left."""
+        """The average memory from the first input until the last one has left."""
         if len(self.memory) < 2 or self.memory[0][0] == self.memory[-1][0]:
             return self.peak
         area = sum(size * (until - since) for (since, size), (until, _) in pairwise(self.memory))
         return area / (self.memory[-1][0] - self.memory[0][0])
 
     def memory_at(self, time_s: float) -> float:
-        """Memory at a time."""
-        at = bisect_right(self.memory, time_s, key=lambda one: one[0])
+        """The memory at a time."""
+        at = bisect_right(self.memory, time_s, key=lambda sample: sample[0])
         return self.memory[at - 1][1] if at else 0
 
 
 def simulate(policy: Policy, setup: Setup, inputs: Sequence[Input]) -> Outcome:
-    """Serves all of the inputs. What a grant serves is in its queue until the grant ends.
+    """Serves all inputs. What a grant serves stays in its queue until the grant ends.
 
     >>> from dsms.scheduler.policies import Fifo
     >>> from dsms.scheduler.progress_chart import Operator
@@ -66,12 +66,12 @@ def simulate(policy: Policy, setup: Setup, inputs: Sequence[Input]) -> Outcome:
     >>> simulate(Fifo(), Setup((path,), 1), [Input(0, 1), Input(1, 1)]).memory
     ((0, 1), (1, 1.5), (2.0, 1), (3.0, 0.5), (4.0, 0))
     """
-    return _Simulation(policy, setup, deque(sorted(enumerate(inputs), key=lambda one: one[1].at_s))).outcome()
+    return _Simulation(policy, setup, deque(sorted(enumerate(inputs), key=lambda numbered: numbered[1].at_s))).outcome()
 
 
 @dataclass(slots=True)
 class _Part:
-    """Of one input, what waits in one queue."""
+    """The part of an input that waits in a queue."""
 
     number: int
     at_s: float
@@ -84,7 +84,7 @@ class _Queue:
     size: float = 0
 
     def put(self, part: _Part) -> bool:
-        """Whether it became one with what was there of its input."""
+        """Appends a part; True if it was merged with an earlier part of the same input."""
         self.size += part.size
         if self.parts and self.parts[-1].number == part.number:
             self.parts[-1].size += part.size
@@ -93,7 +93,7 @@ class _Queue:
         return False
 
     def take(self, size: float) -> list[_Part]:
-        """The head, of that size."""
+        """Removes and returns the head, of total size `size`."""
         taken, left = [], size
         while self.parts and left > size * NEARLY:
             part = self._head(left)
@@ -113,9 +113,11 @@ class _Queue:
 class _Simulation:
     def __init__(self, policy: Policy, setup: Setup, coming: deque[tuple[int, Input]]) -> None:
         self._policy, self._setup, self._coming = policy, setup, coming
-        self._queues = {(path, at): _Queue() for path, each in enumerate(setup.paths) for at in range(len(each))}
+        self._queues = {
+            (path, at): _Queue() for path, operators in enumerate(setup.paths) for at in range(len(operators))
+        }
         self._latencies = [0.0] * len(coming)
-        #: How many parts there are of each input.
+        #: The number of parts of each input.
         self._parts: Counter[int] = Counter()
         self._memory: list[tuple[float, float]] = []
         self._served: list[tuple[float, Grant]] = []
@@ -134,10 +136,18 @@ class _Simulation:
 
     def _ready(self) -> list[Ready]:
         return [
-            Ready(key, self._setup.paths[key[0]], key[1], queue.size, queue.parts[0].at_s, str(key[0]),
-                  self._setup.weight(key[0]))
-            for key, queue in self._queues.items() if queue.parts
-        ]  # fmt: skip
+            Ready(
+                key,
+                self._setup.paths[key[0]],
+                key[1],
+                queue.size,
+                queue.parts[0].at_s,
+                str(key[0]),
+                self._setup.weight(key[0]),
+            )
+            for key, queue in self._queues.items()
+            if queue.parts
+        ]
 
     def _serve(self, grant: Grant, now: float) -> float:
         self._served.append((now, grant))
@@ -166,10 +176,10 @@ class _Simulation:
 
     def _admit(self, until: float) -> None:
         while self._coming and self._coming[0][1].at_s <= until:
-            number, one = self._coming.popleft()
-            self._queues[one.path, 0].put(_Part(number, one.at_s, one.size))
+            number, arrival = self._coming.popleft()
+            self._queues[arrival.path, 0].put(_Part(number, arrival.at_s, arrival.size))
             self._parts[number] += 1
-            self._note(one.at_s)
+            self._note(arrival.at_s)
 
     def _note(self, now: float) -> None:
         if self._memory and self._memory[-1][0] == now:

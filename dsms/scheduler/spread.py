@@ -1,4 +1,4 @@
-"""How rows, groups and values are spread, as a query's Shed saw them: what the error follows from."""
+"""The distribution of rows, groups and values that a query's Shed operator saw, from which its error is estimated."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from dsms.scheduler.work import HALF_LIFE_S
 from operators.streams.shed import Seen, Spread
 
-#: The normal distribution's quantile that 98 of 100 are within: more than the 95 that are promised, because spreads are
-#: only seen in samples, and windows differ.
+#: The two-sided 98 % quantile of the normal distribution: more than the promised 95 %, because spreads are estimated
+#: from samples, and windows differ.
 _QUANTILE = 2.33
-#: A group of which less is left is forgotten.
+#: Groups with fewer faded rows than this are forgotten.
 _LEAST = 0.01
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What came to a query: what is older counts less. `total` and `kept` are since the beginning.
+    """The input of a query, in which older rows count less. `total` and `kept` count from the beginning.
 
     >>> seen = Seen(100, 50, 0, 99, {7: Spread(100.0)})
-    >>> one = Observed().after(1.0, 0, seen)
-    >>> one.rows_in(window=1000), one.dropped
+    >>> observed = Observed().after(1.0, 0, seen)
+    >>> observed.rows_in(window=1000), observed.dropped
     (1000.0, 50)
     """
 
@@ -31,7 +31,7 @@ class Observed:
     kept: int = 0
     recent: float = 0.0
     stayed: float = 0.0
-    #: Of the recent rows those that may be left out.
+    #: The recent rows that may be shed.
     open: float = 0.0
     #: Rows and instants by source partition.
     spans: Mapping[int, tuple[float, float]] = field(default_factory=dict)
@@ -39,65 +39,69 @@ class Observed:
 
     @property
     def dropped(self) -> int:
-        """The rows that were left out."""
+        """The number of rows that were shed."""
         return self.total - self.kept
 
     @property
     def rate(self) -> float:
-        """The part of the rows that stayed of late."""
+        """The share of recent rows that were kept."""
         return self.stayed / self.recent if self.recent else 1.0
 
     @property
     def part(self) -> float:
-        """The part of the rows that may be left out, of late."""
+        """The share of recent rows that may be shed."""
         return self.open / self.recent if self.recent else 1.0
 
     def after(self, at: float, partition: int, seen: Seen) -> Observed:
-        """With what came at a time."""
+        """With the rows that were seen at a time."""
         fade = 0.5 ** (max(at - self.at, 0.0) / HALF_LIFE_S)
         rows, span = self.spans.get(partition, (0.0, 0.0))
-        faded = {key: _faded(one, fade) for key, one in self.groups.items()} if fade < 1 else dict(self.groups)
-        for key, one in seen.groups.items():
-            faded[key] = _added(faded[key], one) if key in faded else one
+        faded = {key: _faded(group, fade) for key, group in self.groups.items()} if fade < 1 else dict(self.groups)
+        for key, group in seen.groups.items():
+            faded[key] = _added(faded[key], group) if key in faded else group
         return Observed(
-            max(at, self.at), self.total + seen.rows, self.kept + seen.kept, self.recent * fade + seen.rows,
-            self.stayed * fade + seen.kept, self.open * fade + seen.part * seen.rows,
+            max(at, self.at),
+            self.total + seen.rows,
+            self.kept + seen.kept,
+            self.recent * fade + seen.rows,
+            self.stayed * fade + seen.kept,
+            self.open * fade + seen.part * seen.rows,
             {**self.spans, partition: (rows * fade + seen.rows, span * fade + seen.last - seen.first + 1)},
-            {key: one for key, one in faded.items() if one.rows > _LEAST},
-        )  # fmt: skip
+            {key: group for key, group in faded.items() if group.rows > _LEAST},
+        )
 
     def rows_in(self, window: int | None) -> float:
-        """How many rows a window of so many instants has; None: all that there ever were."""
+        """The number of rows in a window of that many instants; None: all rows so far."""
         if window is None:
             return float(self.total)
         return sum(rows / span for rows, span in self.spans.values() if span) * window
 
     def spread(self, window: int | None) -> float:
-        """C: at rate p the square of the relative error of the worst result, at 98 percent, is C (1 - p) / p. The worst
-        is the smallest group, or the one whose values are spread most."""
+        """C: at rate p the square of the relative error of the worst result, at 98 % confidence, is C (1 - p) / p. The
+        worst result is that of the smallest group, or of the one whose values vary most."""
         rows = self.rows_in(window)
-        whole = sum(one.rows for one in self.groups.values())
+        whole = sum(group.rows for group in self.groups.values())
         if not rows or not whole:
             return math.inf
-        return max(_QUANTILE**2 * _relative(one) / (rows * one.rows / whole) for one in self.groups.values())
+        return max(_QUANTILE**2 * _relative(group) / (rows * group.rows / whole) for group in self.groups.values())
 
 
-def _relative(one: Spread) -> float:
-    """n Σx² / (Σx)² of the value for which it is largest, the squares over what may be left out. Where that is all, at
-    least 1, as for counts: else nothing may be left of the group."""
-    if not one.part:
+def _relative(group: Spread) -> float:
+    """The largest n Σx² / (Σx)² of a group's values, with the squares over the rows that may be shed. If these are all
+    rows it is at least 1, as for counts, since all of the group might be shed."""
+    if not group.part:
         return 0.0
-    found = [one.rows * squares / (plain * plain) if plain else math.inf for plain, squares in one.sums]
-    least = 1.0 if one.part > 1 - 1e-9 else 0.0
-    return max([least, *(ratio if math.isfinite(ratio) else math.inf for ratio in found)])
+    ratios = [group.rows * squares / (plain * plain) if plain else math.inf for plain, squares in group.sums]
+    least = 1.0 if group.part > 1 - 1e-9 else 0.0
+    return max([least, *(ratio if math.isfinite(ratio) else math.inf for ratio in ratios)])
 
 
-def _faded(one: Spread, fade: float) -> Spread:
-    return Spread(one.rows * fade, tuple((plain * fade, squares * fade) for plain, squares in one.sums), one.part)
+def _faded(group: Spread, fade: float) -> Spread:
+    return Spread(group.rows * fade, tuple((plain * fade, squares * fade) for plain, squares in group.sums), group.part)
 
 
-def _added(one: Spread, other: Spread) -> Spread:
-    pairs = zip(one.sums, other.sums, strict=True)
-    rows = one.rows + other.rows
-    part = (one.rows * one.part + other.rows * other.part) / rows if rows else one.part
+def _added(group: Spread, other: Spread) -> Spread:
+    pairs = zip(group.sums, other.sums, strict=True)
+    rows = group.rows + other.rows
+    part = (group.rows * group.part + other.rows * other.part) / rows if rows else group.part
     return Spread(rows, tuple((a + c, b + d) for (a, b), (c, d) in pairs), part)

@@ -1,5 +1,5 @@
-"""What of an executor can be changed while it runs: the size of its batches, what is served first, and how much of its
-state lies in Redis."""
+"""Settings of an executor that can be changed while it runs: the size of its batches, its scheduling policy, and the
+limit of its state in Redis."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MOST_RECORDS, _LEAST_S, _MOST_S = 100_000_000, 0.01, 600.0
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The least and the most records of a batch, the seconds that one should take, the policy of the scheduler, and the
-    most bytes of state in Redis (None: no limit), which needs workers on one host."""
+    """The least and the most records of a batch, its target duration, the scheduling policy, and the most bytes of
+    state in Redis (None: no limit), which needs all workers on one host."""
 
     min_batch_records: int
     max_batch_records: int
@@ -26,7 +26,7 @@ class Bounds(msgspec.Struct, frozen=True):
     one_host: bool = True
 
     def among(self, fragments: int) -> Bounds:
-        """The bounds of each of the fragments of an executor: they share the memory.
+        """The bounds of each of an executor's fragments, which share its memory.
 
         >>> Bounds(10, 100, 1.0, state_memory=900).among(2).state_memory
         450
@@ -35,16 +35,16 @@ class Bounds(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, state_memory=share)
 
     def check_hosts(self) -> None:
-        """UserError where state would lie on a disk that not all workers read."""
+        """Raises UserError if state would be on a disk that not all workers can read."""
         if self.state_memory is not None and not self.one_host:
             raise UserError(
-                "state_memory needs workers on one host: others cannot read what lies on its disk alone",
+                "state_memory needs all workers on one host: other hosts cannot read the state on its disk",
                 hint="start the executor with --master local[…]",
             )
 
 
 class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was set by hand; None leaves what the executor was started with."""
+    """The settings changed by ALTER EXECUTOR; None keeps the value that the executor was started with."""
 
     min_batch_records: int | None = None
     max_batch_records: int | None = None
@@ -54,7 +54,7 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state_memory: int | str | None = None
 
     def over(self, bounds: Bounds) -> Bounds:
-        """The bounds that hold; UserError where they cannot.
+        """The resulting bounds. Raises UserError if they are invalid.
 
         >>> Tuning(max_batch_records=50).over(Bounds(10, 100, 1.0))
         Bounds(min_batch_records=10, max_batch_records=50, target_batch_seconds=1.0, ...)
@@ -65,29 +65,31 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ...
         operators.core.errors.UserError: min_batch_records 10 is above max_batch_records 5
         """
-        given: dict[str, Any] = {name: one for name, one in msgspec.structs.asdict(self).items() if one is not None}
+        given: dict[str, Any] = {
+            name: value for name, value in msgspec.structs.asdict(self).items() if value is not None
+        }
         if self.state_memory is not None:
             given["state_memory"] = read_bytes(str(self.state_memory))
-        found = msgspec.structs.replace(bounds, **given)
-        if found.min_batch_records > found.max_batch_records:
+        tuned = msgspec.structs.replace(bounds, **given)
+        if tuned.min_batch_records > tuned.max_batch_records:
             raise UserError(
-                f"min_batch_records {found.min_batch_records} is above max_batch_records {found.max_batch_records}"
+                f"min_batch_records {tuned.min_batch_records} is above max_batch_records {tuned.max_batch_records}"
             )
-        if found.min_batch_records < 1 or found.max_batch_records > _MOST_RECORDS:
-            raise UserError(f"batches have 1 to {_MOST_RECORDS} records")
-        if not _LEAST_S <= found.target_batch_seconds <= _MOST_S:
-            raise UserError(f"target_batch_seconds is between {_LEAST_S:g} and {_MOST_S:g}")
-        found.check_hosts()
-        parse_policy(found.policy)
-        return found
+        if tuned.min_batch_records < 1 or tuned.max_batch_records > _MOST_RECORDS:
+            raise UserError(f"a batch must have 1 to {_MOST_RECORDS} records")
+        if not _LEAST_S <= tuned.target_batch_seconds <= _MOST_S:
+            raise UserError(f"target_batch_seconds must be between {_LEAST_S:g} and {_MOST_S:g}")
+        tuned.check_hosts()
+        parse_policy(tuned.policy)
+        return tuned
 
 
-#: The options that are numbers, in the order of `Bounds`.
+#: The numeric options, in the order of `Bounds`.
 BATCHES = ("min_batch_records", "max_batch_records", "target_batch_seconds")
 
 
 def read_option(name: str, text: str) -> str | int | float:
-    """The value of an option as a statement says it; UserError where it is none.
+    """The value of an option from its text in a statement. Raises UserError.
 
     >>> read_option("max_batch_records", "500"), read_option("policy", "chain")
     (500, 'chain')
@@ -101,7 +103,7 @@ def read_option(name: str, text: str) -> str | int | float:
 
 
 def read_tuning(body: bytes | None) -> Tuning:
-    """What was stored; nothing where that is not to be read.
+    """The stored settings; empty if there are none or they cannot be decoded.
 
     >>> read_tuning(b"?") == read_tuning(None) == Tuning()
     True

@@ -1,7 +1,7 @@
-"""Work: what operators take, give, need and hold, added up over runs; and what follows from that.
+"""Measured work of operators: rows in and out, time and state, summed over runs, and the rates that follow.
 
-Sums are kept twice: since the beginning, and with a half-life, so that what is older counts less. Rates, cost and
-selectivity are those of the last seconds; of an operator to which nothing has come for long, those since the beginning.
+Sums are kept twice: since the beginning, and with exponential decay by a half-life. Rates, cost and selectivity are
+those of the last seconds; for an operator without recent input, those since the beginning.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _NOTHING: _Sums = (0.0, 0.0, 0.0, 0.0)
 
 
 class Work(msgspec.Struct, frozen=True, array_like=True):
-    """One run of a vertex: the rows that came by input, those that it gave, how long it took, and the rows and bytes of
-    its state after it. `runs` is more where several are told together, `bytes_in` is known of records alone."""
+    """One run of a vertex, or several (`runs`) together: the rows by input, the rows out, the duration, and the rows
+    and bytes of its state afterwards. `bytes_in` is known only for records."""
 
     rows_in: tuple[int, ...]
     rows_out: int
@@ -36,7 +36,7 @@ class Work(msgspec.Struct, frozen=True, array_like=True):
     state_bytes: int = 0
     bytes_in: int = 0
     runs: int = 1
-    #: How all that came so far kept a promise, where the vertex keeps one.
+    #: How well all input so far kept a promise, if the vertex checks one.
     adherence: Adherence | None = None
 
 
@@ -45,21 +45,21 @@ Works = dict[int, Work]
 
 
 def work_of(given: Sequence[Delta], step: Step, busy_ns: int) -> Work:
-    """The work of a step. The state is not looked into: its runs know their rows, and estimate their bytes."""
+    """The work of a step. The state is not scanned: its runs know their rows, and estimate their bytes."""
     rows = size = 0
     for trace in step.traces:
         for run in trace.runs:
             rows += run.frame.height
             size += int(run.frame.estimated_size())
-    taken = tuple([len(one) for one in given])
+    taken = tuple([len(delta) for delta in given])
     return Work(taken, len(step.delta), busy_ns, rows, size, adherence=step.adherence)
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What is known of a vertex of a lane. Times are seconds of one clock.
+    """The measurements of a vertex of a lane. Times are seconds of one clock.
 
-    >>> one = Measured(since=0.0, at=0.0).after(10.0, 0, Work((80,), 20, 4_000_000))
-    >>> one.selectivity, one.cost
+    >>> measured = Measured(since=0.0, at=0.0).after(10.0, 0, Work((80,), 20, 4_000_000))
+    >>> measured.selectivity, measured.cost
     (0.25, 5e-05)
     """
 
@@ -70,53 +70,65 @@ class Measured(msgspec.Struct, frozen=True):
     rows_out: int = 0
     busy_ns: int = 0
     bytes_in: int = 0
-    #: The sums in which what is older counts less, as of `at`.
+    #: The decayed sums, as of `at`.
     recent: _Sums = _NOTHING
     #: The rows and bytes of state on each target.
     state: dict[int, tuple[int, int]] = {}
-    #: How a promise was kept on each target.
+    #: How well a promise was kept on each target.
     adherence: dict[int, Adherence] = {}
 
     def after(self, at: float, target: int, work: Work) -> Measured:
-        """With the work of a run on a target more. A time before the last one counts as that."""
+        """The measurements after one more run on a target. A time before the last one counts as the last one."""
         now, came = max(at, self.at), sum(work.rows_in)
         fade, (rows, gave, busy, size) = _faded(now - self.at), self.recent
         state = self.state
-        if state.get(target, (0, 0)) != (held := (work.state_rows, work.state_bytes)):
-            state = {**state, target: held}
+        if state.get(target, (0, 0)) != (sizes := (work.state_rows, work.state_bytes)):
+            state = {**state, target: sizes}
         kept = self.adherence if work.adherence is None else {**self.adherence, target: work.adherence}
         return Measured(
-            self.since, now, self.runs + work.runs, _added(self.rows_in, work.rows_in), self.rows_out + work.rows_out,
-            self.busy_ns + work.busy_ns, self.bytes_in + work.bytes_in,
+            self.since,
+            now,
+            self.runs + work.runs,
+            _added(self.rows_in, work.rows_in),
+            self.rows_out + work.rows_out,
+            self.busy_ns + work.busy_ns,
+            self.bytes_in + work.bytes_in,
             (rows * fade + came, gave * fade + work.rows_out, busy * fade + work.busy_ns, size * fade + work.bytes_in),
-            state, kept,
-        )  # fmt: skip
+            state,
+            kept,
+        )
 
     def with_past_of(self, other: Measured) -> Measured:
-        """With what was added up elsewhere for the same vertex, but for its state: that is held once."""
+        """With the sums of the same vertex in another lane, but without its state, which exists only once."""
         now = max(self.at, other.at)
-        mine, theirs = _faded(now - self.at), _faded(now - other.at)
-        recent = tuple(a * mine + b * theirs for a, b in zip(self.recent, other.recent, strict=True))
+        fade, other_fade = _faded(now - self.at), _faded(now - other.at)
+        recent = tuple(a * fade + b * other_fade for a, b in zip(self.recent, other.recent, strict=True))
         return msgspec.structs.replace(
-            self, since=min(self.since, other.since), at=now, runs=self.runs + other.runs,
-            rows_in=_added(self.rows_in, other.rows_in), rows_out=self.rows_out + other.rows_out,
-            busy_ns=self.busy_ns + other.busy_ns, bytes_in=self.bytes_in + other.bytes_in, recent=recent,
-        )  # fmt: skip
+            self,
+            since=min(self.since, other.since),
+            at=now,
+            runs=self.runs + other.runs,
+            rows_in=_added(self.rows_in, other.rows_in),
+            rows_out=self.rows_out + other.rows_out,
+            busy_ns=self.busy_ns + other.busy_ns,
+            bytes_in=self.bytes_in + other.bytes_in,
+            recent=recent,
+        )
 
     @property
     def selectivity(self) -> float | None:
-        """Rows out a row in; None where none came."""
+        """Rows out per row in; None without input."""
         return _ratio(self.recent[1], self.recent[0], self.rows_out, sum(self.rows_in))
 
     @property
     def cost(self) -> float | None:
-        """Seconds a row in; None where none came."""
-        found = _ratio(self.recent[2], self.recent[0], self.busy_ns, sum(self.rows_in))
-        return None if found is None else found / 1e9
+        """Seconds per row in; None without input."""
+        nanoseconds = _ratio(self.recent[2], self.recent[0], self.busy_ns, sum(self.rows_in))
+        return None if nanoseconds is None else nanoseconds / 1e9
 
     @property
     def row_bytes(self) -> float | None:
-        """Bytes of a record; None where that is not known."""
+        """Bytes per record; None if unknown."""
         return _ratio(self.recent[3], self.recent[0], self.bytes_in, sum(self.rows_in)) if self.bytes_in else None
 
     @property
@@ -130,8 +142,8 @@ class Measured(msgspec.Struct, frozen=True):
         return sum(size for _, size in self.state.values())
 
     def rates(self, now: float) -> tuple[float, float, float]:
-        """Rows in, rows out and busy seconds a second. The weight of a past second halves every `HALF_LIFE_S`, and all
-        seconds since the beginning together weigh one, so a steady rate is told from the first second on.
+        """Rows in, rows out and busy seconds a second. The weight of a past second halves every `HALF_LIFE_S`, and the
+        weights of all seconds since the beginning add up to one, so a steady rate is right from the first second on.
 
         >>> steady = Measured(since=0.0, at=0.0)
         >>> for second in range(1, 4):
@@ -145,13 +157,13 @@ class Measured(msgspec.Struct, frozen=True):
         return rows * scale, gave * scale, busy * scale / 1e9
 
 
-#: What a vertex did: its lane and key, the target, and the work.
+#: The lane and key of a vertex, the target, and its work there.
 VertexWork = tuple[str, str, int, Work]
 
 
 @dataclass(frozen=True)
 class Measures:
-    """What is known of the vertices of a fragment, by lane and key: it survives that lanes are compiled anew.
+    """The measurements of all vertices of a fragment, by lane and key. They survive a recompilation of the lanes.
 
     >>> begun = Measures(since=0.0).after(1.0, [("o3", "a", 0, Work((5,), 5, 10)), ("o3", "a", 1, Work((2,), 1, 10))])
     >>> begun.of("o3", "a").rows_in, begun.of("o3", "b").rows_in
@@ -159,38 +171,40 @@ class Measures:
     """
 
     since: float
-    found: Mapping[Place, Measured] = field(default_factory=dict)
+    by_vertex: Mapping[Place, Measured] = field(default_factory=dict)
 
     def of(self, lane: str, key: str) -> Measured:
-        """What is known of a vertex."""
-        return self.found.get((lane, key)) or Measured(self.since, self.since)
+        """The measurements of a vertex."""
+        return self.by_vertex.get((lane, key)) or Measured(self.since, self.since)
 
-    def after(self, at: float, told: Iterable[VertexWork]) -> Measures:
-        """With the work of an epoch, which ended at a time."""
-        found = dict(self.found)
-        for lane, key, target, work in told:
-            before = found.get((lane, key)) or Measured(self.since, self.since)
-            found[(lane, key)] = before.after(at, target, work)
-        return Measures(self.since, found)
+    def after(self, at: float, done: Iterable[VertexWork]) -> Measures:
+        """The measurements after the work of an epoch that ended at a time."""
+        by_vertex = dict(self.by_vertex)
+        for lane, key, target, work in done:
+            before = by_vertex.get((lane, key)) or Measured(self.since, self.since)
+            by_vertex[(lane, key)] = before.after(at, target, work)
+        return Measures(self.since, by_vertex)
 
     def beside(self, other: Measures) -> Measures:
-        """Together with those of a lane that goes on as this one; where both have state, it is equal."""
-        found = dict(self.found)
-        for place, one in other.found.items():
-            found[place] = one if place not in found else found[place].with_past_of(one)
-        return Measures(min(self.since, other.since), found)
+        """Merged with those of a lane that is merged into this one; if both have state, it is equal."""
+        by_vertex = dict(self.by_vertex)
+        for place, measured in other.by_vertex.items():
+            by_vertex[place] = measured if place not in by_vertex else by_vertex[place].with_past_of(measured)
+        return Measures(min(self.since, other.since), by_vertex)
 
     def kept(self, lanes: Mapping[str, Collection[str]]) -> Measures:
-        """For the lanes that there are now, by their keys. What was added up in a lane that is no more goes on with the
-        vertex in another lane that has it; what nobody has is forgotten."""
-        if all(lane in lanes and key in lanes[lane] for lane, key in self.found):
+        """The measurements for the current lanes and their keys. The sums of a lane that is gone pass to another lane
+        with the same vertex, if there is one; others are forgotten."""
+        if all(lane in lanes and key in lanes[lane] for lane, key in self.by_vertex):
             return self
-        found = {place: one for place, one in self.found.items() if place[1] in lanes.get(place[0], ())}
-        for (lane, key), one in self.found.items():
-            if (lane, key) not in found and (heir := _heir(key, lanes)) is not None:
-                mine = found.get((heir, key))
-                found[(heir, key)] = one if mine is None else mine.with_past_of(one)
-        return Measures(self.since, found)
+        by_vertex = {
+            place: measured for place, measured in self.by_vertex.items() if place[1] in lanes.get(place[0], ())
+        }
+        for (lane, key), measured in self.by_vertex.items():
+            if (lane, key) not in by_vertex and (heir := _heir(key, lanes)) is not None:
+                own = by_vertex.get((heir, key))
+                by_vertex[(heir, key)] = measured if own is None else own.with_past_of(measured)
+        return Measures(self.since, by_vertex)
 
 
 def _heir(key: str, lanes: Mapping[str, Collection[str]]) -> str | None:
@@ -201,11 +215,12 @@ def _faded(seconds: float) -> float:
     return float(0.5 ** (seconds / HALF_LIFE_S))
 
 
-def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    """Rows by input: a query that was replaced has an input less once what it was before is not needed."""
-    if len(one) == len(other):
-        return tuple([a + b for a, b in zip(one, other, strict=True)])
-    return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0)) if one else other
+def _added(rows: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Sums by input. The lengths differ when a replaced query has lost an input, because its former version was
+    retired."""
+    if len(rows) == len(other):
+        return tuple([a + b for a, b in zip(rows, other, strict=True)])
+    return tuple(a + b for a, b in zip_longest(rows, other, fillvalue=0)) if rows else other
 
 
 def _ratio(recent: float, over: float, total: float, total_over: float) -> float | None:

@@ -81,7 +81,7 @@ def test_query_6_2_as_a_stream(cut: Cut, query: str, expected: list[str]) -> Non
 
 
 def test_query_6_2_has_no_default_output(cut: Cut) -> None:
-    with pytest.raises(SqlError, match="rows leave the result, so CQL has no default for its output"):
+    with pytest.raises(SqlError, match="rows can leave the result, so CQL defines no default output"):
         auction(cut, QUERY_6_2)
 
 

@@ -105,22 +105,22 @@ def notices(query: str) -> set[str]:
     return {one for one in told if not one.startswith(("no key", "FORMAT", "output", "expanded"))}
 
 
-ISTREAM = "Istream is applied: rows never leave the result"
+ISTREAM = "Istream is applied by default: rows never leave the result"
 
 
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("Select Istream(*) From Open Where start_price > 100", {"window of Open: [Range Unbounded]"}),
+        ("Select Istream(*) From Open Where start_price > 100", {"default window of Open: [Range Unbounded]"}),
         ("Select * From Open[Range Unbounded] Where start_price > 100", {ISTREAM}),
         ("Select Open.item_id From Open[Range Unbounded], Close Where Open.item_id = Close.item_id",
-         {ISTREAM, "window of Close: [Range Unbounded]"}),
+         {ISTREAM, "default window of Close: [Range Unbounded]"}),
         ("Select Istream(Close.item_id) From Close[Now], Open[Range 5 Hours] Where Close.item_id = Open.item_id",
          set()),
         ("Select Istream(*) From ((Select item_id From Bid) Union (Select item_id From Open))"
          " [Partition By item_id Rows 1] As P",
-         {"window of Bid: [Range Unbounded]", "window of Open: [Range Unbounded]",
-          "Istream is applied to the subquery P"}),
+         {"default window of Bid: [Range Unbounded]", "default window of Open: [Range Unbounded]",
+          "Istream is applied by default to subquery P"}),
         ("Select Istream(*) From (Select Istream(item_id) From Bid [Range 5]) [Rows 1] As P", set()),
     ],
 )  # fmt: skip
@@ -137,10 +137,10 @@ def test_defaults_are_reported(query: str, expected: set[str]) -> None:
     ],
 )
 def test_a_result_that_loses_rows_has_no_default(query: str) -> None:
-    with pytest.raises(SqlError, match="rows leave the result, so CQL has no default for its output"):
+    with pytest.raises(SqlError, match="rows can leave the result, so CQL defines no default output"):
         notices(query)
 
 
 def test_a_window_over_a_subquery_that_loses_rows_has_no_default() -> None:
-    with pytest.raises(SqlError, match="rows leave the subquery, so CQL has no default stream for its window"):
+    with pytest.raises(SqlError, match="rows can leave the subquery, so CQL defines no default stream for its window"):
         notices("Select Istream(n) From (Select Count(*) As n From Bid[Range 5]) x [Rows 1]")

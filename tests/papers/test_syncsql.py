@@ -207,7 +207,7 @@ from ℜ(clockStr) T"""
 
 def test_example_13_now_is_a_view(session: LocalSession) -> None:
     (made,) = session.run(NOW_VIEW)
-    assert made.message == 'view "NowView" created over clockStr; it is computed, not run'
+    assert made.message == 'view "NowView" created over clockStr; its points are computed without running a query'
     session.execute(CARS)
     session.execute("""create STREAMED view FiveUnitsWindow as
 select R.*

@@ -39,7 +39,7 @@ from dsms.model.objects import Object, Query, Source, Table, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.model.types import type_sql
 from dsms.registration.placement import fragments_of
-from dsms.registration.replacement import gone_on, halted, replaced_by, retired
+from dsms.registration.replacement import halted, replaced_by, resumed, retired
 from dsms.registration.statements import schema_and_keys
 from dsms.registration.tables import apply
 from dsms.scheduler.leases import RUNNING, Assignment, ExecutorStatus, assign
@@ -288,7 +288,7 @@ class Coordinator:
         """Queries whose replacement was broken off go on as they were, and what they were before is forgotten where
         nothing depends on it any more."""
         published = {query: one.frontier for status in alive.values() for query, one in status.lanes.items()}
-        changed = [*gone_on(self._catalog), *retired(self._catalog, published)]
+        changed = [*resumed(self._catalog), *retired(self._catalog, published)]
         if changed:
             self._write(self._catalog.with_changed(*changed))
 

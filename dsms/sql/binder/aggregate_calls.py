@@ -1,4 +1,4 @@
-"""Aggregates as written: the function, what is between its brackets, and the clauses behind it."""
+"""Aggregates as written: the function, its arguments, and the clauses after it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from operators.aggregates import AGGREGATES, AggregateFunction
 from operators.expressions import Literal
 
 _NAMES: dict[type[exp.Expr], str] = {
-    exp.BitwiseXorAgg: "bit_xor", exp.BitwiseAndAgg: "bit_and", exp.BitwiseOrAgg: "bit_or", exp.Variance: "var_samp",
-    exp.VariancePop: "var_pop", exp.GroupConcat: "string_agg", exp.Stddev: "stddev_samp",
-}  # fmt: skip
-#: How many constants a function takes behind its arguments, or before WITHIN GROUP.
+    exp.BitwiseXorAgg: "bit_xor",
+    exp.BitwiseAndAgg: "bit_and",
+    exp.BitwiseOrAgg: "bit_or",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.GroupConcat: "string_agg",
+    exp.Stddev: "stddev_samp",
+}
+#: The number of constants that a function takes after its arguments, or before WITHIN GROUP.
 _CONSTANTS = {"percentile_cont": 1, "percentile_disc": 1, "string_agg": 1}
 
 
@@ -36,19 +41,19 @@ class AggregateCall:
 
 
 def aggregate_call(node: exp.Expr) -> AggregateCall | None:
-    """The aggregate that a node is; None for every other node.
+    """The aggregate call of a node; None for every other node.
 
     >>> from sqlglot import parse_one
-    >>> found = aggregate_call(parse_one("SUM(DISTINCT x) FILTER (WHERE y)"))
-    >>> found.function.name, found.distinct, found.condition.sql()
+    >>> aggregate = aggregate_call(parse_one("SUM(DISTINCT x) FILTER (WHERE y)"))
+    >>> aggregate.function.name, aggregate.distinct, aggregate.condition.sql()
     ('sum', True, 'y')
     """
     if isinstance(node, exp.Filter):
-        found = aggregate_call(node.this)
-        return found and replace(found, condition=node.expression.this)
+        aggregate = aggregate_call(node.this)
+        return aggregate and replace(aggregate, condition=node.expression.this)
     if isinstance(node, exp.WithinGroup):
-        found = aggregate_call(node.this)
-        return found and _within_group(node, found)
+        aggregate = aggregate_call(node.this)
+        return aggregate and _within_group(node, aggregate)
     function = _function(node)
     if function is None:
         return None
@@ -95,7 +100,7 @@ def _within_group(node: exp.WithinGroup, call: AggregateCall) -> AggregateCall:
 
 
 def constant(node: exp.Expr, scope: Scope, what: str) -> object:
-    """The value of a constant argument."""
+    """The value of a constant argument. Raises SqlError if it is not constant."""
     value = bind_expression(node, scope)
     if not isinstance(value, Literal):
         raise error_at(node, f"{what} must be a constant")
@@ -103,14 +108,17 @@ def constant(node: exp.Expr, scope: Scope, what: str) -> object:
 
 
 def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The outermost aggregates in an expression, outside the queries in it; a function with OVER is none."""
+    """The outermost aggregates in an expression, except those in its subqueries and functions with OVER themselves."""
     if isinstance(node, exp.Query):
         return
     if isinstance(node, exp.Window):
         function = node.this
         while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
             function = function.this
-        below = [*function.iter_expressions(), *(one for one in node.iter_expressions() if one is not node.this)]
+        below = [
+            *function.iter_expressions(),
+            *(clause for clause in node.iter_expressions() if clause is not node.this),
+        ]
     elif aggregate_call(node) is not None:
         yield node
         return

@@ -1,4 +1,4 @@
-"""As-of joins by bound conditions: equalities between the sides, and one comparison of their times."""
+"""As-of joins by bound conditions: equalities between the sides and one comparison of their times."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.conditions import conjuncts, extended, keeping, names_of, within
-from dsms.sql.binder.joins import Pair, equality
+from dsms.sql.binder.joins import Pair, equality, numbered
 from operators.core.errors import SqlError
 from operators.expressions import ORDERS, Call, Expression, call, columns, type_name
 from operators.kernels.points import has_points
 
 Comparison = Literal["greater", "greater_or_equal", "less", "less_or_equal"]
-_HINT = "say … ASOF JOIN b ON a.k = b.k AND a.t >= b.t"
+_HINT = "for example a ASOF JOIN b ON a.k = b.k AND a.t >= b.t"
 
 
 def asof_join(
     left: logical.Node, right: logical.Node, conditions: Sequence[Expression], *, outer: bool, table: exp.Expr
 ) -> logical.Node:
-    """The as-of join of plans with disjoint column names."""
+    """The as-of join of plans with disjoint column names. Raises SqlError unless the conditions fit."""
     names = [*schema(left).names, *schema(right).names]
-    equal, (comparison, first, second) = _split(conditions, left, right, table)
-    if not has_points(first.type):
+    equal, (comparison, left_time, right_time) = _split(conditions, left, right, table)
+    if not has_points(left_time.type):
         kinds = "numbers (a DECIMAL of at most 18 digits), dates or timestamps"
-        raise error_at(table, f"ASOF JOIN compares {kinds}, not {type_name(first.type)}")
-    left, mine = extended(left, _named("__k", [*(one for one, _ in equal), first]))
-    right, theirs = extended(right, _named("__m", [*(one for _, one in equal), second]))
-    on = dict.fromkeys((one.name, other.name) for one, other in zip(mine[:-1], theirs[:-1], strict=True))
-    node = logical.AsofJoin(left, right, tuple(on), mine[-1].name, theirs[-1].name, comparison, outer)
+        raise error_at(table, f"ASOF JOIN compares {kinds}, not {type_name(left_time.type)}")
+    left, (*left_keys, left_at) = extended(left, numbered("__k", [*(key for key, _ in equal), left_time]))
+    right, (*right_keys, right_at) = extended(right, numbered("__m", [*(key for _, key in equal), right_time]))
+    on = dict.fromkeys(
+        (left_key.name, right_key.name) for left_key, right_key in zip(left_keys, right_keys, strict=True)
+    )
+    node = logical.AsofJoin(left, right, tuple(on), left_at.name, right_at.name, comparison, outer)
     return keeping(node, names)
 
 
@@ -46,19 +48,19 @@ def by_using(conditions: Sequence[Expression]) -> list[Expression]:
 def _split(
     conditions: Sequence[Expression], left: logical.Node, right: logical.Node, table: exp.Expr
 ) -> tuple[list[Pair], tuple[Comparison, Expression, Expression]]:
-    """The pairs that are equal, and the comparison with the left side first."""
+    """The equal pairs, and the comparison with the left side first."""
     sides = names_of(left), names_of(right)
     equal: list[Pair] = []
     times: list[tuple[Comparison, Expression, Expression]] = []
-    for one in (part for whole in conditions for part in conjuncts(whole)):
-        if (pair := equality(one, *sides)) is not None:
+    for predicate in (part for whole in conditions for part in conjuncts(whole)):
+        if (pair := equality(predicate, *sides)) is not None:
             equal.append(pair)
-        elif (time := _comparison(one, *sides)) is not None:
+        elif (time := _comparison(predicate, *sides)) is not None:
             times.append(time)
         else:
-            raise _refused(table, "a condition of ASOF JOIN is no comparison of its two sides")
+            raise _refused(table, "every condition of ASOF JOIN must compare its two sides")
     if len(times) != 1:
-        raise _refused(table, f"ASOF JOIN needs one comparison by >=, >, <= or <, not {len(times)}")
+        raise _refused(table, f"ASOF JOIN needs exactly one comparison by >=, >, <= or <, not {len(times)}")
     return equal, times[0]
 
 
@@ -79,7 +81,3 @@ def _comparison(
     if within(first, right) and within(second, left):
         return cast(Comparison, ORDERS[predicate.function]), second, first
     return None
-
-
-def _named(prefix: str, expressions: Sequence[Expression]) -> list[tuple[str, Expression]]:
-    return [(f"{prefix}{number}", one) for number, one in enumerate(expressions)]

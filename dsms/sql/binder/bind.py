@@ -1,4 +1,4 @@
-"""Binding: a parsed query and a catalog give a logical plan. sqlglot's trees end here."""
+"""Binding: from a parsed query and a catalog to a logical plan, without sqlglot's trees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["bind", "plan_of", "plan_over"]
 
 
 def bind(query: exp.Expr, catalog: Catalog) -> logical.Node:
-    """The logical plan of a query; views are replaced by their own plans.
+    """The logical plan of a query, with views replaced by their plans.
 
     Raises SqlError for unknown names, type errors and every construct that is not supported, with its position.
     """

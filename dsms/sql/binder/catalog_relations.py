@@ -1,4 +1,4 @@
-"""Streams and views by name, with their pseudo-column TS."""
+"""Plans of streams and views by name, with their pseudo-column TS."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dsms.model import logical
-from dsms.model.by_identity import by_identity
 from dsms.model.catalog import Catalog
+from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.objects import Constraint, Former, Object, Query, Source, Stream, Table
 from dsms.model.position import error_at, position_of
 from dsms.model.properties import append_only, keys
 from dsms.model.schema import schema, visible
 from dsms.model.statements import Place
 from dsms.optimizer.start_instants import started
-from dsms.sql.binder.read_names import below, query_of
+from dsms.sql.binder.dependencies import below, query_of
 from dsms.sql.binder.relation import Context, Relation, bind_query
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.binder.shed_where import with_shed
@@ -26,30 +26,30 @@ from operators.streams.tagger import TS
 
 
 def plan_of(name: str, catalog: Catalog) -> logical.Node:
-    """The plan of a stream, view or query of the catalog. It depends on what this reads, and on nothing else there."""
-    found = catalog.find(name)
-    return plan_over(found, *below(found, catalog))
+    """The plan of a stream, view or query of the catalog. It depends only on the objects that this reads."""
+    named = catalog.find(name)
+    return plan_over(named, *below(named, catalog))
 
 
-@by_identity(512)
-def plan_over(found: Object | Former, *read: Object) -> logical.Node:
-    """The plan of something of a catalog, given all that it reads."""
-    catalog = Catalog(objects={one.name.lower(): one for one in read})
-    if isinstance(found, Stream):
-        source = catalog.find(found.source)
+@memoized_by_identity(512)
+def plan_over(target: Object | Former, *read: Object) -> logical.Node:
+    """The plan of an object, given all objects that it reads."""
+    catalog = Catalog(objects={item.name.lower(): item for item in read})
+    if isinstance(target, Stream):
+        source = catalog.find(target.source)
         assert isinstance(source, Source)
-        return tag_of(source, found.name, found.keys, catalog)
-    if isinstance(found, Table):
-        return logical.StreamScan(found.source, found.name, found.keys)
-    if isinstance(found, Source):
-        raise SqlError(f'"{found.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {found.name} KEY …")
-    node = started(result_of(query_of(found.select), catalog), found.start)
-    return with_shed(node, found)
+        return scan_of(source, target.name, target.keys, catalog)
+    if isinstance(target, Table):
+        return logical.StreamScan(target.source, target.name, target.keys)
+    if isinstance(target, Source):
+        raise SqlError(f'"{target.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {target.name} KEY …")
+    node = started(result_of(query_of(target.select), catalog), target.start)
+    return with_shed(node, target)
 
 
-def tag_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.StreamScan:
-    """A stream over a source, whose records keep what the source promises."""
-    promises = (_promise(one, catalog) for one in source.constraints if one.kind != "ordered")
+def scan_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.StreamScan:
+    """The scan of a stream over a source, with the promises of the source."""
+    promises = (_promise(constraint, catalog) for constraint in source.constraints if constraint.kind != "ordered")
     return logical.StreamScan(source, stream, keys, promises=tuple(promises))
 
 
@@ -59,24 +59,25 @@ def _promise(constraint: Constraint, catalog: Catalog) -> logical.Cluster | logi
         return logical.Cluster(constraint.column, within)
     other = catalog.find(constraint.other)
     assert isinstance(other, Source)
-    return logical.Reference(constraint.column, within, tag_of(other, other.name, (), catalog), constraint.theirs)
+    return logical.Reference(constraint.column, within, scan_of(other, other.name, (), catalog), constraint.theirs)
 
 
 def result_of(query: exp.Expr, catalog: Catalog) -> logical.Node:
-    """The plan of a query whose result is seen from outside: its columns have names and types of their own."""
+    """The plan of a query whose result users see: every column has a unique name and a type."""
     return bind_query(query, Context(catalog, top=True)).node
 
 
 def bind_name(table: exp.Table, context: Context) -> Relation:
-    """The stream or view that a table reference names, with TS where the query mentions it."""
+    """The relation of the stream or view that a table reference names, with TS if the query uses it. Raises
+    SqlError."""
     name, at = name_and_place(table)
     place = Place(*position_of(at))
-    found = context.catalog.find(name, place)
-    if isinstance(found, Query) and found.kind == "query":
+    named = context.catalog.find(name, place)
+    if isinstance(named, Query) and named.kind == "query":
         raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")
-    if isinstance(found, Source):
+    if isinstance(named, Source):
         raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")
-    return _relation(plan_of(name, context.catalog), table.alias or found.name, context)
+    return _relation(plan_of(name, context.catalog), table.alias or named.name, context)
 
 
 def _relation(plan: logical.Node, alias: str, context: Context) -> Relation:
@@ -87,12 +88,12 @@ def _relation(plan: logical.Node, alias: str, context: Context) -> Relation:
         Entry(alias, field.name, column(field), pseudo=pseudo and field.name == TS) for field in schema(node)
     )
     scope = replace(Scope.of(entries), fields=schema(node), alias=alias)
-    return Relation(node, scope, tuple(one for one in entries if not one.pseudo))
+    return Relation(node, scope, tuple(entry for entry in entries if not entry.pseudo))
 
 
 def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
-    """The relation with its TS column: a view's is the instant of its own last change, so it needs a key or append-
-    only rows."""
+    """The relation with its TS column. The TS of a view is the instant at which a row last changed, so the view needs a
+    key or append-only rows."""
     if any(name.upper() == TS for name in schema(node).names):
         return node
     mentions = ts_columns(context.query, alias)
@@ -100,7 +101,7 @@ def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
         return node
     if keys(node) or append_only(node):
         return logical.Restamp(node, alias)
-    sure = [one for one in mentions if one.text("table") or _is_only_here(one, context.query)]
+    sure = [column for column in mentions if column.text("table") or _is_only_here(column, context.query)]
     if not sure:
         return node
     message = f'TS of "{alias}" is ambiguous: its rows are deleted and have no key'
@@ -108,14 +109,15 @@ def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
 
 
 def ts_columns(query: exp.Expr | None, alias: str) -> list[exp.Expr]:
-    """Where a query reads the TS of the FROM item `alias`, by that name, without a name or in USING."""
+    """The places where a query uses the TS of the FROM item `alias`: qualified, unqualified or in USING."""
     if query is None:
         return []
-    using = (one for join in query.find_all(exp.Join) for one in join.args.get("using") or ())
-    found = [one for one in (*query.find_all(exp.Column), *using) if one.name.upper() == TS]
-    return [one for one in found if one.text("table").lower() in ("", alias.lower())]
+    using = (column for join in query.find_all(exp.Join) for column in join.args.get("using") or ())
+    columns = [column for column in (*query.find_all(exp.Column), *using) if column.name.upper() == TS]
+    return [column for column in columns if column.text("table").lower() in ("", alias.lower())]
 
 
 def _is_only_here(column: exp.Expr, query: exp.Expr | None) -> bool:
-    """Whether a TS without a name can be of no other item: of this query there is one, and no query inside has it."""
+    """Whether an unqualified TS can only belong to this item: the query has no other item and contains the TS
+    itself."""
     return query is not None and not query.args.get("joins") and column.find_ancestor(exp.Select) is query

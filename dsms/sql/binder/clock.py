@@ -1,5 +1,6 @@
 """Views over the clock `clockStr`: synchronisation streams (SyncSQL section 3.2), and the current instant as a view
-(section 3.3). They are arithmetic on instants: no lane runs them."""
+(section 3.3). They are computed by arithmetic on instants, without
+running a lane."""
 
 from __future__ import annotations
 
@@ -26,20 +27,20 @@ _PARTS = {"expressions", "from_", "where", "distinct"}
 
 @dataclass(frozen=True)
 class ClockView:
-    """A synchronisation stream with these points; or, with `outputs`, a view of the last point: each column with its
-    constant, None for the column that is the last point."""
+    """A synchronisation stream with these points or, with `outputs`, a view of the last point: each column with its
+    constant, or None for the last point itself."""
 
     points: Periodic
     outputs: tuple[tuple[str, exp.Expr | None], ...] = ()
 
 
 def is_clock(name: str) -> bool:
-    """Whether a name is that of the clock."""
+    """Whether a name is the name of the clock."""
     return name.lower() == CLOCK.lower()
 
 
 def reads_clock(query: exp.Expr, catalog: Catalog) -> bool:
-    """Whether all that a query reads is the clock and synchronisation streams over it."""
+    """Whether a query reads nothing but the clock and synchronisation streams over it."""
     tables = list(query.find_all(exp.Table))
     return bool(tables) and all(_is_of_clock(table, catalog) for table in tables)
 
@@ -48,12 +49,12 @@ def _is_of_clock(table: exp.Table, catalog: Catalog) -> bool:
     if not isinstance(table.this, exp.Identifier | exp.Anonymous):
         return False
     name = name_of(table)
-    found = catalog.get(name)
-    return is_clock(name) or (isinstance(found, Query) and found.periodic is not None)
+    view = catalog.get(name)
+    return is_clock(name) or (isinstance(view, Query) and view.periodic is not None)
 
 
 def clock_view(query: exp.Expr, catalog: Catalog) -> ClockView | None:
-    """What a query over the clock is; None for every other query.
+    """The view that a query over the clock defines; None for every other query. Raises SqlError.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> clock_view(parse_query("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 2 = 0"), Catalog())
@@ -69,18 +70,21 @@ def clock_view(query: exp.Expr, catalog: Catalog) -> ClockView | None:
 
 
 def parsed(view: Query) -> exp.Expr:
-    """The query of a view of the catalog."""
+    """The parsed query of a view."""
     return parse_query(view.select)
 
 
 def clock_schema(view: Query, catalog: Catalog) -> tuple[pa.Schema, tuple[str, ...]]:
     """The columns and the key of a view over the clock."""
-    found = clock_view(parsed(view), catalog)
-    if found is None or not found.outputs:
+    of_clock = clock_view(parsed(view), catalog)
+    if of_clock is None or not of_clock.outputs:
         return pa.schema([pa.field(TIMEPOINT, pa.int64(), nullable=False)]), (TIMEPOINT,)
     empty = Scope(pa.schema([]))
-    kinds = [(name, pa.int64() if one is None else bind_expression(one, empty).type) for name, one in found.outputs]
-    keys = tuple(name for name, one in found.outputs if one is not None)
+    kinds = [
+        (name, pa.int64() if constant is None else bind_expression(constant, empty).type)
+        for name, constant in of_clock.outputs
+    ]
+    keys = tuple(name for name, constant in of_clock.outputs if constant is not None)
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in kinds]), keys
 
 
@@ -102,7 +106,7 @@ def _common(left: Periodic, right: Periodic, at: exp.Expr) -> Periodic:
     try:
         return left & right
     except ValueError as error:
-        raise error_at(at, "a synchronisation stream without points") from error
+        raise error_at(at, "the synchronisation stream has no points") from error
 
 
 def _points_of_select(query: exp.Select, catalog: Catalog) -> Periodic:
@@ -115,7 +119,7 @@ def _points_of_select(query: exp.Select, catalog: Catalog) -> Periodic:
         return points
     chosen = points_where(where.this, TIMEPOINT)
     if chosen is None:
-        raise error_at(where.this, "a synchronisation stream without points")
+        raise error_at(where.this, "the synchronisation stream has no points")
     return points if chosen == Periodic(1) else chosen if points == Periodic(1) else _common(points, chosen, where)
 
 
@@ -127,21 +131,21 @@ def _points_of_item(item: exp.Expr, catalog: Catalog) -> Periodic:
     name = name_of(item)
     if is_clock(name):
         return Periodic(1)
-    found = catalog.find(name)
-    assert isinstance(found, Query)
-    assert found.periodic is not None
-    if (view := clock_view(parsed(found), catalog)) is not None and view.outputs:
-        raise error_at(item, f'"{found.name}" holds the current instant, it is no synchronisation stream')
-    return Periodic(*found.periodic)
+    stream = catalog.find(name)
+    assert isinstance(stream, Query)
+    assert stream.periodic is not None
+    if (view := clock_view(parsed(stream), catalog)) is not None and view.outputs:
+        raise error_at(item, f'"{stream.name}" is the current instant, not a synchronisation stream')
+    return Periodic(*stream.periodic)
 
 
 def _check_columns(query: exp.Select) -> None:
-    """A synchronisation stream has the one column Timepoint."""
-    shown = [one.unnest() for one in query.expressions]
+    """Raises SqlError unless the only column is Timepoint."""
+    shown = [item.unnest() for item in query.expressions]
     if len(shown) == 1 and (shown[0].is_star or _is_timepoint(shown[0])):
         return
-    hint = f"select {TIMEPOINT}; or a constant and MAX({TIMEPOINT}), which is the current instant"
-    raise error_at(query.expressions[0], "a stream over the clock has one column", hint=hint)
+    hint = f"select {TIMEPOINT}, or a constant and MAX({TIMEPOINT}) for the current instant"
+    raise error_at(query.expressions[0], "a stream over the clock has only one column", hint=hint)
 
 
 def _is_timepoint(node: exp.Expr) -> bool:
@@ -152,15 +156,15 @@ def _is_timepoint(node: exp.Expr) -> bool:
 
 def _last_point(query: exp.Select) -> tuple[tuple[str, exp.Expr | None], ...]:
     """The columns of `SELECT 1 AS KEY, MAX(Timepoint) AS currTime`; () for every other select list."""
-    found: list[tuple[str, exp.Expr | None]] = []
+    columns: list[tuple[str, exp.Expr | None]] = []
     for number, node in enumerate(query.expressions, 1):
         name = node.alias or f"column{number}"
         value = node.this if isinstance(node, exp.Alias) else node
         is_last = isinstance(value, exp.Max) and _is_timepoint(value.this)
         if not is_last and not isinstance(value, exp.Literal):
             return ()
-        found.append((name, None if is_last else value))
-    return tuple(found) if any(value is None for _, value in found) else ()
+        columns.append((name, None if is_last else value))
+    return tuple(columns) if any(value is None for _, value in columns) else ()
 
 
 def _refusal(node: exp.Expr) -> SqlError:

@@ -1,4 +1,4 @@
-"""Conditions on the instants of the clock: which ones are periodic, and their points."""
+"""Periodic conditions on the instants of the clock, and their points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _MOST_INSTANTS = 1_000_000
 
 
 def points_where(node: exp.Expr, timepoint: str) -> Periodic | None:
-    """The instants t ≥ 0 for which a condition on `t mod n` is TRUE; None for no instant.
+    """The instants t ≥ 0 for which a condition on `t mod n` is TRUE; None if there are none. Raises SqlError for
+    conditions that are not periodic.
 
     >>> import sqlglot
     >>> points_where(sqlglot.parse_one("t % 4 = 0 OR t % 6 = 3"), "t")
@@ -35,20 +36,20 @@ def points_where(node: exp.Expr, timepoint: str) -> Periodic | None:
             return _either([points_where(node.this, timepoint), points_where(node.expression, timepoint)])
         case exp.EQ():
             return _equal(node, timepoint)
-    return _tried(node, timepoint)
+    return _evaluated(node, timepoint)
 
 
 def _equal(node: exp.EQ, timepoint: str) -> Periodic | None:
-    """`t mod n = m`, at once; the rest by trying."""
+    """The points of `t mod n = m` directly, those of other equalities by evaluation."""
     for remainder, value in ((node.this, node.expression), (node.expression, node.this)):
         period = _modulus(remainder.unnest(), timepoint)
         if period is not None and isinstance(value, exp.Literal) and value.name.isdecimal():
             return Periodic(period, (int(value.name),)) if int(value.name) < period else None
-    return _tried(node, timepoint)
+    return _evaluated(node, timepoint)
 
 
 def _modulus(node: exp.Expr, timepoint: str) -> int | None:
-    """n of `t mod n`."""
+    """The n of `t mod n`; None for every other node."""
     if not isinstance(node, exp.Mod):
         return None
     instant, period = node.this.unnest(), node.expression.unnest()
@@ -67,25 +68,27 @@ def _both(left: Periodic | None, right: Periodic | None) -> Periodic | None:
 
 
 def _either(sides: list[Periodic | None]) -> Periodic | None:
-    found = [side for side in sides if side is not None]
-    return reduce(lambda left, right: left | right, found) if found else None
+    known = [side for side in sides if side is not None]
+    return reduce(lambda left, right: left | right, known) if known else None
 
 
-def _tried(node: exp.Expr, timepoint: str) -> Periodic | None:
-    """Evaluates the condition at every instant of a common period."""
+def _evaluated(node: exp.Expr, timepoint: str) -> Periodic | None:
+    """The points found by evaluating the condition at every instant of a common period."""
     period = lcm(*_moduli(node, timepoint))
     if period > _MOST_INSTANTS:
         hint = f"have: {timepoint} mod n = m, AND, OR"
-        raise error_at(node, f"the condition has the period {period}, which is too long to try", hint=hint)
+        raise error_at(
+            node, f"the condition has a period of {period} instants; at most {_MOST_INSTANTS} are supported", hint=hint
+        )
     scope = Scope(pa.schema([pa.field(timepoint, pa.int64(), nullable=False)]))
-    # the alias of the clock says nothing more
-    plain = node.copy().transform(lambda one: exp.column(one.name) if isinstance(one, exp.Column) else one)
+    # aliases of the clock are dropped: `c.Timepoint` is `Timepoint`
+    plain = node.copy().transform(lambda part: exp.column(part.name) if isinstance(part, exp.Column) else part)
     bound = bind_expression(plain, scope)
     if not pa.types.is_boolean(bound.type):
         raise error_at(node, "WHERE needs a BOOLEAN")
     values, _ = evaluate(pl.DataFrame({timepoint: range(period)}, schema={timepoint: pl.Int64}), {"holds": bound})
-    held = tuple(values["holds"].fill_null(False).arg_true().to_list())
-    return _shortest(period, held) if held else None
+    residues = tuple(values["holds"].fill_null(False).arg_true().to_list())
+    return _shortest(period, residues) if residues else None
 
 
 def _shortest(period: int, residues: tuple[int, ...]) -> Periodic:
@@ -95,8 +98,8 @@ def _shortest(period: int, residues: tuple[int, ...]) -> Periodic:
 
 
 def _moduli(node: exp.Expr, timepoint: str) -> list[int]:
-    """The n of all `t mod n`; an instant that stands elsewhere is not periodic."""
-    found: list[int] = []
+    """The n of every `t mod n`. Raises SqlError if t is used in any other way."""
+    moduli: list[int] = []
     for column in node.find_all(exp.Column):
         if column.name.lower() != timepoint.lower():
             raise error_at(column, f'column "{column.name}" not found', hint=f"have: {timepoint}")
@@ -106,8 +109,8 @@ def _moduli(node: exp.Expr, timepoint: str) -> list[int]:
         period = _modulus(within, timepoint) if within is not None else None
         if period is None:
             raise _not_periodic(column, timepoint)
-        found.append(period)
-    return found
+        moduli.append(period)
+    return moduli
 
 
 def _not_periodic(node: exp.Expr, timepoint: str) -> SqlError:

@@ -1,4 +1,4 @@
-"""Conjunctions of bound predicates, and plans with reserved columns beside those of the user."""
+"""Conjunctions of bound predicates, and plans with reserved columns besides those of the user."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Output = tuple[str, Expression]
 
 
 def conjuncts(predicate: Expression) -> list[Expression]:
-    """The predicates that are all TRUE where their conjunction is.
+    """The parts of a conjunction.
 
     >>> import pyarrow as pa
     >>> a, b = Column("a", pa.bool_()), Column("b", pa.bool_())
-    >>> [one.name for one in conjuncts(call("and", call("and", a, b), a))]
+    >>> [part.name for part in conjuncts(call("and", call("and", a, b), a))]
     ['a', 'b', 'a']
     """
     if isinstance(predicate, Call) and predicate.function == "and":
@@ -27,9 +27,9 @@ def conjuncts(predicate: Expression) -> list[Expression]:
 
 
 def conjunction(predicates: Iterable[Expression]) -> Expression | None:
-    """The predicate that is TRUE where all are; None for none."""
-    found = [one for one in predicates if not _is_true(one)]
-    return reduce(lambda left, right: call("and", left, right), found) if found else None
+    """The conjunction of predicates; None if there are none."""
+    parts = [predicate for predicate in predicates if not _is_true(predicate)]
+    return reduce(lambda left, right: call("and", left, right), parts) if parts else None
 
 
 def _is_true(predicate: Expression) -> bool:
@@ -53,7 +53,7 @@ def names_of(node: logical.Node) -> frozenset[str]:
 
 
 def fresh(name: str, taken: Iterable[str]) -> str:
-    """A reserved name that is free.
+    """`name`, made unique by primes.
 
     >>> fresh("__k0", ["__k0", "__k0'"])
     "__k0''"
@@ -70,19 +70,20 @@ def own_columns(node: logical.Node) -> tuple[Output, ...]:
 
 
 def extended(node: logical.Node, computed: Iterable[tuple[str, Expression]]) -> tuple[logical.Node, list[Column]]:
-    """The plan with the value of each expression as a column of (about) that name; a plain column stays itself."""
+    """The plan with the value of each expression as a column, and these columns. Plain columns are used as they are,
+    others get (about) the given name."""
     added: list[Output] = []
-    found: list[Column] = []
-    known = {one: held for held, one in own_columns(node)}
+    columns: list[Column] = []
+    known = {value: field_name for field_name, value in own_columns(node)}
     for name, expression in computed:
         if isinstance(expression, Column):
-            found.append(expression)
+            columns.append(expression)
             continue
         if expression not in known:
-            known[expression] = fresh(name, [*schema(node).names, *(one for one, _ in added)])
+            known[expression] = fresh(name, [*schema(node).names, *(other for other, _ in added)])
             added.append((known[expression], expression))
-        found.append(Column(known[expression], expression.type, expression.nullable))
-    return (logical.Project(node, (*own_columns(node), *added)) if added else node), found
+        columns.append(Column(known[expression], expression.type, expression.nullable))
+    return (logical.Project(node, (*own_columns(node), *added)) if added else node), columns
 
 
 def keeping(node: logical.Node, names: Iterable[str]) -> logical.Node:
@@ -94,5 +95,5 @@ def keeping(node: logical.Node, names: Iterable[str]) -> logical.Node:
 
 
 def distinct(node: logical.Node) -> logical.Node:
-    """Every row once: nothing to do where a key is known."""
+    """The plan without duplicate rows: itself if it has a key."""
     return node if keys(node) else logical.Distinct(node)

@@ -1,7 +1,7 @@
-"""Queries inside queries: the columns they take from outside, and the join back.
+"""Correlated subqueries: the columns that they take from the enclosing query, and the join with it.
 
-A query that uses outer columns is bound over the relation of their values (the domain): its plan has them as columns
-`__d0…`, and its rows belong to the outer rows with these values, NULL being equal to NULL.
+A query that uses outer columns is bound over the relation of their values (the domain): its plan contains them as
+columns `__d0…`, and its rows belong to the outer rows with the same values, where NULL equals NULL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Safe = tuple[tuple[Column, Column], ...]
 
 @dataclass(frozen=True)
 class Inner:
-    """A bound inner query; `safe` are pairs of an outer column and the inner one that stands for it."""
+    """A bound inner query; `safe` are pairs of an outer column and the inner column that stands for it."""
 
     relation: Relation
     safe: Safe = ()
@@ -30,43 +30,46 @@ class Inner:
 def bind_inside(
     bind: Callable[[Context], Relation], left: Callable[[], logical.Node], scope: Scope, context: Context
 ) -> Inner:
-    """Binds a query that may use the columns of `scope`, which `left` has."""
-    held: tuple[tuple[str, Column], ...] = ()
+    """Binds a query that may use columns of `scope`, the scope of the plan `left`."""
+    bindings: tuple[tuple[str, Column], ...] = ()
     while True:
-        outer = Outer(scope, held)
-        base = _domain(left(), held) if held else None
+        outer = Outer(scope, bindings)
+        base = _domain(left(), bindings) if bindings else None
         try:
-            found = bind(replace(context, outer=outer, base=base, top=False, unfilled=False))
+            relation = bind(replace(context, outer=outer, base=base, top=False, unfilled=False))
         except Correlated as missing:
             if missing.outer is not outer:
                 raise
-            held = (*held, (missing.column.name, replace(missing.column, name=f"__d{len(held)}")))
+            bound = replace(missing.column, name=f"__d{len(bindings)}")
+            bindings = (*bindings, (missing.column.name, bound))
             continue
-        fields = schema(found.node)
-        return Inner(found, tuple((replace(one, name=name), column(fields.field(one.name))) for name, one in held))
+        fields = schema(relation.node)
+        safe = ((replace(bound, name=name), column(fields.field(bound.name))) for name, bound in bindings)
+        return Inner(relation, tuple(safe))
 
 
-def _domain(left: logical.Node, held: tuple[tuple[str, Column], ...]) -> logical.Node:
-    return distinct(logical.Project(left, tuple((one.name, replace(one, name=name)) for name, one in held)))
+def _domain(left: logical.Node, bindings: tuple[tuple[str, Column], ...]) -> logical.Node:
+    outputs = tuple((bound.name, replace(bound, name=name)) for name, bound in bindings)
+    return distinct(logical.Project(left, outputs))
 
 
 def beside(inner: Inner, taken: list[str], *, without: frozenset[str] = frozenset()) -> Inner:
-    """The same query with column names that are free beside `taken`, and without some columns."""
+    """The same query with column names that are not `taken`, and without some columns."""
     names = [name for name in schema(inner.relation.node).names if name not in without]
     renamed = free_names(names, taken, inner.relation.scope.alias)
     folded = {name.casefold() for name in taken}
-    if all(name == new for name, new in renamed.items()) and not any(one.casefold() in folded for one in without):
+    if all(name == new for name, new in renamed.items()) and not any(name.casefold() in folded for name in without):
         return inner
     fields = schema(inner.relation.node)
     outputs = tuple(
         (new, Column(name, fields.field(name).type, fields.field(name).nullable)) for name, new in renamed.items()
     )
-    safe = tuple((mine, replace(theirs, name=renamed[theirs.name])) for mine, theirs in inner.safe)
+    safe = tuple((outer, replace(inner_column, name=renamed[inner_column.name])) for outer, inner_column in inner.safe)
     return Inner(_renamed(inner.relation, logical.Project(inner.relation.node, outputs), renamed), safe)
 
 
 def _renamed(relation: Relation, node: logical.Node, names: dict[str, str]) -> Relation:
-    kept = [one for one in relation.scope.entries if one.column.name in names]
-    entries = tuple(renamed_entry(one, names) for one in kept)
+    kept = [entry for entry in relation.scope.entries if entry.column.name in names]
+    entries = tuple(renamed_entry(entry, names) for entry in kept)
     scope = replace(relation.scope, fields=schema(node), entries=entries)
-    return Relation(node, scope, tuple(renamed_entry(one, names) for one in relation.visible))
+    return Relation(node, scope, tuple(renamed_entry(entry, names) for entry in relation.visible))

@@ -1,4 +1,4 @@
-"""Queries as they were when others needed them: planned over the views of their time, whatever became of these."""
+"""Former versions of queries, planned over the versions of the views that they read."""
 
 from __future__ import annotations
 
@@ -8,29 +8,34 @@ from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Former, Object, Query
 from dsms.sql.binder.bind import plan_over
-from dsms.sql.binder.read_names import below
+from dsms.sql.binder.dependencies import below
 
 
-def former_plan(found: Query) -> logical.Node | None:
-    """The plan that a query had before it was replaced; None where nothing of it is needed."""
-    return None if found.former is None else plan_as_it_was(found.former)
+def former_plan(query: Query) -> logical.Node | None:
+    """The plan of the former version of a query; None if that is not needed."""
+    return None if query.former is None else plan_as_it_was(query.former)
 
 
 def plan_as_it_was(former: Former) -> logical.Node:
-    """The plan of a query over the objects of its time."""
+    """The plan of a former version over the versions of the objects that it read."""
     return plan_over(former, *former.objects)
 
 
 def former_of(query: Query, catalog: Catalog) -> Former:
-    """A query as it is, for one that replaces it or is answered over it."""
+    """The current version of a query, to be stored in one that replaces it or is answered from it."""
     objects = tuple(map(_bare, below(query, catalog)))
     return Former(
-        id=query.id, select=query.select, start=query.start, objects=objects, over=query.over,
-        sheddable=query.sheddable, error_columns=query.error_columns,
+        id=query.id,
+        select=query.select,
+        start=query.start,
+        objects=objects,
+        over=query.over,
+        sheddable=query.sheddable,
+        error_columns=query.error_columns,
         shed_where=query.shed_where,
-    )  # fmt: skip
+    )
 
 
-def _bare(found: Object) -> Object:
-    """A view is read by what it is; what it was before is nothing to its readers."""
-    return msgspec.structs.replace(found, former=None, over=()) if isinstance(found, Query) else found
+def _bare(item: Object) -> Object:
+    """An object without its own former versions, which its readers never use."""
+    return msgspec.structs.replace(item, former=None, over=()) if isinstance(item, Query) else item

@@ -1,4 +1,4 @@
-"""EMIT FINAL: of the groups of a window the result that stands when the window has ended."""
+"""EMIT FINAL: the results of the groups of a window, once when the window has ended."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from dsms.sql.parser.nodes import Emit
 
 _HINT = (
     "group a stream with KEY NULL by window_end of TUMBLE, HOP, CUMULATE or SESSION over DESCRIPTOR(TS);"
-    " a relation at points of time is R[Sync](S)"
+    " for a relation at points of time use R[Sync](S)"
 )
 
 
 def finals(relation: Relation, query: exp.Expr) -> Relation:
-    """The groups of a query, each from the instant on at which it is final, if the query says EMIT FINAL.
+    """The groups of a query with EMIT FINAL, each from the instant on at which it is final. Raises SqlError for groups
+    that never are.
 
-    A row of a window over TS comes at its TS and stays, so its group is final at window_end; a session may still get a
-    row at its window_end, so its group is final one instant later.
+    A row of a window over TS arrives at its TS and stays, so its group is final at window_end. A session may still get
+    a row at its window_end, so its group is final one instant later.
     """
     emit = query.args.get("emit")
     if emit is None:
@@ -30,4 +31,4 @@ def finals(relation: Relation, query: exp.Expr) -> Relation:
         for key in group.keys:
             if (window := window_of(group.input, key)) is not None:
                 return relation.over(logical.Final(group, key, int(isinstance(window, logical.Session))))
-    raise error_at(emit, "EMIT FINAL needs groups that change no more once a window has ended", hint=_HINT)
+    raise error_at(emit, "EMIT FINAL needs groups that are final when their window ends", hint=_HINT)

@@ -1,4 +1,4 @@
-"""What a scalar subquery of aggregates is over no rows."""
+"""The value of scalar subqueries with aggregates over no rows."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _STRICT = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Neg | exp.Paren | exp.Cast
 _ALONE = ("having", "group", "qualify", "distinct", "order", "limit", "offset")
 
 
-def is_nothing_known(node: exp.Expr) -> bool:
-    """Whether a scalar subquery without a row has the value of the same subquery over no rows: `of_nothing` gives it.
+def empty_value_known(node: exp.Expr) -> bool:
+    """Whether the value of a scalar subquery over no rows is known: NULL or, for a plain count, 0. `if_empty` gives it.
 
     >>> from sqlglot import parse_one
-    >>> [is_nothing_known(parse_one(f"SELECT {item} FROM t")) for item in ("COUNT(*)", "2 * MAX(x)", "COUNT(*) + 1")]
+    >>> [empty_value_known(parse_one(f"SELECT {item} FROM t")) for item in ("COUNT(*)", "2 * MAX(x)", "COUNT(*) + 1")]
     [True, True, False]
     """
     if (select := _only_item(node)) is None:
         return False
-    return _is_count(select) or _is_null_of_nothing(select)
+    return _is_count(select) or _is_null_if_empty(select)
 
 
-def of_nothing(node: exp.Expr, value: Column) -> Expression:
-    """The value of a scalar subquery, NULL where it has no row: counts are 0."""
+def if_empty(node: exp.Expr, value: Column) -> Expression:
+    """The value of a scalar subquery, given a column that is NULL if it has no row: a count is then 0."""
     item = _only_item(node)
     return call("coalesce", value, Constant(0, value.type)) if item is not None and _is_count(item) else value
 
@@ -42,12 +42,12 @@ def _only_item(node: exp.Expr) -> exp.Expr | None:
 
 
 def _is_count(item: exp.Expr) -> bool:
-    found = aggregate_call(item)
-    return found is not None and not found.function.nullable
+    aggregate = aggregate_call(item)
+    return aggregate is not None and not aggregate.function.nullable
 
 
-def _is_null_of_nothing(item: exp.Expr) -> bool:
-    """Whether a strict expression has an aggregate in it that is NULL over no rows."""
-    if (found := aggregate_call(item)) is not None:
-        return found.function.nullable
-    return isinstance(item, _STRICT) and any(_is_null_of_nothing(one) for one in item.iter_expressions())
+def _is_null_if_empty(item: exp.Expr) -> bool:
+    """Whether an expression is strict and contains an aggregate that is NULL over no rows."""
+    if (aggregate := aggregate_call(item)) is not None:
+        return aggregate.function.nullable
+    return isinstance(item, _STRICT) and any(_is_null_if_empty(part) for part in item.iter_expressions())

@@ -1,4 +1,4 @@
-"""What a query leaves unsaid, said: views of the current instant, and the default windows of CQL and PIPES."""
+"""Defaults made explicit: views of the current instant, and the default windows of CQL and PIPES."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dsms.sql.parser import nodes
 from dsms.sql.parser.table_names import name_of
 from operators.core.errors import SqlError
 
-_CLOCK_HINT = "read a relation at its points: FROM R[Sync](S); the current instant is Now"
+_CLOCK_HINT = "read a relation at points of time: FROM R[Sync](S); Now is the current instant"
 
 
 def expanded(query: exp.Expr, catalog: Catalog) -> exp.Expr:
-    """The query in which the columns of views over MAX(Timepoint) are Now, and in which, if it has PIPES windows, every
-    stream without one has the now-window. The tree itself is changed."""
+    """The query, modified in place: columns of views over MAX(Timepoint) become Now, and in a query with PIPES windows
+    streams without a window get the now-window. Raises SqlError for misplaced clocks."""
     for select in list(query.find_all(exp.Select)):
         _without_now_views(select, catalog)
     _check_clock(query, catalog)
@@ -32,15 +32,15 @@ def expanded(query: exp.Expr, catalog: Catalog) -> exp.Expr:
 
 
 def misplaced_now(error: SqlError) -> SqlError:
-    """The error itself, or a clearer one where Now stands where only columns may."""
+    """The error itself, or a clearer one if Now was used where only columns are allowed."""
     if not isinstance(error.__cause__, NotFound) or not error.__cause__.message.lower().startswith('column "now"'):
         return error
     return SqlError("Now is not supported here", line=error.line, column=error.column, hint=NOW_HINT)
 
 
 def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
-    """The windows that a CQL or PIPES query gets because it does not say them, and the Istream of CQL's subqueries that
-    have a window, for the notices of registration.
+    """The default windows of a CQL or PIPES query and the default Istream of CQL's windowed subqueries, as notices of
+    registration.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> default_windows(parse_query("SELECT a FROM S [Now]"), Catalog())
@@ -48,18 +48,23 @@ def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
     """
     window = {"cql": "[Range Unbounded]", "pipes": "WINDOW(RANGE 1)"}.get(_notation(query) or "")
     tables = _bare_streams(query, catalog) if window else ()
-    told = dict.fromkeys(f"window of {name_of(table)}: {window}" for table in tables)
+    default = dict.fromkeys(f"default window of {name_of(table)}: {window}" for table in tables)
     streams = [window for window in query.find_all(nodes.StreamWindow) if _has_default_stream(window)]
-    return (*told, *dict.fromkeys(f"Istream is applied to the subquery {one.alias_or_name}".strip() for one in streams))
+    return (
+        *default,
+        *dict.fromkeys(
+            f"Istream is applied by default to subquery {stream.alias_or_name}".strip() for stream in streams
+        ),
+    )
 
 
 def written_out(query: exp.Expr, catalog: Catalog) -> exp.Expr:
-    """The query with all that it leaves unsaid: `expanded`, and the windows and streams that CQL adds."""
+    """The query with all defaults explicit: `expanded`, and the windows and streams that CQL adds."""
     tree = expanded(query.copy(), catalog)
     if _notation(tree) == "cql":
         for table in list(_bare_streams(tree, catalog)):
             _put_around(table, nodes.StreamWindow(kind="range", notation="cql"))
-    for window in [one for one in tree.find_all(nodes.StreamWindow) if _has_default_stream(one)]:
+    for window in [node for node in tree.find_all(nodes.StreamWindow) if _has_default_stream(node)]:
         window.this.set("this", nodes.stream_of_query(window.this.this, "istream", {}))
     return tree
 
@@ -71,7 +76,7 @@ def _has_default_stream(window: exp.Expr) -> bool:
 
 
 def _notation(query: exp.Expr) -> str | None:
-    """Whose defaults a query has: CQL's where it has brackets or Istream, PIPES' where it has WINDOW(…)."""
+    """Whose defaults apply: those of CQL if the query has brackets or Istream, of PIPES if it has WINDOW(…)."""
     windows = {window.args["notation"] for window in query.find_all(nodes.StreamWindow)}
     if "cql" in windows or query.find(nodes.StreamOf):
         return "cql"
@@ -82,13 +87,13 @@ def _bare_streams(query: exp.Expr, catalog: Catalog) -> Iterator[exp.Table]:
     """The append-only streams that are read without a window."""
     for table in list(query.find_all(exp.Table)):
         in_from = isinstance(_item(table).parent, exp.From | exp.Join) and isinstance(table.this, exp.Identifier)
-        found = catalog.get(name_of(table)) if in_from else None
-        if isinstance(found, Stream) and not found.keys and not _is_cte(table):
+        named = catalog.get(name_of(table)) if in_from else None
+        if isinstance(named, Stream) and not named.keys and not _is_cte(table):
             yield table
 
 
 def _item(table: exp.Table) -> exp.Expr:
-    """The item of FROM that a stream is, with its sample."""
+    """The item of FROM of a stream, including its sample."""
     item: exp.Expr = table
     while isinstance(item.parent, nodes.StreamSample):
         item = item.parent
@@ -110,7 +115,7 @@ def _is_cte(table: exp.Table) -> bool:
 
 
 def _without_now_views(select: exp.Select, catalog: Catalog) -> None:
-    """FROM without the views of the current instant, whose columns are replaced by Now or by their constants."""
+    """Removes views of the current instant from FROM and replaces their columns by Now or by their constants."""
     for table in [source.this for source in _sources(select) if isinstance(source.this, exp.Table)]:
         view = _now_view(table, catalog)
         if view is not None:
@@ -127,15 +132,15 @@ def _sources(select: exp.Select) -> list[exp.Expr]:
 def _now_view(table: exp.Table, catalog: Catalog) -> ClockView | None:
     if not isinstance(table.this, exp.Identifier | exp.Anonymous):
         return None
-    found = catalog.get(_name_or_nothing(table))
-    if not isinstance(found, Query) or found.periodic is None:
+    named = catalog.get(_name_or_nothing(table))
+    if not isinstance(named, Query) or named.periodic is None:
         return None
-    view = clock_view(parsed(found), catalog)
+    view = clock_view(parsed(named), catalog)
     return view if view is not None and view.outputs else None
 
 
 def _name_or_nothing(table: exp.Table) -> str:
-    """Functions in FROM have no name; who binds them refuses them."""
+    """The name of a table reference, or "" for functions in FROM, which binding refuses."""
     arguments = getattr(table.this, "expressions", [])
     plain = isinstance(table.this, exp.Identifier) or (len(arguments) == 1 and isinstance(arguments[0], exp.Column))
     return name_of(table) if plain and table.this.name.upper() in (table.name.upper(), "R", "ℜ") else ""
@@ -143,13 +148,13 @@ def _name_or_nothing(table: exp.Table) -> str:
 
 def _check_place(select: exp.Select, table: exp.Table) -> None:
     if len(_sources(select)) == 1:
-        raise error_at(table, "the current instant alone is no relation that can be kept", hint=_CLOCK_HINT)
+        raise error_at(table, "a query cannot read the current instant alone", hint=_CLOCK_HINT)
     join = table.parent
     if isinstance(join, exp.Join) and (join.side or join.args.get("using")):
-        raise error_at(table, "the current instant is joined by a comma or an inner join")
-    if any(isinstance(one, exp.Star) for one in select.expressions):
-        hint = "say R.* for the columns of the relation R"
-        raise error_at(select.expressions[0], "* would list the current instant", hint=hint)
+        raise error_at(table, "the current instant can only be joined by a comma or an inner join")
+    if any(isinstance(item, exp.Star) for item in select.expressions):
+        hint = "use R.* for the columns of relation R"
+        raise error_at(select.expressions[0], "* would include the current instant", hint=hint)
 
 
 def _replace_columns(select: exp.Select, alias: str, view: ClockView) -> None:
@@ -162,7 +167,7 @@ def _replace_columns(select: exp.Select, alias: str, view: ClockView) -> None:
 
 
 def _now_at(column: exp.Column, view: ClockView) -> exp.Column:
-    """Now, in the place of a column."""
+    """Now, at the position of a column."""
     now = exp.column("Now")
     place = next((part.meta for part in column.walk() if "line" in part.meta), {})
     now.this.meta.update(place)
@@ -172,12 +177,12 @@ def _now_at(column: exp.Column, view: ClockView) -> exp.Column:
 
 
 def _remove(select: exp.Select, table: exp.Table) -> None:
-    """Takes an item out of FROM; the condition of its join moves to WHERE."""
+    """Removes an item from FROM and moves the condition of its join to WHERE."""
     join = table.parent
     if isinstance(join, exp.Join):
         if (on := join.args.get("on")) is not None:
             select.where(on, copy=False)
-        select.set("joins", [one for one in select.args["joins"] if one is not join])
+        select.set("joins", [other for other in select.args["joins"] if other is not join])
         return
     first, *rest = select.args["joins"]
     if (on := first.args.get("on")) is not None:
@@ -187,12 +192,12 @@ def _remove(select: exp.Select, table: exp.Table) -> None:
 
 
 def _check_clock(query: exp.Expr, catalog: Catalog) -> None:
-    """The clock and streams over it stand only where points of time are named."""
+    """Raises SqlError if the clock or a stream over it is used anywhere but as points of time."""
     for table in query.find_all(exp.Table):
         if isinstance(table.parent, nodes.SyncRelation) and table.arg_key == "expressions":
             continue
         name = _name_or_nothing(table)
-        found = catalog.get(name)
-        if is_clock(name) or (isinstance(found, Query) and found.periodic is not None):
+        named = catalog.get(name)
+        if is_clock(name) or (isinstance(named, Query) and named.periodic is not None):
             what = "the clock" if is_clock(name) else f"a stream over {CLOCK}"
-            raise error_at(table, f'"{name}" is {what}: it lists every instant and is never run', hint=_CLOCK_HINT)
+            raise error_at(table, f'"{name}" is {what} and would list every instant', hint=_CLOCK_HINT)

@@ -1,4 +1,4 @@
-"""Function calls of SQL to calls of the catalogue: which node or name stands for which function."""
+"""SQL function calls bound to functions of the catalogue, by node or name."""
 
 import difflib
 from collections.abc import Callable
@@ -39,13 +39,14 @@ _PARTS = {
 
 
 def bind_function(node: exp.Expr, bind: Bind) -> Expression:
-    """Returns the call that a function node stands for."""
+    """The call of a function node. Raises SqlError for unknown functions and for those that differ at each
+    evaluation."""
     name = function_name(node)
     if name in UNREPEATABLE:
         raise error_at(
             node,
             f'"{name}" is not supported',
-            hint="results must be a function of the logs: use the column TS, the instant of the row",
+            hint="results must depend on the logs alone: use the column TS, the instant of the row",
         )
     if (special := _SPECIAL.get(type(node))) is not None:
         return special(node, bind)
@@ -65,7 +66,7 @@ def bind_function(node: exp.Expr, bind: Bind) -> Expression:
 
 
 def function_name(node: exp.Expr) -> str:
-    """Returns the name in small letters, as written or as the parser calls it."""
+    """The name in lower case, as written or as the parser calls it."""
     return str(
         node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name or node.key
     ).lower()
@@ -78,7 +79,7 @@ def _choices(name: str) -> str:
 
 
 def arguments_of(node: exp.Expr) -> list[exp.Expr]:
-    """Returns the arguments in the order of the node's declaration."""
+    """The arguments in the order of the node's declaration."""
     if isinstance(node, exp.Anonymous):
         return list(node.expressions)
     arguments: list[exp.Expr] = []
@@ -154,7 +155,7 @@ def _json(name: str) -> Special:
 
 
 def _only(name: str, *keys: str) -> Special:
-    """The call of these arguments: what else the node carries belongs to other dialects."""
+    """Binds a call with only these arguments: the others that a node may have belong to other dialects."""
 
     def bound(node: exp.Expr, bind: Bind) -> Expression:
         return call(name, *[bind(node.args[key]) for key in keys if isinstance(node.args.get(key), exp.Expr)])

@@ -1,4 +1,4 @@
-"""Binding: a parsed SQL expression and a scope to a typed expression tree."""
+"""Binding: from a parsed SQL expression and a scope to a typed expression tree."""
 
 import datetime
 from decimal import Decimal
@@ -52,7 +52,7 @@ _IS = {
 
 
 def bind_expression(node: exp.Expr, scope: Scope) -> Expression:
-    """Returns the typed tree; a SqlError with line and column where the node cannot be bound.
+    """The typed tree. Raises SqlError with line and column if the node cannot be bound.
 
     >>> from sqlglot import parse_one
     >>> from operators.expressions import to_sql
@@ -109,26 +109,26 @@ def _(node: exp.Var, scope: Scope) -> Expression:
 
 
 def _path(names: list[str], scope: Scope) -> Expression:
-    """`a.b.c` is the field c of the column a.b where a is an alias, else the field b.c of the column a."""
-    found: Column | None = scope.find(names[1], names[0]) if len(names) > 1 else None
+    """`a.b.c` is the field c of the column a.b if a is an alias, else the field b.c of the column a."""
+    column: Column | None = scope.find(names[1], names[0]) if len(names) > 1 else None
     fields = names[2:]
-    if found is None and len(names) > 1:
-        found, fields = scope.find(names[0]), names[1:]
-    if found is None:
+    if column is None and len(names) > 1:
+        column, fields = scope.find(names[0]), names[1:]
+    if column is None:
         return scope.resolve(names[1], names[0]) if len(names) > 1 else scope.resolve(names[0])
-    start: Expression = found
+    start: Expression = column
     return reduce(field_of, fields, start)
 
 
 def field_of(struct: Expression, name: str) -> Call:
-    """Returns the access to the field of a struct, in the declared spelling."""
+    """The access to a field of a struct, in the declared spelling."""
     return call("field", struct, Literal(name, pa.string()))
 
 
 @_bind.register
 def _(node: exp.Dot, scope: Scope) -> Expression:
     if not isinstance(node.expression, exp.Identifier):
-        raise error_at(node, f'"{node.expression.sql()}" is no field name')
+        raise error_at(node, f'"{node.expression.sql()}" is not a field name')
     return field_of(bind_expression(node.this, scope), node.expression.name)
 
 
@@ -153,7 +153,7 @@ def _(node: exp.Boolean, scope: Scope) -> Expression:
 
 
 def _number(text: str) -> Literal:
-    """Integers are INTEGER, BIGINT or DECIMAL by size; with a point DECIMAL; with an exponent DOUBLE."""
+    """Integers are INTEGER, BIGINT or DECIMAL by size; numbers with a point are DECIMAL, with an exponent DOUBLE."""
     if "e" in text.lower():
         return Literal(float(text), pa.float64())
     value = Decimal(text)
@@ -287,7 +287,7 @@ def _moment(text: str, target: pa.DataType, node: exp.Expr) -> Literal:
         moment = datetime.datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise error_at(
-            node, f'"{text}" is no date or time', hint="for example 2024-01-31 or 2024-01-31 12:30:00"
+            node, f'"{text}" is not a date or time', hint="for example 2024-01-31 or 2024-01-31 12:30:00"
         ) from error
     if moment.tzinfo is not None:
         moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
@@ -315,7 +315,8 @@ def _(node: exp.Bracket, scope: Scope) -> Expression:
 
 
 def _shifted(index: exp.Expr) -> bool:
-    """The PostgreSQL parser makes literal positions count from 0, in literals that stand nowhere in the text."""
+    """Whether the PostgreSQL parser replaced a literal index by one that counts from 0: that has no position in the
+    text."""
     return not any("line" in part.meta for part in index.walk())
 
 

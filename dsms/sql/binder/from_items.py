@@ -1,4 +1,4 @@
-"""The items of FROM: names, queries, lists of values. How they are joined is in `from_list`."""
+"""Binds the items of FROM: names, queries, lists of values. `from_list` joins them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ for kind, bind in WINDOWED.items():
 
 
 def one_row() -> Relation:
-    """The relation without columns that SELECT without FROM reads: one row at every instant."""
+    """The relation that a SELECT without FROM reads: one row without columns at every instant."""
     return Relation(logical.Values(pa.schema([]), ((),)), Scope.of(()), ())
 
 
@@ -36,22 +36,22 @@ def _(table: exp.Table, context: Context) -> Relation:
             raise refusal(value[0] if isinstance(value, list) else value, f"{construct} in FROM")
     named = isinstance(table.this, exp.Identifier) and context.ctes.get(table.name.lower())
     if not named:
-        found = bind_name(table, context)
-        return checked_alias(found, table) if table.alias_column_names else found
+        relation = bind_name(table, context)
+        return checked_alias(relation, table) if table.alias_column_names else relation
     cte, around = named
-    found = bind_query(cte.this, replace(around, query=None, outer=None, base=None, top=False))
-    return checked_alias(checked_alias(found, cte), table, table.name)
+    relation = bind_query(cte.this, replace(around, query=None, outer=None, base=None, top=False))
+    return checked_alias(checked_alias(relation, cte), table, table.name)
 
 
 @bind_relation.register
 def _(table: exp.Subquery, context: Context) -> Relation:
-    """A query in FROM. What it may know of the queries around it is in the context."""
+    """A query in FROM. The context determines what it can see of the enclosing queries."""
     return checked_alias(bind_query(table.this, context), table)
 
 
 @bind_relation.register
 def _(table: exp.Lateral, context: Context) -> Relation:
-    """LATERAL: as a query in FROM, whose context has the items before it."""
+    """LATERAL: like a query in FROM, in a context that contains the items before it."""
     if not isinstance(table.this, exp.Subquery):
         raise refusal(table, f"LATERAL {table.this.key.upper()}")
     return checked_alias(bind_query(table.this.this, context), table)
@@ -63,7 +63,7 @@ def _(table: exp.Values, context: Context) -> Relation:
 
 
 def checked_alias(relation: Relation, table: exp.Expr, name: str | None = None) -> Relation:
-    """The relation under the alias of a FROM item, whose column names may be fewer than the columns, not more."""
+    """The relation under the alias of a FROM item. Raises SqlError if the alias names more columns than there are."""
     names = list(table.alias_column_names)
     if len(names) > len(relation.visible):
         raise error_at(table, f'"{table.alias}" has {len(relation.visible)} columns, not {len(names)}')

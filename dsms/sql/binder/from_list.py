@@ -1,4 +1,4 @@
-"""FROM as a whole: its items side by side, until they are joined."""
+"""FROM as a whole: its items, until they are joined."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from operators.expressions import Expression
 
 @dataclass(frozen=True)
 class FromList:
-    """Items that were read and not all joined yet; their columns have different names.
+    """The bound items, not all joined yet; their column names are disjoint.
 
-    `waiting` are predicates as written, of WHERE and of inner joins: they are bound when all names are known. Those in
-    `applied` were needed earlier, below a lateral item.
+    `waiting` are parsed predicates of WHERE and of inner joins, bound when all names are known. Those in `applied` were
+    applied earlier, below a lateral item.
     """
 
     context: Context
@@ -39,36 +39,38 @@ class FromList:
 
     @property
     def scope(self) -> Scope:
-        """The names of the columns of all items."""
+        """The scope of the columns of all items."""
         return Scope.of(self.entries, self.context.outer)
 
     @property
     def taken(self) -> list[str]:
-        """The names of all columns of the frames."""
+        """The names of all columns in the frames."""
         return [name for part in self.parts for name in (*schema(part.node).names, *(name for name, _ in part.merged))]
 
     def with_chain(self, chain: list[Clause]) -> FromList:
-        """The list with an item and its joins. Where these may pad the item they are joined first."""
-        if self.parts and any(one.outer in ("right", "full") for one in chain):
+        """The list with an item and its joins. If these may pad the item, they are joined on their own first."""
+        if self.parts and any(join_clause.outer in ("right", "full") for join_clause in chain):
             return self._with_inner(Inner(unit(chain, self.context)), Clause(chain[0].table))
-        found = self
-        for one in chain:
-            found = found._with_clause(one)
-        return found
+        items = self
+        for join_clause in chain:
+            items = items._with_clause(join_clause)
+        return items
 
-    def _with_clause(self, found: Clause) -> FromList:
-        if (array := array_of(found.table)) is not None:
-            return self._with_array(array, found)
-        if (nested := parenthesised(found.table)) is not None:
+    def _with_clause(self, join_clause: Clause) -> FromList:
+        if (array := array_of(join_clause.table)) is not None:
+            return self._with_array(array, join_clause)
+        if (nested := parenthesised(join_clause.table)) is not None:
             relation = unit(nested, self.context)
-            aliased = checked_alias(relation, found.table) if isinstance(found.table, exp.Subquery) else relation
-            return self._with_inner(Inner(aliased if found.table.args.get("alias") else relation), found)
-        if isinstance(found.table, exp.Lateral):
-            return self._with_inner(self._lateral(found.table, self.scope), found)
-        return self._with_inner(self._lateral(found.table, Scope.of((), self.context.outer)), found)
+            aliased = (
+                checked_alias(relation, join_clause.table) if isinstance(join_clause.table, exp.Subquery) else relation
+            )
+            return self._with_inner(Inner(aliased if join_clause.table.args.get("alias") else relation), join_clause)
+        if isinstance(join_clause.table, exp.Lateral):
+            return self._with_inner(self._lateral(join_clause.table, self.scope), join_clause)
+        return self._with_inner(self._lateral(join_clause.table, Scope.of((), self.context.outer)), join_clause)
 
     def _lateral(self, table: exp.Expr, scope: Scope) -> Inner:
-        """An item that may read columns of `scope`: of the items before it, or of the enclosing queries."""
+        """An item that may use columns of `scope`: of the items before it, or of the enclosing queries."""
         if not scope.entries and scope.outer is None:
             return Inner(bind_relation(table, self.context))
         return bind_inside(
@@ -76,32 +78,32 @@ class FromList:
         )
 
     def collapsed(self) -> FromList:
-        """The list with its items joined into one, by the predicates that need no others."""
+        """The list with its items joined into one, by the predicates that need no further items."""
         if len(self.parts) < 2:
             return self
-        ready = [one for one in self.waiting if self._is_ready(one)]
-        bound = [predicate(one, self.scope) for one in ready]
+        ready = [condition for condition in self.waiting if self._is_ready(condition)]
+        bound = [predicate(condition, self.scope) for condition in ready]
         node = joined(self.parts, bound, self.context.base)
-        waiting = tuple(one for one in self.waiting if one not in ready)
+        waiting = tuple(condition for condition in self.waiting if condition not in ready)
         return replace(self, parts=(Part(node),), waiting=waiting, applied=(*self.applied, *ready))
 
     def _is_ready(self, node: exp.Expr) -> bool:
-        known = all(self.scope.has(one.name, one.table or None) for one in own_columns(node))
+        known = all(self.scope.has(column.name, column.table or None) for column in own_columns(node))
         return known and not has_subquery(node)
 
-    def _with_inner(self, inner: Inner, found: Clause) -> FromList:
-        if inner.safe and found.outer in ("right", "full"):
-            raise refusal(found.table, f"{found.outer.upper()} JOIN of a lateral item")
-        if inner.safe and found.asof:
-            raise refusal(found.table, "ASOF JOIN of a lateral item")
-        whole = self.collapsed() if inner.safe or found.asof else self
+    def _with_inner(self, inner: Inner, join_clause: Clause) -> FromList:
+        if inner.safe and join_clause.outer in ("right", "full"):
+            raise refusal(join_clause.table, f"{join_clause.outer.upper()} JOIN of a lateral item")
+        if inner.safe and join_clause.asof:
+            raise refusal(join_clause.table, "ASOF JOIN of a lateral item")
+        whole = self.collapsed() if inner.safe or join_clause.asof else self
         inner = beside(inner, whole.taken, without=self._unread(inner.relation))
         right = inner.relation
-        names = using_names(found, whole.visible, right.visible)
+        names = using_names(join_clause, whole.visible, right.visible)
         merged = merged_columns(
-            found, names, Scope.of(whole.entries), right.scope, [*whole.taken, *schema(right.node).names]
+            join_clause, names, Scope.of(whole.entries), right.scope, [*whole.taken, *schema(right.node).names]
         )
-        left_padded, right_padded = found.outer in ("right", "full"), found.outer in ("left", "full")
+        left_padded, right_padded = join_clause.outer in ("right", "full"), join_clause.outer in ("left", "full")
         entries = (
             *merged.names,
             *hidden(padded(whole.entries, left_padded), names),
@@ -109,13 +111,13 @@ class FromList:
         )
         sides = (*padded(whole.visible, left_padded), *padded(right.visible, right_padded))
         folded = {name.casefold() for name in names}
-        visible = (*merged.names, *(one for one in sides if one.name.casefold() not in folded))
+        visible = (*merged.names, *(entry for entry in sides if entry.name.casefold() not in folded))
         after = replace(whole, entries=entries, visible=visible)
-        conditions, late = after._conditions(found)
-        equal = by_using(merged.conditions) if found.asof and merged.conditions else merged.conditions
-        part = Part(right.node, found.outer, (*equal, *conditions), merged.computed)
-        if found.asof:
-            return replace(after, parts=whole._asof_part(part, found.table), waiting=(*after.waiting, *late))
+        conditions, late = after._conditions(join_clause)
+        equal = by_using(merged.conditions) if join_clause.asof and merged.conditions else merged.conditions
+        part = Part(right.node, join_clause.outer, (*equal, *conditions), merged.computed)
+        if join_clause.asof:
+            return replace(after, parts=whole._asof_part(part, join_clause.table), waiting=(*after.waiting, *late))
         parts = whole._lateral_part(part, inner) if inner.safe else (*whole.parts, part)
         return replace(after, parts=parts, waiting=(*after.waiting, *late))
 
@@ -128,31 +130,31 @@ class FromList:
         return (part.after(asof_join(left, part.node, part.conditions, outer=outer, table=table)),)
 
     def _unread(self, relation: Relation) -> frozenset[str]:
-        """The TS that nobody reads."""
+        """The TS columns that the query does not use."""
         return frozenset(
-            one.column.name
-            for one in relation.scope.entries
-            if one.pseudo and not ts_columns(self.context.query, one.alias or "")
+            entry.column.name
+            for entry in relation.scope.entries
+            if entry.pseudo and not ts_columns(self.context.query, entry.alias or "")
         )
 
-    def _conditions(self, found: Clause) -> tuple[list[Expression], list[exp.Expr]]:
-        """The bound parts of ON, and those that are left to WHERE."""
-        parts = split(found.on)
-        late = [one for one in parts if has_subquery(one) or self._is_timed(one)]
-        if late and (found.outer != "none" or found.asof):
+    def _conditions(self, join_clause: Clause) -> tuple[list[Expression], list[exp.Expr]]:
+        """The bound parts of ON, and those that move to WHERE. Raises SqlError if these cannot move."""
+        parts = split(join_clause.on)
+        late = [part for part in parts if has_subquery(part) or self._is_timed(part)]
+        if late and (join_clause.outer != "none" or join_clause.asof):
             what = "a subquery" if has_subquery(late[0]) else "Now"
-            raise refusal(late[0], f"{what} in ON of an {'as-of' if found.asof else 'outer'} join")
-        return [predicate(one, self.scope, "ON") for one in parts if one not in late], late
+            raise refusal(late[0], f"{what} in ON of an {'as-of' if join_clause.asof else 'outer'} join")
+        return [predicate(part, self.scope, "ON") for part in parts if part not in late], late
 
     def _is_timed(self, node: exp.Expr) -> bool:
-        return any(is_now(one, self.scope) for one in own_columns(node))
+        return any(is_now(column, self.scope) for column in own_columns(node))
 
-    def _with_array(self, array: exp.Unnest, found: Clause) -> FromList:
-        """The list with the elements of an array for each row of the items before."""
+    def _with_array(self, array: exp.Unnest, join_clause: Clause) -> FromList:
+        """The list with the elements of an array, for each row of the items before it."""
         whole = self.collapsed()
-        node, entry = unnested(array, found, whole.parts[0].node if whole.parts else None, whole.scope)
+        node, entry = unnested(array, join_clause, whole.parts[0].node if whole.parts else None, whole.scope)
         entries = replace(whole, entries=(*whole.entries, entry), visible=(*whole.visible, entry))
-        return replace(entries, parts=(Part(node),), waiting=(*whole.waiting, *split(found.on)))
+        return replace(entries, parts=(Part(node),), waiting=(*whole.waiting, *split(join_clause.on)))
 
 
 def parenthesised(table: exp.Expr) -> list[Clause] | None:
@@ -166,7 +168,7 @@ def parenthesised(table: exp.Expr) -> list[Clause] | None:
     if joins:
         bare = table.copy()
         bare.set("joins", None)
-        return [Clause(bare), *(clause(one) for one in joins)]
+        return [Clause(bare), *(clause(node) for node in joins)]
     if isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table | exp.Subquery | exp.Lateral | Around):
         inner = parenthesised(table.this)
         if inner is not None:
@@ -176,21 +178,21 @@ def parenthesised(table: exp.Expr) -> list[Clause] | None:
 
 
 def unit(chain: list[Clause], context: Context) -> Relation:
-    """Items that are joined on their own before they meet the others of FROM."""
-    found = FromList(replace(context, base=None, outer=None, top=False))
-    for one in chain:
-        found = found._with_clause(one)
-    if found.waiting:
-        raise refusal(found.waiting[0], "a subquery or Now in ON of a nested join")
-    node = joined(found.parts, [])
-    return Relation(node, replace(found.scope, fields=schema(node)), found.visible)
+    """Items that are joined on their own before they are joined with the others of FROM."""
+    items = FromList(replace(context, base=None, outer=None, top=False))
+    for join_clause in chain:
+        items = items._with_clause(join_clause)
+    if items.waiting:
+        raise refusal(items.waiting[0], "a subquery or Now in ON of a nested join")
+    node = joined(items.parts, [])
+    return Relation(node, replace(items.scope, fields=schema(node)), items.visible)
 
 
 def chains(query: exp.Expr) -> list[list[Clause]]:
-    """The items of FROM between commas, each with its joins."""
-    found = [[Clause(query.args["from_"].this)]]
-    if (nested := parenthesised(found[0][0].table)) is not None and not isinstance(found[0][0].table, exp.Subquery):
-        found = [nested]
-    for one in (clause(node) for node in query.args.get("joins") or []):
-        found = [*found, [one]] if one.comma else [*found[:-1], [*found[-1], one]]
-    return found
+    """The comma-separated items of FROM, each with its joins."""
+    chained = [[Clause(query.args["from_"].this)]]
+    if (nested := parenthesised(chained[0][0].table)) is not None and not isinstance(chained[0][0].table, exp.Subquery):
+        chained = [nested]
+    for join_clause in (clause(node) for node in query.args.get("joins") or []):
+        chained = [*chained, [join_clause]] if join_clause.comma else [*chained[:-1], [*chained[-1], join_clause]]
+    return chained

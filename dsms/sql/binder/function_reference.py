@@ -1,4 +1,4 @@
-"""The reference of types and functions, `docs/functions.md`, from the catalogue.
+"""Generates the reference of types and functions, `docs/functions.md`, from the catalogue of functions.
 
 `python -m dsms.sql.binder.function_reference > docs/functions.md` writes it.
 """

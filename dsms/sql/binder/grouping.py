@@ -1,4 +1,4 @@
-"""Groups: keys and arguments computed below, aggregates, and the names of both above."""
+"""GROUP BY and aggregates: a plan with key and argument columns, the groups, and a scope that knows their values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dsms.sql.binder.conditions import Output, fresh, own_columns
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.grouping_sets import Groups
 from dsms.sql.binder.joins import join
-from dsms.sql.binder.ordering import sort_key, value_of
+from dsms.sql.binder.order_and_limit import sort_key, value_of
 from dsms.sql.binder.predicates import predicate
 from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scope import Rewrite, Scope
@@ -27,13 +27,13 @@ from operators.expressions import Column, Expression, Literal, call, column, to_
 
 @dataclass
 class _Below:
-    """The columns that the groups need, in the order in which they are asked for."""
+    """The columns that the groups need from their input, in the order in which they are requested."""
 
     taken: list[str]
     outputs: dict[Expression, str] = field(default_factory=dict)
 
     def column(self, value: Expression, prefix: str) -> Column:
-        """The column with this value: itself, or a computed one."""
+        """The column with this value: the value itself, if it is a column, or a computed one."""
         if value not in self.outputs:
             name = value.name if isinstance(value, Column) else fresh(f"{prefix}{len(self.outputs)}", self.taken)
             self.outputs[value] = name
@@ -43,19 +43,20 @@ class _Below:
 
 @dataclass(frozen=True)
 class _Keys:
-    """What is grouped by: the columns of the enclosing query, the sets of expressions, and the columns of each."""
+    """The keys: columns of the enclosing query, the sets of expressions, and the column of each expression."""
 
-    held: tuple[Column, ...]
+    outer: tuple[Column, ...]
     sets: tuple[tuple[Expression, ...], ...]
     columns: dict[Expression, Column]
 
-    def names(self, each: tuple[Expression, ...]) -> list[str]:
+    def names(self, keys: tuple[Expression, ...]) -> list[str]:
         """The names of the columns of one set."""
-        return [column.name for key, column in self.columns.items() if key in each]
+        return [column.name for key, column in self.columns.items() if key in keys]
 
 
 def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], context: Context) -> Relation:
-    """The groups of a relation, one row each: what `nodes`, the aggregates, stand for is known in its scope."""
+    """The groups of a relation, one row each. Its scope knows the values of `nodes`, the aggregates and GROUPING
+    calls."""
     below = _Below(list(schema(relation.node).names))
     keys = _keys(relation, groups, below, context)
     aggregates, known = _aggregates(relation.scope, nodes, below)
@@ -63,12 +64,14 @@ def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], conte
     if groups.plain:
         plan = _group(source, keys, keys.sets[0], aggregates, context)
     else:
-        grouping = [one for one in nodes if isinstance(one, exp.Grouping)]
-        bits = [_bits(one, keys.sets, relation.scope) for one in grouping]
-        known |= {id(one): Column(f"__b{at}", pa.int32(), False) for at, one in enumerate(grouping)}
+        grouping = [node for node in nodes if isinstance(node, exp.Grouping)]
+        bits = [_bits(node, keys.sets, relation.scope) for node in grouping]
+        known |= {id(node): Column(f"__b{at}", pa.int32(), False) for at, node in enumerate(grouping)}
         parts = [
-            _padded(_group(source, keys, each, aggregates, context), keys, each, aggregates, [bit[at] for bit in bits])
-            for at, each in enumerate(keys.sets)
+            _padded(
+                _group(source, keys, key_set, aggregates, context), keys, key_set, aggregates, [bit[at] for bit in bits]
+            )
+            for at, key_set in enumerate(keys.sets)
         ]
         plan = parts[0] if len(parts) == 1 else logical.Union(tuple(parts))
     return Relation(plan, _scope(relation.scope, plan, keys, known, context), ())
@@ -76,40 +79,40 @@ def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], conte
 
 def _keys(relation: Relation, groups: Groups, below: _Below, context: Context) -> _Keys:
     fields = schema(relation.node)
-    held = tuple(below.column(column(fields.field(name)), "__d") for name in context.held)
-    sets = tuple(tuple(bind_expression(one, relation.scope) for one in each) for each in groups.sets)
-    every = dict.fromkeys(one for each in sets for one in each if not _is_held(one, context))
-    return _Keys(held, sets, {key: below.column(key, "__g") for key in every})
+    outer = tuple(below.column(column(fields.field(name)), "__d") for name in context.outer_columns)
+    sets = tuple(tuple(bind_expression(key, relation.scope) for key in key_set) for key_set in groups.sets)
+    every = dict.fromkeys(key for key_set in sets for key in key_set if not _is_outer(key, context))
+    return _Keys(outer, sets, {key: below.column(key, "__g") for key in every})
 
 
 def _aggregates(
     scope: Scope, nodes: Sequence[exp.Expr], below: _Below
 ) -> tuple[tuple[Aggregate, ...], dict[int, Expression]]:
-    """The different aggregates, and the column of each node."""
+    """The distinct aggregates, and the column of each node."""
     aggregates: dict[Aggregate, Aggregate] = {}
     known: dict[int, Expression] = {}
     for node in nodes:
-        if (found := aggregate_call(node)) is not None:
-            bound = _bound(node, found, scope, below)
+        if (aggregate := aggregate_call(node)) is not None:
+            bound = _bound(node, aggregate, scope, below)
             named = aggregates.setdefault(bound, replace(bound, name=f"__v{len(aggregates)}"))
             known[id(node)] = Column(named.name, named.type, named.nullable)
     return tuple(aggregates.values()), known
 
 
 def _scope(inner: Scope, plan: logical.Node, keys: _Keys, known: dict[int, Expression], context: Context) -> Scope:
-    """The names of the columns that are grouped by, and what else has a value in a group."""
+    """The names of the key columns, and the other values of a group."""
     fields = schema(plan)
-    above: dict[Expression, Column] = {one: one for one in _held(context)}
-    above |= {key: column(fields.field(one.name)) for key, one in keys.columns.items()}
-    entries = tuple(replace(one, column=above[one.column]) for one in inner.entries if one.column in above)
+    above: dict[Expression, Column] = {column: column for column in _outer_columns(context)}
+    above |= {key: column(fields.field(key_column.name)) for key, key_column in keys.columns.items()}
+    entries = tuple(replace(entry, column=above[entry.column]) for entry in inner.entries if entry.column in above)
     return replace(Scope.of(entries, inner.outer), known=known, rewrite=_rewrite(inner, above))
 
 
-def _is_held(value: Expression, context: Context) -> bool:
-    return isinstance(value, Column) and value.name in context.held
+def _is_outer(value: Expression, context: Context) -> bool:
+    return isinstance(value, Column) and value.name in context.outer_columns
 
 
-def _held(context: Context) -> tuple[Column, ...]:
+def _outer_columns(context: Context) -> tuple[Column, ...]:
     return () if context.base is None or context.outer is None else context.outer.columns
 
 
@@ -118,48 +121,51 @@ def _source(node: logical.Node, below: _Below) -> logical.Node:
     return node if not outputs or outputs == own_columns(node) else logical.Project(node, outputs)
 
 
-def _bound(node: exp.Expr, found: AggregateCall, scope: Scope, below: _Below) -> Aggregate:
+def _bound(node: exp.Expr, written: AggregateCall, scope: Scope, below: _Below) -> Aggregate:
     """The aggregate without its name."""
-    function = found.function
-    if found.distinct and not function.distinct:
+    function = written.function
+    if written.distinct and not function.distinct:
         raise error_at(node, f'"{function.name}" does not take DISTINCT')
-    arguments = tuple(below.column(bind_expression(one, scope), "__a") for one in found.arguments)
-    constants = tuple(constant(one, scope, f'the constant of "{function.name}"') for one in found.constants)
-    order = tuple(sort_key(one, below.column(bind_expression(value_of(one), scope), "__a").name) for one in found.order)
+    arguments = tuple(below.column(bind_expression(argument, scope), "__a") for argument in written.arguments)
+    constants = tuple(constant(node, scope, f'the constant of "{function.name}"') for node in written.constants)
+    order = tuple(
+        sort_key(item, below.column(bind_expression(value_of(item), scope), "__a").name) for item in written.order
+    )
     condition = (
-        None if found.condition is None else below.column(predicate(found.condition, scope, "FILTER"), "__a").name
+        None if written.condition is None else below.column(predicate(written.condition, scope, "FILTER"), "__a").name
     )
     try:
-        type_ = function.result(tuple(one.type for one in arguments), constants)
+        type_ = function.result(tuple(column.type for column in arguments), constants)
     except UserError as error:
         raise error_at(node, error.message, hint=error.hint) from error
-    names = tuple(one.name for one in arguments)
-    return Aggregate("", function.name, names, type_, function.nullable, found.distinct, condition, order, constants)
+    names = tuple(column.name for column in arguments)
+    return Aggregate("", function.name, names, type_, function.nullable, written.distinct, condition, order, constants)
 
 
 def _group(
     source: logical.Node,
     keys: _Keys,
-    each: tuple[Expression, ...],
+    key_set: tuple[Expression, ...],
     aggregates: tuple[Aggregate, ...],
     context: Context,
 ) -> logical.Node:
-    """The groups by a set of keys for each binding of the outer columns; without keys there is a row for each."""
-    names = keys.names(each)
-    node = logical.GroupBy(source, (*(one.name for one in keys.held), *names), aggregates)
+    """The groups by a set of keys, for each binding of the outer columns. Without keys there is one row for each
+    binding."""
+    names = keys.names(key_set)
+    node = logical.GroupBy(source, (*(key.name for key in keys.outer), *names), aggregates)
     if names or context.base is None or context.unfilled:
         return node
-    hidden = {one.name: fresh(f"{one.name}'", schema(node).names) for one in keys.held}
-    inner = logical.Project(node, tuple((hidden.get(name, name), one) for name, one in own_columns(node)))
-    safe = [(one, replace(one, name=hidden[one.name])) for one in keys.held]
+    hidden = {key.name: fresh(f"{key.name}'", schema(node).names) for key in keys.outer}
+    inner = logical.Project(node, tuple((hidden.get(name, name), value) for name, value in own_columns(node)))
+    safe = [(key, replace(key, name=hidden[key.name])) for key in keys.outer]
     whole = join(context.base, inner, [], "left", safe)
-    values: list[Output] = [(one.name, one) for one in _held(context)]
-    values += [(one.name, _of_nothing(one)) for one in aggregates]
+    values: list[Output] = [(column.name, column) for column in _outer_columns(context)]
+    values += [(aggregate.name, _or_zero(aggregate)) for aggregate in aggregates]
     return logical.Project(whole, tuple(values))
 
 
-def _of_nothing(aggregate: Aggregate) -> Expression:
-    """The value of an aggregate where it may be over no rows: counts are 0."""
+def _or_zero(aggregate: Aggregate) -> Expression:
+    """The value of an aggregate that may be over no rows: 0 for counts, else NULL."""
     column = Column(aggregate.name, aggregate.type, True)
     return column if aggregate.nullable else call("coalesce", column, Literal(0, aggregate.type))
 
@@ -167,30 +173,31 @@ def _of_nothing(aggregate: Aggregate) -> Expression:
 def _padded(
     node: logical.Node,
     keys: _Keys,
-    each: tuple[Expression, ...],
+    key_set: tuple[Expression, ...],
     aggregates: tuple[Aggregate, ...],
     bits: Sequence[int],
 ) -> logical.Node:
-    """The groups of one set of several: the other keys are NULL."""
+    """The groups of one of several sets: keys outside the set are NULL."""
     fields = schema(node)
-    outputs: list[Output] = [(one.name, column(fields.field(one.name))) for one in keys.held]
-    for key, one in keys.columns.items():
-        outputs.append((one.name, one if key in each else Literal(None, one.type)))
-    outputs += [(one.name, column(fields.field(one.name))) for one in aggregates]
+    outputs: list[Output] = [(key.name, column(fields.field(key.name))) for key in keys.outer]
+    for key, key_column in keys.columns.items():
+        outputs.append((key_column.name, key_column if key in key_set else Literal(None, key_column.type)))
+    outputs += [(aggregate.name, column(fields.field(aggregate.name))) for aggregate in aggregates]
     outputs += [(f"__b{at}", Literal(bit, pa.int32())) for at, bit in enumerate(bits)]
     return logical.Project(node, tuple(outputs))
 
 
 def _bits(node: exp.Expr, sets: tuple[tuple[Expression, ...], ...], scope: Scope) -> list[int]:
-    """GROUPING(a, b): for each set a number whose bits say which of the expressions are not grouped by."""
-    values = [bind_expression(one, scope) for one in node.expressions]
-    if unknown := [one for one in values if not any(one in each for each in sets)]:
+    """GROUPING(a, b): for each set a number with a bit for each argument, set if it is not grouped by. For the sets (a,
+    b), (a) and () of ROLLUP these are 0, 1 and 3."""
+    values = [bind_expression(argument, scope) for argument in node.expressions]
+    if unknown := [value for value in values if not any(value in key_set for key_set in sets)]:
         raise error_at(node, f'an argument of GROUPING is not in GROUP BY: "{to_sql(unknown[0])}"')
-    return [sum((value not in each) << at for at, value in enumerate(reversed(values))) for each in sets]
+    return [sum((value not in key_set) << at for at, value in enumerate(reversed(values))) for key_set in sets]
 
 
 def _rewrite(inner: Scope, above: dict[Expression, Column]) -> Rewrite:
-    """Expressions that are grouped by stand for their columns; columns that are not are an error."""
+    """Replaces grouped expressions by their columns. Raises SqlError for columns that are not grouped."""
 
     def rewrite(node: exp.Expr) -> Expression | None:
         if isinstance(node, exp.Query | exp.Literal | exp.Null | exp.Boolean):

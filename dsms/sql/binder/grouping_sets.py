@@ -1,4 +1,4 @@
-"""GROUP BY as written: its expressions, and the sets of them that are grouped by."""
+"""GROUP BY as written: the sets of expressions that are grouped by."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Set = tuple[exp.Expr, ...]
 
 @dataclass(frozen=True)
 class Groups:
-    """The sets of expressions; `plain` when it is one set without GROUPING SETS, ROLLUP or CUBE."""
+    """The sets of expressions; `plain` if it is one set without GROUPING SETS, ROLLUP or CUBE."""
 
     sets: tuple[Set, ...]
     plain: bool = True
 
 
 def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | None:
-    """What a SELECT groups by; None for a SELECT without groups.
+    """The groups of a SELECT; None for a SELECT without groups. Raises SqlError.
 
     >>> from sqlglot import parse_one
-    >>> found = groups(parse_one("SELECT 1 FROM t GROUP BY ROLLUP (a, b)"), Scope.of(()), False)
-    >>> [[one.sql() for one in each] for each in found.sets]
+    >>> rollup = groups(parse_one("SELECT 1 FROM t GROUP BY ROLLUP (a, b)"), Scope.of(()), False)
+    >>> [[key.sql() for key in keys] for keys in rollup.sets]
     [['a', 'b'], ['a'], []]
     """
     group = query.args.get("group")
@@ -39,24 +39,27 @@ def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | Non
             raise refusal(group, f"GROUP BY {part.upper().replace('_', ' ')}")
     if group.args.get("all"):
         return Groups((tuple(_without_aggregates(query)),))
-    elements = [_element(one) for one in group.expressions]
+    elements = [_element(item) for item in group.expressions]
     sets = tuple(
-        tuple(_resolved(one, query, scope) for part in choice for one in part) for choice in product(*elements)
+        tuple(_resolved(expression, query, scope) for part in choice for expression in part)
+        for choice in product(*elements)
     )
-    return Groups(sets, not any(isinstance(one, exp.GroupingSets | exp.Rollup | exp.Cube) for one in group.expressions))
+    return Groups(
+        sets, not any(isinstance(item, exp.GroupingSets | exp.Rollup | exp.Cube) for item in group.expressions)
+    )
 
 
 def _element(node: exp.Expr) -> list[Set]:
     """The sets that one item of GROUP BY stands for."""
     if isinstance(node, exp.GroupingSets):
-        return [one for part in node.expressions for one in _element(part)]
+        return [keys for part in node.expressions for keys in _element(part)]
     if isinstance(node, exp.Rollup):
-        parts = [_plain(one) for one in node.expressions]
-        return [tuple(one for part in parts[:length] for one in part) for length in range(len(parts), -1, -1)]
+        parts = [_plain(item) for item in node.expressions]
+        return [tuple(key for part in parts[:length] for key in part) for length in range(len(parts), -1, -1)]
     if isinstance(node, exp.Cube):
-        parts = [_plain(one) for one in node.expressions]
+        parts = [_plain(item) for item in node.expressions]
         chosen = product(*[(part, ()) for part in parts])
-        return [tuple(one for part in choice for one in part) for choice in chosen]
+        return [tuple(key for part in choice for key in part) for choice in chosen]
     return [_plain(node)]
 
 
@@ -67,7 +70,7 @@ def _plain(node: exp.Expr) -> Set:
 
 
 def _resolved(node: exp.Expr, query: exp.Select, scope: Scope) -> exp.Expr:
-    """Positions and names of the select list stand for its expressions; a column of FROM comes before a name."""
+    """Replaces positions and aliases of the select list by its expressions; columns of FROM take precedence."""
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         at = int(node.name)
         if not 1 <= at <= len(query.expressions):

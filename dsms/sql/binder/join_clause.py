@@ -1,4 +1,4 @@
-"""What a JOIN says: which side is kept whole, and its condition."""
+"""The clauses of JOIN: its kind, its condition, and the columns that USING merges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KNOWN_PARTS = {"this", "side", "kind", "method", "on", "using"}
 
 @dataclass(frozen=True)
 class Clause:
-    """A join as written; `comma` is the one without a word."""
+    """A join as written; `comma` is a join by a comma."""
 
     table: exp.Expr
     outer: Outer = "none"
@@ -32,7 +32,7 @@ class Clause:
 
 
 def clause(node: exp.Join) -> Clause:
-    """The clause of a parsed join.
+    """The clause of a parsed join. Raises SqlError for joins that are not supported.
 
     >>> from sqlglot import parse_one
     >>> clause(parse_one("SELECT 1 FROM a LEFT JOIN b USING (k)").args["joins"][0]).outer
@@ -54,45 +54,46 @@ def clause(node: exp.Join) -> Clause:
 
 @dataclass(frozen=True)
 class Merged:
-    """The columns of both sides after USING: its equalities, names, and the columns to compute after the join."""
+    """The result of USING: its equalities, the columns to compute after the join, and the names of the merged
+    columns."""
 
     conditions: tuple[Expression, ...] = ()
     computed: tuple[Output, ...] = ()
     names: tuple[Entry, ...] = ()
 
 
-def using_names(found: Clause, left: tuple[Entry, ...], right: tuple[Entry, ...]) -> list[str]:
-    """The columns that both sides have in common by USING or NATURAL."""
-    if not found.natural:
-        return [name.name for name in found.using]
-    theirs = {entry.name.casefold() for entry in right}
-    return [entry.name for entry in left if entry.name.casefold() in theirs]
+def using_names(join: Clause, left: tuple[Entry, ...], right: tuple[Entry, ...]) -> list[str]:
+    """The names of the columns that USING or NATURAL merges."""
+    if not join.natural:
+        return [name.name for name in join.using]
+    right_names = {entry.name.casefold() for entry in right}
+    return [entry.name for entry in left if entry.name.casefold() in right_names]
 
 
-def merged_columns(found: Clause, names: list[str], left: Scope, right: Scope, taken: list[str]) -> Merged:
-    """What USING makes of the columns of these names."""
+def merged_columns(join: Clause, names: list[str], left: Scope, right: Scope, taken: list[str]) -> Merged:
+    """The merged columns of these names. Raises SqlError for unknown columns and incompatible types."""
     merged = Merged()
     for name in names:
         try:
-            mine, theirs = left.resolve(name), right.resolve(name)
-            equal = call("equal", mine, theirs)
-            value = _value(found.outer, mine, theirs)
+            left_column, right_column = left.resolve(name), right.resolve(name)
+            equal = call("equal", left_column, right_column)
+            value = _value(join.outer, left_column, right_column)
         except UserError as error:
-            raise error_at(found.using[0] if found.using else found.table, error.message, hint=error.hint) from error
-        held = fresh("__u", taken)
-        computed = () if isinstance(value, Column) else ((held, value),)
-        column = value if isinstance(value, Column) else Column(held, value.type, value.nullable)
+            raise error_at(join.using[0] if join.using else join.table, error.message, hint=error.hint) from error
+        frame_name = fresh("__u", taken)
+        computed = () if isinstance(value, Column) else ((frame_name, value),)
+        column = value if isinstance(value, Column) else Column(frame_name, value.type, value.nullable)
         entry = Entry(None, name, column)
         taken = [*taken, column.name]
         merged = Merged((*merged.conditions, equal), (*merged.computed, *computed), (*merged.names, entry))
     return merged
 
 
-def _value(outer: Outer, mine: Column, theirs: Column) -> Expression:
-    """The side whose rows are kept; with FULL the one that is there."""
-    if mine.type == theirs.type and outer != "full":
-        return theirs if outer == "right" else mine
-    first, second = (theirs, mine) if outer == "right" else (mine, theirs)
+def _value(outer: Outer, left: Column, right: Column) -> Expression:
+    """The value of a merged column: of the side whose rows are kept, with FULL of the side that has a row."""
+    if left.type == right.type and outer != "full":
+        return right if outer == "right" else left
+    first, second = (right, left) if outer == "right" else (left, right)
     return call(
         "coalesce",
         replace(first, nullable=first.nullable or outer == "full"),
@@ -101,13 +102,13 @@ def _value(outer: Outer, mine: Column, theirs: Column) -> Expression:
 
 
 def hidden(entries: tuple[Entry, ...], names: list[str]) -> tuple[Entry, ...]:
-    """The entries of a side of USING: the merged columns are still there under the name of their item."""
+    """The entries of a side of USING: merged columns need the name of their item."""
     folded = {name.casefold() for name in names}
-    return tuple(replace(one, qualified=True) if one.name.casefold() in folded else one for one in entries)
+    return tuple(replace(entry, qualified=True) if entry.name.casefold() in folded else entry for entry in entries)
 
 
 def padded(entries: tuple[Entry, ...], is_padded: bool) -> tuple[Entry, ...]:
-    """The entries of a side of an outer join whose rows may be missing."""
+    """The entries of a side of a join, nullable if its rows may be padded."""
     if not is_padded:
         return entries
-    return tuple(replace(one, column=replace(one.column, nullable=True)) for one in entries)
+    return tuple(replace(entry, column=replace(entry.column, nullable=True)) for entry in entries)

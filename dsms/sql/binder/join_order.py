@@ -1,4 +1,4 @@
-"""The order of joins: as written, but an item that has an equality with what is joined so far comes first."""
+"""The order of joins: as written, but items with an equality to those joined so far come first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.expressions import Expression
 
 @dataclass(frozen=True)
 class Part:
-    """An item and how it is joined to the items before it. `merged` are columns that USING computes after the join."""
+    """An item and how it is joined to the ones before it. `merged` are columns that USING computes after the join."""
 
     node: logical.Node
     outer: Outer = "none"
@@ -23,35 +23,35 @@ class Part:
     merged: tuple[Output, ...] = ()
 
     def after(self, node: logical.Node) -> Part:
-        """The part as the first one, given the plan of the join."""
+        """The part that replaces this one and those before it, given the plan of their join."""
         return Part(logical.Project(node, (*own_columns(node), *self.merged)) if self.merged else node)
 
 
 @dataclass(frozen=True)
 class _Joined:
-    """What is joined so far, and the predicates that wait for further columns."""
+    """The join so far, and the predicates that wait for further columns."""
 
     node: logical.Node
     waiting: tuple[Expression, ...]
     base: logical.Node | None
 
     def filtered(self) -> _Joined:
-        """The rows for which the predicates hold that need no further columns."""
+        """The join filtered by the predicates that need no further columns."""
         names = names_of(self.node)
-        ready = [one for one in self.waiting if within(one, names)]
-        waiting = tuple(one for one in self.waiting if not within(one, names))
+        ready = [predicate for predicate in self.waiting if within(predicate, names)]
+        waiting = tuple(predicate for predicate in self.waiting if not within(predicate, names))
         return _Joined(filtered(self.node, ready), waiting, self.base)
 
 
 def joined(parts: Sequence[Part], predicates: Sequence[Expression], base: logical.Node | None = None) -> logical.Node:
-    """The join of all parts, filtered by the predicates. Each predicate is applied as early as it may be: not before a
-    join that pads the rows of the items before it."""
+    """The join of all parts, filtered by the predicates. Each predicate is applied as early as possible, but not before
+    a join that pads rows of earlier items."""
     for at in range(len(parts) - 1, 0, -1):
         if (part := parts[at]).outer in ("right", "full"):
             node = join(joined(parts[:at], []), part.node, part.conditions, part.outer)
             return joined([part.after(node), *parts[at + 1 :]], predicates)
-    inner = [one for part in parts if part.outer == "none" for one in part.conditions]
-    waiting = tuple(part for one in [*inner, *predicates] for part in conjuncts(one))
+    inner = [condition for part in parts if part.outer == "none" for condition in part.conditions]
+    waiting = tuple(part for condition in [*inner, *predicates] for part in conjuncts(condition))
     state = _Joined(parts[0].node, waiting, base)
     state = state if parts[0].node is base else state.filtered()
     rest = list(parts[1:])
@@ -63,12 +63,12 @@ def joined(parts: Sequence[Part], predicates: Sequence[Expression], base: logica
 
 
 def _next(state: _Joined, rest: list[Part]) -> Part:
-    """The first of the inner parts at hand that an equality ties to what is joined, else the first part."""
-    mine = names_of(state.node)
+    """The first available inner part that an equality connects to the join so far, else the first part."""
+    names = names_of(state.node)
     for part in rest:
         if part.outer != "none" or part.merged:
             break
-        if any(equality(one, mine, names_of(part.node)) for one in state.waiting):
+        if any(equality(predicate, names, names_of(part.node)) for predicate in state.waiting):
             return part
     return rest[0]
 
@@ -77,10 +77,10 @@ def _with_part(state: _Joined, part: Part) -> _Joined:
     if part.outer != "none":
         node = join(state.node, part.node, part.conditions, part.outer)
         return _Joined(part.after(node).node, state.waiting, state.base).filtered()
-    item = filtered(part.node, [one for one in state.waiting if within(one, names_of(part.node))])
-    waiting = tuple(one for one in state.waiting if not within(one, names_of(part.node)))
+    item = filtered(part.node, [predicate for predicate in state.waiting if within(predicate, names_of(part.node))])
+    waiting = tuple(predicate for predicate in state.waiting if not within(predicate, names_of(part.node)))
     both = names_of(state.node) | names_of(item)
-    ready = [one for one in waiting if within(one, both)]
+    ready = [predicate for predicate in waiting if within(predicate, both)]
     tie = joined_with_domain if state.node is state.base else join
     node = part.after(tie(state.node, item, ready)).node
-    return _Joined(node, tuple(one for one in waiting if one not in ready), state.base).filtered()
+    return _Joined(node, tuple(predicate for predicate in waiting if predicate not in ready), state.base).filtered()

@@ -1,4 +1,4 @@
-"""Joins by bound conditions: equalities between the sides become keys, the rest a residual."""
+"""Joins by bound conditions: equalities between the sides become keys, the others a residual predicate."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PUSHED_RIGHT = ("none", "left")
 
 @dataclass(frozen=True)
 class Condition:
-    """When two rows are partners: `safe` columns are equal or both NULL, `equal` ones are equal, `residual` is TRUE;
-    `left` and `right` are predicates of one side."""
+    """A join condition in parts: `safe` columns are equal or both NULL, `equal` expressions are equal, `residual` is
+    TRUE; `left` and `right` are predicates on one side."""
 
     safe: tuple[tuple[Column, Column], ...]
     equal: tuple[Pair, ...]
@@ -38,11 +38,11 @@ def join(
     outer: Outer = "none",
     safe: Sequence[tuple[Column, Column]] = (),
 ) -> logical.Node:
-    """The join of plans with disjoint column names; one-sided predicates filter that side where its rows are not
+    """The join of plans with disjoint column names. Predicates on one side filter that side if its rows are not
     padded."""
     names = [*schema(left).names, *schema(right).names]
-    found = condition(conditions, left, right, safe, outer in _PUSHED_LEFT, outer in _PUSHED_RIGHT)
-    left, right, on, null_safe, residual = _keyed(left, right, found)
+    parts = condition(conditions, left, right, safe, outer in _PUSHED_LEFT, outer in _PUSHED_RIGHT)
+    left, right, on, null_safe, residual = _keyed(left, right, parts)
     return keeping(logical.Join(left, right, on, residual, outer, null_safe), names)
 
 
@@ -56,8 +56,8 @@ def semi_join(
 ) -> logical.Node:
     """The rows of `left` with a partner in `right`, or without."""
     names = schema(left).names
-    found = condition(conditions, left, right, safe, not anti, pushed_right=True)
-    left, right, on, null_safe, residual = _keyed(left, right, found)
+    parts = condition(conditions, left, right, safe, not anti, pushed_right=True)
+    left, right, on, null_safe, residual = _keyed(left, right, parts)
     return keeping(logical.SemiJoin(left, right, on, residual, anti, null_safe), names)
 
 
@@ -69,17 +69,17 @@ def condition(
     pushed_left: bool,
     pushed_right: bool,
 ) -> Condition:
-    """The parts of a conjunction of conditions over the columns of both sides."""
+    """The parts of the conjunction of some conditions over the columns of both sides."""
     of_left, of_right = names_of(left), names_of(right)
     equal: list[Pair] = []
     sides: dict[str, list[Expression]] = {"left": [], "right": [], "both": []}
-    for one in (part for whole in conditions for part in conjuncts(whole)):
-        if (pair := equality(one, of_left, of_right)) is not None:
+    for predicate in (part for whole in conditions for part in conjuncts(whole)):
+        if (pair := equality(predicate, of_left, of_right)) is not None:
             equal.append(pair)
             continue
-        side = "left" if pushed_left and within(one, of_left) and columns(one) else "both"
-        side = "right" if pushed_right and within(one, of_right) and columns(one) else side
-        sides[side].append(one)
+        side = "left" if pushed_left and within(predicate, of_left) and columns(predicate) else "both"
+        side = "right" if pushed_right and within(predicate, of_right) and columns(predicate) else side
+        sides[side].append(predicate)
     return Condition(tuple(safe), tuple(equal), tuple(sides["left"]), tuple(sides["right"]), tuple(sides["both"]))
 
 
@@ -96,19 +96,22 @@ def equality(predicate: Expression, left: frozenset[str], right: frozenset[str])
 
 
 def _keyed(
-    left: logical.Node, right: logical.Node, found: Condition
+    left: logical.Node, right: logical.Node, parts: Condition
 ) -> tuple[logical.Node, logical.Node, tuple[tuple[str, str], ...], bool, Expression | None]:
-    left, mine = extended(filtered(left, found.left), _named("__k", (one for one, _ in found.equal)))
-    right, theirs = extended(filtered(right, found.right), _named("__m", (one for _, one in found.equal)))
-    null_safe = any(one.nullable and other.nullable for one, other in found.safe)
+    left, left_keys = extended(filtered(left, parts.left), numbered("__k", (first for first, _ in parts.equal)))
+    right, right_keys = extended(filtered(right, parts.right), numbered("__m", (second for _, second in parts.equal)))
+    null_safe = any(first.nullable and other.nullable for first, other in parts.safe)
     checks = [
-        call("is_not_null", one)
-        for one, other in zip(mine, theirs, strict=True)
-        if null_safe and one.nullable and other.nullable
+        call("is_not_null", first)
+        for first, other in zip(left_keys, right_keys, strict=True)
+        if null_safe and first.nullable and other.nullable
     ]
-    pairs = dict.fromkeys((one.name, other.name) for one, other in (*found.safe, *zip(mine, theirs, strict=True)))
-    return left, right, tuple(pairs), null_safe, conjunction([*found.residual, *checks])
+    pairs = dict.fromkeys(
+        (first.name, other.name) for first, other in (*parts.safe, *zip(left_keys, right_keys, strict=True))
+    )
+    return left, right, tuple(pairs), null_safe, conjunction([*parts.residual, *checks])
 
 
-def _named(prefix: str, expressions: Iterable[Expression]) -> list[tuple[str, Expression]]:
-    return [(f"{prefix}{number}", one) for number, one in enumerate(expressions)]
+def numbered(prefix: str, expressions: Iterable[Expression]) -> list[tuple[str, Expression]]:
+    """The expressions under the names `prefix` and their position."""
+    return [(f"{prefix}{number}", expression) for number, expression in enumerate(expressions)]

@@ -1,4 +1,4 @@
-"""Linear comparisons with Now, solved for Now: integer bounds of the instants at which they hold."""
+"""Linear comparisons with Now, solved for Now: integer bounds on the instants at which they hold."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from sqlglot import exp
 
 from dsms.model.position import error_at
 from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.predicates import is_now
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.interval import parse_interval
 from operators.core.errors import SqlError
 from operators.expressions import Expression, Interval, Literal, call, cast, type_name
 from operators.sync.sync_points import Periodic
 
-NOW = "now"
-NOW_HINT = "Now stands in WHERE, in comparisons that are linear in it, as in R.TS BETWEEN Now - 4 AND Now"
-#: The key of a Now column's `meta` that holds the points at which this Now moves.
+NOW_HINT = "use Now in WHERE, in comparisons linear in Now such as R.TS BETWEEN Now - 4 AND Now"
+#: The key in a Now column's `meta` of the points at which this Now advances.
 POINTS = "points"
 _BIGINT = pa.int64()
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ,
-}  # fmt: skip
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.EQ: exp.EQ,
+}
 
 
 @dataclass(frozen=True)
 class Bound:
-    """`lower ≤ Now < upper`, for a Now that moves at `points` (None: at every instant)."""
+    """`lower ≤ Now < upper`, for a Now that advances at `points` (None: at every instant)."""
 
     lower: Expression | None = None
     upper: Expression | None = None
@@ -38,25 +42,20 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Linear:
-    """`slope` · Now + Σ terms. `micro` says that the terms of type TIMESTAMP are in microseconds, others are not."""
+    """The linear form `slope` · Now + Σ factor · term."""
 
     slope: int = 0
     terms: tuple[tuple[int, Expression], ...] = ()
     points: frozenset[Periodic | None] = field(default_factory=frozenset)
 
     def plus(self, other: _Linear, factor: int = 1) -> _Linear:
-        """The sum with a multiple of another form."""
+        """The sum with `factor` times another form."""
         more = tuple((factor * sign, term) for sign, term in other.terms)
         return _Linear(self.slope + factor * other.slope, (*self.terms, *more), self.points | other.points)
 
 
-def is_now(node: exp.Expr, scope: Scope) -> bool:
-    """Whether a column is Now: the bare name, where no column is called so."""
-    return isinstance(node, exp.Column) and not node.table and node.name.lower() == NOW and not scope.has(node.name)
-
-
 def bound_of(left: exp.Expr, right: exp.Expr, kind: type[exp.Expr], scope: Scope) -> Bound:
-    """The instants at which `left kind right` holds.
+    """The instants at which `left kind right` holds. Raises SqlError for comparisons that are not linear in Now.
 
     a·Now > x is Now ≥ ⌊x/a⌋ + 1, a·Now ≥ x is Now ≥ ⌈x/a⌉, a·Now < x is Now < ⌈x/a⌉, a·Now ≤ x is Now < ⌊x/a⌋ + 1.
     """
@@ -65,7 +64,7 @@ def bound_of(left: exp.Expr, right: exp.Expr, kind: type[exp.Expr], scope: Scope
     if not form.slope:
         raise error_at(parent, f'Now cancels out in "{parent.sql()}"', hint="compare without Now")
     if len(form.points) > 1:
-        raise error_at(parent, "two clocks of different points are compared")
+        raise error_at(parent, "clocks with different points cannot be compared")
     scale = 1000 if any(_is_moment(term) for _, term in form.terms) else 1
     side = 1 if form.slope > 0 else -1
     rest = _sum([(-side * factor, _integer(term, scale)) for factor, term in form.terms])
@@ -83,7 +82,7 @@ def _solved(slope: int, rest: Expression, kind: type[exp.Expr], points: Periodic
 
 
 def _linear(node: exp.Expr, scope: Scope) -> _Linear:
-    timed = any(is_now(one, scope) for one in node.find_all(exp.Column))
+    timed = any(is_now(column, scope) for column in node.find_all(exp.Column))
     if not timed and not _adds_interval(node):
         return _Linear(0, ((1, _value(node, scope)),))
     match node:
@@ -103,9 +102,10 @@ def _linear(node: exp.Expr, scope: Scope) -> _Linear:
 
 
 def _adds_interval(node: exp.Expr) -> bool:
-    """`R.TS + INTERVAL '1' MINUTE`: to an instant an interval is a number of instants."""
+    """Whether a node is a sum with an interval, such as `R.TS + INTERVAL '1' MINUTE`: the interval is a number of
+    instants."""
     return isinstance(node, exp.Add | exp.Sub) and any(
-        isinstance(one.unnest(), exp.Interval) for one in (node.this, node.expression)
+        isinstance(side.unnest(), exp.Interval) for side in (node.this, node.expression)
     )
 
 
@@ -125,7 +125,7 @@ def _not_linear(node: exp.Expr) -> SqlError:
 
 
 def _value(node: exp.Expr, scope: Scope) -> Expression:
-    """A term beside Now: a whole number of instants, an interval of fixed length, or a moment."""
+    """A term without Now: a whole number of instants, an interval of fixed length, or a moment."""
     if isinstance(node.unnest(), exp.Interval):
         return Literal(_milliseconds(node.unnest()), _BIGINT)
     bound = bind_expression(node, scope)
@@ -140,16 +140,16 @@ def _milliseconds(node: exp.Expr) -> int:
 
 
 def milliseconds_of(interval: Interval, node: exp.Expr) -> int:
-    """The length of an interval in instants; months have none.
+    """The length of an interval in instants. Raises SqlError for months and for fractions of a millisecond.
 
     >>> milliseconds_of(Interval(0, 1, 500_000), exp.Interval())
     86400500
     """
     if interval.months:
-        raise error_at(node, "months and years have no fixed length here", hint="say it in days")
+        raise error_at(node, "months and years have no fixed length here", hint="give the length in days")
     micros = interval.days * 86_400_000_000 + interval.microseconds
     if micros % 1000:
-        raise error_at(node, "an instant is a millisecond: the interval is not a whole number of them")
+        raise error_at(node, "the interval is not a whole number of milliseconds")
     return micros // 1000
 
 
@@ -165,7 +165,7 @@ def _integer(term: Expression, scale: int) -> Expression:
 
 
 def _sum(terms: list[tuple[int, Expression]]) -> Expression:
-    """Σ factor · term, with the constants added up."""
+    """Σ factor · term, with the constants combined."""
     constant = sum(factor * (_number(term) or 0) for factor, term in terms)
     total: Expression | None = None
     for factor, term in terms:
@@ -194,7 +194,8 @@ def _plus(value: Expression, number: int) -> Expression:
 
 
 def _floor(value: Expression, divisor: int) -> Expression:
-    """⌊value / divisor⌋: division truncates, so the remainder goes first."""
+    """⌊value / divisor⌋: division truncates, so the remainder is subtracted first, as in ⌊-7 / 4⌋ = (-7 - 1) / 4 =
+    -2."""
     if divisor == 1:
         return value
     if (known := _number(value)) is not None:
@@ -209,7 +210,7 @@ def _modulo(value: Expression, divisor: int) -> Expression:
 
 
 def synchronised(bound: Expression, points: Periodic | None) -> Expression:
-    """The first point at or after a bound: a Now that stands at its last point passes the bound then."""
+    """The first point at or after a bound, when a Now that advances at `points` reaches the bound."""
     if points is None or points.period == 1:
         return bound
     waits = [_modulo(call("subtract", Literal(residue, _BIGINT), bound), points.period) for residue in points.residues]
@@ -217,10 +218,11 @@ def synchronised(bound: Expression, points: Periodic | None) -> Expression:
 
 
 def tightest(function: str, bounds: Iterable[Expression]) -> Expression | None:
-    """The greatest or least of bounds; NULL where one is NULL, because then the condition is not TRUE."""
-    found = list(dict.fromkeys(bounds))
+    """The greatest or least of bounds, or NULL if one is NULL, because then the condition is not TRUE. None if there
+    are none."""
+    unique = list(dict.fromkeys(bounds))
     order = "greater_or_equal" if function == "greatest" else "less_or_equal"
-    return reduce(lambda left, right: _chosen(order, left, right), found) if found else None
+    return reduce(lambda left, right: _chosen(order, left, right), unique) if unique else None
 
 
 def _chosen(order: str, left: Expression, right: Expression) -> Expression:

@@ -1,7 +1,7 @@
 """Predicates over Now: linear comparisons become ranges of instants (SyncSQL sections 2.2 and 3.3).
 
-`Now - 5 < R.TS AND R.TS <= Now` holds for Now in [R.TS, R.TS + 5): the row is there for these instants. Conditions are
-brought into disjunctive form; each disjunct is one range, with what does not mention Now as its condition.
+`Now - 5 < R.TS AND R.TS <= Now` holds for Now in [R.TS, R.TS + 5): the row exists at these instants. Conditions are
+brought into disjunctive normal form; each disjunct is one range, with the parts without Now as its condition.
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model.position import error_at
-from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.now_bounds import NOW_HINT, Bound, bound_of, is_now, synchronised, tightest
+from dsms.sql.binder.now_bounds import NOW_HINT, Bound, bound_of, synchronised, tightest
+from dsms.sql.binder.predicates import is_now, predicate
 from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scope import Scope
-from operators.expressions import Expression, call, type_name
+from operators.expressions import Expression, call
 from operators.windows.now_filter import NowRange
 
 _MOST_DISJUNCTS = 64
 _NEGATED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.LT: exp.GTE, exp.LTE: exp.GT, exp.GT: exp.LTE, exp.GTE: exp.LT, exp.EQ: exp.NEQ, exp.NEQ: exp.EQ,
-}  # fmt: skip
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+}
 
 #: A literal of the disjunctive form: a bound of Now, or a predicate on the row alone.
 Part = Bound | Expression
@@ -33,20 +38,20 @@ Form = list[tuple[Part, ...]]
 
 
 def now_filter(conjuncts: list[exp.Expr], relation: Relation, context: Context) -> logical.Node:
-    """The rows for which predicates over Now hold, at the instants at which they do."""
+    """The rows that satisfy predicates over Now, at the instants at which they do. Raises SqlError."""
     forms = [_form(conjunct, relation.scope) for conjunct in conjuncts]
     disjuncts = _every(forms, conjuncts[0])
     return logical.NowFilter(relation.node, tuple(dict.fromkeys(map(_range, disjuncts))))
 
 
 def mentions_now(node: exp.Expr, scope: Scope) -> bool:
-    """Whether a condition depends on Now: the name, where no column is called so."""
-    return any(is_now(one, scope) for one in node.find_all(exp.Column))
+    """Whether a condition contains Now."""
+    return any(is_now(column, scope) for column in node.find_all(exp.Column))
 
 
 def _form(node: exp.Expr, scope: Scope, negated: bool = False) -> Form:
     if not mentions_now(node, scope):
-        plain = _plain(node, scope)
+        plain = predicate(node, scope)
         return [(call("not", plain) if negated else plain,)]
     match node:
         case exp.Paren():
@@ -61,14 +66,7 @@ def _form(node: exp.Expr, scope: Scope, negated: bool = False) -> Form:
             return _between(node, scope, negated is not bool(node.args.get("negate")))
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
             return _comparison(node, _NEGATED[type(node)] if negated else type(node), scope)
-    raise error_at(node, f'"{node.sql()}" is no comparison with Now', hint=NOW_HINT)
-
-
-def _plain(node: exp.Expr, scope: Scope) -> Expression:
-    predicate = bind_expression(node, scope)
-    if str(predicate.type) not in ("bool", "null"):
-        raise error_at(node, f"WHERE needs a BOOLEAN, not {type_name(predicate.type)}")
-    return predicate
+    raise error_at(node, f'"{node.sql()}" is not a comparison with Now', hint=NOW_HINT)
 
 
 def _between(node: exp.Between, scope: Scope, negated: bool) -> Form:

@@ -1,7 +1,7 @@
-"""The join of the domain of outer values with an item.
+"""The join of the domain of outer values with an item of an inner query.
 
-The rows of an inner query for values that no outer row has are never read. So where the item itself determines the
-outer columns, by equalities, it is its own domain and no join is needed.
+Rows of an inner query for values that no outer row has are never read. So if equalities with the item determine all
+outer columns, the item is its own domain and no join is needed.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from operators.expressions import Column, Expression, call
 
 
 def joined_with_domain(base: logical.Node, item: logical.Node, conditions: Sequence[Expression]) -> logical.Node:
-    """The pairs of a binding of the outer columns and a row for which the conditions hold, or more bindings."""
+    """The pairs of a binding of the outer columns and a row for which the conditions hold; there may be more bindings
+    than in `base`."""
     values: dict[str, Expression] = {}
     used: list[Expression] = []
-    for one in conditions:
-        pair = equality(one, names_of(base), names_of(item))
+    for condition in conditions:
+        pair = equality(condition, names_of(base), names_of(item))
         if pair is not None and isinstance(pair[0], Column) and pair[0].name not in values:
             values[pair[0].name] = pair[1]
-            used.append(one)
+            used.append(condition)
     if len(values) < len(schema(base).names):
         return join(base, item, conditions)
-    bound = [(name, replace_nullable(values[name])) for name in schema(base).names]
-    there = [call("is_not_null", value) for value in values.values() if value.nullable]
-    node = logical.Project(filtered(item, there), (*bound, *own_columns(item)))
-    return filtered(node, [one for one in conditions if one not in used])
+    bound = [(name, not_null(values[name])) for name in schema(base).names]
+    known = [call("is_not_null", value) for value in values.values() if value.nullable]
+    node = logical.Project(filtered(item, known), (*bound, *own_columns(item)))
+    return filtered(node, [condition for condition in conditions if condition not in used])
 
 
-def replace_nullable(value: Expression) -> Expression:
-    """The value where it is known to be there."""
+def not_null(value: Expression) -> Expression:
+    """A value that is known not to be NULL."""
     return replace(value, nullable=False) if isinstance(value, Column) else value

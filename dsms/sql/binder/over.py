@@ -1,4 +1,4 @@
-"""Calls with OVER: columns computed below, one node for each PARTITION BY, and the names of the calls above."""
+"""Window functions: a plan with their argument columns, one node for each PARTITION BY, and a scope that knows them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsms.sql.binder.aggregate_calls import AggregateCall, aggregate_call
 from dsms.sql.binder.conditions import extended, fresh
 from dsms.sql.binder.expression_functions import arguments_of, function_name
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.ordering import sort_key, value_of
+from dsms.sql.binder.order_and_limit import sort_key, value_of
 from dsms.sql.binder.predicates import predicate
 from dsms.sql.binder.relation import Context, Relation, refusal
 from dsms.sql.binder.scope import Scope
@@ -26,42 +26,46 @@ from operators.expressions import Column, Expression, Literal, call, coerce
 from operators.ranking.window_call import WindowCall
 
 _RANKS: dict[str, pa.DataType] = {
-    "row_number": pa.int64(), "rank": pa.int64(), "dense_rank": pa.int64(), "ntile": pa.int64(),
-    "percent_rank": pa.float64(), "cume_dist": pa.float64(),
-}  # fmt: skip
+    "row_number": pa.int64(),
+    "rank": pa.int64(),
+    "dense_rank": pa.int64(),
+    "ntile": pa.int64(),
+    "percent_rank": pa.float64(),
+    "cume_dist": pa.float64(),
+}
 _VALUES = ("lag", "lead", "first_value", "last_value", "nth_value")
 _AGGREGATES = ("sum", "count", "avg", "min", "max")
 FUNCTIONS = (*_RANKS, *_VALUES, *_AGGREGATES)
 
 
 def windows_in(node: exp.Expr) -> Iterator[exp.Window]:
-    """The calls with OVER in an expression, outside the queries in it."""
-    for one in node.walk(prune=lambda one: isinstance(one, exp.Query | exp.Window)):
-        if isinstance(one, exp.Window):
-            yield one
+    """The calls with OVER in an expression, except those in its subqueries."""
+    for part in node.walk(prune=lambda inner: isinstance(inner, exp.Query | exp.Window)):
+        if isinstance(part, exp.Window):
+            yield part
 
 
 def with_windows(relation: Relation, query: exp.Expr, nodes: Sequence[exp.Expr], context: Context) -> Relation:
-    """The relation with the values of the calls with OVER in some expressions, known in its scope."""
-    windows = [one for node in nodes for one in windows_in(node)]
+    """The relation with the values of the window functions in `nodes`, which its scope then knows."""
+    windows = [window for node in nodes for window in windows_in(node)]
     if not windows:
         return relation
-    named: dict[str, exp.Window] = {one.name.lower(): one for one in query.args.get("windows") or []}
+    named: dict[str, exp.Window] = {window.name.lower(): window for window in query.args.get("windows") or []}
     node, known = relation.node, dict(relation.scope.known)
     calls: dict[WindowCall, WindowCall] = {}
     for window in windows:
         node, bound = _call(_definition(window, named), node, relation.scope, context)
-        one = calls.setdefault(bound, replace(bound, name=fresh(f"__f{len(calls)}", schema(node).names)))
-        known[id(window)] = Column(one.name, one.type, True)
-    for partition in dict.fromkeys(one.partition for one in calls.values()):
-        mine = tuple(one for one in calls.values() if one.partition == partition)
-        node = logical.WindowFunctions(node, mine)
+        named_call = calls.setdefault(bound, replace(bound, name=fresh(f"__f{len(calls)}", schema(node).names)))
+        known[id(window)] = Column(named_call.name, named_call.type, True)
+    for partition in dict.fromkeys(window_call.partition for window_call in calls.values()):
+        partition_calls = tuple(window_call for window_call in calls.values() if window_call.partition == partition)
+        node = logical.WindowFunctions(node, partition_calls)
     return replace(relation, node=node, scope=replace(relation.scope, known=known))
 
 
 @dataclass(frozen=True)
 class _Definition:
-    """A call with what its OVER says, named windows included."""
+    """A call with the parts of its OVER, with named windows resolved."""
 
     node: exp.Window
     partition: tuple[exp.Expr, ...]
@@ -71,41 +75,59 @@ class _Definition:
 
 def _definition(window: exp.Window, named: dict[str, exp.Window]) -> _Definition:
     order = window.args.get("order")
-    mine = _Definition(
-        window, tuple(window.args.get("partition_by") or ()), tuple(order.expressions) if order else (),
+    own = _Definition(
+        window,
+        tuple(window.args.get("partition_by") or ()),
+        tuple(order.expressions) if order else (),
         window.args.get("spec"),
-    )  # fmt: skip
+    )
     if not (base := window.args.get("alias")):
-        return mine
-    if (found := named.get(base.name.lower())) is None:
+        return own
+    if (base_window := named.get(base.name.lower())) is None:
         raise error_at(window, f'window "{base.name}" not found', hint=f"have: {', '.join(named)}")
-    theirs = _definition(found, {name: one for name, one in named.items() if one is not found})
-    return _Definition(window, mine.partition or theirs.partition, mine.order or theirs.order, mine.spec or theirs.spec)
+    base_definition = _definition(
+        base_window, {name: window for name, window in named.items() if window is not base_window}
+    )
+    return _Definition(
+        window,
+        own.partition or base_definition.partition,
+        own.order or base_definition.order,
+        own.spec or base_definition.spec,
+    )
 
 
-def _call(found: _Definition, node: logical.Node, scope: Scope, context: Context) -> tuple[logical.Node, WindowCall]:
-    """The call without its name, over a plan that has its columns."""
-    function, arguments, constants = _function(found.node, scope)
-    partition = [bind_expression(one, scope) for one in found.partition]
-    order = [bind_expression(value_of(one), scope) for one in found.order]
+def _call(
+    definition: _Definition, node: logical.Node, scope: Scope, context: Context
+) -> tuple[logical.Node, WindowCall]:
+    """The call without a name, and the plan that computes its columns."""
+    function, arguments, constants = _function(definition.node, scope)
+    partition = [bind_expression(key, scope) for key in definition.partition]
+    order = [bind_expression(value_of(item), scope) for item in definition.order]
     node, columns = extended(
         node,
         [
-            *((f"__a{at}", one) for at, one in enumerate(arguments)),
-            *((f"__p{at}", one) for at, one in enumerate(partition)),
-            *((f"__o{at}", one) for at, one in enumerate(order)),
+            *((f"__a{at}", value) for at, value in enumerate(arguments)),
+            *((f"__p{at}", value) for at, value in enumerate(partition)),
+            *((f"__o{at}", value) for at, value in enumerate(order)),
         ],
     )
-    names = [one.name for one in columns]
-    keys = [
-        sort_key(one, name) for one, name in zip(found.order, names[len(arguments) + len(partition) :], strict=True)
-    ]
-    frame = frame_of(found.spec, [one.type for one in order], scope)
+    # the columns are those of the arguments, then of the partition, then of the order: __a0, __a1, __p0, __o0
+    names = [column.name for column in columns]
+    at_partition, at_order = len(arguments), len(arguments) + len(partition)
+    keys = [sort_key(item, name) for item, name in zip(definition.order, names[at_order:], strict=True)]
+    frame = frame_of(definition.spec, [value.type for value in order], scope)
     bound = WindowCall(
-        "", function, tuple(names[: len(arguments)]), _type(found.node, function, arguments),
-        (*context.held, *names[len(arguments) : len(arguments) + len(partition)]), tuple(keys),
-        frame.kind, frame.start, frame.end, constants,
-    )  # fmt: skip
+        "",
+        function,
+        tuple(names[:at_partition]),
+        _type(definition.node, function, arguments),
+        (*context.outer_columns, *names[at_partition:at_order]),
+        tuple(keys),
+        frame.kind,
+        frame.start,
+        frame.end,
+        constants,
+    )
     return node, bound
 
 
@@ -117,24 +139,24 @@ def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], 
     inner = inner.this if isinstance(inner, exp.RespectNulls) else inner
     if (aggregate := aggregate_call(inner)) is not None and aggregate.function.name in _AGGREGATES:
         if aggregate.distinct or aggregate.order:
-            raise refusal(window, "DISTINCT or ORDER BY in a call with OVER")
+            raise refusal(window, "DISTINCT or ORDER BY in a window function")
         return aggregate.function.name, _filtered(aggregate, scope), ()
     name = function_name(inner)
     if name not in FUNCTIONS:
-        raise error_at(window, f'"{name}" does not take OVER', hint=f"have: {', '.join(FUNCTIONS)}")
-    bound = [bind_expression(one, scope) for one in arguments_of(inner)]
+        raise error_at(window, f'"{name}" cannot be used with OVER', hint=f"have: {', '.join(FUNCTIONS)}")
+    bound = [bind_expression(argument, scope) for argument in arguments_of(inner)]
     count = 1 if name in _VALUES else 0
     if len(bound) < count:
         raise error_at(window, f'"{name}" needs an argument')
-    constants = [_constant(one, window) for one in bound[count:]]
+    constants = [_constant(argument, window) for argument in bound[count:]]
     if name in ("lag", "lead") and len(bound) > 2:
         constants[1] = _value(coerce(bound[2], bound[0].type))
     return name, bound[:count], tuple(constants)
 
 
 def _filtered(aggregate: AggregateCall, scope: Scope) -> list[Expression]:
-    """FILTER of a call with OVER: other rows count as NULL."""
-    arguments = [bind_expression(one, scope) for one in aggregate.arguments]
+    """The arguments under FILTER: NULL for the other rows."""
+    arguments = [bind_expression(argument, scope) for argument in aggregate.arguments]
     if aggregate.condition is None:
         return arguments
     condition = predicate(aggregate.condition, scope, "FILTER")
@@ -144,7 +166,7 @@ def _filtered(aggregate: AggregateCall, scope: Scope) -> list[Expression]:
 
 def _constant(value: Expression, window: exp.Window) -> object:
     if not isinstance(value, Literal):
-        raise error_at(window, "this argument of a call with OVER must be a constant")
+        raise error_at(window, "this argument of a window function must be a constant")
     return value.value
 
 
@@ -158,6 +180,6 @@ def _type(window: exp.Window, function: str, arguments: list[Expression]) -> pa.
     if function in _VALUES:
         return arguments[0].type
     try:
-        return AGGREGATES[function].result(tuple(one.type for one in arguments), ())
+        return AGGREGATES[function].result(tuple(argument.type for argument in arguments), ())
     except UserError as error:
         raise error_at(window, error.message, hint=error.hint) from error

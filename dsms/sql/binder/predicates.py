@@ -1,4 +1,4 @@
-"""Conjunctions as written: their parts, and what each part needs."""
+"""Parsed conjunctions: their parts, and the columns, subqueries and Now that a part contains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from operators.expressions import Expression, type_name
 
-NOW = "now"
+_NOW = "now"
 
 
 def split(node: exp.Expr | None) -> list[exp.Expr]:
@@ -30,7 +30,7 @@ def split(node: exp.Expr | None) -> list[exp.Expr]:
 
 
 def predicate(node: exp.Expr, scope: Scope, clause: str = "WHERE") -> Expression:
-    """A bound predicate."""
+    """A bound predicate. Raises SqlError if it is not BOOLEAN."""
     bound = bind_expression(node, scope)
     if str(bound.type) not in ("bool", "null"):
         raise error_at(node, f"{clause} needs a BOOLEAN, not {type_name(bound.type)}")
@@ -38,18 +38,22 @@ def predicate(node: exp.Expr, scope: Scope, clause: str = "WHERE") -> Expression
 
 
 def has_subquery(node: exp.Expr) -> bool:
-    """Whether a query stands somewhere in an expression."""
+    """Whether an expression contains a subquery."""
     return node.find(exp.Query) is not None
 
 
 def own_columns(node: exp.Expr) -> list[exp.Column]:
-    """The columns that an expression names, outside the queries in it."""
-    return [one for one in node.walk(prune=lambda one: isinstance(one, exp.Query)) if isinstance(one, exp.Column)]
+    """The columns of an expression, except those in its subqueries."""
+    return [
+        part for part in node.walk(prune=lambda inner: isinstance(inner, exp.Query)) if isinstance(part, exp.Column)
+    ]
 
 
-def is_now(column: exp.Column, scope: Scope) -> bool:
-    """Whether a name is the clock: no column of the query has it."""
-    return not column.table and column.name.casefold() == NOW and not scope.has(column.name)
+def is_now(node: exp.Expr, scope: Scope) -> bool:
+    """Whether a node is Now: the unqualified name, unless a column has that name."""
+    if not isinstance(node, exp.Column) or node.table:
+        return False
+    return node.name.casefold() == _NOW and not scope.has(node.name)
 
 
 def over_now(nodes: Iterable[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], list[exp.Expr]]:
@@ -57,5 +61,5 @@ def over_now(nodes: Iterable[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], l
     plain: list[exp.Expr] = []
     timed: list[exp.Expr] = []
     for node in nodes:
-        (timed if any(is_now(one, scope) for one in own_columns(node)) else plain).append(node)
+        (timed if any(is_now(column, scope) for column in own_columns(node)) else plain).append(node)
     return plain, timed

@@ -1,4 +1,4 @@
-"""What a FROM item is bound to, and what the binding of its parts knows."""
+"""Bound relations and the context of binding, with the two recursive entry points."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from operators.core.errors import SqlError
 
 @dataclass(frozen=True)
 class Relation:
-    """A bound relation: its plan, the names of its columns, and the columns that `*` stands for, in order."""
+    """A bound relation: its plan, the scope of its columns, and the columns of `*` in order."""
 
     node: logical.Node
     scope: Scope
     visible: tuple[Entry, ...]
 
     def over(self, node: logical.Node) -> Relation:
-        """The same columns of another plan."""
+        """The same columns over another plan."""
         return replace(self, node=node)
 
 
 @dataclass(frozen=True)
 class Context:
-    """What binding needs beside the text: the catalog, the names of WITH and the enclosing query.
+    """What binding needs besides the text: the catalog, the common tables of WITH and the enclosing query.
 
-    `query` is the SELECT whose parts are bound; `top` says that its result is seen from outside, `unfilled` that who
-    binds it supplies the value of aggregates over no rows. `base` is the relation of the bindings of the columns that
-    come from the enclosing query, `outer` says which these are: a relation bound with a base has them as its columns.
+    `query` is the SELECT whose parts are bound. With `top` its result is visible to users; with `unfilled` the caller
+    supplies the value of aggregates over no rows. `base` is the relation of the bindings of the columns that come from
+    the enclosing query `outer`: a relation that is bound with a base contains them as columns.
     """
 
     catalog: Catalog
@@ -45,20 +45,20 @@ class Context:
     unfilled: bool = False
 
     @property
-    def held(self) -> tuple[str, ...]:
-        """The columns that a bound relation has beside its own."""
-        return () if self.base is None or self.outer is None else tuple(one.name for one in self.outer.columns)
+    def outer_columns(self) -> tuple[str, ...]:
+        """The names of the columns for those of the enclosing query, which a bound relation has besides its own."""
+        return () if self.base is None or self.outer is None else tuple(column.name for column in self.outer.columns)
 
 
 @singledispatch
 def bind_relation(table: exp.Expr, context: Context) -> Relation:
-    """One item of FROM. Handlers are in `from_clause` and, for the classes of WINDOWED, in `stream_windows`; modules
-    that need the recursion import it from here, so that they do not import one another."""
+    """Binds one item of FROM. Handlers are in `from_items` and, for the classes of WINDOWED, in `stream_windows`.
+    Modules that need the recursion import it from here, to avoid circular imports."""
     raise refusal(table, f"{table.key.upper()} in FROM")
 
 
 def aliased(relation: Relation, alias: str | None, columns: list[str] | None = None) -> Relation:
-    """`relation AS alias (columns)`: the names by which the query around it knows the columns.
+    """`relation AS alias (columns)`: the relation with the names that the enclosing query uses.
 
     >>> import pyarrow as pa
     >>> scope = Scope(pa.schema([("k", pa.int32())]), "S")
@@ -70,18 +70,33 @@ def aliased(relation: Relation, alias: str | None, columns: list[str] | None = N
     visible = tuple(
         Entry(alias or entry.alias, name, entry.column) for name, entry in zip(names, relation.visible, strict=True)
     )
-    pseudo = tuple(replace(one, alias=alias or one.alias) for one in relation.scope.entries if one.pseudo)
+    pseudo = tuple(replace(entry, alias=alias or entry.alias) for entry in relation.scope.entries if entry.pseudo)
     known = replace(relation.scope, fields=relation.scope.fields, alias=alias, entries=(*visible, *pseudo))
     return Relation(relation.node, known, visible)
 
 
 def refusal(node: exp.Expr, construct: str, hint: str = "") -> SqlError:
-    """The error for what is not supported, by its name."""
+    """The error for a construct that is not supported."""
     return error_at(node, f"{construct} is not supported here", hint=hint)
 
 
 @singledispatch
 def bind_query(query: exp.Expr, context: Context) -> Relation:
-    """A query: its plan has the columns that the context holds, then those of the result. Handlers are in `select` and
-    `set_queries`."""
+    """Binds a query: its plan has the outer columns of the context, then those of the result. Handlers are in `select`
+    and `set_queries`."""
     raise refusal(query, query.key.upper().replace("_", " "))
+
+
+def with_common_tables(query: exp.Expr, context: Context) -> Context:
+    """The context with the common tables of a query's WITH, each of which can use those before it. Raises SqlError."""
+    common = query.args.get("with_")
+    if common is None:
+        return context
+    for cte in common.expressions:
+        name = cte.alias.lower()
+        if common.args.get("recursive") and any(table.name.lower() == name for table in cte.this.find_all(exp.Table)):
+            raise refusal(cte, "WITH RECURSIVE")
+        if any(other.alias.lower() == name for other in common.expressions if other is not cte):
+            raise error_at(cte, f'two queries of WITH are named "{cte.alias}"')
+        context = replace(context, ctes={**context.ctes, name: (cte, context)})
+    return context

@@ -1,4 +1,4 @@
-"""Tests of a query as written: EXISTS, IN, and comparisons with ANY and ALL."""
+"""Predicates with a subquery, as written: EXISTS, IN, and comparisons with ANY and ALL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Test:
-    """Whether `values operator row` is TRUE for some row of the query; without an operator: whether it has a row."""
+    """Whether `values operator row` is TRUE for some row of the query; without an operator, whether it has a row."""
 
     query: exp.Expr
     values: tuple[exp.Expr, ...] = ()
@@ -30,8 +30,8 @@ def test_of(node: exp.Expr) -> Test | None:
     """The test that a node is; None for every other node.
 
     >>> from sqlglot import parse_one
-    >>> found = test_of(parse_one("x > ALL (SELECT 1)"))
-    >>> found.operator, found.negated
+    >>> test = test_of(parse_one("x > ALL (SELECT 1)"))
+    >>> test.operator, test.negated
     ('less_or_equal', True)
     """
     if isinstance(node, exp.Exists):

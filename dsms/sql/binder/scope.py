@@ -1,4 +1,4 @@
-"""The columns that a row expression can name."""
+"""Scopes: the columns that an expression can name."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from operators.expressions import Column, Expression
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A column as the user names it (`alias.name`) and as the frame holds it.
+    """A column by the name that the user gives it (`alias.name`) and its `column` in the frame.
 
-    A `pseudo` column (TS) is read by name only; a `qualified` one with its alias only, as the sides of USING are.
+    A `pseudo` column (TS) is not part of `*`; a `qualified` one needs its alias, such as the sides of USING.
     """
 
     alias: str | None
@@ -32,25 +32,26 @@ class Entry:
 
 
 class NotFound(UserError):
-    """No column of that name."""
+    """There is no column of that name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """The scope of the enclosing query, and which of its columns the frame holds, under which names."""
+    """The scope of the enclosing query, and its columns that the frame contains: each with the column that stands for
+    it."""
 
     scope: Scope
-    held: tuple[tuple[str, Column], ...] = ()
+    bindings: tuple[tuple[str, Column], ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the frame that stand for columns of the enclosing query."""
-        return tuple(column for _, column in self.held)
+        return tuple(column for _, column in self.bindings)
 
 
 class Correlated(Exception):
-    """A column of the enclosing query `outer` is used that the frame does not hold yet. Caught by who binds the
-    subquery, never seen by the user."""
+    """A subquery uses a column of the enclosing query `outer` that its frame does not contain yet. `bind_inside`
+    catches it and binds the subquery again with that column."""
 
     def __init__(self, outer: Outer, column: Column) -> None:
         super().__init__(column.name)
@@ -63,10 +64,10 @@ Rewrite = Callable[[exp.Expr], Expression | None]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Resolves names without regard to case; `fields` are the columns of the frame, `entries` what they are called.
+    """Resolves names without regard to case; `fields` are the columns of the frame, `entries` their names.
 
-    `known` are the values of nodes that were computed before (by `id`), `rewrite` replaces nodes by columns of a
-    grouping. A name that is not found here is looked for in the enclosing query.
+    `known` are the values of nodes that are already computed (by `id`), `rewrite` replaces nodes by columns of a
+    grouping. A name that is unknown here is looked up in the enclosing query.
 
     >>> scope = Scope(pa.schema([("bidder", pa.int64())]), "B")
     >>> scope.resolve("BIDDER").name, scope.resolve("bidder", "b").name
@@ -90,7 +91,7 @@ class Scope:
 
     @staticmethod
     def of(entries: tuple[Entry, ...], outer: Outer | None = None) -> Scope:
-        """The scope of these entries.
+        """The scope with these entries.
 
         >>> Scope.of((Entry("a", "x", Column("__0", pa.int32())),)).resolve("x").name
         '__0'
@@ -98,25 +99,26 @@ class Scope:
         return Scope(pa.schema([]), None, entries, outer)
 
     def rewritten(self, node: exp.Expr) -> Expression | None:
-        """The value of a node that was computed before; None for every other node."""
-        found = self.known.get(id(node))
-        return self.rewrite(node) if found is None and self.rewrite is not None else found
+        """The value of a node that is already computed; None for every other node."""
+        value = self.known.get(id(node))
+        return self.rewrite(node) if value is None and self.rewrite is not None else value
 
     def resolve(self, name: str, alias: str | None = None) -> Column:
-        """Returns the column; an unknown or ambiguous name is an error that lists the choices, close matches first."""
-        found = self.find(name, alias)
-        if found is not None:
-            return found
+        """The column of a name. Raises UserError with the choices, close matches first, if it is unknown or
+        ambiguous."""
+        column = self.find(name, alias)
+        if column is not None:
+            return column
         asked = name if alias is None else f"{alias}.{name}"
         choices = self._choices(asked)
         raise NotFound(f'column "{asked}" not found', hint=f"have: {choices}" if choices else "")
 
     def find(self, name: str, alias: str | None = None) -> Column | None:
-        """As `resolve`, but returns None for an unknown name."""
+        """Like `resolve`, but None for an unknown name."""
         matches = self._matches(name, alias)
         if len(matches) > 1:
             spellings = ", ".join(entry.spelling for entry in matches)
-            raise UserError(f'column "{name}" is ambiguous', hint=f"say one of: {spellings}")
+            raise UserError(f'column "{name}" is ambiguous', hint=f"use one of: {spellings}")
         return matches[0].column if matches else self._outer_column(name, alias)
 
     def has(self, name: str, alias: str | None = None) -> bool:
@@ -131,10 +133,10 @@ class Scope:
     def _outer_column(self, name: str, alias: str | None) -> Column | None:
         if self.outer is None or (column := self.outer.scope.find(name, alias)) is None:
             return None
-        held = dict(self.outer.held).get(column.name)
-        if held is None:
+        bound = dict(self.outer.bindings).get(column.name)
+        if bound is None:
             raise Correlated(self.outer, column)
-        return held
+        return bound
 
     def _all_entries(self) -> tuple[Entry, ...]:
         """The columns of this query, then those of the enclosing ones."""
@@ -150,7 +152,7 @@ class Scope:
 
 
 def join_scopes(left: Scope, right: Scope) -> Scope:
-    """Returns the scope over the columns of both; a name of the right that is taken is held as `alias.name`.
+    """The scope over the columns of both sides; a column of the right whose name is taken becomes `alias.name`.
 
     >>> fields = pa.schema([("id", pa.int64())])
     >>> both = join_scopes(Scope(fields, "a"), Scope(fields, "b"))
@@ -167,24 +169,24 @@ def join_scopes(left: Scope, right: Scope) -> Scope:
 
 
 def free_names(names: list[str], taken: list[str], alias: str | None) -> dict[str, str]:
-    """New names for columns that stand beside `taken` ones: `alias.name` where the name is taken.
+    """Names for columns that are added to `taken` ones: `alias.name` if the name is taken.
 
     >>> free_names(["k", "v"], ["K"], "b")
     {'k': 'b.k', 'v': 'v'}
     """
     folded = {name.casefold() for name in taken}
-    found: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     for name in names:
         free = name if name.casefold() not in folded or alias is None else f"{alias}.{name}"
         while free.casefold() in folded:
             free += "'"
         folded.add(free.casefold())
-        found[name] = free
-    return found
+        renamed[name] = free
+    return renamed
 
 
 def renamed_entry(entry: Entry, names: Mapping[str, str]) -> Entry:
-    """The entry over a frame whose columns have other names."""
+    """The entry for a frame with renamed columns."""
     column = entry.column
     return replace(entry, column=Column(names.get(column.name, column.name), column.type, column.nullable))
 

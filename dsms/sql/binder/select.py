@@ -1,4 +1,4 @@
-"""SELECT: rows, groups, calls with OVER, columns, first rows."""
+"""SELECT, in order of evaluation: rows, groups, window functions, columns, first rows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.aggregate_calls import aggregates_in
-from dsms.sql.binder.common_tables import with_common_tables
 from dsms.sql.binder.conditions import conjuncts, keeping
 from dsms.sql.binder.emit_final import finals
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.grouping import grouped
 from dsms.sql.binder.grouping_sets import groups
-from dsms.sql.binder.limits import limit_of, order_of, ordinal
-from dsms.sql.binder.ordering import sort_key, value_of
+from dsms.sql.binder.order_and_limit import limit_of, order_of, ordinal, sort_key, value_of
 from dsms.sql.binder.over import with_windows
 from dsms.sql.binder.predicates import has_subquery, predicate, split
-from dsms.sql.binder.relation import Context, Relation, bind_query, refusal
+from dsms.sql.binder.relation import Context, Relation, bind_query, refusal, with_common_tables
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.binder.select_list import Output, outputs
 from dsms.sql.binder.subqueries import where, with_values
@@ -45,7 +43,7 @@ def _(query: exp.Select, context: Context) -> Relation:
     context = with_common_tables(query, replace(context, query=query, unfilled=False))
     relation, left = bind_from(query, context)
     relation = where(relation, left, "WHERE", context)
-    _spell_out(query, relation.scope)
+    _resolve_aliases(query, relation.scope)
     relation = _grouped(relation, query, replace(context, unfilled=unfilled))
     relation = finals(relation, query)
     relation = _having(relation, query, context)
@@ -58,15 +56,15 @@ def _(query: exp.Select, context: Context) -> Relation:
 
 def _grouped(relation: Relation, query: exp.Select, context: Context) -> Relation:
     parts = [*query.expressions, *order_of(query), *_qualify(query), *_distinct_on(query)]
-    parts += [one.this for one in [query.args.get("having")] if one]
-    nodes = [one for part in parts for one in aggregates_in(part)]
-    found = groups(query, relation.scope, bool(nodes))
-    if found is None:
+    parts += [having.this for having in [query.args.get("having")] if having]
+    nodes = [aggregate for part in parts for aggregate in aggregates_in(part)]
+    group_sets = groups(query, relation.scope, bool(nodes))
+    if group_sets is None:
         return relation
     inner = replace(context, unfilled=False)
-    relation = with_values(relation, [*nodes, *(one for each in found.sets for one in each)], inner)
-    grouping = [one for part in parts for one in part.find_all(exp.Grouping)]
-    return grouped(relation, found, [*nodes, *grouping], context)
+    relation = with_values(relation, [*nodes, *(key for key_set in group_sets.sets for key in key_set)], inner)
+    grouping = [node for part in parts for node in part.find_all(exp.Grouping)]
+    return grouped(relation, group_sets, [*nodes, *grouping], context)
 
 
 def _having(relation: Relation, query: exp.Select, context: Context) -> Relation:
@@ -79,21 +77,21 @@ def _qualify(query: exp.Select) -> list[exp.Expr]:
     return split(qualify.this if qualify else None)
 
 
-def _spell_out(query: exp.Select, scope: Scope) -> None:
-    """Names of the select list in QUALIFY become what they stand for; a column of FROM comes before a name."""
-    named = {one.alias.casefold(): one.this for one in query.expressions if isinstance(one, exp.Alias)}
+def _resolve_aliases(query: exp.Select, scope: Scope) -> None:
+    """Replaces aliases of the select list in QUALIFY by their expressions; columns of FROM take precedence."""
+    named = {item.alias.casefold(): item.this for item in query.expressions if isinstance(item, exp.Alias)}
     qualify = query.args.get("qualify")
-    for one in list(qualify.find_all(exp.Column)) if qualify else []:
-        own = one.find_ancestor(exp.Select) is query and not one.table
-        if own and one.name.casefold() in named and not scope.has(one.name):
-            one.replace(exp.paren(named[one.name.casefold()].copy()))
+    for reference in list(qualify.find_all(exp.Column)) if qualify else []:
+        own = reference.find_ancestor(exp.Select) is query and not reference.table
+        if own and reference.name.casefold() in named and not scope.has(reference.name):
+            reference.replace(exp.paren(named[reference.name.casefold()].copy()))
 
 
 def _filtered(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: Context) -> Relation:
-    plain = [one for one in nodes if not has_subquery(one)]
-    bound = [part for one in plain for part in conjuncts(predicate(one, relation.scope, clause))]
+    plain = [node for node in nodes if not has_subquery(node)]
+    bound = [part for node in plain for part in conjuncts(predicate(node, relation.scope, clause))]
     relation = relation.over(filtered(relation.node, bound))
-    return where(relation, [one for one in nodes if has_subquery(one)], clause, context)
+    return where(relation, [node for node in nodes if has_subquery(node)], clause, context)
 
 
 def _distinct_on(query: exp.Select) -> list[exp.Expr]:
@@ -103,47 +101,48 @@ def _distinct_on(query: exp.Select) -> list[exp.Expr]:
 
 
 def _result(relation: Relation, query: exp.Select, context: Context) -> Relation:
-    """The columns of the select list, once each with DISTINCT, and of these the first rows."""
-    found = outputs(query, relation, context)
-    held = [(name, column(schema(relation.node).field(name))) for name in context.held]
+    """The columns of the select list, without duplicates if DISTINCT, and of these the first rows."""
+    shown = outputs(query, relation, context)
+    outer = [(name, column(schema(relation.node).field(name))) for name in context.outer_columns]
     limit, on = limit_of(query), _distinct_on(query)
     hidden: list[Output] = []
-    order = [_sorted_by(one, relation.scope, found, hidden, query) for one in order_of(query)]
-    partition = [_column(bind_expression(one, relation.scope), found, hidden, "__q") for one in on]
+    order = [_sorted_by(item, relation.scope, shown, hidden, query) for item in order_of(query)]
+    partition = [_column(bind_expression(item, relation.scope), shown, hidden, "__q") for item in on]
     needs_order = bool(on) or not limit.is_all
-    columns = [*found, *hidden] if needs_order else found
-    node = projected(relation.node, (*held, *((one.held, one.value) for one in columns)))
+    columns = [*shown, *hidden] if needs_order else shown
+    node = projected(relation.node, (*outer, *((output.frame_name, output.value) for output in columns)))
     keys = tuple(sort_key(item, name) for item, name in zip(order_of(query), order, strict=True))
     if query.args.get("distinct") and not on:
         node = logical.Distinct(node)
     if on:
-        node = logical.TopK(node, (*context.held, *partition), keys, 1)
-    node = keeping(limit.of(node, context.held, keys), [*context.held, *(one.held for one in found)])
-    entries = tuple(Entry(None, one.name, one.column) for one in found)
+        node = logical.TopK(node, (*context.outer_columns, *partition), keys, 1)
+    names = [*context.outer_columns, *(output.frame_name for output in shown)]
+    node = keeping(limit.of(node, context.outer_columns, keys), names)
+    entries = tuple(Entry(None, output.name, output.column) for output in shown)
     scope = replace(Scope.of(entries, context.outer), fields=schema(node))
     return Relation(node, scope, entries)
 
 
-def _sorted_by(ordered: exp.Expr, scope: Scope, found: list[Output], hidden: list[Output], query: exp.Select) -> str:
-    """The column that holds what is sorted by: of the result by position or name, or one beside it."""
-    if (at := ordinal(ordered, len(found))) is not None:
-        return found[at].held
+def _sorted_by(ordered: exp.Expr, scope: Scope, shown: list[Output], hidden: list[Output], query: exp.Select) -> str:
+    """The name of the column to sort by: a column of the result, by position or name, or a hidden one."""
+    if (at := ordinal(ordered, len(shown))) is not None:
+        return shown[at].frame_name
     node = value_of(ordered)
     if isinstance(node, exp.Column) and not node.table:
-        named = [one for one in found if one.name.casefold() == node.name.casefold()]
+        named = [output for output in shown if output.name.casefold() == node.name.casefold()]
         if named:
-            return named[0].held
+            return named[0].frame_name
     before = len(hidden)
-    name = _column(bind_expression(node, scope), found, hidden, "__o")
+    name = _column(bind_expression(node, scope), shown, hidden, "__o")
     if len(hidden) > before and query.args.get("distinct") and not _distinct_on(query):
-        raise error_at(node, "with DISTINCT what is sorted by must be in the select list")
+        raise error_at(node, "with DISTINCT, ORDER BY must name what is in the select list")
     return name
 
 
-def _column(value: Expression, found: list[Output], hidden: list[Output], prefix: str) -> str:
-    for one in [*found, *hidden]:
-        if one.value == value:
-            return one.held
+def _column(value: Expression, shown: list[Output], hidden: list[Output], prefix: str) -> str:
+    for output in [*shown, *hidden]:
+        if output.value == value:
+            return output.frame_name
     name = f"{prefix}{len(hidden)}"
     hidden.append(Output(name, name, value))
     return name

@@ -17,43 +17,44 @@ from operators.expressions import Column, Expression
 
 @dataclass(frozen=True)
 class Output:
-    """A column of a result: its name for the user, its name in the frame, its value."""
+    """A column of a result: its name for the user, its name in the frame, and its value."""
 
     name: str
-    held: str
+    frame_name: str
     value: Expression
 
     @property
     def column(self) -> Column:
         """The column of the result."""
-        return Column(self.held, self.value.type, self.value.nullable)
+        return Column(self.frame_name, self.value.type, self.value.nullable)
 
 
 def outputs(query: exp.Select, relation: Relation, context: Context) -> list[Output]:
-    """The columns of a SELECT. From outside their names must differ, without regard to case."""
-    found: list[Output] = []
+    """The columns of a SELECT. Raises SqlError if their names are not distinct, regardless of case, in a result that
+    users see."""
+    columns: list[Output] = []
     for number, node in enumerate(query.expressions, 1):
         for entry, value in _values(node, relation, number):
-            found.append(_named(entry, value, node, found, context))
-    if not found:
+            columns.append(_named(entry, value, node, columns, context))
+    if not columns:
         raise refusal(query, "SELECT without columns")
-    return found
+    return columns
 
 
 def _named(entry: Entry, value: Expression, node: exp.Expr, before: Sequence[Output], context: Context) -> Output:
-    name, held = entry.name, entry.name
+    name, frame_name = entry.name, entry.name
     if name.startswith("__"):
         raise error_at(node, f'column name "{name}" is reserved')
-    taken = {one.held.lower() for one in before}
+    taken = {output.frame_name.lower() for output in before}
     if context.top and _is_star(node) and name.lower() in taken:
-        name = held = entry.spelling
-    if context.top and held.lower() in taken:
+        name = frame_name = entry.spelling
+    if context.top and frame_name.lower() in taken:
         raise error_at(node, f'two columns are named "{name}"', hint="rename one with AS")
     if context.top and pa.types.is_null(value.type):
-        raise error_at(node, "NULL has no type here", hint="say CAST(NULL AS …)")
-    while held.lower() in taken:
-        held += "'"
-    return Output(name, held, value)
+        raise error_at(node, "NULL has no type here", hint="use CAST(NULL AS …)")
+    while frame_name.lower() in taken:
+        frame_name += "'"
+    return Output(name, frame_name, value)
 
 
 def _values(node: exp.Expr, relation: Relation, number: int) -> Iterator[tuple[Entry, Expression]]:
@@ -71,7 +72,7 @@ def name_of(node: exp.Expr, value: Expression, scope: Scope, number: int) -> str
         return str(node.alias)
     if not isinstance(value, Column) or not isinstance(node, exp.Column):
         return f"column{number}"
-    names = [one.name for one in scope.entries if one.column.name == value.name]
+    names = [entry.name for entry in scope.entries if entry.column.name == value.name]
     same = [name for name in names if name.casefold() == node.name.casefold()]
     return (same or [node.name])[0]
 
@@ -89,8 +90,10 @@ def _starred(node: exp.Expr, relation: Relation) -> list[Entry]:
         raise refusal(node, "* with GROUP BY")
     if not alias:
         return list(relation.visible)
-    found = [one for one in relation.scope.entries if not one.pseudo and (one.alias or "").lower() == alias.lower()]
-    if not found:
-        have = ", ".join(dict.fromkeys(one.alias for one in relation.scope.entries if one.alias))
+    entries = [
+        entry for entry in relation.scope.entries if not entry.pseudo and (entry.alias or "").lower() == alias.lower()
+    ]
+    if not entries:
+        have = ", ".join(dict.fromkeys(entry.alias for entry in relation.scope.entries if entry.alias))
         raise error_at(node, f'"{alias}" not found', hint=f"have: {have}")
-    return found
+    return entries

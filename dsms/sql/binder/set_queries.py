@@ -1,4 +1,4 @@
-"""UNION, EXCEPT, INTERSECT, queries in brackets and VALUES."""
+"""UNION, EXCEPT, INTERSECT, parenthesised queries and VALUES."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.model.schema import schema
-from dsms.sql.binder.common_tables import with_common_tables
 from dsms.sql.binder.conditions import extended, keeping, own_columns
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.limits import limit_of, order_of, ordinal
-from dsms.sql.binder.ordering import sort_key, value_of
-from dsms.sql.binder.relation import Context, Relation, bind_query, refusal
+from dsms.sql.binder.order_and_limit import limit_of, order_of, ordinal, sort_key, value_of
+from dsms.sql.binder.relation import Context, Relation, bind_query, refusal, with_common_tables
 from dsms.sql.binder.scope import Entry, Scope
 from operators.core.errors import UserError
 from operators.expressions import Column, Expression, Literal, call, coerce, column, evaluate, type_name
@@ -27,7 +25,7 @@ _ONE_ROW = pl.DataFrame({"": [0]})
 
 @bind_query.register
 def _(query: exp.Subquery, context: Context) -> Relation:
-    """A query in brackets, whose ORDER BY and LIMIT are outside of them."""
+    """A parenthesised query with ORDER BY and LIMIT after the parentheses."""
     inside = with_common_tables(query, context)
     return _limited(bind_query(query.this, inside), query, inside)
 
@@ -41,25 +39,25 @@ def _(query: exp.SetOperation, context: Context) -> Relation:
     sides = replace(inside, top=False)
     left, right = bind_query(query.left, sides), bind_query(query.right, sides)
     if len(left.visible) != len(right.visible):
-        message = f"{query.key.upper()} of {len(left.visible)} and {len(right.visible)} columns"
+        message = f"the sides of {query.key.upper()} have {len(left.visible)} and {len(right.visible)} columns"
         raise error_at(query.right, message)
     types = [_common(query, *pair) for pair in zip(left.visible, right.visible, strict=True)]
     names = _names(left, query, context)
-    inputs = [_as(one, types, names, context) for one in (left, right)]
+    inputs = [_as(side, types, names, context) for side in (left, right)]
     node = _combined(query, *inputs)
     fields = {field.name: field for field in schema(node)}
     entries = tuple(
-        Entry(None, one.name, Column(name, fields[name].type, fields[name].nullable))
-        for one, name in zip(left.visible, names, strict=True)
+        Entry(None, entry.name, Column(name, fields[name].type, fields[name].nullable))
+        for entry, name in zip(left.visible, names, strict=True)
     )
     scope = replace(Scope.of(entries, context.outer), fields=schema(node))
     return _limited(Relation(node, scope, entries), query, inside)
 
 
 def _names(left: Relation, query: exp.Expr, context: Context) -> list[str]:
-    names = [one.column.name for one in left.visible]
-    if context.top and any(one.column.name != one.name for one in left.visible):
-        twice = next(one.name for one in left.visible if one.column.name != one.name)
+    names = [entry.column.name for entry in left.visible]
+    if context.top and any(entry.column.name != entry.name for entry in left.visible):
+        twice = next(entry.name for entry in left.visible if entry.column.name != entry.name)
         raise error_at(query, f'two columns are named "{twice}"', hint="rename one with AS")
     return names
 
@@ -71,18 +69,18 @@ def _common(query: exp.Expr, left: Entry, right: Entry) -> pa.DataType:
     try:
         return call("coalesce", left.column, right.column).type
     except UserError as error:
-        types = " and ".join(type_name(one.column.type) for one in (left, right))
+        types = " and ".join(type_name(entry.column.type) for entry in (left, right))
         message = f'column "{left.name}" of {query.key.upper()} has no common type: {types}'
         raise error_at(query.args["expression"], message) from error
 
 
 def _as(relation: Relation, types: Sequence[pa.DataType], names: Sequence[str], context: Context) -> logical.Node:
-    """The relation with the names and types of the result."""
+    """The plan of a side with the names and types of the result."""
     fields = schema(relation.node)
-    held = [(name, column(fields.field(name))) for name in context.held]
+    outer = [(name, column(fields.field(name))) for name in context.outer_columns]
     columns = zip(relation.visible, types, names, strict=True)
-    values = [(name, coerce(one.column, type_)) for one, type_, name in columns]
-    outputs = (*held, *values)
+    values = [(name, coerce(entry.column, type_)) for entry, type_, name in columns]
+    outputs = (*outer, *values)
     return relation.node if outputs == own_columns(relation.node) else logical.Project(relation.node, outputs)
 
 
@@ -101,7 +99,7 @@ def _branches(node: logical.Node) -> tuple[logical.Node, ...]:
 
 
 def _limited(relation: Relation, query: exp.Expr, context: Context) -> Relation:
-    """The first rows of a result, by its columns."""
+    """The first rows of a result in the order of its columns."""
     limit, items = limit_of(query), order_of(query)
     values: list[Expression] = []
     for item in items:
@@ -110,14 +108,14 @@ def _limited(relation: Relation, query: exp.Expr, context: Context) -> Relation:
     if limit.is_all:
         return relation
     names = schema(relation.node).names
-    node, columns = extended(relation.node, [(f"__o{at}", one) for at, one in enumerate(values)])
-    keys = tuple(sort_key(item, one.name) for item, one in zip(items, columns, strict=True))
-    return relation.over(keeping(limit.of(node, context.held, keys), names))
+    node, columns = extended(relation.node, [(f"__o{at}", value) for at, value in enumerate(values)])
+    keys = tuple(sort_key(item, column.name) for item, column in zip(items, columns, strict=True))
+    return relation.over(keeping(limit.of(node, context.outer_columns, keys), names))
 
 
 @bind_query.register
 def _(query: exp.Values, context: Context) -> Relation:
-    rows = [tuple(bind_expression(one, Scope.of(())) for one in _cells(row)) for row in query.expressions]
+    rows = [tuple(bind_expression(cell, Scope.of(())) for cell in _cells(row)) for row in query.expressions]
     if len({len(row) for row in rows}) != 1:
         raise error_at(query, "the rows of VALUES differ in length")
     columns = [_column(cells, query) for cells in zip(*rows, strict=True)]
@@ -125,7 +123,7 @@ def _(query: exp.Values, context: Context) -> Relation:
         [pa.field(f"column{at}", type_, None in values) for at, (type_, values) in enumerate(columns, 1)]
     )
     node: logical.Node = logical.Values(fields, tuple(zip(*[values for _, values in columns], strict=True)))
-    entries = tuple(Entry(None, one.name, Column(one.name, one.type, one.nullable)) for one in fields)
+    entries = tuple(Entry(None, field.name, Column(field.name, field.type, field.nullable)) for field in fields)
     if context.base is not None:
         node = logical.Join(context.base, node, ())
     return Relation(node, replace(Scope.of(entries, context.outer), fields=schema(node)), entries)
@@ -139,7 +137,7 @@ def _column(cells: tuple[Expression, ...], query: exp.Expr) -> tuple[pa.DataType
     """The common type of the cells of a column, and their values."""
     try:
         type_ = call("coalesce", *cells).type if len(cells) > 1 else cells[0].type
-        return type_, [_value(coerce(one, type_), query) for one in cells]
+        return type_, [_value(coerce(cell, type_), query) for cell in cells]
     except UserError as error:
         raise error_at(query, error.message, hint=error.hint) from error
 
@@ -155,8 +153,8 @@ def _value(cell: Expression, query: exp.Expr) -> Hashable:
 
 def _frozen(value: object) -> Hashable:
     if isinstance(value, pl.Series | list):
-        return tuple(_frozen(one) for one in value)
+        return tuple(_frozen(element) for element in value)
     if isinstance(value, dict):
-        return tuple(_frozen(one) for one in value.values())
+        return tuple(_frozen(element) for element in value.values())
     assert isinstance(value, Hashable)
     return value

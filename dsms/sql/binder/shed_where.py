@@ -1,4 +1,4 @@
-"""SHED_WHERE: a condition on the records of a query's stream. Only those of which it is TRUE may be left out."""
+"""SHED_WHERE: the condition that a record of a query's stream must satisfy to be shed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from operators.expressions import Expression, column
 
 
 def with_shed(node: logical.Node, query: Query | Former) -> logical.Node:
-    """The bound plan of a query as it is where its input may be shed (`dsms.optimizer.shedding.shed`)."""
+    """The bound plan of a query with a Shed operator if its input may be shed (see `dsms.optimizer.shedding.shed`)."""
     if not query.sheddable:
         return node
     only = None if query.shed_where is None else partial(_bound, query.shed_where)
@@ -28,15 +28,15 @@ def with_shed(node: logical.Node, query: Query | Former) -> logical.Node:
 
 
 def _bound(text: str, stream: logical.StreamScan) -> Expression:
-    """The condition over the columns of a stream. Raises UserError that quotes it."""
+    """The condition bound over the columns of a stream. Raises a UserError that quotes it."""
     fields = schema(stream)
     entries = tuple(Entry(stream.stream, field.name, column(field)) for field in fields)
     try:
-        found = bind_expression(sqlglot.parse_one(text, read=Dsms), Scope.of(entries))
+        condition = bind_expression(sqlglot.parse_one(text, read=Dsms), Scope.of(entries))
     except (UserError, ParseError) as error:
-        said = error.message if isinstance(error, UserError) else "it is no expression"
+        said = error.message if isinstance(error, UserError) else "not an expression"
         hint = error.hint if isinstance(error, UserError) else "write a condition such as price < 10"
         raise UserError(f'SHED_WHERE "{text}": {said}', hint=hint) from error
-    if found.type != pa.bool_():
-        raise UserError(f'SHED_WHERE "{text}" is no condition', hint="write one such as price < 10")
-    return found
+    if condition.type != pa.bool_():
+        raise UserError(f'SHED_WHERE "{text}" is not a condition', hint="write one such as price < 10")
+    return condition

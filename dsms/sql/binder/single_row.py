@@ -1,4 +1,4 @@
-"""Whether a plan has at most one row for each binding of some columns, or exactly one row."""
+"""Whether a plan has at most one row for each binding of some columns, or always exactly one row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.expressions import Call, Column, Expression, Literal
 
 @singledispatch
 def at_most_one(node: logical.Node, fixed: frozenset[str]) -> bool:
-    """Whether at most one row has given values of the columns `fixed`.
+    """Whether at most one row has given values of the columns `fixed`, at every instant.
 
     >>> import pyarrow as pa
     >>> at_most_one(logical.GroupBy(logical.Values(pa.schema([]), ()), (), ()), frozenset())
@@ -34,8 +34,8 @@ def _(node: logical.GroupBy, fixed: frozenset[str]) -> bool:
 
 @at_most_one.register
 def _(node: logical.Project, fixed: frozenset[str]) -> bool:
-    held = {output.name for name, output in node.outputs if isinstance(output, Column) and name in fixed}
-    return at_most_one(node.input, frozenset(held))
+    fixed_below = {output.name for name, output in node.outputs if isinstance(output, Column) and name in fixed}
+    return at_most_one(node.input, frozenset(fixed_below))
 
 
 @at_most_one.register
@@ -44,10 +44,10 @@ def _(node: logical.Filter, fixed: frozenset[str]) -> bool:
 
 
 def _closed(fixed: frozenset[str], predicates: list[Expression]) -> frozenset[str]:
-    """The columns that equalities with constants and with fixed columns fix."""
-    for one in predicates:
-        if isinstance(one, Call) and one.function == "equal":
-            first, second = one.arguments
+    """The fixed columns, and those that equalities with constants and fixed columns fix."""
+    for predicate in predicates:
+        if isinstance(predicate, Call) and predicate.function == "equal":
+            first, second = predicate.arguments
             for column, other in ((first, second), (second, first)):
                 known = isinstance(other, Literal) or (isinstance(other, Column) and other.name in fixed)
                 fixed = fixed | {column.name} if isinstance(column, Column) and known else fixed
@@ -56,18 +56,18 @@ def _closed(fixed: frozenset[str], predicates: list[Expression]) -> frozenset[st
 
 @at_most_one.register
 def _(node: logical.TopK, fixed: frozenset[str]) -> bool:
-    one = node.method == "row_number" and node.limit is not None and node.limit <= 1
-    return (one and set(node.partition) <= fixed) or at_most_one(node.input, fixed)
+    single = node.method == "row_number" and node.limit is not None and node.limit <= 1
+    return (single and set(node.partition) <= fixed) or at_most_one(node.input, fixed)
 
 
 @at_most_one.register
 def _(node: logical.Join, fixed: frozenset[str]) -> bool:
     if node.outer == "full":
         return False
-    theirs = frozenset(right for left, right in node.on if left in fixed) | fixed
-    mine = frozenset(left for left, right in node.on if right in theirs) | fixed
-    first = at_most_one(node.left, mine)
-    return first and at_most_one(node.right, theirs)
+    fixed_right = frozenset(right for left, right in node.on if left in fixed) | fixed
+    fixed_left = frozenset(left for left, right in node.on if right in fixed_right) | fixed
+    first = at_most_one(node.left, fixed_left)
+    return first and at_most_one(node.right, fixed_right)
 
 
 @at_most_one.register(logical.Distinct)
@@ -82,7 +82,7 @@ def _(node: logical.Distinct | logical.SemiJoin, fixed: frozenset[str]) -> bool:
 
 
 def exactly_one(node: logical.Node) -> bool:
-    """Whether there is one row at every instant."""
+    """Whether there is exactly one row at every instant."""
     if isinstance(node, logical.Project):
         return exactly_one(node.input)
     if isinstance(node, logical.Values):

@@ -13,6 +13,7 @@ from dsms.model.properties import append_only, keys, walk
 from dsms.model.schema import schema
 from dsms.sql.binder.expansion import expanded, misplaced_now
 from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.predicates import predicate
 from dsms.sql.binder.relation import Context, Relation, bind_query, bind_relation
 from dsms.sql.binder.synchronised import bind_synchronised
 from dsms.sql.binder.to_stream import as_stream, bind_stream
@@ -20,7 +21,7 @@ from dsms.sql.binder.window_lengths import instants_of, positive, rows_of
 from dsms.sql.binder.window_tables import bind_window_table
 from dsms.sql.parser import nodes
 from operators.core.errors import SqlError
-from operators.expressions import Column, Expression, Literal, call, column, type_name
+from operators.expressions import Column, Literal, call, column
 from operators.streams.tagger import TS
 from operators.sync.sync_points import Periodic
 from operators.windows.now_filter import NowRange
@@ -28,7 +29,7 @@ from operators.windows.now_filter import NowRange
 
 @bind_query.register
 def _(query: nodes.WholeQuery, context: Context) -> Relation:
-    """A query as written: what it leaves unsaid is filled in first."""
+    """A query as written: its defaults are made explicit first."""
     tree = expanded(query.this, context.catalog)
     tree.parent = None
     try:
@@ -38,33 +39,27 @@ def _(query: nodes.WholeQuery, context: Context) -> Relation:
 
 
 def bind_window(node: exp.Expr, context: Context) -> Relation:
-    """The relation that a window makes of a stream. A relation that is no stream is windowed by what enters it (CQL:
-    windows apply to streams) or holds (PIPES); `Where` inside the bracket filters the stream before the window."""
+    """The relation that a window derives from a stream. Of a relation that is not a stream, the rows that enter it are
+    windowed (CQL: windows apply to streams) or those that it contains (PIPES). A `Where` inside the bracket filters the
+    stream before the window."""
     relation = bind_relation(node.this, context)
     stream = as_stream(relation.node, node)
     if (where := node.args.get("where")) is not None:
-        stream = logical.Filter(stream, _predicate(where, relation))
-    partition = tuple(_column(one, relation).name for one in node.args.get("partition") or [])
+        stream = logical.Filter(stream, predicate(where, relation.scope, "WHERE of a window"))
+    partition = tuple(_column(key, relation).name for key in node.args.get("partition") or [])
     bind = _BY_KIND[node.args["kind"]]
-    return bind(node, relation.over(stream), (*_held(stream, context), *partition))
+    return bind(node, relation.over(stream), (*_outer_columns(stream, context), *partition))
 
 
-def _held(stream: logical.Node, context: Context) -> tuple[str, ...]:
-    """In a correlated query every binding of its outer columns has a window of its own."""
-    return tuple(name for name in context.held if name in schema(stream).names)
-
-
-def _predicate(node: exp.Expr, relation: Relation) -> Expression:
-    bound = bind_expression(node, relation.scope)
-    if str(bound.type) not in ("bool", "null"):
-        raise error_at(node, f"Where of a window needs a BOOLEAN, not {type_name(bound.type)}")
-    return bound
+def _outer_columns(stream: logical.Node, context: Context) -> tuple[str, ...]:
+    """The outer columns of a correlated query: each of their bindings has its own window."""
+    return tuple(name for name in context.outer_columns if name in schema(stream).names)
 
 
 def _column(node: exp.Expr, relation: Relation) -> Column:
     bound = bind_expression(node, relation.scope)
     if not isinstance(bound, Column):
-        raise error_at(node, "PARTITION BY of a window takes columns")
+        raise error_at(node, "PARTITION BY of a window takes only columns")
     return bound
 
 
@@ -73,12 +68,12 @@ def _now(node: exp.Expr, stream: Relation, _: tuple[str, ...]) -> Relation:
 
 
 def _range(node: exp.Expr, stream: Relation, _: tuple[str, ...]) -> Relation:
-    """Partitions change nothing: the last T instants are those of every partition (CQL section 6.1.3)."""
+    """A time window is the same with and without partitions (CQL section 6.1.3)."""
     size, slide = node.args.get("size"), node.args.get("slide")
     step = 1 if slide is None else positive(slide, "SLIDE")
     if node.args["notation"] == "cql":
         return stream.over(logical.TimeWindow(stream.node, None if size is None else instants_of(size), step))
-    # PIPES: a row is valid for w instants, its own included; a slide ends at a-1, 2a-1, …
+    # PIPES: a row is valid for w instants including its own; a slide a ends at a-1, 2a-1, …
     window = logical.TimeWindow(stream.node, None if size is None else positive(size, "RANGE") - 1)
     return stream.over(window if step == 1 else logical.Sync(window, Periodic(step, (step - 1,))))
 
@@ -91,19 +86,19 @@ def _rows(node: exp.Expr, stream: Relation, partition: tuple[str, ...]) -> Relat
     if size is None and step == 1:
         return stream.over(logical.TimeWindow(stream.node, None))
     if size is None:
-        raise error_at(node, "ROWS UNBOUNDED has no SLIDE")
+        raise error_at(node, "ROWS UNBOUNDED cannot have a SLIDE")
     return stream.over(logical.RowWindow(stream.node, rows_of(size, "ROWS"), partition, step))
 
 
 def _rows_within(node: exp.Expr, stream: Relation, partition: tuple[str, ...], step: int) -> Relation:
-    """The last n rows of each partition that are at most T old: a row leaves at TS + T + 1 at the latest."""
+    """The last n rows of each partition that are at most T instants old: a row leaves at TS + T + 1 at the latest."""
     size, length = node.args.get("size"), instants_of(node.args["within"])
     if size is None:
         return stream.over(logical.TimeWindow(stream.node, length, step))
     below = schema(stream.node)
     visible = {entry.column.name for entry in stream.visible}
     if TS in visible:
-        raise error_at(node, "a column TS hides the instants of the stream", hint="rename it with AS")
+        raise error_at(node, "a column named TS hides the instants of the stream", hint="rename it with AS")
     stamped = stream.node if TS in below.names else logical.Restamp(stream.node, node.alias_or_name)
     rows = logical.RowWindow(stamped, rows_of(size, "ROWS"), partition, step)
     ts = column(schema(stamped).field(TS))
@@ -115,16 +110,16 @@ def _rows_within(node: exp.Expr, stream: Relation, partition: tuple[str, ...], s
 
 
 def _sample(node: exp.Expr, context: Context) -> Relation:
-    """Of a stream the rows of some of its records, of a keyed relation the rows of some keys, of another subquery those
-    that enter it; written behind a window of time it is a sample of the stream below it."""
+    """A sample of the records of a stream, of the keys of a keyed relation, or of the rows that enter another subquery.
+    After a time window it is a sample of the stream below the window."""
     relation, percent = bind_relation(node.this, context), float(node.args["percent"].name)
     if not 0 < percent <= 100:
-        raise error_at(node.args["percent"], "Sample needs a percentage above 0, at most 100")
+        raise error_at(node.args["percent"], "Sample needs a percentage above 0 and at most 100")
     return relation.over(_sampled(relation.node, percent, node))
 
 
 def _sampled(below: logical.Node, percent: float, at: exp.Expr) -> logical.Node:
-    number = sum(isinstance(one, logical.Sample) for one in walk(below))
+    number = sum(isinstance(child, logical.Sample) for child in walk(below))
     if append_only(below):
         return logical.Sample(below, percent, (), number)
     if isinstance(below, logical.TimeWindow):
@@ -142,7 +137,7 @@ _BY_KIND: dict[str, Callable[[exp.Expr, Relation, tuple[str, ...]], Relation]] =
     "rows": _rows,
 }
 
-#: How the items of FROM are bound that are no names, queries or values.
+#: How items of FROM other than names, queries and values are bound.
 WINDOWED: dict[type[exp.Expr], Callable[[exp.Expr, Context], Relation]] = {
     nodes.StreamWindow: bind_window,
     nodes.WindowTable: bind_window_table,

@@ -1,8 +1,8 @@
-"""Queries in expressions: their values as columns of a join, and tests of rows as semi-joins.
+"""Subqueries in expressions: their values as columns of a join, and predicates as semi-joins.
 
-A test asks for the rows of a query for which a condition θ is TRUE: `x IN (Q)` and `x = ANY (Q)` for θ = (x = y),
-`EXISTS (Q)` for θ = TRUE. `x op ALL (Q)` is `NOT (x negated-op ANY (Q))`. A negated test holds where θ is FALSE for all
-rows: no row has θ IS NOT FALSE.
+A test is TRUE if a condition θ is TRUE for some row of a query: `x IN (Q)` and `x = ANY (Q)` have θ = (x = y),
+`EXISTS (Q)` has θ = TRUE. `x op ALL (Q)` is `NOT (x negated-op ANY (Q))`. A negated test holds if θ is FALSE for all
+rows, that is, if θ IS NOT FALSE for none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.conditions import Output, conjunction, conjuncts, distinct, extended, filtered, fresh, names_of
 from dsms.sql.binder.correlation import Inner, beside, bind_inside
-from dsms.sql.binder.empty_aggregates import is_nothing_known, of_nothing
+from dsms.sql.binder.empty_aggregates import empty_value_known, if_empty
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.joins import Pair, equality, join, semi_join
 from dsms.sql.binder.predicates import predicate
@@ -32,7 +32,7 @@ _TRUE, _FALSE = Literal(True, pa.bool_()), Literal(False, pa.bool_())
 
 
 def where(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: Context) -> Relation:
-    """The rows for which predicates hold that may have queries in them."""
+    """The rows that satisfy predicates with subqueries."""
     for node in nodes:
         negated, inner = _negation(node)
         if (test := test_of(inner)) is not None:
@@ -51,7 +51,7 @@ def _negation(node: exp.Expr) -> tuple[bool, exp.Expr]:
 
 
 def _tested(relation: Relation, test: Test, context: Context) -> Relation:
-    """The rows of a relation for which a test of a query holds."""
+    """The rows of a relation that satisfy a test."""
     relation = with_values(relation, test.values, context)
     inner = _inner(relation, test, context)
     theta = _theta(test, inner, relation)
@@ -64,35 +64,37 @@ def _tested(relation: Relation, test: Test, context: Context) -> Relation:
 
 
 def _without_unknown(node: logical.Node, inner: Inner, pair: Pair) -> logical.Node:
-    """The rows for which x = y is not NULL for any row of the query: neither y nor x is NULL."""
-    mine, theirs = pair
-    if theirs.nullable:
-        empty = filtered(inner.relation.node, [call("is_null", theirs)])
-        node = semi_join(node, _there(empty, inner), [], inner.safe, anti=True)
-    if mine.nullable:
-        node = semi_join(node, _there(inner.relation.node, inner), [call("is_null", mine)], inner.safe, anti=True)
+    """The rows for which x = y is NULL for no row of the query."""
+    value, inner_value = pair
+    if inner_value.nullable:
+        empty = filtered(inner.relation.node, [call("is_null", inner_value)])
+        node = semi_join(node, _nonempty(empty, inner), [], inner.safe, anti=True)
+    if value.nullable:
+        node = semi_join(node, _nonempty(inner.relation.node, inner), [call("is_null", value)], inner.safe, anti=True)
     return node
 
 
-def _there(rows: logical.Node, inner: Inner) -> logical.Node:
-    """For which bindings of the outer columns there are rows."""
-    held: list[Output] = [(one.name, one) for _, one in inner.safe]
-    return distinct(logical.Project(rows, tuple(held) or ((fresh("__t", schema(rows).names), _TRUE),)))
+def _nonempty(rows: logical.Node, inner: Inner) -> logical.Node:
+    """The bindings of the outer columns for which there are rows."""
+    outer: list[Output] = [(column.name, column) for _, column in inner.safe]
+    return distinct(logical.Project(rows, tuple(outer) or ((fresh("__t", schema(rows).names), _TRUE),)))
 
 
 def with_values(relation: Relation, nodes: Sequence[exp.Expr], context: Context) -> Relation:
-    """The relation with the values of the queries in some expressions, known in its scope."""
+    """The relation with the values of the subqueries in `nodes`, which its scope then knows."""
     for node in nodes:
-        for found in list(_queries_in(node, relation)):
-            relation = _with_value(relation, found, context)
+        for query in list(_queries_in(node, relation)):
+            relation = _with_value(relation, query, context)
     return relation
 
 
 def _queries_in(node: exp.Expr, relation: Relation) -> Iterator[exp.Expr]:
     if id(node) in relation.scope.known:
         return
-    if isinstance(node, exp.Array) and any(isinstance(one, exp.Select | exp.SetOperation) for one in node.expressions):
-        raise refusal(node, "ARRAY(SELECT …)", "say (SELECT ARRAY_AGG(…) FROM …)")
+    if isinstance(node, exp.Array) and any(
+        isinstance(element, exp.Select | exp.SetOperation) for element in node.expressions
+    ):
+        raise refusal(node, "ARRAY(SELECT …)", "use (SELECT ARRAY_AGG(…) FROM …)")
     if isinstance(node, exp.Query) or test_of(node) is not None:
         yield node
         return
@@ -108,7 +110,7 @@ def _with_value(relation: Relation, node: exp.Expr, context: Context) -> Relatio
 
 
 def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relation, Expression]:
-    unfilled = is_nothing_known(node)
+    unfilled = empty_value_known(node)
     inner = bind_inside(
         lambda inside: bind_query(node, replace(inside, unfilled=unfilled)),
         lambda: relation.node,
@@ -116,21 +118,21 @@ def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relat
         context,
     )
     if len(inner.relation.visible) != 1:
-        raise error_at(node, f"a scalar subquery has one column, not {len(inner.relation.visible)}")
-    held = frozenset(theirs.name for _, theirs in inner.safe)
-    if not at_most_one(inner.relation.node, held):
+        raise error_at(node, f"a scalar subquery must have one column, not {len(inner.relation.visible)}")
+    outer_columns = frozenset(inner_column.name for _, inner_column in inner.safe)
+    if not at_most_one(inner.relation.node, outer_columns):
         raise error_at(
             node,
-            "a scalar subquery may have several rows",
+            "a scalar subquery may return several rows",
             hint="aggregate it, fix its key by equality, or add LIMIT 1",
         )
-    one = exactly_one(inner.relation.node)
+    always = exactly_one(inner.relation.node)
     inner = beside(inner, schema(relation.node).names)
     value = inner.relation.visible[0].column
-    node_ = join(relation.node, inner.relation.node, [], "none" if one else "left", inner.safe)
-    if one:
+    node_ = join(relation.node, inner.relation.node, [], "none" if always else "left", inner.safe)
+    if always:
         return relation.over(node_), value
-    node_, (filled,) = extended(node_, [("__n", of_nothing(node, replace(value, nullable=True)))])
+    node_, (filled,) = extended(node_, [("__n", if_empty(node, replace(value, nullable=True)))])
     return relation.over(node_), filled
 
 
@@ -138,8 +140,8 @@ def _inner(relation: Relation, test: Test, context: Context) -> Inner:
     """The query of a test, with the columns that the test needs."""
     bound = bind_inside(lambda inside: bind_query(test.query, inside), lambda: relation.node, relation.scope, context)
     if test.operator is None:
-        held: list[Output] = [(one.name, one) for _, one in bound.safe]
-        node = logical.Project(bound.relation.node, (*held, ("__t", _TRUE)))
+        outer: list[Output] = [(column.name, column) for _, column in bound.safe]
+        node = logical.Project(bound.relation.node, (*outer, ("__t", _TRUE)))
         bound = Inner(Relation(node, bound.relation.scope, ()), bound.safe)
     elif len(bound.relation.visible) != len(test.values):
         raise error_at(test.query, f"the subquery has {len(bound.relation.visible)} columns, not {len(test.values)}")
@@ -147,34 +149,34 @@ def _inner(relation: Relation, test: Test, context: Context) -> Inner:
 
 
 def _theta(test: Test, inner: Inner, relation: Relation) -> Expression:
-    """The condition on a pair of a row and a row of the query."""
+    """θ, the condition on a row of the relation and a row of the query."""
     if test.operator is None:
         return _TRUE
     if len(test.values) > 1 and test.operator != "equal":
         raise refusal(test.query, "a comparison of rows by order", "have: (a, b) IN (SELECT …)")
     try:
         pairs = zip(test.values, inner.relation.visible, strict=True)
-        tests = [call(test.operator, bind_expression(one, relation.scope), theirs.column) for one, theirs in pairs]
+        tests = [call(test.operator, bind_expression(value, relation.scope), entry.column) for value, entry in pairs]
     except UserError as error:
         raise error_at(test.query, error.message, hint=error.hint) from error
-    found = conjunction(tests)
-    assert found is not None
-    return found
+    condition = conjunction(tests)
+    assert condition is not None
+    return condition
 
 
 def _truth(relation: Relation, test: Test, context: Context) -> tuple[Relation, Expression]:
-    """The three-valued truth of a test: TRUE where θ is TRUE for some row, else NULL where it is NULL for some row."""
+    """The three-valued truth of a test: TRUE if θ is TRUE for some row, else NULL if it is NULL for some row."""
     relation = with_values(relation, test.values, context)
     inner = _inner(relation, test, context)
     theta = _theta(test, inner, relation)
     pair = equality(theta, names_of(relation.node), names_of(inner.relation.node))
-    relation, found = _marked(relation, inner, theta)
+    relation, truth = _marked(relation, inner, theta)
     if theta.nullable:
         inner = beside(inner, schema(relation.node).names)
         theta = _theta(test, inner, relation)
         relation, unknown = _unknown(relation, inner, theta) if pair is None else _null_side(relation, inner, theta)
-        found = call("case", found, _TRUE, unknown, Literal(None, pa.bool_()), _FALSE)
-    return relation, call("not", found) if test.negated else found
+        truth = call("case", truth, _TRUE, unknown, Literal(None, pa.bool_()), _FALSE)
+    return relation, call("not", truth) if test.negated else truth
 
 
 def _unknown(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relation, Expression]:
@@ -183,37 +185,39 @@ def _unknown(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relat
 
 
 def _null_side(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relation, Expression]:
-    """The same for x = y: some y is NULL, or x is and there is a row."""
+    """Whether x = y is NULL for some row of the query: some y is NULL, or x is NULL and there is a row."""
     pair = equality(theta, names_of(relation.node), names_of(inner.relation.node))
     assert pair is not None
-    mine, theirs = pair
+    value, inner_value = pair
     tests: list[Expression] = []
-    if theirs.nullable:
-        node = filtered(inner.relation.node, [call("is_null", theirs)])
+    if inner_value.nullable:
+        node = filtered(inner.relation.node, [call("is_null", inner_value)])
         empty = Inner(inner.relation.over(node), inner.safe)
         relation, some = _marked(relation, empty, _TRUE)
         tests.append(some)
-    if mine.nullable:
+    if value.nullable:
         inner = beside(inner, schema(relation.node).names)
         relation, some = _marked(relation, inner, _TRUE)
-        tests.append(call("and", call("is_null", mine), some))
+        tests.append(call("and", call("is_null", value), some))
     return relation, tests[0] if len(tests) == 1 else call("or", *tests)
 
 
 def _marked(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relation, Expression]:
-    """The relation, and whether θ is TRUE for some row of the query, which is never NULL."""
+    """The relation, and whether θ is TRUE for some row of the query, as an expression that is never NULL."""
     left, right = relation.node, inner.relation.node
     taken = [*schema(left).names, *schema(right).names]
     mark = fresh("__t", taken)
-    tests = [one for one in conjuncts(theta) if one != _TRUE]
-    pairs = [pair for one in tests if (pair := equality(one, names_of(left), names_of(right))) is not None]
+    tests = [part for part in conjuncts(theta) if part != _TRUE]
+    pairs = [pair for part in tests if (pair := equality(part, names_of(left), names_of(right))) is not None]
     if len(pairs) < len(tests):
         node = _by_domain(left, inner, theta, mark)
     else:
-        keys = dict.fromkeys([*(theirs for _, theirs in inner.safe), *(one for _, one in pairs)])
-        named = {one: _name(one, f"__k{at}", taken) for at, one in enumerate(keys)}
-        rows = _marks(logical.Project(right, tuple((name, one) for one, name in named.items())), mark)
-        conditions = [call("equal", mine, Column(named[one], one.type, one.nullable)) for mine, one in pairs]
+        keys = dict.fromkeys([*(inner_column for _, inner_column in inner.safe), *(value for _, value in pairs)])
+        named = {value: _name(value, f"__k{at}", taken) for at, value in enumerate(keys)}
+        rows = _marks(logical.Project(right, tuple((name, value) for value, name in named.items())), mark)
+        conditions = [
+            call("equal", own_value, Column(named[value], value.type, value.nullable)) for own_value, value in pairs
+        ]
         node = join(left, rows if named else _any_row(right, mark), conditions, "left", inner.safe)
     return relation.over(node), call("is_not_null", Column(mark, pa.bool_(), True))
 
@@ -232,26 +236,30 @@ def _any_row(rows: logical.Node, mark: str) -> logical.Node:
 
 
 def _by_domain(left: logical.Node, inner: Inner, theta: Expression, mark: str) -> logical.Node:
-    """The marks of the different values of the columns that the test needs, joined back to the rows."""
-    mine = schema(left)
-    used = [name for name in mine.names if name in columns(theta) or any(name == one.name for one, _ in inner.safe)]
-    taken = [*mine.names, *schema(inner.relation.node).names, mark]
+    """Tests each distinct value of the columns that the test needs, and joins the marks back to the rows."""
+    left_schema = schema(left)
+    used = [
+        name
+        for name in left_schema.names
+        if name in columns(theta) or any(name == column.name for column, _ in inner.safe)
+    ]
+    taken = [*left_schema.names, *schema(inner.relation.node).names, mark]
     names = {name: fresh(f"__e{at}", taken) for at, name in enumerate(used)}
-    outer = {name: Column(name, mine.field(name).type, mine.field(name).nullable) for name in used}
+    outer = {name: Column(name, left_schema.field(name).type, left_schema.field(name).nullable) for name in used}
     if not used:
         met = semi_join(_any_row(left, mark), inner.relation.node, [theta])
         return join(left, met, [], "left")
-    domain = distinct(logical.Project(left, tuple((names[name], one) for name, one in outer.items())))
-    safe = [(replace(one, name=names[one.name]), theirs) for one, theirs in inner.safe]
+    domain = distinct(logical.Project(left, tuple((names[name], column) for name, column in outer.items())))
+    safe = [(replace(column, name=names[column.name]), inner_column) for column, inner_column in inner.safe]
     met = semi_join(domain, inner.relation.node, [substituted(theta, names)], safe)
-    back = [(one, replace(one, name=names[name])) for name, one in outer.items()]
+    back = [(column, replace(column, name=names[name])) for name, column in outer.items()]
     return join(left, _marks(met, mark), [], "left", back)
 
 
 def substituted(expression: Expression, names: dict[str, str]) -> Expression:
-    """The expression over columns with other names."""
+    """The expression over renamed columns."""
     if isinstance(expression, Column):
         return replace(expression, name=names.get(expression.name, expression.name))
     if isinstance(expression, Call):
-        return replace(expression, arguments=tuple(substituted(one, names) for one in expression.arguments))
+        return replace(expression, arguments=tuple(substituted(argument, names) for argument in expression.arguments))
     return expression

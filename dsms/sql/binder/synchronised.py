@@ -18,15 +18,15 @@ from operators.sync.sync_points import Periodic
 
 
 def bind_synchronised(node: exp.Expr, context: Context) -> Relation:
-    """The relation of the item inside at the last point; before the first point nothing.
+    """The relation of the inner item as of the last point; empty before the first one.
 
     A view over the clock gives periodic points, any other stream or view the instants at which rows enter it.
     """
     assert isinstance(node, SyncRelation)
     relation = bind_relation(node.this, context)
     if len(node.expressions) > 1:
-        hint = "make a view that is their union or intersection, and name that"
-        raise error_at(node.expressions[1], "a relation has one synchronisation stream", hint=hint)
+        hint = "create a view of their union or intersection, and name that"
+        raise error_at(node.expressions[1], "a relation can have only one synchronisation stream", hint=hint)
     points = _points(node.expressions[0], context.catalog)
     # every instant is a point of the clock itself
     return relation if points == Periodic(1) else relation.over(logical.Sync(relation.node, points))
@@ -38,14 +38,14 @@ def _points(table: exp.Expr, catalog: Catalog) -> Periodic | logical.Node:
     if is_clock(name):
         return Periodic(1)
     place = Place(*position_of(at))
-    found = catalog.find(name, place)
-    if isinstance(found, Source):
+    stream = catalog.find(name, place)
+    if isinstance(stream, Source):
         raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")
-    if isinstance(found, Query) and found.kind == "query":
+    if isinstance(stream, Query) and stream.kind == "query":
         raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")
-    if not isinstance(found, Query) or found.periodic is None:
-        return plan_of(found.name, catalog)
-    view = clock_view(parsed(found), catalog)
+    if not isinstance(stream, Query) or stream.periodic is None:
+        return plan_of(stream.name, catalog)
+    view = clock_view(parsed(stream), catalog)
     if view is None or view.outputs:
-        raise place.error(f'"{found.name}" holds the current instant, it is no synchronisation stream')
+        raise place.error(f'"{stream.name}" is the current instant, not a synchronisation stream')
     return view.points

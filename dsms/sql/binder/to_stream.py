@@ -14,16 +14,16 @@ from dsms.sql.binder.relation import Context, Relation, bind_relation
 from dsms.sql.parser.nodes import StreamOf
 from operators.sync.sync_points import Periodic
 
-_LASTING = "say Istream(…) around its select list for the rows that enter, or Rstream(…) over R[Sync](…)"
-_NO_DEFAULT = "say Istream(…), Dstream(…) or Rstream(…) around its select list"
+_LASTING = "use Istream(…) around its select list for the rows that enter, or Rstream(…) over R[Sync](…)"
+_NO_DEFAULT = "use Istream(…), Dstream(…) or Rstream(…) around its select list"
 _HINT = "add [Now] to a stream of FROM, [… Slide n] to its windows, or read R[Sync](…) at the points of a clock"
 
 
 def bind_stream(node: exp.Expr, context: Context) -> Relation:
-    """The rows that enter or leave a relation, or all of it, as an append-only stream.
+    """The rows that enter or leave a relation, or all of them, as an append-only stream.
 
-    Rstream gives the whole relation at each instant, which is finite where every row lives one instant ([Now]), or
-    where the relation is read at points: without either it is refused.
+    Rstream gives the whole relation at each instant. That is finite only if every row lives for one instant ([Now]) or
+    if the relation is read at points: otherwise SqlError is raised.
     """
     assert isinstance(node, StreamOf)
     relation = bind_relation(node.this, context)
@@ -33,35 +33,40 @@ def bind_stream(node: exp.Expr, context: Context) -> Relation:
 
 
 def as_stream(node: logical.Node, at: exp.Expr) -> logical.Node:
-    """The stream to which a window is applied. An append-only relation is one; of any other it is what enters it, but
+    """The stream to which a window is applied: an append-only relation itself, of any other one the rows that enter it.
+    Raises SqlError where
 
-    - CQL has no default for a subquery that loses rows (section 6.2.2), and
-    - PIPES counts every instant at which a row is valid, so that its rows must live one instant each.
+    - CQL has no default, for a subquery that loses rows (section 6.2.2), and
+    - PIPES counts every instant at which a row is valid, but rows live for more than one instant.
     """
     if append_only(node):
         return node
     if at.args["notation"] == "pipes":
         if not lives_one_instant(node):
-            raise error_at(at, "WINDOW counts every instant at which a row is valid, and rows last here", hint=_LASTING)
+            raise error_at(
+                at, "WINDOW counts every instant at which a row is valid, but these rows last longer", hint=_LASTING
+            )
         return logical.ToStream(node, "rstream")
     if isinstance(at.this, exp.Subquery):
-        raise error_at(at, "rows leave the subquery, so CQL has no default stream for its window", hint=_NO_DEFAULT)
+        raise error_at(
+            at, "rows can leave the subquery, so CQL defines no default stream for its window", hint=_NO_DEFAULT
+        )
     return logical.ToStream(node, "istream")
 
 
 def _points(node: logical.Node, at: exp.Expr) -> Periodic | None:
-    """The points of Rstream; None where the relation lives one instant at a time."""
+    """The points of Rstream; None if every row of the relation lives for one instant."""
     if lives_one_instant(node):
         return None
-    found = points_of(node)
-    if found is None:
-        raise error_at(at, "Rstream gives the whole relation at every instant", hint=_HINT)
-    return found
+    points = points_of(node)
+    if points is None:
+        raise error_at(at, "Rstream would give the whole relation at every instant", hint=_HINT)
+    return points
 
 
 def lives_one_instant(node: logical.Node) -> bool:
-    """Whether every row of the relation at τ comes from rows of a stream at τ: nothing lasts from one instant to the
-    next."""
+    """Whether every row of the relation at τ comes from rows of a stream at τ, so that no row lasts to the next
+    instant."""
     match node:
         case logical.TimeWindow():
             return node.length == 0 and node.slide == 1
@@ -74,9 +79,9 @@ def lives_one_instant(node: logical.Node) -> bool:
         case logical.SemiJoin() | logical.AsofJoin():
             return lives_one_instant(node.left)
         case logical.Union():
-            return all(lives_one_instant(one) for one in node.inputs)
+            return all(lives_one_instant(branch) for branch in node.inputs)
         case logical.GroupBy():
-            # without keys there is a row for the empty relation, too
+            # without keys there is a row even for the empty relation
             return bool(node.keys) and lives_one_instant(node.input)
         case (
             logical.StreamScan()
@@ -92,14 +97,14 @@ def lives_one_instant(node: logical.Node) -> bool:
 
 
 def points_of(node: logical.Node) -> Periodic | None:
-    """The points at which alone a relation changes; None where none are known."""
+    """The points outside of which a relation never changes; None if none are known."""
     if isinstance(node, logical.Sync):
         return node.points if isinstance(node.points, Periodic) else None
     if isinstance(node, logical.TimeWindow) and node.slide > 1:
         return Periodic(node.slide)
     if isinstance(node, logical.TimeWindow | logical.RowWindow | logical.NowFilter | logical.ToStream | logical.Final):
         return None
-    below = [one for one in inputs(node) if sources(one)]  # what reads no stream never changes
-    known = [points_of(one) for one in below]
-    found = [points for points in known if points is not None]
-    return reduce(lambda left, right: left | right, found) if found and len(found) == len(below) else None
+    below = [branch for branch in inputs(node) if sources(branch)]  # a plan without streams never changes
+    known = [points_of(branch) for branch in below]
+    changing = [points for points in known if points is not None]
+    return reduce(lambda left, right: left | right, changing) if changing and len(changing) == len(below) else None

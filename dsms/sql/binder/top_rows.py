@@ -7,31 +7,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from dsms.model import logical
 from dsms.sql.binder.conditions import Output, conjuncts
 from dsms.sql.binder.conditions import filtered as plainly_filtered
-from operators.expressions import MIRRORED, Call, Column, Expression, Literal, columns
+from operators.expressions import MIRRORED, Call, Column, Expression, columns
+from operators.expressions import Literal as Constant
 from operators.ranking.window_call import WindowCall
+
+_METHODS: dict[str, Literal["row_number", "rank", "dense_rank"]] = {
+    "row_number": "row_number",
+    "rank": "rank",
+    "dense_rank": "dense_rank",
+}
 
 
 def filtered(node: logical.Node, predicates: Iterable[Expression]) -> logical.Node:
-    """The rows for which all predicates are TRUE; those with the first ranks by a top-k."""
-    wanted = [part for one in predicates for part in conjuncts(one)]
+    """The rows for which all predicates are TRUE. Bounds on a rank become a TopK."""
+    wanted = [part for predicate in predicates for part in conjuncts(predicate)]
     ranked = _ranked(node)
     if ranked is None:
         return plainly_filtered(node, wanted)
-    bounds = [(one, bound) for one in wanted if (bound := _bound(one, ranked.name)) is not None]
+    bounds = [(predicate, bound) for predicate in wanted if (bound := _bound(predicate, ranked.name)) is not None]
     first, last = _interval([bound for _, bound in bounds])
     if last is None:
         return plainly_filtered(node, wanted)
-    used = [one for one, _ in bounds]
-    return plainly_filtered(ranked.top(first, last), [one for one in wanted if one not in used])
+    used = [predicate for predicate, _ in bounds]
+    return plainly_filtered(ranked.top(first, last), [predicate for predicate in wanted if predicate not in used])
 
 
 @dataclass(frozen=True)
 class _Ranked:
-    """A rank, as the column `name` of a plan."""
+    """A plan whose column `name` is a rank: `below` computes it by `call`, and `outputs`, if any, project its
+    result."""
 
     call: WindowCall
     name: str
@@ -40,19 +49,23 @@ class _Ranked:
 
     def top(self, first: int, last: int) -> logical.Node:
         """The rows whose rank is from `first` to `last`."""
-        method = {"rank": "rank", "dense_rank": "dense_rank"}.get(self.call.function, "row_number")
         node: logical.Node = logical.TopK(
-            self.below.input, self.call.partition, self.call.order, max(last - first + 1, 0), first - 1,
-            method, self.call.name,  # type: ignore[arg-type]
-        )  # fmt: skip
+            self.below.input,
+            self.call.partition,
+            self.call.order,
+            max(last - first + 1, 0),
+            first - 1,
+            _METHODS[self.call.function],
+            self.call.name,
+        )
         return node if self.outputs is None else logical.Project(node, self.outputs)
 
 
 def _ranked(node: logical.Node) -> _Ranked | None:
-    """The rank that a plan computes last, if it computes nothing else over partitions."""
+    """The rank that is the only window function of the last step of a plan, or None."""
     if isinstance(node, logical.WindowFunctions) and len(node.calls) == 1:
         call = node.calls[0]
-        return _Ranked(call, call.name, node, None) if call.function in ("row_number", "rank", "dense_rank") else None
+        return _Ranked(call, call.name, node, None) if call.function in _METHODS else None
     if isinstance(node, logical.Project) and (below := _ranked(node.input)) is not None and below.outputs is None:
         names = [name for name, output in node.outputs if isinstance(output, Column) and output.name == below.name]
         return replace(below, name=names[0], outputs=node.outputs) if names else None
@@ -60,14 +73,14 @@ def _ranked(node: logical.Node) -> _Ranked | None:
 
 
 def _bound(predicate: Expression, rank: str) -> tuple[str, int] | None:
-    """What a predicate says about a rank, as a comparison with a number."""
+    """The comparison of the rank with a number that a predicate is, or None."""
     if not isinstance(predicate, Call) or predicate.function not in MIRRORED:
         return None
     first, second = predicate.arguments
     if isinstance(second, Column) and not isinstance(first, Column):
         mirrored = replace(predicate, function=MIRRORED[predicate.function], arguments=(second, first))
         return _bound(mirrored, rank)
-    if not isinstance(first, Column) or first.name != rank or not isinstance(second, Literal):
+    if not isinstance(first, Column) or first.name != rank or not isinstance(second, Constant):
         return None
     return (predicate.function, second.value) if isinstance(second.value, int) else None
 
@@ -83,7 +96,7 @@ def _interval(bounds: Sequence[tuple[str, int]]) -> tuple[int, int | None]:
 
 
 def projected(node: logical.Node, outputs: tuple[Output, ...]) -> logical.Node:
-    """Named expressions over each row. A rank that nobody reads is not computed."""
+    """Named expressions over each row. Ranks that no output reads are not computed."""
     read = frozenset(name for _, output in outputs for name in columns(output))
     return logical.Project(_without_rank(node, read), outputs)
 

@@ -1,4 +1,4 @@
-"""FROM and WHERE together: predicates go to where their columns are."""
+"""FROM and WHERE together: each predicate is applied where its columns are available."""
 
 from __future__ import annotations
 
@@ -20,64 +20,66 @@ from operators.expressions import Expression
 
 
 def bind_from(query: exp.Expr, context: Context) -> tuple[Relation, list[exp.Expr]]:
-    """The rows of FROM for which WHERE holds, and the predicates that are left: those with subqueries."""
+    """The rows of FROM that satisfy WHERE, and the remaining predicates, which contain subqueries."""
     where = query.args.get("where")
-    found = _items(query, context, split(where.this if where else None))
-    for one in found.applied:
-        predicate(one, found.scope)
-    plain, timed = over_now(found.waiting, found.scope)
-    bound = [predicate(one, found.scope) for one in plain if not has_subquery(one)]
-    found, bound, timed = _timed(found, bound, timed)
-    node = joined(found.parts, bound, context.base)
-    relation = Relation(node, replace(found.scope, fields=schema(node)), found.visible)
+    items = _items(query, context, split(where.this if where else None))
+    for applied in items.applied:
+        predicate(applied, items.scope)
+    plain, timed = over_now(items.waiting, items.scope)
+    bound = [predicate(conjunct, items.scope) for conjunct in plain if not has_subquery(conjunct)]
+    items, bound, timed = _timed(items, bound, timed)
+    node = joined(items.parts, bound, context.base)
+    relation = Relation(node, replace(items.scope, fields=schema(node)), items.visible)
     if timed:
         relation = relation.over(now.now_filter(timed, relation, context))
-    return relation, [one for one in plain if has_subquery(one)]
+    return relation, [conjunct for conjunct in plain if has_subquery(conjunct)]
 
 
 def _items(query: exp.Expr, context: Context, predicates: Sequence[exp.Expr]) -> FromList:
     first = () if context.base is None else (Part(context.base),)
-    found = FromList(context, first, waiting=tuple(predicates))
+    items = FromList(context, first, waiting=tuple(predicates))
     if query.args.get("from_") is not None:
         for chain in chains(query):
-            found = found.with_chain(chain)
-    return found if found.parts else replace(found, parts=(Part(one_row().node),))
+            items = items.with_chain(chain)
+    return items if items.parts else replace(items, parts=(Part(one_row().node),))
 
 
 def _timed(
-    found: FromList, bound: list[Expression], timed: list[exp.Expr]
+    items: FromList, bound: list[Expression], timed: list[exp.Expr]
 ) -> tuple[FromList, list[Expression], list[exp.Expr]]:
-    """The list with the predicates applied that are about an item with Now, and the other predicates."""
+    """The list after predicates with Now on a single item were applied, and the other predicates."""
     by_part: dict[int, list[exp.Expr]] = {}
     rest: list[exp.Expr] = []
-    for one in timed:
-        at = _owner(found, one)
-        (rest if at is None else by_part.setdefault(at, [])).append(one)
-    parts = list(found.parts)
-    for at, mine in by_part.items():
+    for conjunct in timed:
+        at = _owner(items, conjunct)
+        (rest if at is None else by_part.setdefault(at, [])).append(conjunct)
+    parts = list(items.parts)
+    for at, with_now in by_part.items():
         names = names_of(parts[at].node)
-        parts[at] = _timed_part(found, parts[at], [one for one in bound if within(one, names)], mine)
-        bound = [one for one in bound if not within(one, names)]
-    return replace(found, parts=tuple(parts)), bound, rest
+        parts[at] = _timed_part(
+            items, parts[at], [condition for condition in bound if within(condition, names)], with_now
+        )
+        bound = [condition for condition in bound if not within(condition, names)]
+    return replace(items, parts=tuple(parts)), bound, rest
 
 
-def _owner(found: FromList, node: exp.Expr) -> int | None:
+def _owner(items: FromList, node: exp.Expr) -> int | None:
     names = {
-        found.scope.resolve(one.name, one.table or None).name
-        for one in own_columns(node)
-        if not is_now(one, found.scope) and found.scope.has(one.name, one.table or None)
+        items.scope.resolve(column.name, column.table or None).name
+        for column in own_columns(node)
+        if not is_now(column, items.scope) and items.scope.has(column.name, column.table or None)
     }
-    if any(part.outer in ("right", "full") for part in found.parts):
+    if any(part.outer in ("right", "full") for part in items.parts):
         return None
-    for at, part in enumerate(found.parts):
+    for at, part in enumerate(items.parts):
         if part.outer == "none" and names and names <= names_of(part.node):
             return at
     return None
 
 
-def _timed_part(found: FromList, part: Part, bound: list[Expression], timed: list[exp.Expr]) -> Part:
+def _timed_part(items: FromList, part: Part, bound: list[Expression], timed: list[exp.Expr]) -> Part:
     names = names_of(part.node)
     node = filtered(part.node, bound)
-    scope = replace(found.scope, fields=schema(node))
-    entries = tuple(one for one in found.visible if one.column.name in names)
-    return replace(part, node=now.now_filter(timed, Relation(node, scope, entries), found.context))
+    scope = replace(items.scope, fields=schema(node))
+    entries = tuple(entry for entry in items.visible if entry.column.name in names)
+    return replace(part, node=now.now_filter(timed, Relation(node, scope, entries), items.context))

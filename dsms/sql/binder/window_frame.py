@@ -1,4 +1,4 @@
-"""Frames of OVER: which rows around the current one."""
+"""Frames of OVER: the rows around the current one that a window function reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Frame:
-    """The ends of a frame, as WindowCall has them."""
+    """The bounds of a frame, as in WindowCall."""
 
     kind: Choice["rows", "range"] = "range"
     start: FrameEnd = None
@@ -28,7 +28,7 @@ class Frame:
 
 
 def frame_of(spec: exp.Expr | None, order: list[pa.DataType], scope: Scope) -> Frame:
-    """The frame of a parsed specification; without one from the start to the last peer."""
+    """The frame of a parsed specification; the default is from the first row to the last peer. Raises SqlError."""
     if spec is None:
         return Frame()
     kind = str(spec.args.get("kind") or "ROWS").lower()
@@ -56,13 +56,13 @@ def _distance(node: exp.Expr, order: list[pa.DataType], scope: Scope, kind: str)
     bound = bind_expression(node, scope)
     value = bound.value if isinstance(bound, Literal) else None
     if kind == "range" and len(order) != 1:
-        raise error_at(node, "RANGE with a distance needs one ORDER BY expression")
+        raise error_at(node, "RANGE with a distance needs exactly one ORDER BY expression")
     if isinstance(value, Interval) and kind == "range" and not value.months:
         length = value.days * _DAY + value.microseconds
         return length // _DAY if pa.types.is_date(order[0]) else length
     if isinstance(value, int | float) or (value is not None and str(bound.type).startswith("decimal")):
         number = float(str(value)) if not isinstance(value, int) else value
         if number < 0 or (kind == "rows" and not isinstance(value, int)):
-            raise error_at(node, "a frame needs a number of rows or a distance that is not negative")
+            raise error_at(node, "the bound of a frame must not be negative, and of ROWS a whole number")
         return number
-    raise error_at(node, "the distance of a frame must be a constant number or an interval of days or less")
+    raise error_at(node, "the bound of a frame must be a constant number or an interval without months")

@@ -1,4 +1,4 @@
-"""Lengths of windows: in instants (milliseconds where a unit is said), or in rows."""
+"""Lengths of windows: in instants (with a unit: milliseconds), or in rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from dsms.sql.parser.interval import parse_interval, unit_name
 from dsms.sql.parser.nodes import Span
 
 _MILLISECONDS = {
-    "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000, "WEEK": 604_800_000,
-}  # fmt: skip
+    "MILLISECOND": 1,
+    "SECOND": 1_000,
+    "MINUTE": 60_000,
+    "HOUR": 3_600_000,
+    "DAY": 86_400_000,
+    "WEEK": 604_800_000,
+}
 
 
 def instants_of(node: exp.Expr) -> int:
-    """The number of instants of a span or interval; a bare number is one already.
+    """The number of instants of a span or interval; a bare number counts instants. Raises SqlError.
 
     >>> five = exp.Literal.number(5)
     >>> instants_of(Span(this=five, unit=exp.var("minutes"))), instants_of(Span(this=five))
@@ -29,12 +34,12 @@ def instants_of(node: exp.Expr) -> int:
     name = unit_name(unit.name)
     if name not in _MILLISECONDS:
         hint = f"have: {', '.join(_MILLISECONDS)}"
-        raise error_at(node, f'"{unit.name}" is no unit of a fixed number of milliseconds', hint=hint)
+        raise error_at(node, f'"{unit.name}" is not a unit of fixed length', hint=hint)
     return _product(node, _MILLISECONDS[name])
 
 
 def positive(node: exp.Expr, what: str) -> int:
-    """The number of instants, at least one."""
+    """The number of instants. Raises SqlError if it is not positive."""
     length = instants_of(node)
     if length < 1:
         raise error_at(node, f"{what} must be positive")
@@ -42,9 +47,9 @@ def positive(node: exp.Expr, what: str) -> int:
 
 
 def rows_of(node: exp.Expr, what: str) -> int:
-    """A positive number of rows."""
+    """The number of rows. Raises SqlError if it is not positive."""
     if not isinstance(node, Span) or node.args.get("unit") is not None:
-        raise error_at(node, f"{what} is a number of rows, without a unit")
+        raise error_at(node, f"{what} takes a number of rows without a unit")
     count = _whole(node)
     if count < 1:
         raise error_at(node, f"{what} must be positive")
@@ -59,7 +64,7 @@ def is_bare(node: exp.Expr) -> bool:
 def _whole(node: exp.Expr) -> int:
     text = node.this.name
     if not text.isdecimal():
-        raise error_at(node, f'"{text}" is no whole number')
+        raise error_at(node, f'"{text}" is not a whole number')
     return int(text)
 
 
@@ -67,5 +72,5 @@ def _product(node: exp.Expr, factor: int) -> int:
     """`1.5 SECONDS` is 1500."""
     length = float(node.this.name) * factor
     if length != int(length):
-        raise error_at(node, "an instant is a millisecond: the length is not a whole number of them")
+        raise error_at(node, "the length is not a whole number of milliseconds")
     return int(length)

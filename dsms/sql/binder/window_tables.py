@@ -20,15 +20,15 @@ from operators.expressions import column as column_of
 
 
 def bind_window_table(node: exp.Expr, context: Context) -> Relation:
-    """Each row of the relation with `window_start` and `window_end` of the windows that hold it."""
+    """Each row of the relation once for each window that contains it, with `window_start` and `window_end`."""
     assert isinstance(node, WindowTable)
     relation = bind_relation(node.this, context)
     if taken := [entry for entry in relation.visible if entry.name.lower() in WINDOW_COLUMNS]:
-        raise error_at(node, f'the relation has a column "{taken[0].name}" already', hint="rename it with AS")
+        raise error_at(node, f'the relation already has a column "{taken[0].name}"', hint="rename it with AS")
     column = _time_column(node.args["column"], relation)
     for span in node.expressions:
         if is_bare(span) and not pa.types.is_integer(column.type):
-            raise error_at(span, f"a window over a {type_name(column.type)} has an INTERVAL as length")
+            raise error_at(span, f"the length of a window over a {type_name(column.type)} must be an INTERVAL")
     if node.args["function"] == "session":
         return _with_windows(relation, _session(node, relation, column, context))
     return _with_windows(relation, _assign(node, relation.node, column))
@@ -46,19 +46,19 @@ def _time_column(node: exp.Expr, relation: Relation) -> Column:
 def _session(node: exp.Expr, relation: Relation, column: Column, context: Context) -> logical.Session:
     if len(node.expressions) > 1:
         raise error_at(node.expressions[1], "SESSION takes no offset")
-    keys = [bind_expression(one, relation.scope) for one in node.args.get("partition") or []]
+    keys = [bind_expression(key, relation.scope) for key in node.args.get("partition") or []]
     for key, at in zip(keys, node.args.get("partition") or [], strict=True):
         if not isinstance(key, Column):
-            raise error_at(at, "PARTITION BY of SESSION takes columns")
-    held = tuple(name for name in context.held if name in schema(relation.node).names)
-    partition = (*held, *(key.name for key in keys if isinstance(key, Column)))
+            raise error_at(at, "PARTITION BY of SESSION takes only columns")
+    outer = tuple(name for name in context.outer_columns if name in schema(relation.node).names)
+    partition = (*outer, *(key.name for key in keys if isinstance(key, Column)))
     return logical.Session(relation.node, column.name, positive(node.expressions[0], "the gap"), partition)
 
 
 def _assign(node: exp.Expr, below: logical.Node, column: Column) -> logical.Assign:
     function, spans = node.args["function"], node.expressions
     if node.args.get("partition"):
-        raise error_at(node, f"{function.upper()} takes no PARTITION BY", hint="have: SESSION")
+        raise error_at(node, f"{function.upper()} takes no PARTITION BY", hint="only SESSION takes one")
     slide = positive(spans[0], "the length")
     size = slide if function == "tumble" else positive(spans[1], "the length")
     rest = spans[1:] if function == "tumble" else spans[2:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dsms.model import statements as st
-from dsms.sql.parser import queries as parse_queries
+from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor, place_of
 
 _KINDS: dict[str, st.Kind] = {
@@ -72,7 +72,7 @@ def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery | st.AlterExecutor
         return _alter_executor(cursor)
     name = cursor.name("query name")
     cursor.expect("SET")
-    clauses = parse_queries.options(cursor, ("WEIGHT", "STATE_MEMORY"))
+    clauses = queries.options(cursor, ("WEIGHT", "STATE_MEMORY"))
     cursor.end()
     return st.AlterQuery(name, clauses, cursor.sql)
 
@@ -82,7 +82,7 @@ def _alter_executor(cursor: Cursor) -> st.AlterExecutor:
     name = cursor.name("executor name")
     cursor.expect("SET")
     if cursor.peeks("("):
-        clauses = parse_queries.options(cursor, _EXECUTOR_CLAUSES)
+        clauses = queries.options(cursor, _EXECUTOR_CLAUSES)
     else:
         token = cursor.peek()
         option = cursor.one_of(_EXECUTOR_CLAUSES, "option").lower()
@@ -120,7 +120,7 @@ def explain(cursor: Cursor, _: st.Name | None) -> st.Explain | st.ExplainAnalyze
     if cursor.peeks("ANALYZE") and len(cursor.tokens) - cursor.at > 1:
         return _analyzed(cursor)
     if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
-        return st.Explain(None, parse_queries.continuous(cursor, None).select, cursor.sql)
+        return st.Explain(None, queries.continuous(cursor, None).select, cursor.sql)
     name = cursor.name("name")
     cursor.end()
     return st.Explain(name, None, cursor.sql)
@@ -129,7 +129,7 @@ def explain(cursor: Cursor, _: st.Name | None) -> st.Explain | st.ExplainAnalyze
 def _analyzed(cursor: Cursor) -> st.ExplainAnalyze:
     cursor.expect("ANALYZE")
     if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
-        cursor.fail("EXPLAIN ANALYZE tells what was measured of a running query", "name one; see SHOW QUERIES")
+        cursor.fail("EXPLAIN ANALYZE needs the name of a running query", "SHOW QUERIES lists them")
     name = cursor.name("query name")
     cursor.end()
     return st.ExplainAnalyze(name, cursor.sql)

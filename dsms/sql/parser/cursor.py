@@ -1,4 +1,4 @@
-"""A cursor over the tokens of one statement, with errors that name place and choices."""
+"""A cursor over the tokens of a statement, with errors that give the position and the choices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operators.core.errors import UserError
 
 
 def place_of(token: Token) -> Place:
-    """Where a token starts; sqlglot's column is that of its last character."""
+    """The position where a token starts; sqlglot's column is that of its last character."""
     return Place(token.line, max(token.col - (token.end - token.start), 1))
 
 
@@ -27,14 +27,14 @@ class Cursor:
         self.sql = script[tokens[0].start : tokens[-1].end + 1]
 
     def more(self) -> bool:
-        """Whether a token is left."""
+        """Whether any tokens are left."""
         return self.at < len(self.tokens)
 
     def peek(self) -> Token:
-        """The next token, left where it is."""
+        """The next token, without consuming it. Raises SqlError at the end."""
         if not self.more():
             last = place_of(self.tokens[-1])
-            raise Place(last.line, last.column + len(self.tokens[-1].text)).error("the statement ends too early")
+            raise Place(last.line, last.column + len(self.tokens[-1].text)).error("unexpected end of statement")
         return self.tokens[self.at]
 
     def peeks(self, word: str) -> bool:
@@ -42,13 +42,13 @@ class Cursor:
         return self.more() and self.peek().text.upper() == word
 
     def next(self) -> Token:
-        """The next token."""
+        """Consumes the next token."""
         token = self.peek()
         self.at += 1
         return token
 
     def accept(self, *words: str) -> bool:
-        """Takes the words if they come next."""
+        """Consumes the words if they come next, and returns whether they did."""
         ahead = [token.text.upper() for token in self.tokens[self.at : self.at + len(words)]]
         if ahead != list(words):
             return False
@@ -56,13 +56,13 @@ class Cursor:
         return True
 
     def expect(self, word: str) -> None:
-        """Takes the word, or fails."""
+        """Consumes the word. Raises SqlError if another one comes next."""
         if not self.accept(word):
-            found = f'"{self.peek().text}"' if self.more() else "the end"
-            self.fail(f"expected {word}, found {found}")
+            actual = f'"{self.peek().text}"' if self.more() else "the end"
+            self.fail(f"expected {word}, found {actual}")
 
     def one_of(self, choices: tuple[str, ...], what: str) -> str:
-        """Takes one of the words, upper case, or fails naming them."""
+        """Consumes one of the words and returns it in upper case. Raises SqlError with the choices."""
         word = self.peek().text.upper()
         if word not in choices:
             self.fail(f'unknown {what} "{self.peek().text}"', "have: " + ", ".join(choices))
@@ -70,18 +70,18 @@ class Cursor:
         return word
 
     def name(self, what: str) -> Name:
-        """Takes an identifier."""
+        """Consumes an identifier; `what` it names is for the error."""
         return self.name_of(self.next(), what)
 
     def name_of(self, token: Token, what: str) -> Name:
-        """The identifier that a token spells; subscript digits count as digits."""
+        """The identifier that a token spells; subscript digits become digits. Raises SqlError for other tokens."""
         text = unicodedata.normalize("NFKC", token.text)
         if not all(part.isidentifier() for part in text.replace("-", "_").split(".")):
-            raise place_of(token).error(f'"{token.text}" is no {what}')
+            raise place_of(token).error(f'"{token.text}" is not a valid {what}')
         return Name(text, place_of(token))
 
     def until(self, *stops: str) -> list[Token]:
-        """Takes the tokens before the first of `stops` that stands outside brackets."""
+        """Consumes the tokens before the first of `stops` outside brackets."""
         depth, taken = 0, []
         while not (depth == 0 and self.peek().text in stops):
             depth += self.peek().text in "([<"
@@ -94,7 +94,7 @@ class Cursor:
         return self.script[tokens[0].start : tokens[-1].end + 1]
 
     def starts_type(self, tokens: list[Token]) -> bool:
-        """Whether the tokens spell a type."""
+        """Whether the tokens are the text of a type."""
         try:
             parse_type(self.text_of(tokens))
         except UserError:
@@ -102,11 +102,11 @@ class Cursor:
         return True
 
     def rest_without(self, *words: str) -> tuple[str, str | None]:
-        """The rest of the statement at its place in an otherwise blank script, with the first `SELECT word` read as
-        SELECT; and which of the words that was.
+        """The rest of the statement at its position in an otherwise blank script, without the first of `words` that
+        follows a SELECT; and which word that was, or None.
 
-        `SELECT word` followed by what cannot start an expression selects a column of that name, unless it is the only
-        reading (STREAMED, the first word, is never a column).
+        A word before a token that cannot start an expression is a column of that name: `SELECT complete FROM S`. The
+        first of `words` (STREAMED) is never a column.
         """
         self.peek()
         tokens = self.tokens[self.at :]
@@ -116,11 +116,12 @@ class Cursor:
             word = token.text.upper()
             column = word != words[0] and _is_column(tokens, number)
             if word in words and tokens[number - 1].text.upper() == "SELECT" and not column:
+                # blanks keep the positions: `SELECT STREAMED a` becomes `SELECT          a`
                 return text[: token.start] + " " * (token.end + 1 - token.start) + text[token.end + 1 :], word
         return text, None
 
     def end(self) -> None:
-        """Fails unless all is read."""
+        """Raises SqlError unless all tokens are consumed."""
         if self.more():
             self.fail(f'unexpected "{self.peek().text}"')
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model import statements as st
-from dsms.sql.parser import queries as parse_queries
+from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor, place_of
 
 _SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "TAGGED", "REGISTRY", "CONSTRAINT")
-#: After what a word of CONSTRAINT that spells a clause begins none: `CONSTRAINT ORDERED BY a WITHIN 1, ORDERED …`.
+#: Words of CONSTRAINT after which a clause name is an ordinary word: `CONSTRAINT ORDERED BY a WITHIN 1, ORDERED …`.
 _INSIDE: tuple[list[str], ...] = (["BY"], [","], [])
 _STREAM_CLAUSES = ("SOURCE", "ORDERED", "ORDER BY", *_SOURCE_CLAUSES)
 
@@ -33,7 +33,7 @@ def create_stream(cursor: Cursor, label: st.Name | None) -> st.CreateStream | st
     if cursor.peeks("("):
         return _declared(cursor, name)
     if cursor.peeks("AS") or cursor.peeks("WITH"):
-        return parse_queries.named(cursor, name, "view", "streamed")
+        return queries.named(cursor, name, "view", "streamed")
     cursor.expect("OVER")
     source = cursor.name("source name")
     cursor.expect("KEY")
@@ -51,34 +51,34 @@ def _keys(cursor: Cursor) -> tuple[st.Name, ...]:
 
 
 def names(cursor: Cursor, what: str) -> tuple[st.Name, ...]:
-    """Names between commas."""
-    found = [cursor.name(what)]
+    """A list of names separated by commas."""
+    listed = [cursor.name(what)]
     while cursor.accept(","):
-        found.append(cursor.name(what))
-    return tuple(found)
+        listed.append(cursor.name(what))
+    return tuple(listed)
 
 
 def _declared(cursor: Cursor, name: st.Name) -> st.DeclareStream:
     columns = _columns(cursor)
-    found = {clause.name: clause for clause in clauses(cursor, _STREAM_CLAUSES)}
-    place = found.get("order by") or found.get("ordered")
+    given = {clause.name: clause for clause in clauses(cursor, _STREAM_CLAUSES)}
+    place = given.get("order by") or given.get("ordered")
     ordered = None if place is None else _ordered(place)
-    if ordered is not None and (clash := found.get("timestamp")):
-        raise clash.place.error("TIMESTAMP and ORDERED BY both name the timestamp", "say one of them")
-    topic, function = _topic(found.get("source"), name)
-    rest = tuple(clause for clause in found.values() if clause.name not in ("source", "order by", "ordered"))
-    return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in found)
+    if ordered is not None and (clash := given.get("timestamp")):
+        raise clash.place.error("TIMESTAMP and ORDERED BY both name the timestamp", "use only one of them")
+    topic, function = _topic(given.get("source"), name)
+    rest = tuple(clause for clause in given.values() if clause.name not in ("source", "order by", "ordered"))
+    return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in given)
 
 
 def _ordered(clause: st.Clause) -> st.Name:
     words = clause.words if clause.name == "order by" else clause.words[1:]
     if len(words) != 1 or (clause.name == "ordered" and clause.words[0].upper() != "BY"):
-        raise clause.place.error("cannot read ORDERED BY", "have: ORDERED BY column")
+        raise clause.place.error("invalid ORDERED BY clause", "have: ORDERED BY column")
     return st.Name(words[0], clause.place)
 
 
 def _topic(clause: st.Clause | None, stream: st.Name) -> tuple[st.Name, str | None]:
-    """The topic that SOURCE names: alone, or as the first argument of a function that opens it."""
+    """The topic of SOURCE (default: the stream's name), and the function whose first argument it is, if any."""
     if clause is None:
         return stream, None
     words = clause.words
@@ -86,7 +86,7 @@ def _topic(clause: st.Clause | None, stream: st.Name) -> tuple[st.Name, str | No
         return st.Name(words[0], clause.place), None
     if len(words) >= 4 and words[1] == "(" and words[-1] == ")":
         return st.Name(words[2], clause.place), words[0]
-    raise clause.place.error("cannot read SOURCE", "have: SOURCE 'topic', SOURCE function('topic', …)")
+    raise clause.place.error("invalid SOURCE clause", "have: SOURCE 'topic', SOURCE function('topic', …)")
 
 
 def _columns(cursor: Cursor) -> tuple[st.ColumnDefinition, ...]:
@@ -113,23 +113,23 @@ def column(tokens: list[Token], cursor: Cursor) -> st.ColumnDefinition:
 
 
 def clauses(cursor: Cursor, choices: tuple[str, ...]) -> tuple[st.Clause, ...]:
-    """The rest of the statement, cut at the words of `choices`; what is quoted or in parentheses is no such word."""
-    found: list[st.Clause] = []
+    """The rest of the statement, split at the words of `choices`, unless these are quoted or in parentheses."""
+    parsed: list[st.Clause] = []
     while cursor.more():
         token = cursor.peek()
         name = cursor.one_of(choices, "clause")
         words = _words(cursor, choices, _INSIDE if name == "CONSTRAINT" else _INSIDE[:1])
-        if any(name.lower() == other.name for other in found):
+        if any(name.lower() == other.name for other in parsed):
             raise place_of(token).error(f"clause {name} is given twice")
-        found.append(st.Clause(name.lower(), words, place_of(token)))
-    return tuple(found)
+        parsed.append(st.Clause(name.lower(), words, place_of(token)))
+    return tuple(parsed)
 
 
 def _words(cursor: Cursor, choices: tuple[str, ...], inside: Sequence[list[str]]) -> tuple[str, ...]:
-    """The words up to the next clause; after the words `inside` none begins."""
+    """The words up to the next clause; no clause begins after the words `inside`."""
     words: list[str] = []
     depth = 0
-    # the word after BY is a name, even where it spells a clause: ORDERED BY timestamp
+    # the word after BY is a name, even if it is also a clause name: ORDERED BY timestamp
     while cursor.more() and (depth or not _starts_clause(cursor.peek(), choices) or words[-1:] in inside):
         token = cursor.next()
         depth += {"(": 1, ")": -1}.get(token.text, 0)

@@ -1,4 +1,5 @@
-"""The SQL dialect that queries are parsed in: PostgreSQL's expressions, and our own statements as plain tokens."""
+"""The SQL dialect of queries: PostgreSQL's expressions and the notations of streams; our own statements are plain
+tokens."""
 
 from __future__ import annotations
 
@@ -14,22 +15,27 @@ from dsms.sql.parser.stream_parser import StreamParser
 
 
 class Dsms(Postgres):
-    """PostgreSQL without statements that swallow the rest of their line unparsed, with notations of streams."""
+    """PostgreSQL with the notations of streams, and without statements whose rest sqlglot leaves unparsed."""
 
     class Tokenizer(Postgres.Tokenizer):
-        """`SHOW`, `EXPLAIN` and `REGISTER` are tokenised like any other statement; papers' signs are SQL's words."""
+        """`SHOW`, `EXPLAIN` and `REGISTER` are tokenised like any other statement; symbols of the papers stand for SQL
+        words."""
 
         COMMANDS = set()
         KEYWORDS = {
             **Postgres.Tokenizer.KEYWORDS,
-            "≤": TokenType.LTE, "≥": TokenType.GTE, "≠": TokenType.NEQ, "∪": TokenType.UNION,
-            "∩": TokenType.INTERSECT, "GROUPBY": TokenType.GROUP_BY,
-        }  # fmt: skip
+            "≤": TokenType.LTE,
+            "≥": TokenType.GTE,
+            "≠": TokenType.NEQ,
+            "∪": TokenType.UNION,
+            "∩": TokenType.INTERSECT,
+            "GROUPBY": TokenType.GROUP_BY,
+        }
 
     Parser = StreamParser
 
     class Generator(PostgresGenerator):
-        """Writes our nodes as they are read."""
+        """Writes our nodes in the notation in which they are parsed."""
 
         TRANSFORMS = {
             **PostgresGenerator.TRANSFORMS,
@@ -41,7 +47,7 @@ class Dsms(Postgres):
             nodes.SyncRelation: lambda self, node: _synchronised(self, node),
             nodes.StreamOf: lambda self, node: f"{node.args['kind'].upper()}({self.sql(node, 'this')})",
             nodes.StreamSample: lambda self, node: f"{self.sql(node, 'this')} SAMPLE({self.sql(node, 'percent')})",
-        }  # fmt: skip
+        }
 
 
 def _words(*words: str) -> str:
@@ -67,12 +73,12 @@ def _joins(generator: Any, node: exp.Expr) -> str:
 
 def _clause(generator: Any, node: exp.Expr, word: str, key: str) -> str:
     value = node.args.get(key)
-    text = ", ".join(generator.sql(one) for one in value) if isinstance(value, list) else generator.sql(node, key)
+    text = ", ".join(generator.sql(item) for item in value) if isinstance(value, list) else generator.sql(node, key)
     return f"{word} {text}" if text else ""
 
 
 def _without_alias(generator: Any, node: exp.Expr) -> tuple[str, str]:
-    """The item inside as text, and the alias that stands behind the whole."""
+    """The inner item as text, and the alias, which is written after the whole."""
     inner = node.this.copy()
     alias = inner.args.get("alias")
     inner.set("alias", None)
@@ -87,7 +93,7 @@ def _synchronised(generator: Any, node: exp.Expr) -> str:
 def _table_function(generator: Any, node: exp.Expr) -> str:
     inner, alias = _without_alias(generator, node)
     columns = node.args.get("partition") or []
-    partition = f"PARTITION BY ({', '.join(generator.sql(one) for one in columns)})" if columns else ""
-    spans = ", ".join(generator.sql(one) for one in node.expressions)
+    partition = f"PARTITION BY ({', '.join(generator.sql(column) for column in columns)})" if columns else ""
+    spans = ", ".join(generator.sql(span) for span in node.expressions)
     call = f"TABLE {_words(inner, partition)}, DESCRIPTOR({generator.sql(node, 'column')}), {spans}"
     return _words(f"{node.args['function'].upper()}({call})", alias) + _joins(generator, node)

@@ -24,7 +24,7 @@ UNITS = (*_MICROSECONDS, *_DAYS, *_MONTHS)
 
 
 def parse_interval(node: exp.Interval) -> Interval:
-    """Returns the interval that a literal states.
+    """The interval of a literal. Raises SqlError.
 
     >>> import sqlglot
     >>> parse_interval(sqlglot.parse_one("INTERVAL '1 day 2 hours'"))
@@ -40,7 +40,7 @@ def parse_interval(node: exp.Interval) -> Interval:
     while position < len(text):
         match = _PART.match(text, position)
         if match is None:
-            raise error_at(node, f'interval "{text}" not understood', hint="for example INTERVAL '1 day 2 hours'")
+            raise error_at(node, f'invalid interval "{text}"', hint="for example INTERVAL '1 day 2 hours'")
         position = match.end()
         added = _parts(node, Decimal(match[1]), match[2])
         totals = [total + more for total, more in zip(totals, added, strict=True)]
@@ -48,7 +48,7 @@ def parse_interval(node: exp.Interval) -> Interval:
 
 
 def unit_name(word: str) -> str | None:
-    """Returns the unit in capitals and singular, or None.
+    """The unit in capitals and singular, or None.
 
     >>> unit_name("hours"), unit_name("ms"), unit_name("parsec")
     ('HOUR', 'MILLISECOND', None)
@@ -72,9 +72,9 @@ def _amount(node: exp.Interval) -> str:
 def _parts(node: exp.Interval, amount: Decimal, word: str) -> tuple[int, int, int]:
     unit = unit_name(word)
     if unit is None:
-        raise error_at(node, f'unit "{word}" not found', hint=f"have: {', '.join(UNITS)}")
+        raise error_at(node, f'unknown unit "{word}"', hint=f"have: {', '.join(UNITS)}")
     if unit in _MICROSECONDS:
         return 0, 0, int(amount * _MICROSECONDS[unit])
     if amount != int(amount):
-        raise error_at(node, f'"{amount} {word}" is no whole number of {unit.lower()}s')
+        raise error_at(node, f'"{amount} {word}" is not a whole number of {unit.lower()}s')
     return int(amount) * _MONTHS.get(unit, 0), int(amount) * _DAYS.get(unit, 0), 0

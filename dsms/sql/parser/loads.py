@@ -11,7 +11,7 @@ _OPTIONS = ("FORMAT", "DELIMITER", "HEADER", "NULL")
 
 
 def copy(cursor: Cursor, _: st.Name | None) -> st.LoadFile:
-    """The rest of `COPY`."""
+    """The rest of a COPY statement."""
     table = cursor.name("table name")
     cursor.expect("FROM")
     path = _text(cursor, "file")
@@ -22,20 +22,20 @@ def copy(cursor: Cursor, _: st.Name | None) -> st.LoadFile:
 
 def _options(cursor: Cursor) -> tuple[st.Clause, ...]:
     cursor.expect("(")
-    found: list[st.Clause] = []
+    parsed: list[st.Clause] = []
     while not cursor.accept(")"):
         token = cursor.peek()
         name = cursor.one_of(_OPTIONS, "option").lower()
-        if any(name == other.name for other in found):
+        if any(name == other.name for other in parsed):
             raise place_of(token).error(f"option {name.upper()} is given twice")
         cursor.accept("=")
-        found.append(st.Clause(name, (cursor.next().text,), place_of(token)))
+        parsed.append(st.Clause(name, (cursor.next().text,), place_of(token)))
         cursor.accept(",")
-    return tuple(found)
+    return tuple(parsed)
 
 
 def load(cursor: Cursor, _: st.Name | None) -> st.LoadDatabase:
-    """The rest of `LOAD TABLE`."""
+    """The rest of a LOAD TABLE statement."""
     table = cursor.name("table name")
     cursor.expect("FROM")
     cursor.expect("DATABASE")

@@ -1,6 +1,6 @@
-"""The nodes of a parsed query that SQL does not have: windows on streams, synchronised relations, streams of queries.
+"""Parse nodes beyond SQL: windows on streams, synchronised relations, streams of queries.
 
-Each stands in FROM around the item it is about, in `this`; an alias written behind it is held by that item.
+Each wraps an item of FROM, its `this`. An alias written after the node belongs to that item.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from sqlglot import exp
 
 
 class Around(exp.Expression):
-    """An item of FROM around another one, whose name and alias it has."""
+    """A wrapper of an item of FROM, with the name and alias of that item."""
 
     @property
     def alias(self) -> str:
-        """The alias of the item inside."""
+        """The alias of the inner item."""
         return str(self.this.alias)
 
     @property
     def alias_or_name(self) -> str:
-        """The alias or name of the item inside."""
+        """The alias or name of the inner item."""
         return str(self.this.alias_or_name)
 
 
 class Span(exp.Expression):
-    """A length of time or a number of rows: `5 MINUTES`, `10`. Without `unit` a bare number."""
+    """A length of time or a number of rows: `5 MINUTES`, `10`. Without `unit` it is a bare number."""
 
     arg_types = {"this": True, "unit": False}
 
@@ -33,17 +33,24 @@ class Span(exp.Expression):
 class StreamWindow(Around):
     """`S [Range 5 Minutes Slide 1 Minute]` (notation cql), `S WINDOW(RANGE 5 MINUTES)` (notation pipes).
 
-    `kind` is range, rows or now; no `size` is UNBOUNDED; `within` is the Range beside Rows.
+    `kind` is range, rows or now; without `size` it is UNBOUNDED; `within` is the Range of a Rows window.
     """
 
     arg_types = {
-        "this": True, "kind": True, "notation": True, "size": False, "slide": False, "partition": False,
-        "within": False, "where": False,
-    }  # fmt: skip
+        "this": True,
+        "kind": True,
+        "notation": True,
+        "size": False,
+        "slide": False,
+        "partition": False,
+        "within": False,
+        "where": False,
+    }
 
 
 class WindowTable(Around):
-    """`TUMBLE(TABLE s, DESCRIPTOR(col), size)` and its like: `function` over `column` with `spans` in order."""
+    """`TUMBLE(TABLE s, DESCRIPTOR(col), size)` and its like: `function` over `column`, with its lengths in
+    `expressions`."""
 
     arg_types = {"this": True, "function": True, "column": True, "expressions": True, "partition": False}
 
@@ -55,9 +62,9 @@ class SyncRelation(Around):
 
 
 class StreamOf(Around):
-    """`Istream(…)`, `Dstream(…)`, `Rstream(…)` of a relation or query; `kind` is its name in small letters.
+    """`Istream(…)`, `Dstream(…)`, `Rstream(…)` of a relation or query; `kind` is the name in lower case.
 
-    As the only item of a select list it holds the list itself in `expressions`, until the parser has the whole SELECT.
+    As the only item of a select list it contains the list in `expressions` until the whole SELECT is parsed.
     """
 
     arg_types = {"this": False, "kind": True, "expressions": False, "distinct": False}
@@ -70,13 +77,13 @@ class StreamSample(Around):
 
 
 class Emit(exp.Expression):
-    """`EMIT FINAL` at the end of a SELECT, which holds it as `emit`."""
+    """`EMIT FINAL` at the end of a SELECT, which has it as its argument `emit`."""
 
     arg_types = {}
 
 
 class WholeQuery(exp.Expression):
-    """A query as it was written, around its tree: its defaults are not filled in yet (see `expansion`)."""
+    """A wrapper of the tree of a query as written, before its defaults are filled in (see `expansion`)."""
 
     arg_types = {"this": True}
 
@@ -97,7 +104,7 @@ def stream_of_query(query: exp.Expr, kind: str, meta: dict[str, Any]) -> exp.Sel
 
 
 def output_kind(select: exp.Expr) -> str | None:
-    """Which stream a query is as a whole: istream, dstream, rstream, or None for a relation.
+    """The stream that a query is as a whole: istream, dstream, rstream, or None for a relation.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> output_kind(parse_query("SELECT Istream(a) FROM S [Now]"))
@@ -110,4 +117,4 @@ def output_kind(select: exp.Expr) -> str | None:
 
 def _only_star(select: exp.Expr) -> bool:
     more = [key for key, value in select.args.items() if value and key not in ("expressions", "from_", "with_")]
-    return not more and [type(one) for one in select.expressions] == [exp.Star]
+    return not more and [type(item) for item in select.expressions] == [exp.Star]

@@ -1,4 +1,4 @@
-"""Text to statements: our own statements by a cursor over sqlglot's tokens, queries by sqlglot's parser."""
+"""Parsing: our own statements by a cursor over sqlglot's tokens, queries by sqlglot's parser."""
 
 from __future__ import annotations
 
@@ -8,21 +8,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model import statements as st
-from dsms.sql.parser import (
-    admin as parse_admin,
-)
-from dsms.sql.parser import (
-    declarations as parse_declarations,
-)
-from dsms.sql.parser import (
-    loads as parse_loads,
-)
-from dsms.sql.parser import (
-    queries as parse_queries,
-)
-from dsms.sql.parser import (
-    tables as parse_tables,
-)
+from dsms.sql.parser import admin, declarations, loads, queries, tables
 from dsms.sql.parser.cursor import Cursor
 from dsms.sql.parser.dialect import Dsms
 from operators.core.errors import SqlError
@@ -59,18 +45,18 @@ def _statement(cursor: Cursor) -> st.Statement:
         if cursor.accept(*words):
             return parse_rest(cursor, label)
     if cursor.peek().text.upper() in ("SELECT", "WITH", "(") or _starts_stream(cursor):
-        return parse_queries.select(cursor, label)
+        return queries.select(cursor, label)
     return cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(_STARTS))
 
 
 def _starts_stream(cursor: Cursor) -> bool:
-    """`Istream (SELECT …)`."""
+    """Whether a query such as `Istream (SELECT …)` follows."""
     ahead = [token.text.upper() for token in cursor.tokens[cursor.at : cursor.at + 2]]
     return len(ahead) == 2 and ahead[0] in ("ISTREAM", "DSTREAM", "RSTREAM") and ahead[1] == "("
 
 
 def _label(cursor: Cursor) -> st.Name | None:
-    """SyncSQL's way to name a statement: `Q3: SELECT STREAMED …`."""
+    """SyncSQL's label of a statement: `Q3: SELECT STREAMED …`."""
     if len(cursor.tokens) > 1 and cursor.tokens[1].text == ":":
         name = cursor.name("name")
         cursor.expect(":")
@@ -79,29 +65,29 @@ def _label(cursor: Cursor) -> st.Name | None:
 
 
 _STATEMENTS: dict[tuple[str, ...], Callable[[Cursor, st.Name | None], st.Statement]] = {
-    ("REGISTER", "SOURCE"): parse_declarations.register_source,
-    ("CREATE", "STREAM"): parse_declarations.create_stream,
-    ("CREATE", "STREAMED", "VIEW"): parse_queries.create_streamed_view,
-    ("CREATE", "COMPLETE", "VIEW"): parse_queries.create_complete_view,
-    ("CREATE", "MATERIALIZED", "VIEW"): parse_queries.create_complete_view,
-    ("CREATE", "VIEW"): parse_queries.create_streamed_view,
-    ("CREATE", "QUERY"): parse_queries.create_query,
-    ("CREATE", "OR", "REPLACE"): parse_queries.replacing,
-    ("CREATE", "TABLE"): parse_tables.create_table,
-    ("INSERT", "INTO"): parse_tables.insert,
-    ("UPDATE",): parse_tables.update,
-    ("DELETE", "FROM"): parse_tables.delete,
-    ("COPY",): parse_loads.copy,
-    ("LOAD", "TABLE"): parse_loads.load,
-    ("DROP",): parse_admin.drop,
-    ("PAUSE",): parse_admin.pause,
-    ("DEACTIVATE",): parse_admin.pause,
-    ("RESUME",): parse_admin.resume,
-    ("ACTIVATE",): parse_admin.resume,
-    ("REPAIR", "QUERY"): parse_admin.repair,
-    ("ALTER",): parse_admin.alter,
-    ("SHOW",): parse_admin.show,
-    ("DESCRIBE",): parse_admin.describe,
-    ("EXPLAIN",): parse_admin.explain,
+    ("REGISTER", "SOURCE"): declarations.register_source,
+    ("CREATE", "STREAM"): declarations.create_stream,
+    ("CREATE", "STREAMED", "VIEW"): queries.create_streamed_view,
+    ("CREATE", "COMPLETE", "VIEW"): queries.create_complete_view,
+    ("CREATE", "MATERIALIZED", "VIEW"): queries.create_complete_view,
+    ("CREATE", "VIEW"): queries.create_streamed_view,
+    ("CREATE", "QUERY"): queries.create_query,
+    ("CREATE", "OR", "REPLACE"): queries.create_or_replace,
+    ("CREATE", "TABLE"): tables.create_table,
+    ("INSERT", "INTO"): tables.insert,
+    ("UPDATE",): tables.update,
+    ("DELETE", "FROM"): tables.delete,
+    ("COPY",): loads.copy,
+    ("LOAD", "TABLE"): loads.load,
+    ("DROP",): admin.drop,
+    ("PAUSE",): admin.pause,
+    ("DEACTIVATE",): admin.pause,
+    ("RESUME",): admin.resume,
+    ("ACTIVATE",): admin.resume,
+    ("REPAIR", "QUERY"): admin.repair,
+    ("ALTER",): admin.alter,
+    ("SHOW",): admin.show,
+    ("DESCRIBE",): admin.describe,
+    ("EXPLAIN",): admin.explain,
 }
 _STARTS = (*(" ".join(words) for words in _STATEMENTS), "SELECT STREAMED", "SELECT COMPLETE", "SELECT")

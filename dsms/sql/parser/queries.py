@@ -1,4 +1,4 @@
-"""SELECT, views and queries: which output a query has, and its tree."""
+"""SELECT, views and queries: the tree of a query and its output."""
 
 from __future__ import annotations
 
@@ -16,9 +16,18 @@ from dsms.sql.parser.dialect import Dsms
 from operators.core.errors import SqlError
 
 _RESULT_CLAUSES = (
-    "FORMAT", "PARTITIONS", "SHARED", "START", "TOPIC", "WEIGHT", "MAX_ERROR", "DEADLINE", "ERROR_COLUMNS",
-    "SHED_WHERE", "STATE_MEMORY",
-)  # fmt: skip
+    "FORMAT",
+    "PARTITIONS",
+    "SHARED",
+    "START",
+    "TOPIC",
+    "WEIGHT",
+    "MAX_ERROR",
+    "DEADLINE",
+    "ERROR_COLUMNS",
+    "SHED_WHERE",
+    "STATE_MEMORY",
+)
 _OUTPUT_WORDS: dict[str, st.Output] = {"STREAMED": "streamed", "COMPLETE": "complete"}
 ViewOrQuery = Literal["view", "query"]
 
@@ -33,7 +42,7 @@ def create_complete_view(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuer
     return named(cursor, cursor.name("view name"), "view", "complete")
 
 
-def replacing(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
+def create_or_replace(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
     """`CREATE OR REPLACE [STREAMED | COMPLETE | MATERIALIZED] VIEW | QUERY …`."""
     word = cursor.one_of(("STREAMED", "COMPLETE", "MATERIALIZED", "VIEW", "QUERY"), "kind")
     if word not in ("VIEW", "QUERY"):
@@ -50,7 +59,7 @@ def create_query(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
 
 
 def named(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -> st.ContinuousQuery:
-    """What follows the name: options, AS, and the query. COMPLETE holds whatever the query says."""
+    """The part after the name: options, AS and the query. `output` complete overrides the output of the query."""
     clauses = options(cursor, _RESULT_CLAUSES) if cursor.accept("WITH") else ()
     cursor.expect("AS")
     query = continuous(cursor, name)
@@ -59,9 +68,10 @@ def named(cursor: Cursor, name: st.Name, kind: ViewOrQuery, output: st.Output) -
 
 
 def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
-    """`(name = value, …)`; a value is a word, a number with its sign, or TIMESTAMP with a text."""
+    """`(name = value, …)`; a value is a word, a signed number, or TIMESTAMP and a text. Raises SqlError for names that
+    are not in `known`."""
     cursor.expect("(")
-    found = []
+    parsed = []
     while not cursor.accept(")"):
         token = cursor.peek()
         name = cursor.one_of(known, "option")
@@ -69,13 +79,13 @@ def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
         words = [cursor.next().text]
         if words[0] == "-" or words[0].upper() == "TIMESTAMP":
             words.append(cursor.next().text)
-        found.append(st.Clause(name.lower(), tuple(words), place_of(token)))
+        parsed.append(st.Clause(name.lower(), tuple(words), place_of(token)))
         cursor.accept(",")
-    return tuple(found)
+    return tuple(parsed)
 
 
 def continuous(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery:
-    """The rest of the statement as a continuous query; its output is None where the text does not say it."""
+    """The rest of the statement as a continuous query; its output is None if the text does not specify one."""
     text, word = cursor.rest_without(*_OUTPUT_WORDS)
     tree = parse_query(text)
     output = _OUTPUT_WORDS[word] if word else None
@@ -85,10 +95,10 @@ def continuous(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery:
 
 
 def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Select:
-    """A SELECT alone is continuous if it says STREAMED, COMPLETE or Istream, or has windows on streams.
+    """A bare SELECT: continuous if it has STREAMED, COMPLETE, Istream, or windows on streams, else one-time.
 
     >>> from dsms.sql.parser.parse import parse
-    >>> [type(one).__name__ for one in parse("SELECT a FROM S; SELECT a FROM S [Range 5]")]
+    >>> [type(statement).__name__ for statement in parse("SELECT a FROM S; SELECT a FROM S [Range 5]")]
     ['Select', 'ContinuousQuery']
     """
     query = continuous(cursor, name)
@@ -99,14 +109,14 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
     if windows or query.select.find(nodes.StreamOf):
         return st.ContinuousQuery("query", name, query.select, (), query.sql, query.select_sql, "streamed")
     if only := query.select.find(nodes.SyncRelation, nodes.WindowTable):
-        hint = "say SELECT STREAMED or SELECT COMPLETE"
-        raise error_at(only, "a SELECT that is asked once reads no windows and no synchronised relations", hint=hint)
+        hint = "use SELECT STREAMED or SELECT COMPLETE"
+        raise error_at(only, "a one-time SELECT cannot read windows or synchronised relations", hint=hint)
     return st.Select(query.select, query.select_sql)
 
 
 def parse_query(text: str) -> exp.Expr:
     """The tree of a query. `text` is the whole script with everything but the query blanked, so that positions are
-    the script's."""
+    those of the script. Raises SqlError."""
     try:
         tree = sqlglot.parse_one(text, read=Dsms)
     except ParseError as error:
@@ -116,10 +126,11 @@ def parse_query(text: str) -> exp.Expr:
 
 def _readable(error: ParseError) -> SqlError:
     first = error.errors[0]
+    # the column is that of the last character of the highlighted word
     width = len(first.get("highlight") or " ")
     message = str(first["description"]).split(" <Token")[0].rstrip(".")
     if message.startswith("Required keyword"):
-        message = "the expression ends too early"
+        message = "unexpected end of expression"
     return SqlError(
         f'{message[0].lower()}{message[1:]} at "{first.get("highlight")}"',
         line=first["line"] or 1,

@@ -1,4 +1,4 @@
-"""The parser of queries: PostgreSQL's, and the notations of streams in FROM and around select lists."""
+"""The parser of queries: PostgreSQL's, extended by the notations of streams in FROM and around select lists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StreamParser(WindowParser):
     MODIFIABLES: ClassVar[Any] = (*WindowParser.MODIFIABLES, nodes.StreamWindow, nodes.SyncRelation, nodes.WindowTable)
 
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
-        """The trees of a text; a query that reads something is marked as a whole."""
+        """The trees of a text; queries with a FROM are wrapped in `WholeQuery`."""
         return [_whole(tree) for tree in super().parse(raw_tokens, sql)]
 
     def _parse_statement(self) -> exp.Expr | None:
@@ -99,7 +99,8 @@ class StreamParser(WindowParser):
         return item
 
     def _stream_item(self) -> exp.Expr | None:
-        """What sqlglot's parser would misread: window functions, Istream, synchronised relations."""
+        """An item that sqlglot's parser would misread: a window function, Istream or a synchronised relation; else
+        None."""
         word, after = self._ahead(0), self._ahead(1)
         if word in TABLE_FUNCTIONS and after == "(":
             return self._window_table()
@@ -109,8 +110,8 @@ class StreamParser(WindowParser):
             return self._stream_of()
         if word in _VIEW_OF and after == "[" and self._closes_with_call():
             return self._sync_relation()
-        if after == "(" and (found := _SYNCHRONISED.fullmatch(self._curr.text)):
-            return self._subscripted(found[1])
+        if after == "(" and (subscripted := _SYNCHRONISED.fullmatch(self._curr.text)):
+            return self._subscripted(subscripted[1])
         return None
 
     def _stream_of(self) -> exp.Expr:
@@ -124,7 +125,7 @@ class StreamParser(WindowParser):
         return self.expression(nodes.StreamOf(this=item, kind=kind), token=token)
 
     def _closes_with_call(self) -> bool:
-        """Whether the bracket right ahead is followed by a parenthesis: `R[Sync](S)`, not `R [Range 5]`."""
+        """Whether the bracket ahead is followed by a parenthesis: `R[Sync](S)`, not `R [Range 5]`."""
         at = 2
         while self._ahead(at) not in ("]", ""):
             at += 1
@@ -150,7 +151,7 @@ class StreamParser(WindowParser):
         return self.expression(nodes.SyncRelation(this=of, expressions=points), token=token)
 
     def _name(self) -> exp.Table:
-        """A name alone, as an item of FROM."""
+        """A bare name as an item of FROM."""
         token = self._curr
         name = self._parse_id_var(any_token=False)
         if name is None:
@@ -158,7 +159,7 @@ class StreamParser(WindowParser):
         return self.expression(exp.Table(this=name), token=token)
 
     def _set_of_items(self, item: exp.Expr) -> exp.Expr:
-        """SyncSQL's `ℜ(Sync2) ∪ ℜ(Sync5)` in FROM: the bag union of relations."""
+        """SyncSQL's `ℜ(Sync2) ∪ ℜ(Sync5)` in FROM: the bag union of relations (with ∩ the intersection)."""
         while self._curr.token_type in _SETS and self._ahead(1) not in (*_QUERY_STARTS, "ALL", "DISTINCT", "VALUES"):
             kind = _SETS[self._curr.token_type]
             self._advance()
@@ -174,17 +175,17 @@ class StreamParser(WindowParser):
     # --- spellings
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
-        """`Sample (10)` is no alias with columns, nor is EMIT FINAL one."""
+        """`Sample (10)` and EMIT FINAL are not aliases."""
         if (self._ahead(0) == "SAMPLE" and self._ahead(1) == "(") or self._at_emit():
             return None
         return super()._parse_table_alias(alias_tokens)
 
     def _parse_bracket(self, this: Any = None) -> Any:
-        """A bracket behind an item of FROM is a window, no subscript."""
+        """A bracket after an item of FROM is a window, not a subscript."""
         return this if isinstance(this, exp.Table) else super()._parse_bracket(this)
 
     def _parse_factor(self, parse_mod: bool = True) -> exp.Expr | None:
-        """SyncSQL writes `Timepoint mod 2`."""
+        """Also SyncSQL's `Timepoint mod 2`."""
         this = super()._parse_factor(parse_mod)
         while self._curr.token_type == TokenType.VAR and self._ahead(0) == "MOD" and self._next.token_type in _OPERANDS:
             self._advance()
@@ -192,7 +193,7 @@ class StreamParser(WindowParser):
         return this
 
     def _parse_comparison(self, this: exp.Expr | None = None) -> exp.Expr | None:
-        """`a < b <= c` is `a < b AND b <= c`."""
+        """Also chained comparisons: `a < b <= c` is `a < b AND b <= c`."""
         left = this or self._parse_range()
         tests: list[exp.Expr] = []
         while self._match_set(self.COMPARISON):

@@ -1,4 +1,4 @@
-"""The name that an item of FROM reads, and where it stands."""
+"""The stream or view that a table reference names, and its position."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _RELATION_OF = ("R", "ℜ")
 
 
 def name_of(table: exp.Table) -> str:
-    """The stream or view that a table reference reads: S in `S`, `R(S)` and `ℜ(S)`."""
+    """The name of the stream or view in a table reference: S in `S`, `R(S)` and `ℜ(S)`. Raises SqlError."""
     return name_and_place(table)[0]
 
 
 def name_and_place(table: exp.Table) -> tuple[str, exp.Expr]:
-    """The stream's name in `S`, `R(S)` or `ℜ(S)`, and the node that spells it."""
+    """The name in `S`, `R(S)` or `ℜ(S)`, and the node that spells it. Raises SqlError for other references."""
     inner = table.this
     if isinstance(inner, exp.Identifier):
         return _digits(inner.name), inner
@@ -30,5 +30,5 @@ def name_and_place(table: exp.Table) -> tuple[str, exp.Expr]:
 
 
 def _digits(name: str) -> str:
-    """Subscript digits count as digits, as in declarations."""
+    """The name with subscript digits as digits, as in declarations."""
     return unicodedata.normalize("NFKC", name)

@@ -15,9 +15,16 @@ from dsms.sql.parser.queries import parse_query
 
 _Parsed = TypeVar("_Parsed", bound=exp.Expr)
 _PARTS = {
-    "conflict": "ON CONFLICT", "returning": "RETURNING", "from_": "FROM", "using": "USING", "with_": "WITH",
-    "overwrite": "OVERWRITE", "order": "ORDER BY", "limit": "LIMIT", "default": "DEFAULT VALUES",
-}  # fmt: skip
+    "conflict": "ON CONFLICT",
+    "returning": "RETURNING",
+    "from_": "FROM",
+    "using": "USING",
+    "with_": "WITH",
+    "overwrite": "OVERWRITE",
+    "order": "ORDER BY",
+    "limit": "LIMIT",
+    "default": "DEFAULT VALUES",
+}
 
 
 def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable:
@@ -36,7 +43,7 @@ def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable:
 
 
 def _element(cursor: Cursor, columns: list[st.ColumnDefinition], keys: list[st.Name]) -> None:
-    """A column, or the PRIMARY KEY of several."""
+    """A column, or a PRIMARY KEY clause of the table."""
     at = cursor.at
     inline: list[st.Name] = []
     if cursor.accept("PRIMARY KEY"):
@@ -49,20 +56,21 @@ def _element(cursor: Cursor, columns: list[st.ColumnDefinition], keys: list[st.N
         inline.extend([columns[-1].name] if is_key else [])
     if inline and keys:
         cursor.at = at
-        cursor.fail("a table has one PRIMARY KEY", "for several columns say PRIMARY KEY (a, b)")
+        cursor.fail("a table has only one PRIMARY KEY", "for several columns use PRIMARY KEY (a, b)")
     keys.extend(inline)
 
 
 def _without_key(tokens: list[Token]) -> tuple[list[Token], bool]:
-    """`PRIMARY KEY`, which sqlglot reads as one word, stands before or after NOT NULL."""
+    """The tokens without `PRIMARY KEY`, and whether it was among them: one token of sqlglot, before or after NOT
+    NULL."""
     kept = [token for token in tokens if token.text.upper() != "PRIMARY KEY"]
     return kept, len(kept) < len(tokens)
 
 
 def _not_null(columns: list[st.ColumnDefinition], keys: list[st.Name]) -> list[st.ColumnDefinition]:
     for key in keys:
-        if not any(one.name.text.lower() == key.text.lower() for one in columns):
-            have = ", ".join(one.name.text for one in columns)
+        if not any(column.name.text.lower() == key.text.lower() for column in columns):
+            have = ", ".join(column.name.text for column in columns)
             raise key.place.error(f'key column "{key.text}" not found', f"have: {have}")
     of_key = {key.text.lower() for key in keys}
     return [st.ColumnDefinition(c.name, c.type, c.nullable and c.name.text.lower() not in of_key) for c in columns]
@@ -72,17 +80,17 @@ def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
     """`INSERT INTO table [(columns)] VALUES … | SELECT …`."""
     tree = _tree(cursor, exp.Insert, ("this", "expression"), ("INSERT", "INTO"))
     target = tree.this
-    columns = tuple(_name(one) for one in target.expressions) if isinstance(target, exp.Schema) else ()
+    columns = tuple(_name(column) for column in target.expressions) if isinstance(target, exp.Schema) else ()
     table = target.this if isinstance(target, exp.Schema) else target
     if tree.expression is None:
-        raise error_at(tree, "INSERT without rows", hint="VALUES (…), … or SELECT …")
+        raise error_at(tree, "INSERT needs rows", hint="add VALUES (…), … or SELECT …")
     return st.Insert(_table(table), columns, tree.expression, cursor.sql)
 
 
 def update(cursor: Cursor, _: st.Name | None) -> st.Update:
     """`UPDATE table SET column = expression, … [WHERE predicate]`."""
     tree = _tree(cursor, exp.Update, ("this", "expressions", "where"), ("UPDATE",))
-    changes = tuple((_target(one), one.expression) for one in tree.expressions)
+    changes = tuple((_target(change), change.expression) for change in tree.expressions)
     where = tree.args.get("where")
     return st.Update(_table(tree.this), changes, where.this if where else None, cursor.sql)
 
@@ -95,11 +103,11 @@ def delete(cursor: Cursor, _: st.Name | None) -> st.Delete:
 
 
 def _tree(cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]) -> _Parsed:
-    """The whole statement as sqlglot reads it, without clauses that are not ours."""
+    """The whole statement as parsed by sqlglot. Raises SqlError for clauses other than `parts`."""
     cursor.at -= len(words)
     tree = parse_query(cursor.rest_without("")[0])
     if not isinstance(tree, kind):
-        raise error_at(tree, f"cannot read {' '.join(words)}")
+        raise error_at(tree, f"not a valid {' '.join(words)} statement")
     for part, value in tree.args.items():
         if value and part not in parts:
             at = value if isinstance(value, exp.Expr) else tree
@@ -115,7 +123,7 @@ def _target(change: exp.Expr) -> st.Name:
 
 def _table(node: exp.Expr) -> st.Name:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or node.args.get("db"):
-        raise error_at(node, f'"{node.sql()}" is no table name')
+        raise error_at(node, f'"{node.sql()}" is not a table name')
     return _name(node)
 
 

@@ -16,22 +16,22 @@ TABLE_FUNCTIONS = tuple(name.upper() for name in _LENGTHS)
 
 
 class WindowParser(PostgresParser):
-    """PostgreSQL's parser that can read a window behind an item of FROM."""
+    """PostgreSQL's parser, extended by windows after an item of FROM."""
 
     def _ahead(self, steps: int) -> str:
-        """The upper-case text of the token so many steps ahead; 0 is the current one."""
+        """The upper-case text of the token some steps ahead; 0 is the current one, "" is past the end."""
         at = self._index + steps
         return str(self._tokens[at].text.upper()) if at < len(self._tokens) else ""
 
     def _parenthesised(self, skip: int, parse: Any) -> exp.Expr:
         self._advance(skip)
         self._match_l_paren()
-        found = parse()
+        parsed = parse()
         self._match_r_paren()
-        return cast(exp.Expr, found)
+        return cast(exp.Expr, parsed)
 
     def _aliased(self, item: exp.Expr) -> None:
-        """Takes an alias and gives it to the innermost item."""
+        """Parses an alias and attaches it to the innermost item."""
         if not _innermost(item).args.get("alias") and (alias := self._parse_table_alias()):
             _innermost(item).set("alias", alias)
 
@@ -55,7 +55,7 @@ class WindowParser(PostgresParser):
 
     def _window(self, item: exp.Expr, notation: str, closing: TokenType, text: str, opened: Token) -> exp.Expr:
         partition = self._parse_csv(self._parse_column) if self._match_partition() else None
-        parts = self._now_window(opened) if partition is None and self._match_text_seq("NOW") else self._frame()
+        parts = self._now_window() if partition is None and self._match_text_seq("NOW") else self._frame()
         if not self._match(closing):
             self.raise_error(f"expected {text}")
         window = nodes.StreamWindow(this=item, notation=notation, partition=partition, **parts)
@@ -64,7 +64,7 @@ class WindowParser(PostgresParser):
     def _match_partition(self) -> bool:
         return self._match(TokenType.PARTITION_BY) or self._match_text_seq("PARTITION", "BY")
 
-    def _now_window(self, _: Token) -> dict[str, Any]:
+    def _now_window(self) -> dict[str, Any]:
         where = self._parse_disjunction() if self._match(TokenType.WHERE) else None
         return {"kind": "now", "where": where}
 
@@ -118,7 +118,7 @@ class WindowParser(PostgresParser):
             spans["SLIDE" if name == "STEP" else name] = self._span()
         ordered = [spans[name] for name in (*names, "OFFSET") if name in spans]
         if len(ordered) < len(names) or len(ordered) != len(spans):
-            self.raise_error(f"expected {len(names)} length(s) and at most an offset in", token)
+            self.raise_error(f"expected {len(names)} length(s) and an optional offset in", token)
         table = nodes.WindowTable(this=item, function=function, column=column, expressions=ordered, partition=partition)
         return self.expression(table, token=token)
 

@@ -12,7 +12,7 @@ import pytest
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--batch-seconds", "0.001"), "error: target_batch_seconds is between 0.01 and 600\n"),
+        (("--batch-seconds", "0.001"), "error: target_batch_seconds must be between 0.01 and 600\n"),
         (("--policy", "lifo"), 'error: policy "lifo" not found'),
     ],
 )

@@ -296,5 +296,5 @@ def test_contradictory_bounds_are_refused() -> None:
 def test_a_limit_of_state_needs_one_disk() -> None:
     elsewhere = Bounds(10, 1000, 1.0, one_host=False)
     assert Tuning(state_memory="none").over(elsewhere).state_memory is None
-    with pytest.raises(UserError, match=r"needs workers on one host.*local\["):
+    with pytest.raises(UserError, match=r"needs all workers on one host.*local\["):
         Tuning(state_memory=0).over(elsewhere)

@@ -25,14 +25,14 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3).map(tup
 
 
 def exact(value: object) -> object:
-    """A value with the types of all of its parts, by which the oracle tells values apart."""
+    """A value with the types of all its parts: the oracle for equality."""
     parts = tuple(map(exact, value)) if isinstance(value, tuple) else repr(value)
     return type(value).__name__, parts
 
 
 @given(VALUES, VALUES)
-def test_it_is_equal_for_equal_values_alone(one, other) -> None:
-    assert (fingerprint(one) == fingerprint(other)) == (exact(one) == exact(other))
+def test_fingerprints_are_equal_if_and_only_if_values_are(left, other) -> None:
+    assert (fingerprint(left) == fingerprint(other)) == (exact(left) == exact(other))
 
 
 @given(st.lists(st.integers(0, 40), unique=True), st.randoms())
@@ -50,7 +50,7 @@ def test_types_nullability_and_scale_count() -> None:
         Literal(True, pa.int64()), Literal(0.0, pa.float64()), Literal(-0.0, pa.float64()),
         Literal(Decimal("1.0"), pa.decimal128(9, 2)), Literal(Decimal("1.00"), pa.decimal128(9, 2)),
     ]  # fmt: skip
-    assert len({fingerprint(one) for one in columns}) == len(columns)
+    assert len({fingerprint(column) for column in columns}) == len(columns)
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ class Operator:
     members: tuple[int, ...] = field(default=(), compare=False)
 
 
-def test_versions_count_and_what_takes_no_part_in_comparison_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operator_versions_count_and_fields_without_comparison_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     first = fingerprint(Operator("a"))
     assert fingerprint(Operator("a", (1,))) == first != fingerprint(Operator("b"))
     monkeypatch.setattr(Operator, "operator_version", 2, raising=False)
     assert fingerprint(Operator("a")) != first
 
 
-def test_what_could_change_has_none() -> None:
+def test_mutable_values_have_no_fingerprint() -> None:
     @dataclass
     class Changing:
         name: str
@@ -79,7 +79,7 @@ def test_what_could_change_has_none() -> None:
         fingerprint((object(),))
 
 
-def test_it_is_the_same_in_every_process() -> None:
+def test_fingerprints_are_the_same_in_every_process() -> None:
     value = (frozenset({"a", "b", "c", "d"}), Column("x", pa.int64()), {"p": 1.5, "q": None})
     program = (
         "import pyarrow as pa; from operators.expressions import Column; "
@@ -93,8 +93,7 @@ def test_it_is_the_same_in_every_process() -> None:
 
 
 def test_twins_over_the_same_sources_are_one_vertex() -> None:
-    """Sets of sources print in an order that depends on how they were made: {0, 8} and {8, 0} are equal, and `repr`
-    tells them apart."""
+    """The order in which a set prints depends on its history: {0, 8} and {8, 0} are equal, but their `repr` differs."""
     sources = "".join(
         f"REGISTER SOURCE T{at} (k VARCHAR NOT NULL, v{at} BIGINT) FROM t{at}; CREATE STREAM S{at} OVER T{at} KEY k;"
         for at in range(9)

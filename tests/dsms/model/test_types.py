@@ -91,6 +91,6 @@ TYPES = st.recursive(
 
 
 @given(TYPES)
-def test_spelling_reads_back(type_):
+def test_spelled_types_are_parsed_back(type_):
     assert parse_type(type_sql(type_)) == type_
     assert simple_type(type_sql(type_)) in {type_, None}

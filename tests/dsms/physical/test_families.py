@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
-from dsms.registration import queries as register_query
+from dsms.registration import queries
 from dsms.testing import LocalSession
 from tests.support.fake_environment import Topics, apply_all
 from tests.support.query_histories import SOURCES, Push, histories, play
@@ -68,7 +68,7 @@ def tried(session: LocalSession, shape: str, steps, only: str | None = None) -> 
 @given(histories(range(4)), st.integers(1, 2), st.sampled_from([None, 1, 3]))
 def test_each_member_gives_what_it_gives_alone(shape: str, steps, partitions: int, batch: int | None) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(register_query, "ALONE", 0)
+        patch.setattr(queries, "ALONE", 0)
         together = tried(LocalSession(partitions, batch), shape, steps)
     for query, found in together.items():
         alone = tried(LocalSession(sharing=False), shape, steps, only=query)
@@ -95,10 +95,10 @@ def test_from_the_third_query_of_a_shape_on_one_plan_runs_all(shape: str) -> Non
 
 def test_a_query_that_joins_a_family_is_told() -> None:
     _, results = planned(*(f"k FROM A WHERE n = {at}" for at in range(5)))
-    notices = [[one for one in result.notices if one.startswith("runs as one")] for result in results[-5:]]
+    notices = [[one for one in result.notices if one.startswith("shares one plan")] for result in results[-5:]]
     assert notices == [
-        [], [], [], ["runs as one with 1 query that differs in constants"],
-        ["runs as one with 2 queries that differ in constants"],
+        [], [], [], ["shares one plan with 1 query that differs only in constants"],
+        ["shares one plan with 2 queries that differ only in constants"],
     ]  # fmt: skip
 
 

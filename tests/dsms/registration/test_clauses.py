@@ -1,4 +1,4 @@
-"""Every clause by its words."""
+"""The settings of every clause."""
 
 from __future__ import annotations
 

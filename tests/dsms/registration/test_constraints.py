@@ -1,4 +1,4 @@
-"""CONSTRAINT as it is written, shown and kept, for every type of column."""
+"""CONSTRAINT: its spellings, its display and its effect, for every type of column."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refused(session: LocalSession) -> list[object]:
         ("BIGINT", "2 SECONDS", [5_000, 3_000, 2_999], [2], 2_001),
     ],
 )
-def test_values_may_be_so_far_below(type_: str, k: str, values: list, wanted: list, worst: int) -> None:
+def test_values_may_be_at_most_k_below_the_greatest(type_: str, k: str, values: list, wanted: list, worst: int) -> None:
     session = pushed(f"c {type_}", f"ORDERED BY c WITHIN {k}", [{"c": value} for value in values])
     assert refused(session) == wanted
     (shown,) = session.execute("SHOW CONSTRAINTS")
@@ -46,14 +46,14 @@ def test_values_may_be_so_far_below(type_: str, k: str, values: list, wanted: li
     ]
 
 
-def test_what_a_dead_letter_says() -> None:
+def test_dead_letters_name_the_broken_promise() -> None:
     session = pushed("c TIMESTAMP", "ORDERED BY c WITHIN 1 SECOND", [{"c": NOON}, {"c": NOON - timedelta(seconds=9)}])
     (letter,) = session.dead_letters("T")
     least = "2024-05-01 11:59:59 is the least that may still come"
     assert letter["reason"] == f"violates ORDERED BY c WITHIN 1000: 2024-05-01 11:59:51 came, {least}"
 
 
-def test_several_columns_and_one_that_is_watched() -> None:
+def test_several_columns_with_one_that_is_only_measured() -> None:
     rows = [{"ordered": a, "b": b, "w": w} for a, b, w in ((5, 5, 9), (4, 9, 1), (3, 9, 30), (5, 1, 13))]
     session = pushed(
         "ordered INT, b INT, w INT", "ORDERED BY ordered WITHIN 1, ordered by B within 3, ORDERED BY w", rows
@@ -61,14 +61,16 @@ def test_several_columns_and_one_that_is_watched() -> None:
     assert refused(session) == [2, 3]
     shown = session.execute("SHOW CONSTRAINTS FOR S")
     assert [(row["promise"], row["largest k seen"], row["violations"]) for row in shown] == [
-        ("ORDERED BY ordered WITHIN 1", 2, 1), ("ORDERED BY b WITHIN 3", 8, 1), ("ORDERED BY w (watched)", 17, 0),
-    ]  # fmt: skip
+        ("ORDERED BY ordered WITHIN 1", 2, 1),
+        ("ORDERED BY b WITHIN 3", 8, 1),
+        ("ORDERED BY w (watched)", 17, 0),
+    ]
     (described,) = session.run("DESCRIBE T")
     promises = "ORDERED BY ordered WITHIN 1, ORDERED BY b WITHIN 3, ORDERED BY w"
     assert described.message == f'source "T": registered, {promises}'
 
 
-def test_a_watched_column_promises_nothing() -> None:
+def test_a_measured_column_promises_nothing() -> None:
     session = pushed("c INT", "ORDERED BY c", [{"c": 9}, {"c": 1}])
     session.execute("CREATE STREAMED VIEW V AS SELECT c, count(*) AS n FROM S GROUP BY c")
     assert not refused(session)
@@ -93,9 +95,9 @@ FAMILY = {
 
 @pytest.mark.parametrize("shape", FAMILY)
 @pytest.mark.parametrize("promise", ["ORDERED", "CLUSTERED"])
-def test_members_of_a_family_forget_and_join_it_later(shape: str, promise: str) -> None:
+def test_members_of_a_family_forget_state_and_may_join_later(shape: str, promise: str) -> None:
     rows = [{"c": at - at * 7 % 4, "v": at % 5, "ts": at} for at in range(60)]
-    found = {}
+    changes = {}
     for clause, sharing in ((f"CONSTRAINT {promise} BY c WITHIN 4", True), ("", False)):
         session = LocalSession(partitions=2, batch_records=9, sharing=sharing)
         session.execute(f"REGISTER SOURCE T (c INT, v INT) FROM t {clause}; CREATE STREAM S OVER T KEY NULL")
@@ -103,15 +105,15 @@ def test_members_of_a_family_forget_and_join_it_later(shape: str, promise: str) 
             session.execute(f"CREATE STREAMED VIEW V{number} AS {FAMILY[shape].format(v=number)}")
             session.push("T", rows[15 * number : 15 * number + 15])
         session.advance(100)
-        found[clause] = [session.changes(f"V{number}") for number in range(4)]
+        changes[clause] = [session.changes(f"V{number}") for number in range(4)]
         assert not session.dead_letters("T")
         assert clause == "" or "forgets by c" in session.explain("V3")
         assert session.execute("EXPLAIN ANALYZE V0")
-    with_it, without = found.values()
+    with_it, without = changes.values()
     assert with_it == without and all(without)
 
 
-def test_only_what_follows_from_the_promise_is_used() -> None:
+def test_only_consequences_of_the_promise_are_used() -> None:
     session = pushed("c INT, v INT", "ORDERED BY c WITHIN 2", [])
     session.execute("CREATE STREAM K OVER T KEY v")
     for query in (

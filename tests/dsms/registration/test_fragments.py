@@ -1,4 +1,4 @@
-"""Queries dealt out to fragments: together they give what one gives, and every refused record is told once."""
+"""Queries spread over fragments: together they give the results of one, and every refused record is reported once."""
 
 from __future__ import annotations
 
@@ -36,22 +36,25 @@ def dealt(queries: list[str], fragments: int, partitions: int = 1):
 
 
 @given(
-    LOGS, st.lists(st.sampled_from(QUERIES), min_size=1, max_size=5), st.integers(2, 3), st.integers(1, 9),
+    LOGS,
+    st.lists(st.sampled_from(QUERIES), min_size=1, max_size=5),
+    st.integers(2, 3),
+    st.integers(1, 9),
     st.none() | st.integers(0, 4),
-)  # fmt: skip
-def test_fragments_together_give_what_one_gives(logs, queries, fragments, limit, crash_at) -> None:
+)
+def test_all_fragments_together_give_the_results_of_one(logs, queries, fragments, limit, crash_at) -> None:
     whole = _run(logs, queries, 1, 1000, None)
     parts = _run(logs, queries, fragments, limit, crash_at)
     assert _results(parts) == _results(whole)
     assert _dead(parts) == _dead(whole)
 
 
-def _results(found: list[World]) -> dict[str, list]:
-    return {log: rows for world in found for log, rows in world.written.items()}
+def _results(worlds: list[World]) -> dict[str, list]:
+    return {log: rows for world in worlds for log, rows in world.written.items()}
 
 
-def _dead(found: list[World]) -> Counter[str]:
-    return Counter(repr(letter) for world in found for letter in world.dead)
+def _dead(worlds: list[World]) -> Counter[str]:
+    return Counter(repr(letter) for world in worlds for letter in world.dead)
 
 
 def _run(logs, queries, fragments: int, limit: int, crash_at: int | None) -> list[World]:
@@ -65,7 +68,7 @@ def _run(logs, queries, fragments: int, limit: int, crash_at: int | None) -> lis
     return done
 
 
-def test_what_shares_state_stays_together_and_the_rest_is_spread() -> None:
+def test_queries_that_share_state_stay_together_and_others_are_spread() -> None:
     sums = [f"SELECT STREAMED k, SUM(v) AS s FROM A WHERE v > {at} GROUP BY k" for at in range(4)]
     catalog = dealt([*sums, QUERIES[5], QUERIES[6]], 3)
     family = {catalog.get(f"q{at}").fragment for at in range(4)}
@@ -73,7 +76,7 @@ def test_what_shares_state_stays_together_and_the_rest_is_spread() -> None:
     assert {catalog.get("q4").fragment, catalog.get("q5").fragment} == set("012") - family
 
 
-def test_a_query_that_is_not_shared_goes_where_there_is_least_to_do() -> None:
+def test_an_unshared_query_goes_to_the_least_loaded_fragment() -> None:
     catalog = dealt([QUERIES[1]], 2)
     alone, _ = apply_all(f"CREATE QUERY alone WITH (shared = false) AS {QUERIES[1]}", catalog, Topics({}, 2))
     assert alone.get("alone").fragment != alone.get("q0").fragment
@@ -87,7 +90,7 @@ def test_queries_stay_where_they_are_when_there_are_fewer_fragments() -> None:
 
 
 @pytest.mark.parametrize("fragments", [1, 2, 3])
-def test_each_source_is_told_of_by_one_fragment_that_reads_it(fragments: int) -> None:
+def test_each_source_is_reported_by_one_fragment_that_reads_it(fragments: int) -> None:
     catalog = dealt(list(QUERIES), fragments)
     plans = {name: plan_fragment(catalog, 1, fragment=name) for name in fragments_of(catalog, fragments)}
     for source in catalog.sources():

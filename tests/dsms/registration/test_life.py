@@ -42,16 +42,20 @@ VIEWS = [
 ]
 #: What nothing happens to.
 OTHERS = {
-    "Same": "SELECT k, v FROM S WHERE v > 1", "Count": "SELECT k, COUNT(*) AS n FROM A GROUP BY k",
+    "Same": "SELECT k, v FROM S WHERE v > 1",
+    "Count": "SELECT k, COUNT(*) AS n FROM A GROUP BY k",
     "Left": "SELECT S.k, S.v, C.n FROM S LEFT JOIN (SELECT k, COUNT(*) AS n FROM A GROUP BY k) C ON S.k = C.k",
-}  # fmt: skip
+}
 ADVANCES = st.integers(0, 12)
 NAMES = st.sampled_from(sorted(ALIKE))
 LIVES = st.one_of(
-    PUSHES, PUSHES, ADVANCES,
+    PUSHES,
+    PUSHES,
+    ADVANCES,
     st.tuples(st.sampled_from(["PAUSE", "RESUME"]), st.sampled_from([*ALIKE, *OTHERS])),
-    st.tuples(NAMES, st.integers(0, 8)), st.tuples(st.just("W"), st.integers(0, 2)),
-)  # fmt: skip
+    st.tuples(NAMES, st.integers(0, 8)),
+    st.tuples(st.just("W"), st.integers(0, 2)),
+)
 
 
 def feed(session: LocalSession, step: Push | int) -> None:
@@ -74,7 +78,7 @@ def is_fed(step) -> bool:
 
 
 def fresh(steps, queries: dict[str, str]) -> LocalSession:
-    """Each query as it would be if it had been the only one from the first record on."""
+    """A session in which each query exists from the first record on, for comparison."""
     session = LocalSession(sharing=False)
     session.execute(SOURCES)
     for name, select in queries.items():
@@ -85,19 +89,23 @@ def fresh(steps, queries: dict[str, str]) -> LocalSession:
 
 
 @settings(max_examples=examples(20))
-@given(st.lists(LIVES.filter(lambda one: is_fed(one) or one[0] in ("PAUSE", "RESUME")), max_size=24),
-       st.integers(1, 2), st.sampled_from([None, 1, 3]), st.booleans())  # fmt: skip
+@given(
+    st.lists(LIVES.filter(lambda step: is_fed(step) or step[0] in ("PAUSE", "RESUME")), max_size=24),
+    st.integers(1, 2),
+    st.sampled_from([None, 1, 3]),
+    st.booleans(),
+)
 @example([Push("T", "a", 2, 1), ("PAUSE", "keyed"), Push("T", "a", 1, 2), 4, ("RESUME", "keyed")], 1, None, True)
 def test_a_query_that_was_paused_has_the_log_of_one_that_was_not(steps, partitions, batch, sharing) -> None:
     names = [*ALIKE, *OTHERS]
-    session, told = begin(LocalSession(partitions, batch, sharing=sharing), names), {}
+    session, paused = begin(LocalSession(partitions, batch, sharing=sharing), names), {}
     for step in steps:
         if is_fed(step):
             feed(session, step)
         else:
             session.execute(f"{step[0]} QUERY {step[1]}")
-            told = {**told, step[1]: session.changes(step[1])} if step[0] == "PAUSE" else without(told, step[1])
-        assert all(session.changes(name) == before for name, before in told.items()), "a paused query is silent"
+            paused = {**paused, step[1]: session.changes(step[1])} if step[0] == "PAUSE" else without(paused, step[1])
+        assert all(session.changes(name) == before for name, before in paused.items()), "a paused query is silent"
     for name in names:
         session.execute(f"RESUME {name}")
     session.advance(END)
@@ -106,13 +114,13 @@ def test_a_query_that_was_paused_has_the_log_of_one_that_was_not(steps, partitio
         assert session.changes(name) == alone.changes(name), name
 
 
-def without(told: dict, name: str) -> dict:
-    return {other: log for other, log in told.items() if other != name}
+def without(logs: dict, name: str) -> dict:
+    return {other: log for other, log in logs.items() if other != name}
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """A log before a query was replaced, and the instant from which it is the new one's."""
+    """The log of a query before it was replaced, the instant of the replacement, and the new query."""
 
     before: list
     since: int | None
@@ -141,39 +149,39 @@ def test_a_replaced_query_keeps_its_log_and_becomes_the_new_one(steps, partition
     for name in [*ALIKE, *OTHERS]:
         session.execute(f"RESUME {name}")
     session.advance(END)
-    selects = {"W": view, **{name: found[0] for name, found in ALIKE.items()}, **OTHERS}
-    selects |= {name: one.select for name, one in now.items() if one.select}
+    selects = {"W": view, **{name: variants[0] for name, variants in ALIKE.items()}, **OTHERS}
+    selects |= {name: query.select for name, query in now.items() if query.select}
     alone = fresh(steps, {"W": selects.pop("W"), **selects})
     assert {name: session.changes(name) for name in OTHERS} == {name: alone.changes(name) for name in OTHERS}
     for name in (name for name in ["W", *ALIKE] if name not in now):
         assert session.changes(name) == alone.changes(name), name
-    for name, one in now.items():
-        assert_replaced(session, alone, name, one)
+    for name, replaced in now.items():
+        assert_replaced(session, alone, name, replaced)
 
 
 def note(session: LocalSession, sql: str, selects: dict[str, str | None], now: dict[str, Replaced]) -> None:
-    """What is known of the queries that a statement has replaced."""
+    """Records what is known about the queries that a statement replaces."""
     logs = {name: session.changes(name) for name in selects}
     ids = {name: session.catalog.find(name).id for name in selects}
     session.execute(sql)
     for name, select in selects.items():
-        found = session.catalog.find(name)
-        assert isinstance(found, Query)
-        if found.id != ids[name] and found.since is not None:
+        query = session.catalog.find(name)
+        assert isinstance(query, Query)
+        if query.id != ids[name] and query.since is not None:
             known = select or (now[name].select if name in now else "")
-            now[name] = Replaced(logs[name], found.since, known)
-        elif found.id != ids[name] and select:
+            now[name] = Replaced(logs[name], query.since, known)
+        elif query.id != ids[name] and select:
             now[name] = Replaced([], None, select)
 
 
-def assert_replaced(session: LocalSession, alone: LocalSession, name: str, one: Replaced) -> None:
+def assert_replaced(session: LocalSession, alone: LocalSession, name: str, replaced: Replaced) -> None:
     log = session.changes(name)
-    if one.since is None:
+    if replaced.since is None:
         assert log == alone.changes(name), name
         return
-    assert [change for change in log if change[2] < one.since] == one.before, name
+    assert [change for change in log if change[2] < replaced.since] == replaced.before, name
     keys = session.key(name)
-    for at in range(max(one.since, 0), END):
+    for at in range(max(replaced.since, 0), END):
         assert bag(relation_at(log, keys, at)) == bag(relation_at(alone.changes(name), keys, at)), (name, at)
 
 
@@ -181,7 +189,7 @@ def bag(rows: list[dict]) -> Counter:
     return Counter(map(repr, rows))
 
 
-def test_only_the_difference_is_told() -> None:
+def test_a_replacement_publishes_only_the_difference() -> None:
     session = begin(LocalSession())
     session.execute(
         "CREATE STREAMED VIEW V AS SELECT k, v FROM S WHERE v > 1; CREATE QUERY Q AS SELECT k, v * 10 AS t FROM V"
@@ -195,7 +203,7 @@ def test_only_the_difference_is_told() -> None:
     assert session.changes("Q")[2:] == [("+", {"k": "b", "t": 10}, 4), ("-", {"k": "c"}, 4)]
 
 
-def test_of_a_stream_nothing_is_taken_back() -> None:
+def test_a_replaced_stream_never_retracts() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q AS SELECT Istream(n) FROM A WHERE n > 1")
     session.push("E", [{"k": "a", "n": n, "ts": n} for n in (1, 2, 3)])
@@ -206,7 +214,7 @@ def test_of_a_stream_nothing_is_taken_back() -> None:
     assert session.changes("Q") == [("+", {"n": 2}, 2), ("+", {"n": 3}, 3), ("+", {"n": 1}, 6)]
 
 
-def test_what_a_query_was_is_forgotten_once_it_has_published_as_what_it_is() -> None:
+def test_the_former_version_is_retired_once_the_new_one_has_published() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q AS SELECT k, v FROM S WHERE v > 1")
     session.advance(3)
@@ -223,27 +231,35 @@ def test_what_a_query_was_is_forgotten_once_it_has_published_as_what_it_is() -> 
 @pytest.mark.parametrize(
     ("select", "reason"),
     [
-        ("SELECT k, v AS w FROM S", "columns (k string, w int64) where it had (k string, v int64)"),
-        ("SELECT k, CAST(v AS INT) AS v FROM S", "columns (k string, v int32) where it had (k string, v int64)"),
-        ("SELECT k, n AS v FROM A", "the key () where it had (k)"),
+        ("SELECT k, v AS w FROM S", "the columns would change from (k string, v int64) to (k string, w int64)"),
+        (
+            "SELECT k, CAST(v AS INT) AS v FROM S",
+            "the columns would change from (k string, v int64) to (k string, v int32)",
+        ),
+        ("SELECT k, n AS v FROM A", "the key would change from (k) to ()"),
     ],
 )
-def test_what_consumers_could_not_read_is_refused(select: str, reason: str) -> None:
+def test_replacements_that_consumers_could_not_read_are_refused(select: str, reason: str) -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q AS SELECT k, v FROM S")
     before = session.catalog
     with pytest.raises(UserError) as refused:
         session.execute(f"CREATE OR REPLACE QUERY Q AS {select}")
-    expected = f'query "Q" cannot be replaced: it would have {reason}; DROP QUERY Q and create it anew'
+    expected = f'query "Q" cannot be replaced: {reason}; DROP QUERY Q and create it anew'
     assert str(refused.value) == expected
     assert session.catalog == before
 
 
 @settings(max_examples=examples(20))
-@given(st.lists(PUSHES | ADVANCES, max_size=20), st.integers(0, 24), st.integers(0, 9),
-       st.sampled_from([*ALIKE["keyed"][:-1], *ALIKE["bags"][:-1]]), st.sampled_from([None, 1, 3]))  # fmt: skip
+@given(
+    st.lists(PUSHES | ADVANCES, max_size=20),
+    st.integers(0, 24),
+    st.integers(0, 9),
+    st.sampled_from([*ALIKE["keyed"][:-1], *ALIKE["bags"][:-1]]),
+    st.sampled_from([None, 1, 3]),
+)
 def test_a_start_is_a_cut_in_the_logs(steps, created, start, select, batch) -> None:
-    """The expected changes are those over logs without the earlier records: these cannot make later ones late."""
+    """The expected changes are those over logs without the earlier records, which cannot make later ones late."""
     session = begin(LocalSession(2, batch), ["Same"])
     for at, step in enumerate([*steps, END]):
         if at == min(created, len(steps)):
@@ -253,7 +269,7 @@ def test_a_start_is_a_cut_in_the_logs(steps, created, start, select, batch) -> N
     assert session.changes("Q") == fresh(later, {"Q": select}).changes("Q")
 
 
-def test_what_is_latest_is_written_down() -> None:
+def test_start_latest_is_stored_as_an_instant() -> None:
     session = begin(LocalSession())
     session.push("T", [{"k": "a", "v": 1, "ts": 5}])
     session.execute("CREATE QUERY Q WITH (start = 'latest') AS SELECT k, v FROM S")
@@ -266,11 +282,16 @@ def test_what_is_latest_is_written_down() -> None:
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ("earliest", None), ("'earliest'", None), ("17", 17), ("-4", -4), ("'2024-05-01 12:00:00'", 1714564800000),
-        ("TIMESTAMP '2024-05-01T12:00:00.0005Z'", 1714564800001), ("'2024-05-01'", 1714521600000),
+        ("earliest", None),
+        ("'earliest'", None),
+        ("17", 17),
+        ("-4", -4),
+        ("'2024-05-01 12:00:00'", 1714564800000),
+        ("TIMESTAMP '2024-05-01T12:00:00.0005Z'", 1714564800001),
+        ("'2024-05-01'", 1714521600000),
     ],
-)  # fmt: skip
-def test_starts_as_they_are_written(text: str, start: int | None) -> None:
+)
+def test_spellings_of_start(text: str, start: int | None) -> None:
     session = begin(LocalSession())
     session.execute(f"CREATE QUERY Q WITH (start = {text}) AS SELECT k, v FROM S")
     assert session.catalog.find("Q").start == start
@@ -297,7 +318,7 @@ def test_equal_starts_share_and_others_do_not() -> None:
     assert "Z" not in session.explain("X").split("shared with", 1)[1]
 
 
-def test_a_paused_view_holds_back_nobody_who_reads_it() -> None:
+def test_a_paused_view_does_not_hold_back_its_readers() -> None:
     session = begin(LocalSession(), ["Same"])
     session.execute("CREATE QUERY Over AS SELECT k, w FROM W; DEACTIVATE VIEW W")
     session.push("T", [{"k": "a", "v": 2, "ts": 1}])
@@ -323,7 +344,7 @@ def test_weights_are_kept_and_shown() -> None:
 def test_limits_of_state_are_kept_and_shown() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q WITH (state_memory = '1.5 MB') AS SELECT k, COUNT(*) AS n FROM S GROUP BY k")
-    assert session.run("DESCRIBE Q")[0].message.endswith("at most 1500000 bytes of its own state in Redis")
+    assert session.run("DESCRIBE Q")[0].message.endswith("at most 1500000 bytes of unshared state in Redis")
     session.execute("CREATE OR REPLACE QUERY Q AS SELECT k, SUM(v) AS n FROM S GROUP BY k")
     assert session.catalog.find("Q").state_memory == 1_500_000
     session.execute("ALTER QUERY Q SET (state_memory = 'none')")
@@ -332,7 +353,7 @@ def test_limits_of_state_are_kept_and_shown() -> None:
         session.execute("ALTER QUERY Q SET (state_memory = 'much')")
 
 
-def test_a_source_is_kept_for_what_a_query_was() -> None:
+def test_a_source_is_kept_for_the_former_version_of_a_query() -> None:
     session = begin(LocalSession())
     session.execute("CREATE QUERY Q AS SELECT k, v FROM S")
     session.advance(3)

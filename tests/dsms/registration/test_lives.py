@@ -1,4 +1,4 @@
-"""CLUSTERED BY and REFERENCES as they are written, shown and kept, for every type of column."""
+"""CLUSTERED BY and REFERENCES: their spellings, display and effect, for every type of column."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CREATE STREAM L OVER P KEY NULL;"""
 
 
 def pushed(script: str, **records: list[tuple[object, int]]) -> LocalSession:
-    """A session to which (value, instant) were pushed, by the source's name."""
+    """A session with records (value, instant) pushed to the sources of these names."""
     session = LocalSession(partitions=2)
     session.execute(script)
     for source, rows in records.items():
@@ -28,16 +28,19 @@ def pushed(script: str, **records: list[tuple[object, int]]) -> LocalSession:
 
 
 def refused(session: LocalSession, source: str, query: str) -> list[int]:
-    return [one["offset"] for one in session.dead_letters(source) if one["query"] == query]
+    return [letter["offset"] for letter in session.dead_letters(source) if letter["query"] == query]
 
 
 @pytest.mark.parametrize(
     ("type_", "a", "b"),
     [
-        ("BIGINT", 1, -(2**63)), ("TINYINT", 5, -128), ("VARCHAR", "", "a \u2603"), ("DATE", DAY, date(2024, 5, 2)),
+        ("BIGINT", 1, -(2**63)),
+        ("TINYINT", 5, -128),
+        ("VARCHAR", "", "a \u2603"),
+        ("DATE", DAY, date(2024, 5, 2)),
         ("TIMESTAMP", NOON, NOON + timedelta(microseconds=1)),
     ],
-)  # fmt: skip
+)
 def test_values_of_every_type_live_once(type_: str, a: object, b: object) -> None:
     orders = [(a, 0), (b, 3), (None, 3), (a, 3), (a, 7), (None, 20), (b, 20), (a, 40)]
     paid = [(b, 2), (a, 3), (None, 3), (a, 8), (b, 8), (a, 9), (b, 9)]
@@ -46,14 +49,17 @@ def test_values_of_every_type_live_once(type_: str, a: object, b: object) -> Non
     assert refused(session, "P", "L") == [0, 5, 6]
     assert [row["v"] for _, row, _ in session.changes("S")] == [0, 1, 2, 3, 5]
     assert [row["v"] for _, row, _ in session.changes("L")] == [1, 2, 3, 4]
-    shown = [(row["source"], row["promise"], row["largest k seen"], row["violations"])
-             for row in session.execute("SHOW CONSTRAINTS FOR L")]  # fmt: skip
+    shown = [
+        (row["source"], row["promise"], row["largest k seen"], row["violations"])
+        for row in session.execute("SHOW CONSTRAINTS FOR L")
+    ]
     assert shown == [
-        ("O", "CLUSTERED BY id WITHIN 3", 3, 3), ("P", "of REFERENCES O (id) WITHIN 5", 5, 3),
-    ]  # fmt: skip
+        ("O", "CLUSTERED BY id WITHIN 3", 3, 3),
+        ("P", "of REFERENCES O (id) WITHIN 5", 5, 3),
+    ]
 
 
-def test_what_dead_letters_and_descriptions_say() -> None:
+def test_texts_of_dead_letters_and_descriptions() -> None:
     session = pushed((ORDERS + PAID).format(type="BIGINT"), O=[(1, 0), (1, 4)], P=[(7, 5)])
     (order,), (paid,) = (session.dead_letters(source)[:1] for source in "OP")
     assert order["reason"] == (
@@ -81,24 +87,27 @@ def test_a_deletion_is_a_record_too() -> None:
     session.push("O", [{"op": op, "id": value, "v": 0, "ts": ts} for op, value, ts in rows])
     session.advance(100)
     assert [(op, row["id"], ts) for op, row, ts in session.changes("S")] == [
-        ("+", 1, 0), ("-", 1, 3), ("+", 1, 6), ("+", 2, 6),
-    ]  # fmt: skip
+        ("+", 1, 0),
+        ("-", 1, 3),
+        ("+", 1, 6),
+        ("+", 2, 6),
+    ]
     assert refused(session, "O", "S") == [4]
 
 
-def test_what_is_referenced_stays_as_long_as_what_refers_to_it() -> None:
+def test_referenced_records_stay_as_long_as_records_may_refer_to_them() -> None:
     session = pushed((ORDERS + PAID).format(type="INT"))
     with pytest.raises(UserError, match='"O" is used by S, P, L'):
         session.execute("DROP SOURCE O")
 
 
-def test_input_of_which_more_is_promised_is_not_shed() -> None:
+def test_input_with_promises_beyond_order_is_not_shed() -> None:
     session = pushed(ORDERS.format(type="INT"))
     with pytest.raises(UserError, match="max_error cannot be kept over a source with CLUSTERED BY"):
         session.execute("CREATE QUERY V WITH (max_error = 0.1) AS SELECT v, count(*) AS n FROM S GROUP BY v")
 
 
-def test_only_what_follows_from_the_promises_is_used() -> None:
+def test_only_consequences_of_the_promises_are_used() -> None:
     session = pushed((ORDERS + PAID).format(type="BIGINT") + "CREATE STREAM K OVER O KEY v;")
     session.execute("REGISTER SOURCE F (id BIGINT) FROM f; CREATE STREAM F1 OVER F KEY NULL")
     forgets = {
@@ -113,6 +122,6 @@ def test_only_what_follows_from_the_promises_is_used() -> None:
     }
     for query, wanted in forgets.items():
         session.execute(f"CREATE STREAMED VIEW V AS {query}")
-        found = session.explain("V")
-        assert wanted in found if wanted else "forgets" not in found, query
+        plan = session.explain("V")
+        assert wanted in plan if wanted else "forgets" not in plan, query
         session.execute("DROP VIEW V")

@@ -1,4 +1,4 @@
-"""What registration tells of a query: the defaults it got, and the query with them."""
+"""Notices of registration: the defaults of a query, and the query with its defaults written out."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.support.plan_parts import plan, register
 
 
 def expanded(sql: str) -> list[str]:
-    """The queries that the notices say."""
+    """The queries in the notices."""
     _, result = register(sql)
-    return [one.removeprefix("expanded: ") for one in result.notices if one.startswith("expanded: ")]
+    return [notice.removeprefix("expanded: ") for notice in result.notices if notice.startswith("expanded: ")]
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "expected"),
     [
         ("SELECT STREAMED S.id FROM S, S2 [Now] WHERE S.id = S2.id", "FROM S [RANGE UNBOUNDED], S2 [NOW] WHERE"),
         ("SELECT STREAMED id FROM S WINDOW(RANGE 5) x JOIN S2 USING (id)", "JOIN S2 WINDOW(RANGE 1) USING (id)"),
@@ -24,9 +24,9 @@ def expanded(sql: str) -> list[str]:
         ("SELECT STREAMED R.id FROM NowView N, R(D) R WHERE R.TS > N.currTime - 5", "WHERE R.TS > Now - 5"),
     ],
 )
-def test_the_expanded_query_is_told_and_means_the_same(query: str, told: str) -> None:
+def test_the_expanded_query_is_a_notice_and_means_the_same(query: str, expected: str) -> None:
     (text,) = expanded(query)
-    assert told in text
+    assert expected in text
     again = text.replace("SELECT", "SELECT STREAMED", 1)
     assert expanded(again) == []
     assert tree(optimize(plan(again))) == tree(optimize(plan(query)))
@@ -42,5 +42,5 @@ def test_the_expanded_query_is_told_and_means_the_same(query: str, told: str) ->
         "SELECT STREAMED S.id FROM S ASOF LEFT JOIN S2 ON S.a = S2.a AND S.c >= S2.c",
     ],
 )
-def test_a_query_that_says_all_is_not_told_again(query: str) -> None:
+def test_a_query_without_defaults_has_no_expanded_notice(query: str) -> None:
     assert expanded(query) == []

@@ -1,4 +1,4 @@
-"""Where a query goes: to the fragment with the least to do, by what was measured and by weights."""
+"""Placement: a query goes to the least loaded fragment, by measurements and by weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CREATE STREAM A OVER T KEY NULL; CREATE STREAM B OVER U KEY NULL;
 
 
 class Measured(Topics):
-    """Fragments as busy as is said."""
+    """An environment with fragments of given utilization."""
 
     def __init__(self, **busy: float) -> None:
         super().__init__({topic: {0: 0} for topic in "tu"})
@@ -24,17 +24,18 @@ class Measured(Topics):
 
 
 def dealt(facts: Measured, *queries: str, before: Catalog | None = None) -> tuple[Catalog, list[str]]:
-    """The fragments of queries that are registered one after the other; each has operators of its own."""
+    """The fragments of queries that are registered one after another without sharing operators."""
     known = len(before.queries()) if before else 0
     sql = ";".join(
         f"CREATE QUERY q{known + at} AS SELECT STREAMED {text} AND v <> {known + at}" for at, text in enumerate(queries)
     )
     catalog, _ = apply_all(sql if before else SOURCES + sql, before, facts)
-    return catalog, [one.fragment for one in catalog.queries()][known:]
+    return catalog, [query.fragment for query in catalog.queries()][known:]
 
 
-def test_what_was_measured_counts_as_much_as_weights() -> None:
-    """1 : 1 by weights, 9 : 1 by what they do: 0.9 + 1 / 7 is about 0.1 + 6 / 7, so the sixth goes to the busy one."""
+def test_measured_load_counts_as_much_as_weights() -> None:
+    """1 : 1 by weights, 9 : 1 by measurement: 0.9 + 1 / 7 is about 0.1 + 6 / 7, so the sixth query goes to the busy
+    one."""
     catalog, first = dealt(Measured(f0=0, f1=0), "v FROM A WHERE v > 1", "k FROM B WHERE v > 2")
     assert sorted(first) == ["0", "1"]
     more = [f"v FROM A WHERE v > {at} AND k LIKE 'x{at}%'" for at in range(3, 9)]
@@ -44,7 +45,7 @@ def test_what_was_measured_counts_as_much_as_weights() -> None:
 
 
 @pytest.mark.parametrize(("busy", "expected"), [(1.05, "0"), (4.0, "1")])
-def test_a_little_less_to_do_is_no_reason_to_read_a_source_twice(busy: float, expected: str) -> None:
+def test_slightly_less_load_is_no_reason_to_read_a_source_twice(busy: float, expected: str) -> None:
     catalog, (of_a, of_b) = dealt(Measured(f0=0, f1=0), "v FROM A WHERE v > 1", "k FROM B WHERE v > 2")
     assert (of_a, of_b) == ("0", "1")
     assert dealt(Measured(f0=busy, f1=1), "k FROM A WHERE v > 3", before=catalog)[1] == [expected]

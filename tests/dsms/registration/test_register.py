@@ -1,4 +1,4 @@
-"""Statements applied to a catalog: what they make, what they report, what they refuse."""
+"""Statements applied to a catalog: the objects they create, their results, and refusals."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ def test_a_source_and_the_defaults_it_was_given() -> None:
     )
     assert (source.topic, source.partitions, source.start) == ("t", 2, {0: 0, 1: 0})
     assert result.notices == (
-        "FORMAT JSON", "TIMESTAMP FROM RECORD (header dsms-ts, else the record's timestamp in ms)", "SLACK 0",
-        "IDLE AFTER 5 SECONDS", "TAGGED BY HEADER (dsms-op)",
-    )  # fmt: skip
+        "FORMAT JSON",
+        "TIMESTAMP FROM RECORD (header dsms-ts, else the record's timestamp in ms)",
+        "SLACK 0",
+        "IDLE AFTER 5 SECONDS",
+        "TAGGED BY HEADER (dsms-op)",
+    )
     assert (result.statement, result.name) == ("REGISTER SOURCE", "T")
 
 
@@ -53,8 +56,9 @@ def test_streams_views_and_queries() -> None:
     assert isinstance(query, Query)
     assert (query.kind, query.topic, query.partitions) == ("query", "out", 4)
     assert [result.message for result in results[1:3]] == [
-        'stream "S" created, keyed by k', 'view "V" created; results in topic "dsms.V"',
-    ]  # fmt: skip
+        'stream "S" created, keyed by k',
+        'view "V" created; results in topic "dsms.V"',
+    ]
     assert results[2].notices == ("key: k", "output: STREAMED", "FORMAT JSON")
     assert results[3].notices[0] == "no key: a deletion carries the whole row"
 
@@ -62,7 +66,7 @@ def test_streams_views_and_queries() -> None:
 def test_an_anonymous_query_runs_once() -> None:
     catalog, (*_, first, again) = apply_all(VIEW + "SELECT STREAMED k FROM V; select  streamed K from v")
     assert first.name == again.name
-    assert again.message == f'query "{first.name}" runs already'
+    assert again.message == f'query "{first.name}" is already running'
     assert len(catalog.queries()) == 2
 
 
@@ -93,8 +97,9 @@ def test_dropping_with_dependents() -> None:
 
 def test_show_and_describe() -> None:
     _, (shown, described, source) = (
-        (None, apply_all("SHOW VIEWS; DESCRIBE V; DESCRIBE SOURCE T", apply_all(VIEW)[0])[1])
-    )  # fmt: skip
+        None,
+        apply_all("SHOW VIEWS; DESCRIBE V; DESCRIBE SOURCE T", apply_all(VIEW)[0])[1],
+    )
     assert [row[:3] for row in shown.rows] == [("V", "dsms.V", "known")]
     assert described.columns == ("column", "type", "nullable", "key")
     assert described.rows == (("k", "INTEGER", False, True), ("v", "DECIMAL(9, 2)", True, False))

@@ -1,4 +1,4 @@
-"""A query answered over one that contains it gives what it gives alone (SyncSQL section 5, examples 17 to 19)."""
+"""A query answered from one that contains it gives the same results as alone (SyncSQL section 5, examples 17 to 19)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENTERING = JOIN.replace("S.k, v, n, i", "Istream(S.k, v, n, i)")
 GROUPS = (
     "SELECT k, n, COUNT(*) AS c, COUNT(i) AS d, MIN(i) AS l, MAX(i) AS h, SUM(i) AS s, AVG(i) AS a FROM A GROUP BY k, n"
 )
-#: A query that runs, and one that is answered over it.
+#: A running query, and one that is answered from it.
 MATCHED = {
     "example 17": ("SELECT k, v FROM R[Sync2](S)", "SELECT k, v FROM R[Sync4](S)"),
     "example 18": (
@@ -72,7 +72,7 @@ MATCHED = {
         "SELECT A.k, n, v FROM A LEFT JOIN S ON A.k = S.k",
         "SELECT A.k, v FROM A LEFT JOIN S ON A.k = S.k WHERE n > 1 AND v IS NULL",
     ),
-}  # fmt: skip
+}
 NOT_MATCHED = {
     "wider": (f"{JOIN} WHERE v > 1", f"{JOIN} WHERE v > 0"),
     "a column is missing": ("SELECT S.k FROM S JOIN A ON S.k = A.k", "SELECT n FROM S JOIN A ON S.k = A.k"),
@@ -93,14 +93,14 @@ NOT_MATCHED = {
     ),
     "the order of rows matters": (JOIN, f"SELECT k, v FROM ({ENTERING} WHERE n > 1) AS j [ROWS 2]"),
     "a fault of its own": (f"{JOIN} WHERE n > 0", f"{JOIN} WHERE n > 0 AND 6 / v > 1"),
-}  # fmt: skip
+}
 
 
 def tried(session: LocalSession, pair: tuple[str, str], steps, only: str | None = None) -> dict[str, list]:
-    """What the two gave whenever they were there; records of one instant in the order of their values."""
+    """The results of both while they existed, with records of the same instant ordered by value."""
     session.execute(SETTING)
-    told = play(session, steps, lambda at, name: f"CREATE STREAMED VIEW {name} AS {pair[at]}", only)
-    return {name: [_by_instant(changes), dead] for name, (changes, dead) in told.items()}
+    changes = play(session, steps, lambda at, name: f"CREATE STREAMED VIEW {name} AS {pair[at]}", only)
+    return {name: [_by_instant(changes), dead] for name, (changes, dead) in changes.items()}
 
 
 def _by_instant(changes: list) -> list:
@@ -110,10 +110,10 @@ def _by_instant(changes: list) -> list:
 @pytest.mark.parametrize("pair", MATCHED.values(), ids=MATCHED)
 @settings(max_examples=examples(10))
 @given(histories([0, 1, 1]), st.integers(1, 2), st.sampled_from([None, 1, 3]))
-def test_over_a_view_a_query_gives_what_it_gives_alone(pair, steps, partitions: int, batch: int | None) -> None:
+def test_a_query_answered_from_a_view_gives_the_same_results(pair, steps, partitions: int, batch: int | None) -> None:
     steps = [("create", 0), *steps, ("create", 1)]
-    for query, found in tried(LocalSession(partitions, batch), pair, steps).items():
-        assert found == tried(LocalSession(sharing=False), pair, steps, only=query)[query], query
+    for query, results in tried(LocalSession(partitions, batch), pair, steps).items():
+        assert results == tried(LocalSession(sharing=False), pair, steps, only=query)[query], query
 
 
 def registered(pair: tuple[str, str]):
@@ -126,11 +126,11 @@ def registered(pair: tuple[str, str]):
 @pytest.mark.parametrize("pair", MATCHED.values(), ids=MATCHED)
 def test_a_query_shares_the_operators_of_the_one_that_contains_it(pair) -> None:
     _, queries, result = registered(pair)
-    assert 'answered over "V", whose operators it shares' in result.notices
+    assert 'answered from "V", whose operators it shares' in result.notices
     view, query = (len(compile_lane("x", [queries[name]]).flow.vertices) for name in "VQ")
     both = compile_lane("x", [queries["V"], queries["Q"]]).flow.vertices
     plain = compile_lane("x", [queries["V"], plan_alone(queries["Q"])]).flow.vertices
-    stateful = [sum(bool(one.operator and one.operator.traces()) for one in flow) for flow in (both, plain)]
+    stateful = [sum(bool(vertex.operator and vertex.operator.traces()) for vertex in flow) for flow in (both, plain)]
     assert len(both) < view + query
     assert stateful[0] <= stateful[1]
 
@@ -140,10 +140,10 @@ def plan_alone(query):
 
 
 @pytest.mark.parametrize("pair", NOT_MATCHED.values(), ids=NOT_MATCHED)
-def test_what_does_not_contain_a_query_is_left_alone(pair) -> None:
+def test_queries_that_do_not_contain_it_are_not_used(pair) -> None:
     _, queries, result = registered(pair)
     assert queries["Q"].views == ()
-    assert not [notice for notice in result.notices if "answered over" in notice]
+    assert not [notice for notice in result.notices if "answered from" in notice]
 
 
 def test_example_19_is_rewritten_as_the_paper_says() -> None:
@@ -151,16 +151,20 @@ def test_example_19_is_rewritten_as_the_paper_says() -> None:
     _, queries, _ = registered(MATCHED["example 19"])
     plan = [line.strip().split("  [")[0] for line in tree(queries["Q"].optimized).splitlines()]
     assert plan == [
-        "Sync every 4 at 0", "Filter v > 1",
-        "Sync every 2 at 0", "Project k, v", "Filter v > 0", "ℜ(S) over source T",
-    ]  # fmt: skip
+        "Sync every 4 at 0",
+        "Filter v > 1",
+        "Sync every 2 at 0",
+        "Project k, v",
+        "Filter v > 0",
+        "ℜ(S) over source T",
+    ]
 
 
-def test_explain_tells_what_a_query_is_answered_over() -> None:
+def test_explain_shows_from_which_queries_one_is_answered() -> None:
     session = LocalSession()
     session.execute(f"{SETTING} CREATE STREAMED VIEW V AS {JOIN}; CREATE STREAMED VIEW Q AS {JOIN} WHERE v > 1")
-    told = [line.strip() for line in session.explain("Q").splitlines()]
-    over = told[told.index("over queries that contain it:") + 1 :]
+    lines = [line.strip() for line in session.explain("Q").splitlines()]
+    over = lines[lines.index("over queries that contain it:") + 1 :]
     assert over[0] == "Filter v > 1  [key: none]"
     assert over[-1].startswith("shared with V: ")
     assert over[-1].endswith(" → Join → Project")
@@ -171,8 +175,8 @@ def test_of_two_that_contain_a_query_the_narrower_one_is_taken() -> None:
     _, results = apply_all(
         f"{sql} CREATE STREAMED VIEW Q AS {JOIN} WHERE v > 2;", topics=Topics({"t": {0: 0}, "e": {0: 0}})
     )
-    assert [one for one in results[-1].notices if "answered over" in one] == [
-        'answered over "W", whose operators it shares'
+    assert [notice for notice in results[-1].notices if "answered from" in notice] == [
+        'answered from "W", whose operators it shares'
     ]
 
 
@@ -181,4 +185,4 @@ def test_a_query_that_is_not_shared_is_not_matched() -> None:
     _, results = apply_all(
         f"{sql} {JOIN.removeprefix('SELECT')} WHERE v > 1;", topics=Topics({"t": {0: 0}, "e": {0: 0}})
     )
-    assert not [one for one in results[-1].notices if "answered over" in one]
+    assert not [notice for notice in results[-1].notices if "answered from" in notice]

@@ -12,46 +12,46 @@ from dsms.scheduler.leases import STARTING, Assignment, ExecutorStatus, assign
 UP, NEW = ExecutorStatus(), ExecutorStatus(STARTING)
 
 
-def one(current: Assignment | None, alive: dict[str, ExecutorStatus], now: int) -> Assignment | None:
+def assigned(current: Assignment | None, alive: dict[str, ExecutorStatus], now: int) -> Assignment | None:
     return assign({"0": current} if current else {}, alive, ["0"], now).get("0")
 
 
 def test_it_stays_while_its_executor_lives_and_moves_with_a_new_lease() -> None:
-    first = one(None, {"b": UP, "a": UP}, 100)
+    first = assigned(None, {"b": UP, "a": UP}, 100)
     assert first == Assignment("a", 100)
-    assert one(first, {"a": UP}, 110) is first
-    second = one(first, {"b": UP}, 120)
+    assert assigned(first, {"a": UP}, 110) is first
+    second = assigned(first, {"b": UP}, 120)
     assert second == Assignment("b", 120)
-    assert one(second, {"a": UP, "b": UP}, 130) is second
-    assert one(second, {"a": UP}, 140) == Assignment("a", 140)
+    assert assigned(second, {"a": UP, "b": UP}, 130) is second
+    assert assigned(second, {"a": UP}, 140) == Assignment("a", 140)
 
 
 def test_a_lease_grows_also_when_the_clock_goes_back() -> None:
-    assert one(Assignment("b", 120), {"a": UP}, 90) == Assignment("a", 121)
+    assert assigned(Assignment("b", 120), {"a": UP}, 90) == Assignment("a", 121)
 
 
-def test_nobody_lives() -> None:
-    assert one(None, {}, 7) is None
-    assert one(Assignment("a", 4), {}, 7) == Assignment("a", 4)
+def test_without_executors_nothing_is_assigned() -> None:
+    assert assigned(None, {}, 7) is None
+    assert assigned(Assignment("a", 4), {}, 7) == Assignment("a", 4)
 
 
-def test_one_that_is_starting_is_only_taken_where_there_is_no_other() -> None:
-    assert one(None, {"a": NEW, "b": UP}, 7) == Assignment("b", 7)
-    assert one(None, {"a": NEW}, 7) == Assignment("a", 7)
-    assert one(Assignment("a", 5), {"a": NEW}, 7) == Assignment("a", 5)
+def test_a_starting_executor_is_used_only_if_there_is_no_other() -> None:
+    assert assigned(None, {"a": NEW, "b": UP}, 7) == Assignment("b", 7)
+    assert assigned(None, {"a": NEW}, 7) == Assignment("a", 7)
+    assert assigned(Assignment("a", 5), {"a": NEW}, 7) == Assignment("a", 5)
 
 
-def test_one_that_starts_again_gives_way_to_one_that_is_ready() -> None:
-    assert one(Assignment("a", 5), {"a": NEW, "b": UP}, 7) == Assignment("b", 7)
+def test_a_restarted_executor_gives_way_to_one_that_is_ready() -> None:
+    assert assigned(Assignment("a", 5), {"a": NEW, "b": UP}, 7) == Assignment("b", 7)
 
 
 NAMES = st.sampled_from("abcd")
 
 
 @given(st.lists(st.frozensets(NAMES), min_size=1, max_size=8), st.integers(1, 6))
-def test_whoever_comes_and_goes_the_fragments_are_run_and_spread(lives: list[frozenset[str]], count: int) -> None:
-    """Everything is assigned while anybody lives, leases only grow, what need not move stays, and in the end nobody
-    has two more than another."""
+def test_fragments_are_run_and_spread_while_executors_come_and_go(lives: list[frozenset[str]], count: int) -> None:
+    """While any executor is alive every fragment is assigned, leases only grow, nothing moves without need, and in the
+    end no executor has two fragments more than another."""
     fragments = [str(number) for number in range(count)]
     current: dict[str, Assignment] = {}
     for now, names in enumerate(lives):

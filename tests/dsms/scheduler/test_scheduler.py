@@ -50,7 +50,7 @@ def test_a_path_without_operators_has_nothing_to_schedule():
     assert lower_envelope(progress_chart(())) == () == chain_slopes(()) == remaining(())
 
 
-def test_what_takes_no_time_is_as_steep_as_can_be():
+def test_steps_without_duration_have_infinite_slope():
     points = (Point(0, 1), Point(0, 0.25), Point(0, 0.5), Point(2, 0))
     assert lower_envelope(points) == (Chain(range(1), -math.inf), Chain(range(1, 3), -0.125))
     assert lower_envelope((Point(0, 1), Point(0, 0))) == (Chain(range(1), -math.inf),)
@@ -81,14 +81,14 @@ def test_the_envelope_is_the_greatest_convex_curve_below_the_chart(path):
 
 
 def lowest(time, lines):
-    """The lowest of the lines at a time. Over all pairs of points: the definition of the lower convex hull."""
-    found = []
-    for one, other in lines:
-        if one.time == other.time == time:
-            found.append(min(one.size, other.size))
-        elif one.time <= time <= other.time:
-            found.append(one.size + (other.size - one.size) * (time - one.time) / (other.time - one.time))
-    return min(found)
+    """The lowest of the lines at a time. Over all pairs of points this defines the lower convex hull."""
+    bounds = []
+    for first, other in lines:
+        if first.time == other.time == time:
+            bounds.append(min(first.size, other.size))
+        elif first.time <= time <= other.time:
+            bounds.append(first.size + (other.size - first.size) * (time - first.time) / (other.time - first.time))
+    return min(bounds)
 
 
 @given(paths(SOME_COST, least=1))
@@ -105,22 +105,22 @@ def test_the_envelope_goes_by_the_steepest_descent_as_the_paper_defines_it(path)
             break
         at = max(to for to, slope in slopes.items() if slope == min(slopes.values()))
         corners.append(at)
-    if all(one.time < other.time for one, other in pairwise(points)):
+    if all(point.time < other.time for point, other in pairwise(points)):
         assert [chain.operators.stop for chain in lower_envelope(points)] == corners[1:]
 
 
 @given(paths(ANY_COST, least=1))
-def test_what_remains_is_the_work_on_all_that_a_unit_becomes(path):
+def test_remaining_work_is_that_on_all_that_a_unit_becomes(path):
     for at in range(len(path)):
         size, seconds = 1, 0
-        for one in path[at:]:
-            seconds += size * one.cost
-            size *= one.selectivity
+        for operator in path[at:]:
+            seconds += size * operator.cost
+            size *= operator.selectivity
         assert remaining(path)[at] == seconds
 
 
 @pytest.mark.parametrize(("cost", "selectivity"), [(-1, 1), (1, -1), (math.nan, 1), (1, math.nan), (math.inf, 1)])
-def test_costs_and_selectivities_that_cannot_be_are_refused(cost, selectivity):
+def test_impossible_costs_and_selectivities_are_refused(cost, selectivity):
     with pytest.raises(InternalError):
         Operator(cost, selectivity)
 
@@ -132,10 +132,10 @@ EVEN = (Operator(4, 1),)
 
 
 def keys(policy, ready, past=None, moment=NOW):
-    return [one.key[0] for one in policy.order(ready, past or Past(), moment)]
+    return [queue.key[0] for queue in policy.order(ready, past or Past(), moment)]
 
 
-def test_greedy_sees_one_operator_and_chain_what_it_opens():
+def test_greedy_sees_one_operator_and_chain_those_behind_it():
     ready = [Ready(("opening",), OPENING, 0, 1, 2), Ready(("even",), EVEN, 0, 1, 1), Ready(("end",), OPENING, 2, 1, 0)]
     assert keys(Greedy(), ready) == ["even", "opening", "end"]
     assert keys(SteepestChain(), ready) == ["opening", "even", "end"]
@@ -143,14 +143,14 @@ def test_greedy_sees_one_operator_and_chain_what_it_opens():
 
 
 @pytest.mark.parametrize("policy", [Fifo(), Greedy(), SteepestChain()], ids=str)
-def test_of_equal_ones_the_oldest_is_first_and_then_what_is_nearest_to_the_end(policy):
+def test_ties_go_to_the_oldest_and_then_to_the_queue_nearest_to_the_end(policy):
     path = (Operator(1, 0.5), Operator(1, 0.5), Operator(1, 1))
     flat = (Operator(1, Fraction(2, 3)), Operator(Fraction(3, 2), Fraction(1, 2)), Operator(3, 1))
     assert keys(policy, [Ready(("new",), path, 0, 1, 7), Ready(("old",), path, 0, 1, 6)]) == ["old", "new"]
     assert keys(policy, [Ready((at,), flat, at, 1, 7) for at in range(3)]) == [2, 1, 0]
 
 
-def test_round_robin_goes_on_behind_the_last_that_was_served():
+def test_round_robin_continues_after_the_last_queue_that_was_served():
     ready = [Ready((key,), UNIT, 0, 1, 0) for key in ("d", "a", "b")]
     assert keys(RoundRobin(), ready) == ["a", "b", "d"]
     assert keys(RoundRobin(), ready, Past(("b",))) == ["d", "a", "b"]
@@ -158,7 +158,7 @@ def test_round_robin_goes_on_behind_the_last_that_was_served():
     assert keys(RoundRobin(), ready, Past(("d",))) == ["a", "b", "d"]
 
 
-def test_a_bound_on_latency_puts_what_would_exceed_it_first():
+def test_queues_that_would_exceed_the_bound_on_latency_go_first():
     path = (Operator(1, 1), Operator(1, 1))
     ready = [Ready(("steep",), (Operator(1, 0),), 0, 3, 99), Ready(("old",), path, 0, 2, 90)]
     # The old one has 4 s of work; a batch lasts 1 s from 100 on; so it leaves at 105, at the age of 15.
@@ -168,7 +168,7 @@ def test_a_bound_on_latency_puts_what_would_exceed_it_first():
     assert keys(SteepestChain(latency_s=8.9), ready) == ["old", "steep"]
 
 
-def test_weighted_fair_serves_who_has_received_the_least_by_weight():
+def test_weighted_fair_serves_the_owner_with_the_least_service_by_weight():
     ready = [Ready((key,), UNIT, 0, 1, 0, owner=key, weight=weight) for key, weight in (("a", 1), ("b", 2), ("c", 4))]
     # Taken in turn, one second each: tags a 1, b 1/2, c 1/4; then c 1/2.
     assert keys(WeightedFair(), ready, Past(None, 0, {"a": 1, "b": 0.5, "c": 0.25})) == ["c", "b", "a"]
@@ -177,15 +177,15 @@ def test_weighted_fair_serves_who_has_received_the_least_by_weight():
     assert keys(WeightedFair(), again, Past(None, 0, {"a": 1, "b": 0.5})) == ["c", "c", "b", "a"]
 
 
-def test_what_is_in_front_counts_as_served_when_the_next_is_chosen():
+def test_queues_in_front_count_as_served_when_the_next_is_chosen():
     owners = (("a", 0, 3), ("a", 1, 3), ("b", 0, 1), ("b", 1, 1), ("b", 2, 4))
     ready = [Ready((owner, age), UNIT, 0, seconds, age, owner=owner) for owner, age, seconds in owners]
     # a at 0, b at 0, 1 and 2, then a at 3, which a's first three seconds had it wait for.
-    order = [one.key for one in WeightedFair().order(ready, Past(), NOW)]
+    order = [queue.key for queue in WeightedFair().order(ready, Past(), NOW)]
     assert order == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("a", 1)]
 
 
-def test_who_was_away_is_owed_nothing():
+def test_an_idle_owner_is_owed_nothing():
     past = Past()
     working, away = (Ready((key,), UNIT, 0, 50, 0, owner=key) for key in "wa")
     for _ in range(10):
@@ -204,7 +204,8 @@ def test_who_was_away_is_owed_nothing():
     st.fractions(Fraction(1, 4), 3, max_denominator=4),
 )
 def test_service_by_weight_stays_as_close_as_the_batches_allow(owners, budget):
-    """Start-time fair queueing: while two are never empty, their service by weight differs by a batch of each."""
+    """Start-time fair queueing: while two queues are never empty, their service by weight differs by at most one batch
+    of each."""
     ready = [
         Ready((number,), (Operator(cost, 1),), 0, 10**6, number, owner=str(number), weight=weight)
         for number, (weight, cost) in enumerate(owners)
@@ -215,9 +216,9 @@ def test_service_by_weight_stays_as_close_as_the_batches_allow(owners, budget):
         for grant in granted:
             received[grant.ready.key[0]] += grant.seconds
         served = [(seconds / weight, budget / weight) for seconds, (weight, _) in zip(received, owners, strict=True)]
-        for one, batch in served:
+        for queue, batch in served:
             for other, other_batch in served:
-                assert one - other <= (batch + other_batch) * (1 + 1e-9)
+                assert queue - other <= (batch + other_batch) * (1 + 1e-9)
     assert sum(received) == pytest.approx(60 * float(budget))
 
 
@@ -225,10 +226,17 @@ def test_service_by_weight_stays_as_close_as_the_batches_allow(owners, budget):
 def queues(draw):
     kinds = draw(st.lists(paths(ANY_COST, least=1), min_size=1, max_size=5))
     return [
-        Ready((number,), path, draw(st.integers(0, len(path) - 1)), draw(st.fractions(Fraction(1, 8), 20)),
-              draw(st.integers(0, 9)), owner=draw(st.sampled_from("ab")), weight=draw(st.integers(1, 3)))
+        Ready(
+            (number,),
+            path,
+            draw(st.integers(0, len(path) - 1)),
+            draw(st.fractions(Fraction(1, 8), 20)),
+            draw(st.integers(0, 9)),
+            owner=draw(st.sampled_from("ab")),
+            weight=draw(st.integers(1, 3)),
+        )
         for number, path in enumerate(kinds)
-    ]  # fmt: skip
+    ]
 
 
 EVERY = [*POLICIES.values(), SteepestChain(latency_s=95)]
@@ -236,9 +244,9 @@ EVERY = [*POLICIES.values(), SteepestChain(latency_s=95)]
 
 @pytest.mark.parametrize("policy", EVERY, ids=str)
 @given(ready=queues(), budget=st.fractions(Fraction(1, 8), 60))
-def test_grants_fill_the_budget_or_take_all_there_is(policy, ready, budget):
+def test_grants_fill_the_budget_or_serve_everything(policy, ready, budget):
     granted, past = grants(policy, Past(), ready, Moment(100, budget))
-    there = sum(one.size * one.cost for one in ready)
+    there = sum(queue.size * queue.cost for queue in ready)
     assert sum(grant.seconds for grant in granted) == pytest.approx(float(min(budget, there)), rel=1e-6)
     assert len({grant.ready.key for grant in granted}) == len(granted) > 0
     assert all(0 < grant.size <= grant.ready.size for grant in granted)
@@ -248,9 +256,9 @@ def test_grants_fill_the_budget_or_take_all_there_is(policy, ready, budget):
 
 @pytest.mark.parametrize("policy", EVERY, ids=str)
 @given(ready=queues(), seed=st.randoms(use_true_random=False))
-def test_the_order_has_all_that_is_ready_and_does_not_depend_on_how_it_is_told(policy, ready, seed):
+def test_the_order_has_all_ready_queues_and_does_not_depend_on_their_order(policy, ready, seed):
     order = policy.order(ready, Past(), NOW)
-    assert sorted(one.key for one in order) == [one.key for one in ready]
+    assert sorted(queue.key for queue in order) == [queue.key for queue in ready]
     mixed = list(ready)
     seed.shuffle(mixed)
     assert policy.order(mixed, Past(), NOW) == order
@@ -296,16 +304,16 @@ def test_policies_are_read(text, policy):
         ),
         ("", 'policy "" not found; have: '),
         ("chain(", 'policy "chain(" not found; have: '),
-        ("fifo(latency = 2 s)", 'policy "fifo" has no options; have: '),
-        ("chain()", 'cannot read "" in policy "chain"; for example chain(latency = 2 s)'),
-        ("chain(latency = 2)", 'cannot read "latency = 2" in policy "chain"; for example'),
-        ("chain(latency = 2 h)", 'cannot read "latency = 2 h" in policy "chain"; for example'),
-        ("chain(latency = 0 s)", 'cannot read "latency = 0 s" in policy "chain"; for example'),
-        ("chain(latency = -1 s)", 'cannot read "latency = -1 s" in policy "chain"; for example'),
-        ("chain(bound = 1 s)", 'cannot read "bound = 1 s" in policy "chain"; for example'),
+        ("fifo(latency = 2 s)", 'policy "fifo" takes no options; have: '),
+        ("chain()", 'invalid option "" of policy "chain"; for example chain(latency = 2 s)'),
+        ("chain(latency = 2)", 'invalid option "latency = 2" of policy "chain"; for example'),
+        ("chain(latency = 2 h)", 'invalid option "latency = 2 h" of policy "chain"; for example'),
+        ("chain(latency = 0 s)", 'invalid option "latency = 0 s" of policy "chain"; for example'),
+        ("chain(latency = -1 s)", 'invalid option "latency = -1 s" of policy "chain"; for example'),
+        ("chain(bound = 1 s)", 'invalid option "bound = 1 s" of policy "chain"; for example'),
     ],
 )
-def test_what_is_no_policy_is_refused_with_the_choices(text, message):
+def test_unknown_policies_are_refused_with_the_choices(text, message):
     with pytest.raises(UserError) as refused:
         parse_policy(text)
     assert str(refused.value).startswith(message)

@@ -53,7 +53,7 @@ TIMES = st.fractions(0, 12, max_denominator=4)
 
 @st.composite
 def systems(draw):
-    """Paths, some of whose operators take no time or keep nothing, and inputs."""
+    """Paths and inputs; some operators take no time or have selectivity 0."""
     operator = st.builds(Operator, st.just(Fraction(0)) | SIZES, st.just(Fraction(0)) | SIZES)
     paths = draw(st.lists(st.lists(operator, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3))
     inputs = draw(st.lists(st.builds(Input, TIMES, SIZES, st.integers(0, len(paths) - 1)), min_size=1, max_size=8))
@@ -61,7 +61,7 @@ def systems(draw):
 
 
 def work(path, size):
-    """The seconds that a processor has with an input."""
+    """The seconds of work that an input causes."""
     seconds = 0
     for operator in path:
         seconds, size = seconds + size * operator.cost, size * operator.selectivity
@@ -69,27 +69,27 @@ def work(path, size):
 
 
 def busy(setup, inputs):
-    """Lindley: when the processor is done with everything, and the longest that anything waits if all goes by age.
-    Neither depends on the order in which a processor that never rests does its work."""
+    """Lindley's recursion: when all work is done, and the longest latency if served by age. A work-conserving processor
+    is done at that time in any order."""
     end, longest = 0, 0
-    for one in sorted(inputs, key=lambda one: one.at_s):
-        end = max(end, one.at_s) + work(setup.paths[one.path], one.size)
-        longest = max(longest, end - one.at_s)
+    for arrival in sorted(inputs, key=lambda arrival: arrival.at_s):
+        end = max(end, arrival.at_s) + work(setup.paths[arrival.path], arrival.size)
+        longest = max(longest, end - arrival.at_s)
     return end, longest
 
 
 @pytest.mark.parametrize("policy", EVERY, ids=str)
 @given(system=systems())
-def test_every_policy_does_all_the_work_and_never_rests_before(policy, system):
+def test_every_policy_does_all_the_work_and_never_idles_before(policy, system):
     setup, inputs = system
     outcome = simulate(policy, setup, inputs)
     end, _ = busy(setup, inputs)
     assert outcome.memory[-1] == (end, 0)
     assert sum(grant.seconds for _, grant in outcome.served) == sum(work(setup.paths[i.path], i.size) for i in inputs)
-    for one, latency in zip(inputs, outcome.latencies_s, strict=True):
-        assert work(setup.paths[one.path], one.size) <= latency <= end - one.at_s
+    for arrival, latency in zip(inputs, outcome.latencies_s, strict=True):
+        assert work(setup.paths[arrival.path], arrival.size) <= latency <= end - arrival.at_s
     ends = [begin + grant.seconds for begin, grant in outcome.served]
-    arrivals = {one.at_s for one in inputs}
+    arrivals = {arrival.at_s for arrival in inputs}
     for before, (begin, _) in zip(ends, outcome.served[1:], strict=False):
         assert begin == before or (begin > before and begin in arrivals and outcome.memory_at(before) == 0)
 
@@ -103,20 +103,22 @@ def test_a_batch_is_no_longer_than_its_budget(system):
 
 @pytest.mark.parametrize("policy", EVERY, ids=str)
 @given(system=systems())
-def test_floats_come_to_the_same_end(policy, system):
+def test_floats_give_the_same_outcome_as_fractions(policy, system):
     exact, inputs = system
-    paths = tuple(tuple(Operator(float(one.cost), float(one.selectivity)) for one in path) for path in exact.paths)
+    paths = tuple(
+        tuple(Operator(float(operator.cost), float(operator.selectivity)) for operator in path) for path in exact.paths
+    )
     outcome = simulate(
         policy,
         Setup(paths, float(exact.budget_s), exact.weights),
-        [Input(float(one.at_s), float(one.size), one.path) for one in inputs],
+        [Input(float(arrival.at_s), float(arrival.size), arrival.path) for arrival in inputs],
     )
     assert outcome.memory[-1] == (pytest.approx(float(busy(exact, inputs)[0])), 0)
     assert len(outcome.latencies_s) == len(inputs)
 
 
 def unit_path(selectivities):
-    """Each operator takes one second for what a unit of input has become."""
+    """Paths whose operators each take one second for what is left of a unit of input."""
     operators, size = [], Fraction(1)
     for selectivity in selectivities:
         operators.append(Operator(1 / size, selectivity))
@@ -147,12 +149,14 @@ def chart_sizes(path):
 
 
 def least_memory(setup, inputs):
-    """At each second the least memory that any schedule can have then: all schedules are tried, with knowledge of what
-    comes, also those that rest."""
+    """The least memory that any schedule can have at each second, over all schedules, including those that idle, with
+    knowledge of future inputs."""
     sizes = [chart_sizes(path) for path in setup.paths]
     reached = {tuple((0,) * len(path) for path in setup.paths)}
     for time in range(30):
-        coming = [sum(one.at_s == time and one.path == at for one in inputs) for at in range(len(setup.paths))]
+        coming = [
+            sum(arrival.at_s == time and arrival.path == at for arrival in inputs) for at in range(len(setup.paths))
+        ]
         reached = {
             tuple((counts[0] + more, *counts[1:]) for counts, more in zip(state, coming, strict=True))
             for state in reached
@@ -188,7 +192,7 @@ def heights(path):
 
 
 def regret(policy, system):
-    """By how much memory exceeds the least that is possible, at the worst second."""
+    """The greatest excess of memory over the least possible, over all seconds."""
     setup, inputs = system
     outcome = simulate(policy, setup, inputs)
     return max(outcome.memory_at(time) - least for time, least in enumerate(least_memory(setup, inputs)))
@@ -216,8 +220,8 @@ def test_chain_needs_at_most_one_unit_a_path_more_than_any_policy_at_any_time(po
 
 
 def test_greedy_and_fifo_are_not_within_one_unit_a_path():
-    """What keeps all of its input, but opens the way to what keeps nothing, is left waiting by greedy; and FIFO follows
-    each input along the flat end of its path."""
+    """Greedy leaves an operator waiting that keeps all of its input but leads to one that keeps nothing, and FIFO
+    follows each input along the flat end of its path."""
     opening, even = unit_path([1, 1]), unit_path([Fraction(3, 4), Fraction(2, 3), Fraction(1, 2), 1])
     crossing = (Setup((opening, even), 1), [Input(0, 1, path) for path in (0, 1) for _ in range(5)])
     assert regret(SteepestChain(), crossing) <= 2 < regret(Greedy(), crossing)
@@ -272,13 +276,13 @@ def test_inputs_are_a_function_of_the_seed():
     assert bursts.inputs(7, 1000) == bursts.inputs(7, 1000) != bursts.inputs(8, 1000)
     assert poisson(7, 2, 100) == poisson(7, 2, 100) != poisson(8, 2, 100)
     for inputs, rate in ((bursts.inputs(7, 200_000), 4), (poisson(7, 4, 20_000), 4)):
-        times = [one.at_s for one in inputs]
+        times = [arrival.at_s for arrival in inputs]
         assert times == sorted(times)
         assert len(times) / max(times) == pytest.approx(rate, rel=0.05)
 
 
 def test_bursts_are_regular_while_on_and_silent_while_off():
-    gaps = [round(other.at_s - one.at_s, 9) for one, other in pairwise(Bursts(10, 20, 30).inputs(3, 50_000))]
+    gaps = [round(other.at_s - arrival.at_s, 9) for arrival, other in pairwise(Bursts(10, 20, 30).inputs(3, 50_000))]
     silent = [gap for gap in gaps if gap != 0.1]
     assert len(silent) < len(gaps) / 100
     assert sum(silent) / len(silent) == pytest.approx(30, rel=0.15)

@@ -1,4 +1,4 @@
-"""The decision how much stays: against a search over a grid, and against what it promises."""
+"""The decision on shedding rates: against a search over a grid, and against its guarantees."""
 
 from __future__ import annotations
 
@@ -15,39 +15,44 @@ from dsms.scheduler.spread import Observed
 from operators.streams.shed import Seen, Spread
 
 DEMAND = st.builds(
-    Demand, query=st.just(""), cost=st.floats(0.001, 1.0), spread=st.floats(1e-6, 1e-2),
-    max_error=st.floats(0.01, 0.3), weight=st.sampled_from([0.5, 1.0, 2.0, 8.0]), deadline_s=st.just(2.0),
-)  # fmt: skip
+    Demand,
+    query=st.just(""),
+    cost=st.floats(0.001, 1.0),
+    spread=st.floats(1e-6, 1e-2),
+    max_error=st.floats(0.01, 0.3),
+    weight=st.sampled_from([0.5, 1.0, 2.0, 8.0]),
+    deadline_s=st.just(2.0),
+)
 DEMANDS = st.lists(DEMAND, min_size=1, max_size=3).map(
-    lambda listed: [replace(one, query=f"q{at}") for at, one in enumerate(listed)]
+    lambda listed: [replace(demand, query=f"q{at}") for at, demand in enumerate(listed)]
 )
 GRID = [at / 40 for at in range(1, 41)]
 
 
-def worst(demands, found) -> float:
-    return max(one.weight * one.error(found[one.query]) for one in demands)
+def worst(demands, chosen) -> float:
+    return max(demand.weight * demand.error(chosen[demand.query]) for demand in demands)
 
 
 @given(DEMANDS, st.floats(0.05, 1.2))
 def test_no_point_of_a_grid_within_bounds_and_budget_has_a_smaller_largest_weighted_error(demands, share) -> None:
-    budget = share * sum(one.cost for one in demands)
-    found = rates(demands, budget)
-    assert all(one.error(found[one.query]) <= one.max_error * (1 + 1e-9) for one in demands)
-    fits = cost(demands, found) <= budget * (1 + 1e-9)
-    names = [one.query for one in demands]
+    budget = share * sum(demand.cost for demand in demands)
+    chosen = rates(demands, budget)
+    assert all(demand.error(chosen[demand.query]) <= demand.max_error * (1 + 1e-9) for demand in demands)
+    fits = cost(demands, chosen) <= budget * (1 + 1e-9)
+    names = [demand.query for demand in demands]
     for point in itertools.product(GRID, repeat=len(demands)):
         other = dict(zip(names, point, strict=True))
-        within = all(one.error(other[one.query]) <= one.max_error for one in demands)
+        within = all(demand.error(other[demand.query]) <= demand.max_error for demand in demands)
         if within and cost(demands, other) <= budget:
             assert fits
-            assert worst(demands, found) <= worst(demands, other) * (1 + 1e-6) + 1e-12
+            assert worst(demands, chosen) <= worst(demands, other) * (1 + 1e-6) + 1e-12
 
 
 @given(DEMANDS, st.floats(0.05, 0.95))
 def test_errors_are_equal_where_no_bound_holds_them(demands, share) -> None:
-    found = rates(demands, share * sum(one.cost for one in demands))
-    free = [one for one in demands if one.least * (1 + 1e-6) < found[one.query]]
-    errors = [one.weight * one.error(found[one.query]) for one in free]
+    chosen = rates(demands, share * sum(demand.cost for demand in demands))
+    free = [demand for demand in demands if demand.least * (1 + 1e-6) < chosen[demand.query]]
+    errors = [demand.weight * demand.error(chosen[demand.query]) for demand in free]
     assert not errors or max(errors) == pytest.approx(min(errors), rel=1e-4)
 
 
@@ -55,19 +60,19 @@ def test_errors_are_equal_where_no_bound_holds_them(demands, share) -> None:
 def test_nothing_is_shed_without_need_and_no_query_beyond_its_bound(demands, unread, arrivals, base) -> None:
     load = Load(unread, arrivals, base)
     decision = decide(demands, load)
-    whole = base + sum(one.cost for one in demands)
+    whole = base + sum(demand.cost for demand in demands)
     if unread * whole <= 0.4 and arrivals * whole <= 1:
         assert set(decision.rates.values()) == {1.0}
-    for one in demands:
-        assert one.error(decision.rates[one.query]) <= one.max_error * (1 + 1e-9)
-        assert decision.rates[one.query] % STEP == 0
+    for demand in demands:
+        assert demand.error(decision.rates[demand.query]) <= demand.max_error * (1 + 1e-9)
+        assert decision.rates[demand.query] % STEP == 0
     if any(rate < 1 for rate in decision.rates.values()) and not decision.late:
-        slack = STEP * sum(one.cost for one in demands)
+        slack = STEP * sum(demand.cost for demand in demands)
         assert (base + cost(demands, decision.rates) - slack) * (unread + arrivals) <= 1.0  # half the deadline
 
 
 def test_the_lag_comes_back_below_the_deadline_at_three_times_the_capacity_and_rates_return() -> None:
-    """One second a step: 3000 records a second come where 1000 can be done, for a minute; then 300."""
+    """In steps of one second: for a minute 3000 records arrive a second where 1000 can be processed, then 300."""
     demands = [Demand("a", 0.0005, 1e-5, 0.2, 1.0, 2.0), Demand("b", 0.0004, 1e-5, 0.2, 4.0, 2.0)]
     base, unread, shedding, lags, seen = 0.0001, 0.0, False, [], []
     for second in range(120):
@@ -84,14 +89,14 @@ def test_the_lag_comes_back_below_the_deadline_at_three_times_the_capacity_and_r
     assert seen[-1] == {"a": 1.0, "b": 1.0}
 
 
-def test_what_cannot_be_kept_is_late_and_not_shed_beyond_the_bound() -> None:
-    one = Demand("a", 0.01, 1e-3, 0.02, deadline_s=1.0)
-    decision = decide([one], Load(unread=10_000, arrivals=1_000))
+def test_queries_that_miss_their_deadline_are_late_and_not_shed_beyond_the_bound() -> None:
+    demand = Demand("a", 0.01, 1e-3, 0.02, deadline_s=1.0)
+    decision = decide([demand], Load(unread=10_000, arrivals=1_000))
     assert decision.late == {"a"}
-    assert decision.rates["a"] == math.ceil(1.05 * one.least / STEP - 1e-9) * STEP
+    assert decision.rates["a"] == math.ceil(1.05 * demand.least / STEP - 1e-9) * STEP
 
 
-def test_where_all_are_late_one_of_much_weight_that_costs_little_does_not_go_to_its_bound() -> None:
+def test_if_all_are_late_a_cheap_query_of_great_weight_does_not_go_to_its_bound() -> None:
     dear, light = Demand("dear", 0.01, 1e-3, 0.1), Demand("light", 1e-4, 1e-3, 0.1, weight=20.0)
     load = Load(unread=10_000, arrivals=1_000, base=0.001)
     decision = decide([dear, light], load)

@@ -1,4 +1,4 @@
-"""What is measured of operators: rows by what plain Python counts, and rates by their definition."""
+"""Measurements of operators: rows against counts in plain Python, and rates against their definition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEYS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 5)), max_size=
 
 
 def measured(session: LocalSession, operator: str, query: str) -> list[dict]:
-    return [one for one in session.execute(f"SHOW OPERATORS FOR {query}") if one["operator"] == operator]
+    return [row for row in session.execute(f"SHOW OPERATORS FOR {query}") if row["operator"] == operator]
 
 
 def filled(left, right, partitions: int, batch: int | None) -> LocalSession:
@@ -56,7 +56,7 @@ def test_rows_are_those_that_plain_python_counts(left, right, partitions, batch)
 
 @settings(max_examples=8, deadline=None)
 @given(KEYS, st.integers(1, 3), st.integers(1, 9), st.integers(1, 3))
-def test_workers_tell_the_driver_the_same(records, targets, limit, tasks) -> None:
+def test_workers_report_the_same_work_to_the_driver(records, targets, limit, tasks) -> None:
     """The rows that pass the exchanges, added up over partitions, targets and epochs."""
     logs = [[message(at, (k, v, at, None)) for at, (k, v) in enumerate(records[part::2])] for part in range(2)]
     catalog, _ = apply_all(
@@ -65,10 +65,10 @@ def test_workers_tell_the_driver_the_same(records, targets, limit, tasks) -> Non
     )
     world = World({"t": dict(enumerate(logs))})
     measures, lane = _all_epochs(world, start(catalog, targets), limit, tasks)
-    sums = {type(one.operator).__name__: key for one, key in zip(lane.flow.vertices, lane.flow.keys, strict=True)}
+    sums = {type(vertex.operator).__name__: key for vertex, key in zip(lane.flow.vertices, lane.flow.keys, strict=True)}
     source, kept = measures.of(lane.id, sums["NoneType"]), sum(v > 2 for _, v in records)
     assert (sum(source.rows_in), source.rows_out) == (len(records), len(records))
-    assert source.bytes_in == sum(len(one.value()) for log in logs for one in log)
+    assert source.bytes_in == sum(len(record.value()) for log in logs for record in log)
     assert measures.of(lane.id, sums["Filter"]).rows_out == kept
     # what came last waits for the frontier
     assert sum(measures.of(lane.id, sums["Reorder"]).rows_in) == kept
@@ -93,7 +93,7 @@ RUNS = st.lists(st.tuples(st.floats(0, 50), st.integers(0, 1000), st.integers(0,
 
 @given(RUNS, st.floats(0, 100))
 def test_a_rate_is_the_weighted_sum_of_its_definition(runs, later) -> None:
-    """Each row weighs half as much every HALF_LIFE_S; all seconds since the beginning together weigh one."""
+    """The weight of a row halves every HALF_LIFE_S; the weights of all seconds since the beginning add up to one."""
     runs = sorted(runs)
     known = Measured(since=0.0, at=0.0)
     for at, came, gave in runs:
@@ -126,25 +126,25 @@ def test_state_is_that_of_the_last_run_on_each_target() -> None:
 
 
 def test_inputs_come_and_go() -> None:
-    """A query that was replaced reads what it was before, too, until that is not needed."""
+    """A replaced query also reads the input of its former version until that is no longer needed."""
     known = Measured(since=0.0, at=0.0)
     for rows in ((1, 2), (10,), (5, 5)):
         known = known.after(1.0, 0, Work(rows, 1, 1))
     assert known.rows_in == (16, 7)
 
 
-def test_what_was_measured_survives_that_lanes_come_and_go() -> None:
+def test_measurements_survive_while_lanes_come_and_go() -> None:
     work = Work((10,), 5, 100, 3, 30)
     both = Measures(0.0).after(1.0, [("o1", "a", 0, work), ("o2", "a", 0, work), ("o2", "b", 0, work)])
     merged = both.kept({"o1": {"a", "b"}})
     assert (merged.of("o1", "a").rows_in, merged.of("o1", "a").state_rows) == ((20,), 3)
     assert merged.of("o1", "b").rows_in == (10,)
-    assert merged.kept({"o1": {"b"}}).found.keys() == {("o1", "b")}
+    assert merged.kept({"o1": {"b"}}).by_vertex.keys() == {("o1", "b")}
     assert merged.kept({"o7": {"a"}}).of("o7", "a").rows_in == (20,)
 
 
-def test_merged_lanes_of_a_session_count_what_both_read() -> None:
-    """A query that comes later reads the log again in a lane of its own before it goes on with the others."""
+def test_merged_lanes_of_a_session_count_the_input_of_both() -> None:
+    """A query that is added later first reads the log in its own lane, before it joins the lane of the others."""
     session = LocalSession()
     session.execute("REGISTER SOURCE T (k VARCHAR, v INT) FROM t; CREATE STREAM A OVER T KEY NULL")
     session.execute("CREATE QUERY Some AS SELECT k FROM A WHERE v > 2")

@@ -37,10 +37,10 @@ def test_key_and_monotonicity(select, keys, append_only) -> None:
 
 
 def test_schema_and_names() -> None:
-    found = schema(plan("SELECT X.A, c + 1, c IS NULL AS none, TS, COALESCE(c, 0) AS d FROM R(S) X"))
-    assert found.names == ["a", "column2", "none", "TS", "d"]
-    assert [field.type for field in found] == [pa.int32(), pa.int64(), pa.bool_(), pa.int64(), pa.int64()]
-    assert [field.nullable for field in found] == [False, True, False, False, False]
+    fields = schema(plan("SELECT X.A, c + 1, c IS NULL AS none, TS, COALESCE(c, 0) AS d FROM R(S) X"))
+    assert fields.names == ["a", "column2", "none", "TS", "d"]
+    assert [field.type for field in fields] == [pa.int32(), pa.int64(), pa.bool_(), pa.int64(), pa.int64()]
+    assert [field.nullable for field in fields] == [False, True, False, False, False]
 
 
 def test_a_star_has_no_ts_and_an_alias_hides_the_name() -> None:
@@ -48,7 +48,7 @@ def test_a_star_has_no_ts_and_an_alias_hides_the_name() -> None:
     assert schema(plan("SELECT x.* FROM S X")).names == ["a", "b", "c"]
 
 
-def test_a_plan_is_kept_as_long_as_all_that_is_below_it_is_the_same() -> None:
+def test_a_plan_is_memoized_while_everything_below_it_is_unchanged() -> None:
     views = "CREATE STREAMED VIEW V AS SELECT a FROM A; CREATE STREAMED VIEW W AS SELECT a FROM V"
     catalog, _ = apply_all(f"{BASE} {views}")
     more, _ = apply_all("CREATE STREAM Other OVER T KEY NULL", catalog)

@@ -32,7 +32,7 @@ def catalog() -> Catalog:
 
 
 def plan(select: str) -> logical.Node:
-    """The plan as bound: a statement that reads no stream cannot be registered, but has one."""
+    """The bound plan, also of statements without streams, which cannot be registered."""
     (statement,) = parse(f"CREATE STREAMED VIEW V AS {select}")
     assert isinstance(statement, ContinuousQuery)
     return bind(WholeQuery(this=statement.select), catalog())
@@ -46,7 +46,7 @@ def data(seed: int):
 
 @pytest.mark.parametrize("line", STATEMENTS)
 def test_a_plan_means_its_statement(line: str) -> None:
-    """Behind `;;` stands the same for DuckDB, where it is said in other words."""
+    """After `;;` follows the equivalent for DuckDB if that differs."""
     select, _, other = line.partition(" ;; ")
     bound = plan(select)
     assert bound == plan(select)
@@ -58,9 +58,9 @@ def test_a_plan_means_its_statement(line: str) -> None:
 
 @pytest.mark.parametrize("line", STATEMENTS)
 def test_names_are_those_of_the_statement(line: str) -> None:
-    """As DuckDB names them; unnamed columns are `columnN`."""
+    """Column names are those of DuckDB; unnamed columns are `columnN`."""
     select, _, other = line.partition(" ;; ")
-    theirs = [one[0] for one in data(0)[1].execute(other or select).description]
+    theirs = [column[0] for column in data(0)[1].execute(other or select).description]
     mine = schema(plan(select)).names
     assert len(mine) == len(theirs)
     if not other and "VALUES" not in select:

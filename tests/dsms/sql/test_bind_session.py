@@ -34,5 +34,5 @@ def _records(name: str, rows: list[tuple]) -> list[dict[str, object]]:
     """The rows in order of time, at instants from 1 to 6."""
     chance = random.Random(name)
     instants = sorted(chance.randint(1, 6) for _ in rows)
-    values = [[list(one) if isinstance(one, tuple) else one for one in row] for row in rows]
+    values = [[list(value) if isinstance(value, tuple) else value for value in row] for row in rows]
     return [dict(zip(COLUMNS[name], row, strict=True)) | {"ts": ts} for row, ts in zip(values, instants, strict=True)]

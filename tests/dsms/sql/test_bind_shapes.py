@@ -1,4 +1,4 @@
-"""Plans that statements are bound to, as trees in golden files: which joins, keys and filters, and where they stand."""
+"""Bound plans as trees in golden files: their joins, keys and filters, and the places of these."""
 
 from __future__ import annotations
 
@@ -56,15 +56,19 @@ def test_shape(name: str, golden) -> None:
 
 
 def test_nullability_follows_outer_joins_and_aggregates() -> None:
-    found = schema(
+    fields = schema(
         bound(
             "SELECT x.a AS kept, y.a AS padded, COUNT(*) AS n, COUNT(y.e) AS m, SUM(x.a) AS s"
             " FROM A x LEFT JOIN B y ON x.a = y.a GROUP BY x.a, y.a"
         )
     )
-    assert {field.name: field.nullable for field in found} == {
-        "kept": False, "padded": True, "n": False, "m": False, "s": True,
-    }  # fmt: skip
+    assert {field.name: field.nullable for field in fields} == {
+        "kept": False,
+        "padded": True,
+        "n": False,
+        "m": False,
+        "s": True,
+    }
 
 
 def test_names_of_a_star_over_a_join_differ() -> None:
@@ -86,5 +90,5 @@ def test_keys_of_results(select: str, expected: tuple[str, ...]) -> None:
 
 
 def test_ts_in_joins_is_that_of_the_named_item() -> None:
-    found = schema(bound("SELECT x.TS AS mine, y.TS AS theirs FROM A x JOIN B y ON x.a = y.a WHERE x.TS < y.TS"))
-    assert found.names == ["mine", "theirs"]
+    fields = schema(bound("SELECT x.TS AS mine, y.TS AS theirs FROM A x JOIN B y ON x.a = y.a WHERE x.TS < y.TS"))
+    assert fields.names == ["mine", "theirs"]

@@ -26,8 +26,11 @@ S = stream()
         ("SELECT Timepoint FROM R(clockStr) WHERE 0 = mod(Timepoint, 4)", 4, (0,)),
         ("SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 2) = 0 AND mod(Timepoint, 5) = 0", 10, (0,)),
         ("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 4 = 0 OR Timepoint mod 6 = 3", 12, (0, 3, 4, 8, 9)),
-        ("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 4 IN (1, 2) AND NOT Timepoint mod 6 = 1", 12,
-         (2, 5, 6, 9, 10)),
+        (
+            "SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 4 IN (1, 2) AND NOT Timepoint mod 6 = 1",
+            12,
+            (2, 5, 6, 9, 10),
+        ),
         ("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 5 BETWEEN 1 AND 2", 5, (1, 2)),
         ("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 5 < 7", 1, (0,)),
         ("SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 86400000 = 0", 86_400_000, (0,)),
@@ -39,7 +42,7 @@ S = stream()
         ("SELECT Timepoint FROM R(Sync2) WHERE mod(Timepoint, 3) = 0", 6, (0,)),
         ("SELECT Timepoint FROM (SELECT Timepoint FROM R(Sync2)) x", 2, (0,)),
     ],
-)  # fmt: skip
+)
 def test_periodic_streams(select: str, period: int, residues: tuple[int, ...]) -> None:
     view = made(f"CREATE STREAMED VIEW V AS {select}")
     assert view.periodic == (period, residues)
@@ -53,7 +56,7 @@ def test_periodic_streams(select: str, period: int, residues: tuple[int, ...]) -
 
 def test_a_view_over_the_clock_is_described_and_dropped_like_others() -> None:
     catalog, result = register("CREATE STREAMED VIEW V AS SELECT Timepoint FROM R(Sync2) WHERE mod(Timepoint, 3) = 0")
-    assert result.message == 'view "V" created over clockStr; it is computed, not run'
+    assert result.message == 'view "V" created over clockStr; its points are computed without running a query'
     assert result.notices == ("points: t mod 6 in {0}",)
     (described,) = apply_all("DESCRIBE V", catalog)[1]
     assert described.rows == (("Timepoint", "BIGINT", False, True),)
@@ -77,26 +80,26 @@ def test_points_of_events_are_the_plan_of_their_stream() -> None:
 
 
 def test_a_synchronised_relation_has_the_timestamps_of_arrival() -> None:
-    found = plan("SELECT STREAMED id, TS FROM R[Sync2](S)")
-    assert schema(found).names == ["id", "TS"]
-    assert sources(found) == sources(S)
+    bound_plan = plan("SELECT STREAMED id, TS FROM R[Sync2](S)")
+    assert schema(bound_plan).names == ["id", "TS"]
+    assert sources(bound_plan) == sources(S)
 
 
 def test_two_points_in_one_query() -> None:
     """SyncSQL example 16."""
-    found = plan("SELECT STREAMED X.id FROM R[Sync2](S) X, R[Sync5](S2) Y WHERE X.id = Y.id")
-    assert isinstance(found, logical.Project)
-    join = found.input
+    bound_plan = plan("SELECT STREAMED X.id FROM R[Sync2](S) X, R[Sync5](S2) Y WHERE X.id = Y.id")
+    assert isinstance(bound_plan, logical.Project)
+    join = bound_plan.input
     assert isinstance(join, logical.Join)
     assert join.left == logical.Sync(S, Periodic(2))
 
 
 def now_ranges(sql: str) -> list[tuple[str | None, ...]]:
-    found = plan(sql)
-    assert isinstance(found, logical.Project)
-    assert isinstance(found.input, logical.NowFilter)
-    bounds = [(one.lower, one.upper, one.condition) for one in found.input.ranges]
-    return [tuple(None if part is None else to_sql(part) for part in one) for one in bounds]
+    bound_plan = plan(sql)
+    assert isinstance(bound_plan, logical.Project)
+    assert isinstance(bound_plan.input, logical.NowFilter)
+    bounds = [(now_range.lower, now_range.upper, now_range.condition) for now_range in bound_plan.input.ranges]
+    return [tuple(None if part is None else to_sql(part) for part in parts) for parts in bounds]
 
 
 @pytest.mark.parametrize(
@@ -117,17 +120,15 @@ def test_the_current_instant_as_a_view_is_now(sql: str) -> None:
 def test_a_slide_is_a_current_instant_that_moves_at_points() -> None:
     """SyncSQL example 14: each bound waits for its next even instant."""
     sql = "SELECT STREAMED R.* FROM ℜ_Sync2(S) R, ℜ(TwoUnits) N WHERE N.currTime - 5 < R.TS ≤ N.currTime"
-    assert now_ranges(sql) == [
-        ("TS + ((0 - TS) % 2 + 2) % 2", "TS + 5 + ((0 - (TS + 5)) % 2 + 2) % 2", None)
-    ]  # fmt: skip
+    assert now_ranges(sql) == [("TS + ((0 - TS) % 2 + 2) % 2", "TS + 5 + ((0 - (TS + 5)) % 2 + 2) % 2", None)]
 
 
 def test_predicates_over_now_and_over_one_side_of_a_join() -> None:
-    found = plan(
+    bound_plan = plan(
         "SELECT STREAMED x.id FROM S x, S2 y WHERE x.id = y.id AND x.TS > Now - 5 AND (y.c < Now OR x.c > Now)"
     )
-    assert isinstance(found, logical.Project)
-    over_both = found.input
+    assert isinstance(bound_plan, logical.Project)
+    over_both = bound_plan.input
     assert isinstance(over_both, logical.NowFilter)
     assert len(over_both.ranges) == 2
     assert isinstance(over_both.input, logical.Join)
@@ -137,36 +138,42 @@ def test_predicates_over_now_and_over_one_side_of_a_join() -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT STREAMED Timepoint FROM R(clockStr)", "line 1, column 17: a query over clockStr alone lists every"),
-        ("CREATE QUERY Q AS SELECT Timepoint FROM Sync2", "a query over clockStr alone lists every instant"),
-        ("SELECT STREAMED S.id FROM S, R(Sync2) x WHERE x.Timepoint = S.TS",
-         'line 1, column 30: "Sync2" is a stream over clockStr'),
+        ("SELECT STREAMED Timepoint FROM R(clockStr)", "line 1, column 17: a query over clockStr alone would list"),
+        ("CREATE QUERY Q AS SELECT Timepoint FROM Sync2", "a query over clockStr alone would list every instant"),
+        (
+            "SELECT STREAMED S.id FROM S, R(Sync2) x WHERE x.Timepoint = S.TS",
+            'line 1, column 30: "Sync2" is a stream over clockStr',
+        ),
         ("SELECT STREAMED id FROM S WHERE TS IN (SELECT Timepoint FROM clockStr)", '"clockStr" is the clock'),
-        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE Timepoint > 5",
-         "line 1, column 58: the points of a clock must be periodic"),
-        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 2 = 0 AND Timepoint mod 4 = 1",
-         "line 1, column 58: a synchronisation stream without points"),
-        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 2) = 2", "without points"),
-        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 99999999) < 3", "too long to try"),
+        (
+            "CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE Timepoint > 5",
+            "line 1, column 58: the points of a clock must be periodic",
+        ),
+        (
+            "CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE Timepoint mod 2 = 0 AND Timepoint mod 4 = 1",
+            "line 1, column 58: the synchronisation stream has no points",
+        ),
+        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 2) = 2", "has no points"),
+        ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 99999999) < 3", "at most 1000000"),
         ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) WHERE mod(x, 2) = 0", 'column "x" not found'),
-        ("CREATE VIEW V AS SELECT Timepoint + 1 FROM R(clockStr)", "a stream over the clock has one column"),
+        ("CREATE VIEW V AS SELECT Timepoint + 1 FROM R(clockStr)", "a stream over the clock has only one column"),
         ("CREATE VIEW V AS SELECT Timepoint FROM R(clockStr) GROUP BY Timepoint", "not supported in a stream over the"),
         ("CREATE VIEW V AS SELECT Timepoint FROM clockStr EXCEPT SELECT Timepoint FROM Sync2", '"EXCEPT" is not'),
-        ("CREATE VIEW V AS SELECT currTime FROM NowView", "a stream over the clock has one column"),
-        ("SELECT STREAMED * FROM R[NowView](S)", '"NowView" holds the current instant'),
-        ("SELECT STREAMED * FROM R[Sync2, Sync5](S)", "line 1, column 33: a relation has one synchronisation stream"),
+        ("CREATE VIEW V AS SELECT currTime FROM NowView", "a stream over the clock has only one column"),
+        ("SELECT STREAMED * FROM R[NowView](S)", '"NowView" is the current instant'),
+        ("SELECT STREAMED * FROM R[Sync2, Sync5](S)", "line 1, column 33: a relation can have only one"),
         ("SELECT STREAMED * FROM R[Nope](S)", 'line 1, column 26: "Nope" not found'),
         ("SELECT STREAMED * FROM R[Raw](S)", '"Raw" is a source, not a stream'),
         ("SELECT STREAMED * FROM R[Sync2](Nope)", '"Nope" not found'),
-        ("SELECT STREAMED * FROM S, NowView N WHERE S.TS > N.currTime - 5", "\\* would list the current instant"),
+        ("SELECT STREAMED * FROM S, NowView N WHERE S.TS > N.currTime - 5", "\\* would include the current instant"),
         ("SELECT STREAMED S.id FROM S LEFT JOIN NowView N ON S.TS > N.currTime", "a comma or an inner join"),
-        ("SELECT STREAMED Now FROM S", "line 1, column 17: Now is not supported here; Now stands in WHERE"),
+        ("SELECT STREAMED Now FROM S", "line 1, column 17: Now is not supported here; use Now in WHERE"),
         ("SELECT STREAMED a FROM S GROUP BY Now", "Now is not supported here"),
         ("SELECT STREAMED a, COUNT(*) AS n FROM S GROUP BY a HAVING MAX(c) > Now", "Now is not supported here"),
         ("SELECT STREAMED S.id FROM S LEFT JOIN D ON S.id = D.id AND S.TS > Now", "Now in ON of an outer join is not"),
         ("SELECT STREAMED id FROM S WHERE Now * Now > 3", '"Now \\* Now" is not linear in Now'),
     ],
-)  # fmt: skip
-def test_what_is_refused(sql: str, message: str) -> None:
+)
+def test_refusals(sql: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         register(sql)

@@ -41,33 +41,35 @@ def ranges(condition: str, points: Periodic | None = None) -> tuple[NowRange, ..
 
 
 def holds(condition: str, points: Periodic | None = None) -> set[tuple[int, int]]:
-    """(row, instant) pairs that the ranges hold."""
+    """The (row, instant) pairs that the ranges contain."""
     frame = pl.DataFrame(ROWS, schema={"TS": pl.Int64, "a": pl.Int32}, orient="row").with_columns(
         pl.lit(None, pl.Datetime("us")).alias("at")
     )
-    found: set[tuple[int, int]] = set()
-    for one in ranges(condition, points):
-        lower, upper = values(frame, one.lower), values(frame, one.upper)
-        true = values(frame, one.condition)
+    instants: set[tuple[int, int]] = set()
+    for now_range in ranges(condition, points):
+        lower, upper = values(frame, now_range.lower), values(frame, now_range.upper)
+        true = values(frame, now_range.condition)
         for row in range(len(ROWS)):
-            if one.condition is not None and true[row] is not True:
+            if now_range.condition is not None and true[row] is not True:
                 continue
-            if (one.lower is not None and lower[row] is None) or (one.upper is not None and upper[row] is None):
+            if (now_range.lower is not None and lower[row] is None) or (
+                now_range.upper is not None and upper[row] is None
+            ):
                 continue
-            found |= {
+            instants |= {
                 (row, now)
                 for now in INSTANTS
-                if (one.lower is None or lower[row] <= now) and (one.upper is None or now < upper[row])
+                if (now_range.lower is None or lower[row] <= now) and (now_range.upper is None or now < upper[row])
             }
-    return found
+    return instants
 
 
 def values(frame: pl.DataFrame, expression: Expression | None) -> list[object]:
     if expression is None:
         return [None] * frame.height
-    found, faults = evaluate(frame, {"value": expression})
+    values, faults = evaluate(frame, {"value": expression})
     assert faults.null_count() == frame.height
-    return found["value"].to_list()
+    return values["value"].to_list()
 
 
 def by_duckdb(condition: str, points: Periodic | None = None) -> set[tuple[int, int]]:
@@ -136,8 +138,8 @@ ATOM = some.one_of(
 CONDITION = some.recursive(
     ATOM,
     lambda inner: some.one_of(
-        some.builds(lambda one: f"NOT ({one})", inner),
-        some.builds(lambda one, word, two: f"({one}) {word} ({two})", inner, some.sampled_from(["AND", "OR"]), inner),
+        some.builds(lambda operand: f"NOT ({operand})", inner),
+        some.builds(lambda left, word, two: f"({left}) {word} ({two})", inner, some.sampled_from(["AND", "OR"]), inner),
     ),
     max_leaves=4,
 )
@@ -159,9 +161,9 @@ def test_any_condition(condition: str) -> None:
     ],
 )
 def test_bounds(condition: str, lower: str | None, upper: str | None) -> None:
-    (found,) = ranges(condition)
-    assert [None if one is None else to_sql(one).lower() for one in (found.lower, found.upper)] == [
-        None if one is None else one.lower() for one in (lower, upper)
+    (now_range,) = ranges(condition)
+    assert [None if end is None else to_sql(end).lower() for end in (now_range.lower, now_range.upper)] == [
+        None if end is None else end.lower() for end in (lower, upper)
     ]
 
 
@@ -174,12 +176,12 @@ def test_bounds(condition: str, lower: str | None, upper: str | None) -> None:
         ("Now / 2 > TS", '"Now / 2" is not linear'),
         ("abs(Now) > TS", '"ABS\\(Now\\)" is not linear'),
         ("Now - Now > TS", "Now cancels out"),
-        ("Now IS NULL", "is no comparison with Now"),
-        ("Now IN (1, 2)", "is no comparison with Now"),
+        ("Now IS NULL", "is not a comparison with Now"),
+        ("Now IN (1, 2)", "is not a comparison with Now"),
         ("Now > 'x'", "Now is compared with instants"),
         ("Now - INTERVAL '1' MONTH < TS", "months and years have no fixed length"),
     ],
 )
-def test_what_is_refused(condition: str, message: str) -> None:
+def test_refusals(condition: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         ranges(condition)

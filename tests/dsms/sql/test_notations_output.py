@@ -1,4 +1,4 @@
-"""What a query gives: STREAMED, COMPLETE, Istream, Dstream, Rstream, and the defaults of CQL and PIPES."""
+"""Outputs of queries: STREAMED, COMPLETE, Istream, Dstream, Rstream, and the defaults of CQL and PIPES."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ S = stream()
     ],
 )
 def test_outputs(sql: str, output: str | None) -> None:
-    (found,) = parse(sql)
-    assert isinstance(found, st.ContinuousQuery)
-    assert found.output == output
+    (statement,) = parse(sql)
+    assert isinstance(statement, st.ContinuousQuery)
+    assert statement.output == output
 
 
 @pytest.mark.parametrize("sql", ["SELECT complete FROM S", "SELECT complete, id FROM S", "SELECT complete AS c FROM S"])
 def test_a_column_named_complete(sql: str) -> None:
-    (found,) = parse(sql)
-    assert isinstance(found, st.Select)
-    assert found.sql == sql
+    (statement,) = parse(sql)
+    assert isinstance(statement, st.Select)
+    assert statement.sql == sql
 
 
 def test_the_catalog_keeps_the_output_and_the_text() -> None:
@@ -67,21 +67,26 @@ def test_the_catalog_keeps_the_output_and_the_text() -> None:
 
 @pytest.mark.parametrize("kind", ["istream", "dstream"])
 def test_a_stream_of_a_query_is_above_all_of_it(kind: str) -> None:
-    found = plan(f"SELECT {kind}(DISTINCT id) FROM S [Rows 5] WHERE a > 1")
-    assert schema(found).names == ["id"]
-    assert properties.append_only(found)
-    assert isinstance(found, logical.Project)
-    top = found.input
+    bound_plan = plan(f"SELECT {kind}(DISTINCT id) FROM S [Rows 5] WHERE a > 1")
+    assert schema(bound_plan).names == ["id"]
+    assert properties.append_only(bound_plan)
+    assert isinstance(bound_plan, logical.Project)
+    top = bound_plan.input
     assert isinstance(top, ToStream)
     assert (top.kind, top.points, type(top.input)) == (kind, None, logical.Distinct)
 
 
 def test_streams_around_groups_aliases_and_stars() -> None:
-    found = plan("SELECT Istream(a, COUNT(*) AS n, S.b AS x) FROM S [Now] GROUP BY a, S.b HAVING COUNT(*) > 1")
-    assert schema(found).names == ["a", "n", "x"]
+    bound_plan = plan("SELECT Istream(a, COUNT(*) AS n, S.b AS x) FROM S [Now] GROUP BY a, S.b HAVING COUNT(*) > 1")
+    assert schema(bound_plan).names == ["a", "n", "x"]
     assert schema(plan("SELECT Istream(D.*) FROM S [Now], D WHERE S.id = D.id")).names == [
-        "id", "a", "b", "c", "at", "day",
-    ]  # fmt: skip
+        "id",
+        "a",
+        "b",
+        "c",
+        "at",
+        "day",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,9 +111,9 @@ def test_a_stream_of_a_relation_in_from(table: str) -> None:
     ],
 )
 def test_a_stream_of_a_query_in_from(table: str) -> None:
-    found = item(table)
-    assert isinstance(found, logical.RowWindow)
-    streams = [one.kind for one in properties.walk(found) if isinstance(one, ToStream)]
+    node = item(table)
+    assert isinstance(node, logical.RowWindow)
+    streams = [stream.kind for stream in properties.walk(node) if isinstance(stream, ToStream)]
     assert streams == ["istream"]
 
 
@@ -125,10 +130,9 @@ def test_a_stream_of_a_query_in_from(table: str) -> None:
         ("SELECT Rstream(id) FROM S [Range 5 Slide 3]", Periodic(3)),
         ("SELECT Rstream(id) FROM S WINDOW(RANGE 5 SLIDE 3)", Periodic(3, (2,))),
         ("SELECT Rstream(COUNT(*)) FROM R[Sync5](S)", Periodic(5)),
-        ("SELECT Rstream(X.id) FROM R[Sync2](S) X, R[Sync5](S2) Y WHERE X.id = Y.id",
-         Periodic(10, (0, 2, 4, 5, 6, 8))),
+        ("SELECT Rstream(X.id) FROM R[Sync2](S) X, R[Sync5](S2) Y WHERE X.id = Y.id", Periodic(10, (0, 2, 4, 5, 6, 8))),
     ],
-)  # fmt: skip
+)
 def test_rstream_where_the_relation_has_points_or_lives_one_instant(query: str, points: Periodic | None) -> None:
     top = plan(query)
     assert isinstance(top, logical.Project)
@@ -149,7 +153,9 @@ def test_rstream_where_the_relation_has_points_or_lives_one_instant(query: str, 
     ],
 )
 def test_rstream_without_points_says_what_to_add(query: str) -> None:
-    message = r"line 1, column 8: Rstream gives the whole relation at every instant; add \[Now\] to a stream of FROM"
+    message = (
+        r"line 1, column 8: Rstream would give the whole relation at every instant; add \[Now\] to a stream of FROM"
+    )
     with pytest.raises(SqlError, match=message):
         register(query)
 
@@ -157,8 +163,12 @@ def test_rstream_without_points_says_what_to_add(query: str) -> None:
 def test_the_default_output_of_cql() -> None:
     catalog, result = register("SELECT id FROM S [Range Unbounded]")
     assert catalog.find(result.name or "").output == "istream"  # type: ignore[union-attr]
-    assert result.notices[1:] == ("output: ISTREAM", "FORMAT JSON", "Istream is applied: rows never leave the result")
-    message = "line 1, column 8: rows leave the result, so CQL has no default for its output; say SELECT STREAMED"
+    assert result.notices[1:] == (
+        "output: ISTREAM",
+        "FORMAT JSON",
+        "Istream is applied by default: rows never leave the result",
+    )
+    message = "line 1, column 8: rows can leave the result, so CQL defines no default output; use SELECT STREAMED"
     with pytest.raises(SqlError, match=message):
         register("SELECT id FROM S [Range 5]")
 
@@ -166,23 +176,23 @@ def test_the_default_output_of_cql() -> None:
 @pytest.mark.parametrize(
     ("sql", "notices"),
     [
-        ("SELECT Istream(S.id) FROM S, S2 [Now] WHERE S.id = S2.id", ["window of S: [Range Unbounded]"]),
+        ("SELECT Istream(S.id) FROM S, S2 [Now] WHERE S.id = S2.id", ["default window of S: [Range Unbounded]"]),
         ("SELECT Istream(id) FROM S [Now]", []),
         ("SELECT Istream(id) FROM D", []),
         ("SELECT STREAMED id FROM S", []),
         (
             "SELECT S.id FROM S WINDOW(RANGE 5), S2, D WHERE S.id = S2.id AND D.id = S.id",
-            ["window of S2: WINDOW(RANGE 1)"],
+            ["default window of S2: WINDOW(RANGE 1)"],
         ),
     ],
 )
 def test_default_windows_are_reported(sql: str, notices: list[str]) -> None:
-    assert [one for one in register(sql)[1].notices if one.startswith("window of")] == notices
+    assert [notice for notice in register(sql)[1].notices if notice.startswith("default window of")] == notices
 
 
 def test_a_stream_without_window_beside_pipes_windows_has_the_now_window() -> None:
-    found = plan("SELECT O.id FROM S O WINDOW(RANGE 5), S2 C, D WHERE O.id = C.id AND C.id = D.id")
-    windows = [one for one in properties.walk(found) if isinstance(one, TimeWindow)]
+    bound_plan = plan("SELECT O.id FROM S O WINDOW(RANGE 5), S2 C, D WHERE O.id = C.id AND C.id = D.id")
+    windows = [window for window in properties.walk(bound_plan) if isinstance(window, TimeWindow)]
     assert windows == [TimeWindow(S, 4), TimeWindow(stream("S2"), 0)]
 
 
@@ -197,6 +207,6 @@ def test_a_derived_stream_is_a_view_that_drop_calls_a_stream() -> None:
 
 
 @pytest.mark.parametrize("sql", ["SELECT id FROM R[Sync2](S)", "SELECT id FROM TUMBLE(TABLE S, DESCRIPTOR(c), 5)"])
-def test_a_select_that_is_asked_once_has_no_windows(sql: str) -> None:
-    with pytest.raises(SqlError, match="a SELECT that is asked once reads no windows and no synchronised relations"):
+def test_a_one_time_select_has_no_windows(sql: str) -> None:
+    with pytest.raises(SqlError, match="a one-time SELECT cannot read windows or synchronised relations"):
         parse(sql)

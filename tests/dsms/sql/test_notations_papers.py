@@ -1,4 +1,4 @@
-"""Every statement that the papers print is read (paper_statements.sql), and bound where it is complete."""
+"""Every statement printed in the papers (paper_statements.sql) is parsed, and bound if it is complete."""
 
 from __future__ import annotations
 
@@ -49,38 +49,38 @@ TOPICS = (
 #: Why a statement is not bound, by its heading.
 UNBOUND = {
     "-- CQL section 1": '"A" not found|not found',
-    "-- CQL query 6.2": "rows leave the result, so CQL has no default",
-    "-- CQL query 6.4": "rows leave the result, so CQL has no default",
+    "-- CQL query 6.2": "rows can leave the result, so CQL defines no default",
+    "-- CQL query 6.4": "rows can leave the result, so CQL defines no default",
     "-- CQL section 6.4.1": "not found",
     "-- CQL section 6.4.2": '"Q" not found',
     "-- CQL section 7.2.1": 'column "[CL]" not found',
-    "-- CQL section 7.2.2": "rows leave the result, so CQL has no default",
+    "-- CQL section 7.2.2": "rows can leave the result, so CQL defines no default",
     "-- PIPES section 4.5": 'stream "CurrentPrice" is used by ClosingPriceStream',
-    "-- STREAM section 2.1, first example": "rows leave the result, so CQL has no default",
-    "-- STREAM section 2.1, second example": "rows leave the result, so CQL has no default",
+    "-- STREAM section 2.1, first example": "rows can leave the result, so CQL defines no default",
+    "-- STREAM section 2.1, second example": "rows can leave the result, so CQL defines no default",
 }
 
 
 @pytest.mark.parametrize(("heading", "sql"), PRINTED)
-def test_it_is_read(heading: str, sql: str) -> None:
-    (found,) = parse(sql)
-    assert not isinstance(found, st.Explain | st.Show), heading
+def test_examples_are_parsed(heading: str, sql: str) -> None:
+    (statement,) = parse(sql)
+    assert not isinstance(statement, st.Explain | st.Show), heading
 
 
 @pytest.mark.parametrize(("heading", "sql"), PRINTED)
-def test_its_query_is_written_as_it_is_read(heading: str, sql: str) -> None:
-    (found,) = parse(sql)
-    if isinstance(found, st.ContinuousQuery | st.Select):
-        assert parse_query(found.select.sql(dialect=Dsms)) == found.select, heading
+def test_a_parsed_query_is_written_so_that_it_parses_to_itself(heading: str, sql: str) -> None:
+    (statement,) = parse(sql)
+    if isinstance(statement, st.ContinuousQuery | st.Select):
+        assert parse_query(statement.select.sql(dialect=Dsms)) == statement.select, heading
 
 
 def _world(heading: str) -> str:
     return PIPES_WORLD if heading.startswith("-- PIPES") else WORLD
 
 
-def test_each_is_bound_after_those_before_it() -> None:
+def test_each_example_is_bound_after_those_before_it() -> None:
     catalogs: dict[str, Catalog] = {}
-    told: dict[str, str] = {}
+    refusals: dict[str, str] = {}
     for heading, sql in PRINTED:
         world = _world(heading)
         before = catalogs.get(world) or _applied(world, Catalog())
@@ -90,10 +90,10 @@ def test_each_is_bound_after_those_before_it() -> None:
         try:
             catalogs[world] = _applied(sql, _without_view_of_the_same_name(sql, before))
         except UserError as error:
-            told[heading] = str(error)
-    assert {heading: told[heading] for heading in told if heading not in UNBOUND} == {}
+            refusals[heading] = str(error)
+    assert {heading: refusals[heading] for heading in refusals if heading not in UNBOUND} == {}
     for heading, message in UNBOUND.items():
-        assert re.search(message, told[heading]), (heading, told[heading])
+        assert re.search(message, refusals[heading]), (heading, refusals[heading])
 
 
 def _applied(sql: str, catalog: Catalog) -> Catalog:
@@ -102,7 +102,7 @@ def _applied(sql: str, catalog: Catalog) -> Catalog:
 
 def _without_view_of_the_same_name(sql: str, catalog: Catalog) -> Catalog:
     """The paper defines HotRooms₁ and FiveUnitsWindow twice, and uses Sync₂ before it defines it."""
-    (found,) = parse(sql)
-    name = getattr(getattr(found, "name", None), "text", "")
+    (statement,) = parse(sql)
+    name = getattr(getattr(statement, "name", None), "text", "")
     again = name in ("HotRooms1", "FiveUnitsWindow", "Sync2") and catalog.get(name) is not None
     return _applied(f"DROP VIEW {name} CASCADE", catalog) if again else catalog

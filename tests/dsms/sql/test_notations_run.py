@@ -1,4 +1,4 @@
-"""What notations give over small streams, worked out by hand from the papers' definitions."""
+"""Results of all notations over small streams, derived by hand from the definitions in the papers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def ids(query: str, cut: tuple[int, int | None]) -> list[Change]:
     session.push("Raw", [{"id": id_, "a": a, "ts": ts} for id_, a, ts in ROWS])
     session.advance(30)
     return sorted(
-        ((op, row["id"], ts) for op, row, ts in session.changes("Q")), key=lambda one: (one[2], one[0], one[1])
+        ((op, row["id"], ts) for op, row, ts in session.changes("Q")),
+        key=lambda change: (change[2], change[0], change[1]),
     )
 
 
@@ -70,9 +71,9 @@ def ids(query: str, cut: tuple[int, int | None]) -> list[Change]:
     ],
 )  # fmt: skip
 def test_changes(query: str, changes: list[Change], cut: tuple[int, int | None]) -> None:
-    found = ids(query, cut)
+    results = ids(query, cut)
     # a row that leaves and comes back at one instant may or may not be said
-    assert _net(found) == _net(sorted(changes, key=lambda one: (one[2], one[0], one[1])))
+    assert _net(results) == _net(sorted(changes, key=lambda change: (change[2], change[0], change[1])))
 
 
 def _net(changes: list[Change]) -> dict[tuple[int, int], int]:

@@ -1,4 +1,4 @@
-"""Windows in FROM: what each notation is bound to, and what wrong ones are told."""
+"""Windows in FROM: the plan of each notation, and the errors of wrong ones."""
 
 from __future__ import annotations
 
@@ -60,33 +60,33 @@ def test_a_bracket_right_behind_the_name() -> None:
 
 
 def test_where_inside_the_bracket_filters_before_the_window() -> None:
-    found = item("S [Partition By a Rows 10 Where b = 'Long Distance'] WHERE c > 1")
+    node = item("S [Partition By a Rows 10 Where b = 'Long Distance'] WHERE c > 1")
     before = logical.Filter(S, call("equal", Column("b", pa.string()), Literal("Long Distance", pa.string())))
-    assert isinstance(found, logical.Filter)
-    assert to_sql(found.predicate) == "c > 1"
-    assert found.input == RowWindow(before, 10, ("a",))
+    assert isinstance(node, logical.Filter)
+    assert to_sql(node.predicate) == "c > 1"
+    assert node.input == RowWindow(before, 10, ("a",))
 
 
 def test_rows_within_a_range_end_by_age() -> None:
-    found = item("S [Partition By a Rows 3 Range 10 Minutes]")
-    assert isinstance(found, logical.NowFilter)
-    (only,) = found.ranges
-    assert found.input == RowWindow(S, 3, ("a",))
+    node = item("S [Partition By a Rows 3 Range 10 Minutes]")
+    assert isinstance(node, logical.NowFilter)
+    (only,) = node.ranges
+    assert node.input == RowWindow(S, 3, ("a",))
     assert (only.lower, only.condition, only.upper and to_sql(only.upper)) == (None, None, "TS + 600001")
 
 
 def test_rows_within_a_range_over_a_query() -> None:
-    found = item("(SELECT id FROM S) [Rows 3 Range 10] x")
-    assert isinstance(found, logical.Project)
-    assert isinstance(found.input, logical.NowFilter)
-    assert isinstance(found.input.input, RowWindow)
-    assert isinstance(found.input.input.input, logical.Restamp)
-    assert schema(found).names == ["id"]
+    node = item("(SELECT id FROM S) [Rows 3 Range 10] x")
+    assert isinstance(node, logical.Project)
+    assert isinstance(node.input, logical.NowFilter)
+    assert isinstance(node.input.input, RowWindow)
+    assert isinstance(node.input.input.input, logical.Restamp)
+    assert schema(node).names == ["id"]
 
 
 def test_a_window_on_a_relation_is_on_what_enters_it() -> None:
     assert item("D [Rows 3]") == RowWindow(logical.ToStream(stream("D"), "istream"), 3)
-    with pytest.raises(SqlError, match="rows leave the subquery, so CQL has no default stream for its window"):
+    with pytest.raises(SqlError, match="rows can leave the subquery, so CQL defines no default stream for its window"):
         item("(SELECT a AS id, COUNT(*) AS n FROM S GROUP BY a) [Range 5] g")
     union = item("((SELECT id FROM S) UNION (SELECT id FROM S2)) [Partition By id Rows 1] AS P")
     assert isinstance(union, RowWindow)
@@ -94,13 +94,13 @@ def test_a_window_on_a_relation_is_on_what_enters_it() -> None:
 
 
 def test_windows_beside_joins_and_in_subqueries() -> None:
-    found = plan(
+    bound_plan = plan(
         "SELECT STREAMED x.id FROM S [Range 5] x JOIN S2 [Rows 2] AS y ON x.id = y.id LEFT JOIN D ON D.id = x.id"
     )
-    kinds = [type(one).__name__ for one in walk(found)]
+    kinds = [type(below).__name__ for below in walk(bound_plan)]
     assert (kinds.count("TimeWindow"), kinds.count("RowWindow"), kinds.count("Join")) == (1, 1, 2)
     nested = plan("SELECT STREAMED id FROM D WHERE a IN (SELECT a FROM S [Range 5] s WHERE s.c = D.c)")
-    assert [one for one in walk(nested) if isinstance(one, TimeWindow)] == [TimeWindow(S, 5)]
+    assert [below for below in walk(nested) if isinstance(below, TimeWindow)] == [TimeWindow(S, 5)]
 
 
 @pytest.mark.parametrize(
@@ -113,10 +113,10 @@ def test_windows_beside_joins_and_in_subqueries() -> None:
         "D y JOIN Istream(D) x ON x.id = y.id",
     ],
 )
-def test_parentheses_around_joins_of_windows_say_nothing(joined: str) -> None:
+def test_parentheses_around_joins_of_windows_mean_nothing(joined: str) -> None:
     assert plan(f"SELECT STREAMED x.id FROM ({joined})") == plan(f"SELECT STREAMED x.id FROM {joined}")
     nested = plan(f"SELECT STREAMED x.id FROM D z JOIN ({joined}) ON x.id = z.id")
-    assert isinstance(next(one for one in walk(nested) if isinstance(one, logical.Join)).right, logical.Node)
+    assert isinstance(next(below for below in walk(nested) if isinstance(below, logical.Join)).right, logical.Node)
 
 
 @pytest.mark.parametrize(
@@ -124,72 +124,78 @@ def test_parentheses_around_joins_of_windows_say_nothing(joined: str) -> None:
     [
         ("TUMBLE(TABLE S, DESCRIPTOR(at), INTERVAL '10' SECOND)", logical.Assign(S, "hop", "at", 10_000, 10_000)),
         ("TABLE(TUMBLE(TABLE S, DESCRIPTOR(c), 10)) AS t", logical.Assign(S, "hop", "c", 10, 10)),
-        ("tumble(table S, descriptor(day), interval '1' day, interval '1' hour) t",
-         logical.Assign(S, "hop", "day", 86_400_000, 86_400_000, 3_600_000)),
+        (
+            "tumble(table S, descriptor(day), interval '1' day, interval '1' hour) t",
+            logical.Assign(S, "hop", "day", 86_400_000, 86_400_000, 3_600_000),
+        ),
         ("TUMBLE(S, DESCRIPTOR(TS), 10, 3)", logical.Assign(S, "hop", "TS", 10, 10, 3)),
         ("HOP(TABLE S, DESCRIPTOR(c), 5, 10)", logical.Assign(S, "hop", "c", 10, 5)),
-        ("HOP(DATA => TABLE S, TIMECOL => DESCRIPTOR(c), SIZE => 10, SLIDE => 5)",
-         logical.Assign(S, "hop", "c", 10, 5)),
+        (
+            "HOP(DATA => TABLE S, TIMECOL => DESCRIPTOR(c), SIZE => 10, SLIDE => 5)",
+            logical.Assign(S, "hop", "c", 10, 5),
+        ),
         ("CUMULATE(TABLE S, DESCRIPTOR(c), 5, 10)", logical.Assign(S, "cumulate", "c", 10, 5)),
         ("SESSION(TABLE S, DESCRIPTOR(c), 5)", logical.Session(S, "c", 5)),
-        ("SESSION(TABLE S PARTITION BY a, DESCRIPTOR(at), INTERVAL '5' MINUTE)",
-         logical.Session(S, "at", 300_000, ("a",))),
+        (
+            "SESSION(TABLE S PARTITION BY a, DESCRIPTOR(at), INTERVAL '5' MINUTE)",
+            logical.Session(S, "at", 300_000, ("a",)),
+        ),
         ("SESSION(TABLE S PARTITION BY (a, b), DESCRIPTOR(c), 5)", logical.Session(S, "c", 5, ("a", "b"))),
         ("TUMBLE(TABLE D, DESCRIPTOR(c), 10)", logical.Assign(stream("D"), "hop", "c", 10, 10)),
     ],
-)  # fmt: skip
+)
 def test_table_functions(function: str, expected: logical.Node) -> None:
     assert item(function) == expected
 
 
 def test_the_bounds_of_windows_are_columns_behind_the_others() -> None:
-    found = schema(plan("SELECT STREAMED * FROM TUMBLE(TABLE S, DESCRIPTOR(at), INTERVAL '1' HOUR) x"))
-    assert found.names == ["id", "a", "b", "c", "at", "day", "window_start", "window_end"]
-    assert found.field("window_end") == pa.field("window_end", pa.timestamp("us"), nullable=False)
+    fields = schema(plan("SELECT STREAMED * FROM TUMBLE(TABLE S, DESCRIPTOR(at), INTERVAL '1' HOUR) x"))
+    assert fields.names == ["id", "a", "b", "c", "at", "day", "window_start", "window_end"]
+    assert fields.field("window_end") == pa.field("window_end", pa.timestamp("us"), nullable=False)
     named = schema(plan("SELECT STREAMED x.id, x.window_start AS w FROM TUMBLE(TABLE S, DESCRIPTOR(c), 5) x"))
     assert (named.names, named.field("w").type) == (["id", "w"], pa.int64())
 
 
 def test_grouping_by_windows() -> None:
-    found = plan(
+    bound_plan = plan(
         "SELECT STREAMED window_end, a, COUNT(*) AS n FROM HOP(TABLE S, DESCRIPTOR(c), 5, 10) GROUP BY window_end, a"
     )
-    assert schema(found).names == ["window_end", "a", "n"]
+    assert schema(bound_plan).names == ["window_end", "a", "n"]
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("S [Range 5 Fortnights]", 'line 1, column 34: "Fortnights" is no unit of a fixed number'),
-        ("S [Range 1 Month]", '"Month" is no unit of a fixed number of milliseconds; have: MILLISECOND'),
+        ("S [Range 5 Fortnights]", 'line 1, column 34: "Fortnights" is not a unit of fixed length'),
+        ("S [Range 1 Month]", '"Month" is not a unit of fixed length; have: MILLISECOND'),
         ("S [Range INTERVAL '1' MONTH]", "months and years have no fixed length"),
-        ("S [Range 1.5]", '"1.5" is no whole number'),
+        ("S [Range 1.5]", '"1.5" is not a whole number'),
         ("S [Rows 0]", "ROWS must be positive"),
-        ("S [Rows 5 Minutes]", "ROWS is a number of rows, without a unit"),
-        ("S [Rows 5 Slide 1 Minute]", "SLIDE is a number of rows"),
+        ("S [Rows 5 Minutes]", "ROWS takes a number of rows without a unit"),
+        ("S [Rows 5 Slide 1 Minute]", "SLIDE takes a number of rows"),
         ("S [Range 5 Slide 0]", "SLIDE must be positive"),
         ("S WINDOW(RANGE 0)", "RANGE must be positive"),
-        ("S [Rows Unbounded Slide 2]", "ROWS UNBOUNDED has no SLIDE"),
+        ("S [Rows Unbounded Slide 2]", "ROWS UNBOUNDED cannot have a SLIDE"),
         ("S [Partition By zz Rows 5]", 'column "zz" not found; have: S.id'),
         ("S [Partition By a + 1 Rows 5]", "expected a window: RANGE, ROWS"),
-        ("S [Rows 5 Where a]", "Where of a window needs a BOOLEAN, not INTEGER"),
+        ("S [Rows 5 Where a]", "WHERE of a window needs a BOOLEAN, not INTEGER"),
         ("S [Foo]", 'line 1, column 28: expected a window: RANGE, ROWS, NOW or PARTITION BY at "Foo"'),
         ("S [Range 5", "expected \\] at"),
         ("S [Range]", "expected a number"),
         ("S WINDOW(RANGE 5]", "expected \\)"),
-        ("TUMBLE(TABLE S, DESCRIPTOR(at), 10)", "a window over a TIMESTAMP has an INTERVAL as length"),
+        ("TUMBLE(TABLE S, DESCRIPTOR(at), 10)", "the length of a window over a TIMESTAMP must be an INTERVAL"),
         ("TUMBLE(TABLE S, DESCRIPTOR(b), 10)", "DESCRIPTOR needs a column of type BIGINT, TIMESTAMP or DATE, not"),
-        ("TUMBLE(TABLE S, DESCRIPTOR(c))", 'column 25: expected 1 length\\(s\\) and at most an offset in at "TUMBLE"'),
+        ("TUMBLE(TABLE S, DESCRIPTOR(c))", 'column 25: expected 1 length\\(s\\) and an optional offset in at "TUMBLE"'),
         ("TUMBLE(TABLE S, c, 5)", "expected DESCRIPTOR"),
         ("HOP(TABLE S, DESCRIPTOR(c), 5)", "expected 2 length"),
         ("HOP(TABLE S, DESCRIPTOR(c), 0, 5)", "the length must be positive"),
         ("CUMULATE(TABLE S, DESCRIPTOR(c), 3, 10)", "the size of CUMULATE must be a multiple of its step"),
         ("SESSION(TABLE S, DESCRIPTOR(c), 5, 1)", "SESSION takes no offset"),
         ("TUMBLE(TABLE S PARTITION BY a, DESCRIPTOR(c), 5)", "TUMBLE takes no PARTITION BY"),
-        ("TUMBLE((SELECT c AS id, c AS window_end FROM S), DESCRIPTOR(id), 5)", 'a column "window_end" already'),
+        ("TUMBLE((SELECT c AS id, c AS window_end FROM S), DESCRIPTOR(id), 5)", 'already has a column "window_end"'),
         ("Nope [Now]", '"Nope" not found'),
     ],
-)  # fmt: skip
-def test_what_is_refused(table: str, message: str) -> None:
+)
+def test_refusals(table: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         register(f"SELECT STREAMED id FROM {table}")

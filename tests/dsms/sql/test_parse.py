@@ -1,4 +1,4 @@
-"""Every statement form, the paper's spelling included, and what wrong ones are told (golden/errors.txt)."""
+"""Every form of statement, including the paper's spelling, and the errors of wrong ones (golden/errors.txt)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ CREATE STREAM S OVER T KEY k; CREATE STREAM A OVER T KEY NULL;
 CREATE STREAMED VIEW V AS SELECT k, v FROM R(S) WHERE v > 1;"""
 
 
-def one(sql: str) -> st.Statement:
+def parse_one(sql: str) -> st.Statement:
     (statement,) = parse(sql)
     return statement
 
 
 def test_register_source_as_the_paper_prints_it() -> None:
-    found = one("REGISTER SOURCE TemperatureSource (char RoomID, int Temperature) From port5501")
-    assert isinstance(found, st.RegisterSource)
-    assert (found.name.text, found.topic.text, found.clauses) == ("TemperatureSource", "port5501", ())
-    assert [(column.name.text, column.type) for column in found.columns] == [("RoomID", "char"), ("Temperature", "int")]
+    statement = parse_one("REGISTER SOURCE TemperatureSource (char RoomID, int Temperature) From port5501")
+    assert isinstance(statement, st.RegisterSource)
+    assert (statement.name.text, statement.topic.text, statement.clauses) == ("TemperatureSource", "port5501", ())
+    assert [(column.name.text, column.type) for column in statement.columns] == [
+        ("RoomID", "char"),
+        ("Temperature", "int"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -46,19 +49,20 @@ def test_register_source_as_the_paper_prints_it() -> None:
     ],
 )
 def test_columns(text: str, name: str, type_: str, nullable: bool) -> None:
-    found = one(f"REGISTER SOURCE S ({text}, z INT) FROM t")
-    assert isinstance(found, st.RegisterSource)
-    column = found.columns[0]
+    statement = parse_one(f"REGISTER SOURCE S ({text}, z INT) FROM t")
+    assert isinstance(statement, st.RegisterSource)
+    column = statement.columns[0]
     assert (column.name.text, column.type, column.nullable) == (name, type_, nullable)
 
 
 def test_clauses_keep_their_words_and_places() -> None:
-    found = one('REGISTER SOURCE S (a INT) FROM "my-topic.v1"\n  SLACK 5 SECONDS IDLE NEVER')
-    assert isinstance(found, st.RegisterSource)
-    assert found.topic.text == "my-topic.v1"
-    assert found.clauses == (
-        st.Clause("slack", ("5", "SECONDS"), st.Place(2, 3)), st.Clause("idle", ("NEVER",), st.Place(2, 19)),
-    )  # fmt: skip
+    statement = parse_one('REGISTER SOURCE S (a INT) FROM "my-topic.v1"\n  SLACK 5 SECONDS IDLE NEVER')
+    assert isinstance(statement, st.RegisterSource)
+    assert statement.topic.text == "my-topic.v1"
+    assert statement.clauses == (
+        st.Clause("slack", ("5", "SECONDS"), st.Place(2, 3)),
+        st.Clause("idle", ("NEVER",), st.Place(2, 19)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,24 +71,24 @@ def test_clauses_keep_their_words_and_places() -> None:
 )
 def test_create_stream(text: str, keys: list[str]) -> None:
     for label in ("", "S: "):
-        found = one(f"{label}create stream S over Raw {text}")
-        assert isinstance(found, st.CreateStream)
-        assert (found.name.text, found.source.text, [key.text for key in found.keys]) == ("S", "Raw", keys)
+        statement = parse_one(f"{label}create stream S over Raw {text}")
+        assert isinstance(statement, st.CreateStream)
+        assert (statement.name.text, statement.source.text, [key.text for key in statement.keys]) == ("S", "Raw", keys)
 
 
 def test_views_and_queries() -> None:
-    view = one("CREATE STREAMED VIEW HotRooms₁ WITH (FORMAT = AVRO, TOPIC = hot) AS SELECT a FROM ℜ(S)")
+    view = parse_one("CREATE STREAMED VIEW HotRooms₁ WITH (FORMAT = AVRO, TOPIC = hot) AS SELECT a FROM ℜ(S)")
     assert isinstance(view, st.ContinuousQuery)
     assert (view.kind, view.name and view.name.text) == ("view", "HotRooms1")
     assert [(clause.name, clause.words) for clause in view.clauses] == [("format", ("AVRO",)), ("topic", ("hot",))]
     assert view.select_sql == "SELECT a FROM ℜ(S)"
-    query = one("CREATE QUERY Q AS SELECT STREAMED a FROM S")
+    query = parse_one("CREATE QUERY Q AS SELECT STREAMED a FROM S")
     assert isinstance(query, st.ContinuousQuery)
     assert (query.kind, query.name and query.name.text) == ("query", "Q")
     assert query.select_sql.split() == ["SELECT", "a", "FROM", "S"]
 
 
-def test_a_select_is_continuous_when_it_says_streamed() -> None:
+def test_a_select_with_streamed_is_continuous() -> None:
     labelled, alone, once = parse("Q3: SELECT STREAMED a FROM S; select streamed a from S; SELECT a FROM S")
     assert isinstance(labelled, st.ContinuousQuery)
     assert labelled.name is not None
@@ -95,13 +99,13 @@ def test_a_select_is_continuous_when_it_says_streamed() -> None:
 
 
 def test_drop_show_describe_explain() -> None:
-    drop = one("DROP VIEW IF EXISTS V CASCADE")
+    drop = parse_one("DROP VIEW IF EXISTS V CASCADE")
     assert isinstance(drop, st.Drop)
     assert (drop.kind, drop.name.text, drop.if_exists, drop.cascade) == ("view", "V", True, True)
-    kinds = [found.kind for found in parse("SHOW SOURCES; SHOW STREAMS; show views; SHOW QUERIES") if found]
+    kinds = [statement.kind for statement in parse("SHOW SOURCES; SHOW STREAMS; show views; SHOW QUERIES") if statement]
     assert kinds == ["source", "stream", "view", "query"]
     for sql in ("DESCRIBE S", "DESCRIBE STREAM S", "DESCRIBE stream"):
-        assert isinstance(one(sql), st.Describe)
+        assert isinstance(parse_one(sql), st.Describe)
     named, written = parse("EXPLAIN V; EXPLAIN SELECT STREAMED a FROM S")
     assert isinstance(named, st.Explain)
     assert isinstance(written, st.Explain)
@@ -116,25 +120,25 @@ def test_comments_empty_statements_and_places_of_a_script() -> None:
 
 
 def test_streamed_is_a_word_only_after_select() -> None:
-    found = one("SELECT STREAMED streamed FROM S WHERE s = 'select streamed'")
-    assert isinstance(found, st.ContinuousQuery)
-    assert found.select_sql.split(None, 1)[1].strip() == "streamed FROM S WHERE s = 'select streamed'"
+    statement = parse_one("SELECT STREAMED streamed FROM S WHERE s = 'select streamed'")
+    assert isinstance(statement, st.ContinuousQuery)
+    assert statement.select_sql.split(None, 1)[1].strip() == "streamed FROM S WHERE s = 'select streamed'"
 
 
-def test_what_wrong_statements_are_told(golden) -> None:
-    """Every line of golden/wrong_statements.sql: refused, with place, name and choices."""
-    told = []
+def test_errors_of_wrong_statements(golden) -> None:
+    """Every line of golden/wrong_statements.sql is refused with the position, the name and the choices."""
+    refusals = []
     for sql in WRONG.read_text().splitlines():
         session = LocalSession()
         session.execute(BASE)
         with pytest.raises(UserError) as raised:
             session.execute(sql)
             pytest.fail(f"not refused: {sql}")
-        told.append(f"{sql}\n    {raised.value}\n")
-    golden("errors.txt", "".join(told))
+        refusals.append(f"{sql}\n    {raised.value}\n")
+    golden("errors.txt", "".join(refusals))
 
 
-def test_a_place_is_that_of_the_whole_script() -> None:
+def test_positions_are_those_of_the_whole_script() -> None:
     session = LocalSession()
     with pytest.raises(UserError, match=r'^line 4, column 8: column "tmp" not found; have: S\.a, S\.TS$'):
         session.execute(

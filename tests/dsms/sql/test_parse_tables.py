@@ -12,13 +12,13 @@ from operators.core.errors import SqlError
 from tests.support.fake_environment import Topics, apply_all
 
 
-def one(sql: str) -> st.Statement:
+def parse_one(sql: str) -> st.Statement:
     (statement,) = parse(sql)
     return statement
 
 
 @pytest.mark.parametrize(
-    ("columns", "found", "keys"),
+    ("columns", "expected", "keys"),
     [
         ("a INT PRIMARY KEY, b VARCHAR", [("a", "INT", False), ("b", "VARCHAR", True)], ["a"]),
         ("a INT NOT NULL PRIMARY KEY", [("a", "INT", False)], ["a"]),
@@ -31,36 +31,36 @@ def one(sql: str) -> st.Statement:
         ("a INT, key INT NOT NULL", [("a", "INT", True), ("key", "INT", False)], []),
     ],
 )
-def test_create_table(columns: str, found: list[tuple[str, str, bool]], keys: list[str]) -> None:
-    table = one(f"CREATE TABLE t ({columns})")
+def test_create_table(columns: str, expected: list[tuple[str, str, bool]], keys: list[str]) -> None:
+    table = parse_one(f"CREATE TABLE t ({columns})")
     assert isinstance(table, st.CreateTable)
-    assert [(column.name.text, column.type, column.nullable) for column in table.columns] == found
+    assert [(column.name.text, column.type, column.nullable) for column in table.columns] == expected
     assert [key.text for key in table.keys] == keys
 
 
 def test_insert() -> None:
-    found = one("INSERT INTO t VALUES (1, 'a'), (2, NULL)")
-    assert isinstance(found, st.Insert)
-    assert (found.table, found.columns) == (st.Name("t", st.Place(1, 13)), ())
-    assert isinstance(found.rows, exp.Values)
-    assert len(found.rows.expressions) == 2
-    named = one("INSERT INTO t (b, a) SELECT 1, 2")
+    statement = parse_one("INSERT INTO t VALUES (1, 'a'), (2, NULL)")
+    assert isinstance(statement, st.Insert)
+    assert (statement.table, statement.columns) == (st.Name("t", st.Place(1, 13)), ())
+    assert isinstance(statement.rows, exp.Values)
+    assert len(statement.rows.expressions) == 2
+    named = parse_one("INSERT INTO t (b, a) SELECT 1, 2")
     assert isinstance(named, st.Insert)
     assert [column.text for column in named.columns] == ["b", "a"]
     assert isinstance(named.rows, exp.Select)
 
 
 def test_update_and_delete() -> None:
-    found = one("UPDATE t SET a = 1, b = b || 'x' WHERE a > 2")
-    assert isinstance(found, st.Update)
-    assert found.table.text == "t"
-    assert [(name.text, value.sql()) for name, value in found.changes] == [("a", "1"), ("b", "b || 'x'")]
-    assert found.where is not None
-    assert found.where.sql() == "a > 2"
-    gone = one("DELETE FROM t WHERE a = 1")
+    statement = parse_one("UPDATE t SET a = 1, b = b || 'x' WHERE a > 2")
+    assert isinstance(statement, st.Update)
+    assert statement.table.text == "t"
+    assert [(name.text, value.sql()) for name, value in statement.changes] == [("a", "1"), ("b", "b || 'x'")]
+    assert statement.where is not None
+    assert statement.where.sql() == "a > 2"
+    gone = parse_one("DELETE FROM t WHERE a = 1")
     assert isinstance(gone, st.Delete)
     assert (gone.table.text, gone.where and gone.where.sql()) == ("t", "a = 1")
-    everything = one("delete from t")
+    everything = parse_one("delete from t")
     assert isinstance(everything, st.Delete)
     assert everything.where is None
 
@@ -68,7 +68,10 @@ def test_update_and_delete() -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("CREATE TABLE t (a INT PRIMARY KEY, b INT PRIMARY KEY)", "line 1, column 36: a table has one PRIMARY KEY"),
+        (
+            "CREATE TABLE t (a INT PRIMARY KEY, b INT PRIMARY KEY)",
+            "line 1, column 36: a table has only one PRIMARY KEY",
+        ),
         ("CREATE TABLE t (a INT, PRIMARY KEY (z))", 'line 1, column 37: key column "z" not found; have: a'),
         ("CREATE TABLE t ()", "a column needs a name and a type"),
         ("CREATE TABLE t (a INT) x", 'unexpected "x"'),
@@ -78,13 +81,13 @@ def test_update_and_delete() -> None:
         ("UPDATE t SET a = 1 FROM x", "FROM in UPDATE is not supported"),
         ("UPDATE t SET a", "SET needs column = expression"),
         ("DELETE FROM t USING x", "USING in DELETE is not supported"),
-        ("CREATE STREAM s (a INT) SOURCE a b", "cannot read SOURCE; have: SOURCE 'topic'"),
-        ("CREATE STREAM s (a INT) ORDERED a", "cannot read ORDERED BY"),
+        ("CREATE STREAM s (a INT) SOURCE a b", "invalid SOURCE clause; have: SOURCE 'topic'"),
+        ("CREATE STREAM s (a INT) ORDERED a", "invalid ORDERED BY clause"),
         ("CREATE STREAM s (a INT) ORDERED BY a TIMESTAMP BY a", "both name the timestamp"),
         ("CREATE STREAM s (a INT) SPEED 3", 'line 1, column 25: unknown clause "SPEED"; have: SOURCE, ORDERED'),
     ],
 )
-def test_what_is_refused(sql: str, message: str) -> None:
+def test_refusals(sql: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         parse(sql)
 
@@ -101,10 +104,10 @@ def test_what_is_refused(sql: str, message: str) -> None:
     ],
 )
 def test_a_stream_declared_with_its_source(clauses: str, topic: str, ordered: str | None) -> None:
-    found = one(f"CREATE STREAM s (a INT, ts BIGINT, timestamp TIMESTAMP) {clauses}")
-    assert isinstance(found, st.DeclareStream)
-    assert [column.name.text for column in found.columns] == ["a", "ts", "timestamp"]
-    assert (found.topic.text, found.ordered and found.ordered.text) == (topic, ordered)
+    statement = parse_one(f"CREATE STREAM s (a INT, ts BIGINT, timestamp TIMESTAMP) {clauses}")
+    assert isinstance(statement, st.DeclareStream)
+    assert [column.name.text for column in statement.columns] == ["a", "ts", "timestamp"]
+    assert (statement.topic.text, statement.ordered and statement.ordered.text) == (topic, ordered)
 
 
 def test_it_makes_a_source_and_an_append_only_stream() -> None:
@@ -119,6 +122,6 @@ def test_it_makes_a_source_and_an_append_only_stream() -> None:
     assert result.notices[0] == "SOURCE connect: read from topic bids"
 
 
-def test_what_a_declaration_refuses_changes_nothing() -> None:
+def test_a_refused_declaration_changes_nothing() -> None:
     with pytest.raises(SqlError, match='line 1, column 34: column "z" not found in "s"; have: a'):
         apply_all("CREATE STREAM s (a INT) SOURCE t ORDERED BY z")

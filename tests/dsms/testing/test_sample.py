@@ -113,8 +113,8 @@ def test_a_key_is_in_the_sample_or_not_for_ever() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("S Sample(0)", "above 0, at most 100"),
-        ("S Sample(100.5)", "above 0, at most 100"),
+        ("S Sample(0)", "above 0 and at most 100"),
+        ("S Sample(100.5)", "above 0 and at most 100"),
         ("S [Rows 5] Sample(10)", "needs a stream or a relation with a key"),
     ],
 )

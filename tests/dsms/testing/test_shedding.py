@@ -98,15 +98,15 @@ def test_what_has_no_bound_is_refused_by_name(query: str, message: str) -> None:
     [
         ("CREATE QUERY q WITH (max_error = 2) AS", "between 0 and 1"),
         ("CREATE QUERY q WITH (deadline = '2 s') AS", "DEADLINE needs MAX_ERROR"),
-        ("CREATE QUERY q WITH (max_error = 0.1, deadline = 'soon') AS", "cannot read the duration of DEADLINE"),
-        ("CREATE STREAMED VIEW q WITH (max_error = 0.1) AS", "MAX_ERROR is for queries"),
+        ("CREATE QUERY q WITH (max_error = 0.1, deadline = 'soon') AS", "invalid duration in DEADLINE"),
+        ("CREATE STREAMED VIEW q WITH (max_error = 0.1) AS", "MAX_ERROR needs a query"),
         ("CREATE QUERY q WITH (shed_where = 'v < 3') AS", "SHED_WHERE needs MAX_ERROR"),
         (
             "CREATE QUERY q WITH (max_error = 0.1, shed_where = 'w < 3') AS",
             '"w < 3": .*column "w" not found',
         ),
-        ("CREATE QUERY q WITH (max_error = 0.1, shed_where = 'v + 1') AS", 'SHED_WHERE "v . 1" is no condition'),
-        ("CREATE QUERY q WITH (max_error = 0.1, shed_where = 'v <') AS", 'SHED_WHERE "v <": it is no expression'),
+        ("CREATE QUERY q WITH (max_error = 0.1, shed_where = 'v + 1') AS", 'SHED_WHERE "v . 1" is not a condition'),
+        ("CREATE QUERY q WITH (max_error = 0.1, shed_where = 'v <') AS", 'SHED_WHERE "v <": not an expression'),
     ],
 )
 def test_options_that_mean_nothing_are_refused(text: str, message: str) -> None:
@@ -245,13 +245,13 @@ def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None
     }  # fmt: skip
     found = {row["k"]: (row["n"], row["s"], row["_error"], row["_confidence"]) for row in after.values()}
     assert {k: row["n"] for row in before.values() for k in [row["k"]]} != {k: row[0] for k, row in exact.items()}
-    assert result.notices == ("Counts: from 39 on",)
+    assert result.notices == ("Counts: replaced from instant 39 on",)
     assert found == exact
 
 
 def test_only_what_may_be_shed_is_repaired() -> None:
     catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
-    with pytest.raises(UserError, match='nothing is ever left out of "Exact"'):
+    with pytest.raises(UserError, match='"Exact" has nothing to repair'):
         apply_all("REPAIR QUERY Exact", catalog)
 
 

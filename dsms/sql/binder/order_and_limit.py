@@ -1,5 +1,5 @@
-"""ORDER BY, LIMIT, OFFSET and FETCH: the first rows of a result. A relation has no order: without a limit ORDER BY says
-nothing, and is only checked."""
+"""ORDER BY, LIMIT, OFFSET and FETCH: the first rows of a result. A relation has no order, so without a limit ORDER BY
+has no effect and is only checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.sql.binder.aggregate_calls import constant
-from dsms.sql.binder.ordering import value_of
 from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
 from operators.core.sort_key import SortKey
@@ -23,7 +22,7 @@ Bind = Callable[[exp.Expr], Expression]
 
 @dataclass(frozen=True)
 class Limit:
-    """Which ranks are kept."""
+    """The ranks that are kept."""
 
     count: int | None = None
     offset: int = 0
@@ -48,7 +47,7 @@ def order_of(query: exp.Expr) -> list[exp.Expr]:
 
 
 def limit_of(query: exp.Expr) -> Limit:
-    """The limit of a query.
+    """The limit of a query. Raises SqlError.
 
     >>> from sqlglot import parse_one
     >>> limit_of(parse_one("SELECT 1 LIMIT 3 OFFSET 2"))
@@ -84,10 +83,30 @@ def _number(node: exp.Expr, clause: str) -> int | None:
 
 
 def ordinal(ordered: exp.Expr, count: int) -> int | None:
-    """The position in the select list, from 0, that an item of ORDER BY names by its number; None for an expression."""
+    """The position in the select list, from 0, of an item of ORDER BY that is a number; None for an expression. Raises
+    SqlError if there is no such position."""
     node = value_of(ordered)
     if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdigit():
         return None
     if not 1 <= int(node.name) <= count:
         raise error_at(node, f"ORDER BY {node.name}: the select list has {count} columns")
     return int(node.name) - 1
+
+
+def sort_key(ordered: exp.Expr, column: str) -> SortKey:
+    """The sort key of a parsed ORDER BY item, given the column that holds its value.
+
+    >>> from sqlglot import parse_one
+    >>> from dsms.sql.parser.dialect import Dsms
+    >>> items = parse_one("SELECT 1 ORDER BY a DESC, b NULLS FIRST", read=Dsms).args["order"].expressions
+    >>> [sort_key(item, "x").nulls_first for item in items]
+    [None, True]
+    """
+    descending = bool(ordered.args.get("desc"))
+    nulls_first = bool(ordered.args.get("nulls_first"))
+    return SortKey(column, descending, None if nulls_first == descending else nulls_first)
+
+
+def value_of(ordered: exp.Expr) -> exp.Expr:
+    """The expression of an ORDER BY item."""
+    return ordered.this if isinstance(ordered, exp.Ordered) else ordered

@@ -1,0 +1,81 @@
+"""Dependencies by name: what queries and objects of a catalog read."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import sqlglot
+from sqlglot import exp
+
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object, Query, Source, Stream, Table
+from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.table_names import name_of
+
+
+def names_in(query: exp.Expr) -> list[str]:
+    """The streams and views that a query reads."""
+    return [name_of(table) for table in query.find_all(exp.Table) if not _is_common(table)]
+
+
+def _is_common(table: exp.Table) -> bool:
+    """Whether a table reference names a common table of an enclosing WITH."""
+    above = table.parent
+    while above is not None:
+        named = above.args.get("with_")
+        if named is not None and any(cte.alias.lower() == table.name.lower() for cte in named.expressions):
+            return True
+        above = above.parent
+    return False
+
+
+def reads(item: Object) -> list[str]:
+    """The names that an object reads directly."""
+    if isinstance(item, Stream):
+        return [item.source]
+    if isinstance(item, Source):
+        return [constraint.other for constraint in item.constraints if constraint.other is not None]
+    return list(_names_in_text(item.select)) if isinstance(item, Query) else []
+
+
+@lru_cache(1024)
+def _names_in_text(select: str) -> tuple[str, ...]:
+    return tuple(names_in(_parsed(select)))
+
+
+def query_of(select: str) -> exp.Expr:
+    """A copy of the tree of a query of the catalog, which the caller may modify."""
+    return _parsed(select).copy()
+
+
+@lru_cache(32)
+def _parsed(select: str) -> exp.Expr:
+    """A small cache: a query is parsed for its dependencies just before it is planned, and trees are large."""
+    return sqlglot.parse_one(select, read=Dsms)
+
+
+def below(item: Object, catalog: Catalog) -> tuple[Object, ...]:
+    """All objects that an object reads, directly or indirectly, in order of creation."""
+    wanted, names = reads(item), set[str]()
+    while wanted:
+        read = catalog.get(wanted.pop())
+        if read is not None and read.name.lower() not in names:
+            names.add(read.name.lower())
+            wanted += reads(read)
+    return tuple(item for name, item in catalog.objects.items() if name in names)
+
+
+def dependents(catalog: Catalog, target: Object) -> list[Object]:
+    """All objects that depend on an object, directly or indirectly, in order of creation."""
+    needed, above = {target.name.lower()}, list[Object]()
+    for item in catalog.objects.values():
+        if needed & {name.lower() for name in _needs(item)}:
+            needed.add(item.name.lower())
+            above.append(item)
+    return above
+
+
+def _needs(item: Object) -> list[str]:
+    """The names of what an object reads, and of the logs that the query it replaced reads while that is needed."""
+    former = item.former.objects if isinstance(item, Query) and item.former is not None else ()
+    return [*reads(item), *(log.name for log in former if isinstance(log, Source | Table))]
