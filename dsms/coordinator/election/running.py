@@ -20,7 +20,7 @@ from dsms.coordinator.election.standby import standby_app
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.http.serving import Address, serve
-from dsms.coordinator.statements.coordinator import Coordinator
+from dsms.coordinator.service.coordinator import Coordinator
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()

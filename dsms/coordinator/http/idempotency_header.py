@@ -10,7 +10,7 @@ from fastapi import Header, Request, Response
 from dsms.coordinator.http.access import needed_for
 from dsms.coordinator.http.errors import dsms_error_response
 from dsms.coordinator.http.service import Service
-from dsms.coordinator.statements.idempotency import Answer, Call, Once
+from dsms.coordinator.idempotency.calls import Answer, Call, Once
 from dsms.model import statements as st
 from dsms.sql.parser.parse import parse
 from operators.core.errors import DsmsError, SqlError

@@ -12,16 +12,17 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
 from dsms.coordinator.http.errors import NotAcceptable, TooLarge, json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, once_response
 from dsms.coordinator.http.models import CoverModel, ErrorResponse, PublishedModel
-from dsms.coordinator.http.service import Service
+from dsms.coordinator.http.service import Backend, Service
+from dsms.coordinator.idempotency.calls import Once
+from dsms.coordinator.results.change_documents import Followed
 from dsms.coordinator.results.coverage import Asked, Cover
-from dsms.coordinator.results.documents import Followed
 from dsms.coordinator.results.events import MEDIA_TYPES, notation_of
 from dsms.coordinator.results.feed import From, Wanted
 from dsms.coordinator.results.positions import parse_position
-from dsms.coordinator.statements.idempotency import Once
 
 MOST_BYTES = 16 * 1024 * 1024
 LONGEST_WAIT_S = 60
@@ -29,11 +30,6 @@ _LOOK_S = 0.1
 _T = TypeVar("_T")
 
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorResponse, "description": "the request is wrong; nothing was done"},
-    404: {"model": ErrorResponse, "description": "no such object"},
-    503: {"model": ErrorResponse, "description": "another system failed; try again after Retry-After seconds"},
-}
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {media: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()}},
     406: {"model": ErrorResponse, "description": "neither notation is accepted"},
@@ -44,12 +40,13 @@ _BODY = {"requestBody": {"content": {"application/x-ndjson": {}, "application/js
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-def results_router(service: Service, once: Once) -> APIRouter:
+def results_router(backend: Backend) -> APIRouter:
     """`GET /v1/queries/{name}/changes` and `/covers`, `POST /v1/sources/{name}/records`."""
-    router = APIRouter(prefix="/v1", tags=["results"], responses=_ERRORS)
+    service = backend.service
+    router = APIRouter(prefix="/v1", tags=["results"], responses={**BAD_REQUEST, **UNKNOWN_NAME, **UNAVAILABLE})
     _add_changes(router, service)
     _add_covers(router, service)
-    _add_records(router, service, once)
+    _add_records(router, service, backend.once)
     return router
 
 

@@ -1,43 +1,17 @@
-"""What the HTTP interface and the command line ask of the coordinator."""
+"""What the HTTP interface asks of the coordinator."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
-from dsms.model.catalog import Catalog
-from dsms.model.objects import Object
+from dsms.coordinator.catalog.lookup import Document
+from dsms.coordinator.idempotency.calls import AnswerStore, Once
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.results.result_access import ResultAccess
+from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.model.statement_result import StatementResult
-from operators.core.errors import UserError
-
-if TYPE_CHECKING:
-    from dsms.coordinator.results.access import ResultAccess
-    from dsms.coordinator.statements.control_tables import ControlTables
-
-__all__ = ["Document", "Service", "StatementResult", "UnknownName"]
-
-Document = dict[str, Any]
-
-
-class UnknownName(UserError):
-    """No object has this name; the message lists those there are.
-
-    >>> str(UnknownName("stream", "x", ["b", "a"]))
-    'stream "x" not found; have: a, b'
-    """
-
-    def __init__(self, kind: str, name: str, choices: Iterable[str] = ()) -> None:
-        names = ", ".join(sorted(choices))
-        super().__init__(f'{kind} "{name}" not found', hint=f"have: {names}" if names else "there is none yet")
-        self.kind = kind
-        self.name = name
-
-
-def known(catalog: Catalog, name: str) -> Object:
-    """The object of a name, or `UnknownName`."""
-    found = catalog.get(name)
-    if found is None:
-        raise UnknownName("object", name, (one.name for one in catalog.objects.values()))
-    return found
 
 
 class Service(Protocol):
@@ -56,13 +30,18 @@ class Service(Protocol):
         ...
 
     @property
-    def results(self) -> "ResultAccess":
-        """Feeds of results, publishing, and what is kept of calls that are done once."""
+    def results(self) -> ResultAccess:
+        """Feeds of results, publishing, and waiting for one's own writes."""
         ...
 
     @property
-    def control(self) -> "ControlTables":
+    def control(self) -> ControlTables:
         """What runs, as entities with attributes."""
+        ...
+
+    @property
+    def answers(self) -> AnswerStore:
+        """The answers of calls that take effect once."""
         ...
 
     def sources(self) -> list[Document]:
@@ -105,3 +84,12 @@ class Service(Protocol):
     def readiness(self) -> dict[str, str]:
         """Empty when ready, otherwise the reason by dependency."""
         ...
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What the routers work on: the service, the schema registry, and what runs calls with an idempotency key."""
+
+    service: Service
+    registry: SchemaRegistry
+    once: Once

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from connectors.kafka.range_reader import OffsetRange
-from dsms.coordinator.results.log import ResultLog
 from dsms.coordinator.results.positions import RecordToken, Span
+from dsms.coordinator.results.result_log import ResultLog
 from dsms.model.objects import Query, Source
 from dsms.runtime.stages.record_reading import WriterSchema, arrivals_of, intake_of
 from dsms.scheduler.leases import ExecutorStatus, LaneStatus

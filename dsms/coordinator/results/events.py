@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from dsms.coordinator.results.documents import Followed, Line
+from dsms.coordinator.results.change_documents import Followed, Line
 from dsms.coordinator.results.positions import ResultPosition
 
 Notation = Literal["sse", "ndjson"]

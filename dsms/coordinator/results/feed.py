@@ -22,10 +22,10 @@ import structlog
 
 from connectors.kafka.range_reader import OffsetRange
 from connectors.kafka.topics import Partition
-from dsms.coordinator.results.documents import Followed, Line, lines_of
+from dsms.coordinator.results.change_documents import Followed, Line, lines_of
 from dsms.coordinator.results.events import Beat, Changes, Ended, Notation, Started, rendered
-from dsms.coordinator.results.log import ResultLog
 from dsms.coordinator.results.positions import ResultPosition
+from dsms.coordinator.results.result_log import ResultLog
 from operators.core.errors import DsmsError, UserError
 
 log = structlog.get_logger()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from dsms.coordinator.statements.system_objects import is_system
+from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model.objects import Object, Query, Source
 from dsms.scheduler.leases import RUNNING, ExecutorStatus

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from dsms.coordinator.catalog.system_objects import with_system_objects
 from dsms.coordinator.statements.environment import ClusterEnvironment
-from dsms.coordinator.statements.system_objects import with_system_objects
 from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model.catalog import Catalog

@@ -1,8 +1,8 @@
-"""What the interface offers beside statements: feeds of results, publishing, and reading one's own writes."""
+"""What the interface offers beside statements: feeds of results, publishing, and waiting for one's own writes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,76 +12,75 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.dead_letters import last_dead_letters
 from connectors.kafka.names import dead_letter_topic
 from connectors.kafka.registry import register_schema
-from connectors.redis.cluster_state import ClusterState
-from dsms.coordinator.http.service import Document, known
+from dsms.coordinator.catalog.lookup import Document, object_named
+from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.results.change_documents import Followed, followed
 from dsms.coordinator.results.coverage import Asked, Cover, Coverage, SharedStandings
-from dsms.coordinator.results.documents import Followed, followed
 from dsms.coordinator.results.feed import Feeds
-from dsms.coordinator.results.log import KafkaResultLog
 from dsms.coordinator.results.positions import parse_records
 from dsms.coordinator.results.publishing import Inlet, Published
+from dsms.coordinator.results.result_log import KafkaResultLog
 from dsms.coordinator.results.writer_schemas import writer_schema
-from dsms.coordinator.statements.idempotency import AnswerStore
-from dsms.coordinator.statements.system_objects import is_system
-from dsms.coordinator.watcher.living_executors import living
 from dsms.model import properties
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Source, kind_of
+from dsms.model.objects import Query, Source, kind_of
 from dsms.runtime.stages.record_reading import WriterSchema
+from dsms.scheduler.leases import ExecutorStatus
 from dsms.sql.binder.bind import plan_of
 from operators.core.errors import UserError
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the access to results is made from; `catalog` is always the present one."""
+    """What the access to results is made from: `executors` gives the last reports of the living ones, by name, and
+    `catalog` the present catalog."""
 
     kafka: KafkaSettings
-    cluster: ClusterState
+    executors: Callable[[], Mapping[str, ExecutorStatus]]
     catalog: Callable[[], Catalog]
     registry: SchemaRegistry
     registry_url: str | None
-    answers: AnswerStore
 
 
 class ResultAccess:
-    """Feeds, publishing and coverage over one catalog. Its calls may block, but for those of `feeds`."""
+    """Feeds, publishing and coverage over one catalog. All calls may block, except those of `feeds`."""
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         log = KafkaResultLog(around.kafka)
         self._admin = around.kafka.admin()
-        self.answers = around.answers
-        self.feeds = Feeds(log, self._now)
+        self.feeds = Feeds(log, self._current_id)
         self._inlet = Inlet(around.kafka, self._schema_id)
-        self._coverage = Coverage(log, SharedStandings(lambda: living(around.cluster)), self.letters, self._writer)
+        self._coverage = Coverage(log, SharedStandings(around.executors), self.letters, self._writer)
 
     def result(self, name: str) -> Followed:
         """How to follow a view, a query or a table."""
-        return followed(self._known(name), self._around.catalog())
+        catalog = self._around.catalog()
+        return followed(object_named(catalog, name), catalog)
 
     def publish(self, name: str, body: bytes, key: list[str], advance: int | None) -> Published:
         """Sends the records of a body to a source."""
-        found = self._known(name)
-        if not isinstance(found, Source):
-            hint = "publish to a source; rows of tables come by INSERT"
-            raise UserError(f'"{found.name}" is a {kind_of(found)}', hint=hint)
-        if is_system(found):
-            raise UserError(f'only the system writes to "{found.name}"')
-        return self._inlet.publish(found, body, key, advance)
+        source = object_named(self._around.catalog(), name)
+        if not isinstance(source, Source):
+            hint = "publish to a source; write the rows of a table by INSERT"
+            raise UserError(f'"{source.name}" is a {kind_of(source)}', hint=hint)
+        if is_system(source):
+            raise UserError(f'only the system writes to "{source.name}"')
+        return self._inlet.publish(source, body, key, advance)
 
     def asked(self, name: str, token: str) -> Asked | None:
-        """Whether a result covers what a token stands for, as a question; None while that is not all committed."""
-        query, wanted = self._known(name), parse_records(token)
+        """The question whether a result covers the records of a token; None while not all of them are committed."""
+        catalog = self._around.catalog()
+        query, wanted = object_named(catalog, name), parse_records(token)
         if not isinstance(query, Query) or query.periodic is not None:
             raise UserError(f'"{query.name}" is a {kind_of(query)}', hint="want a view or a query")
-        read = properties.sources(plan_of(query.name, self._around.catalog()))
-        source = next((one for one in read if one.id == wanted.source), None)
+        sources = properties.sources(plan_of(query.name, catalog))
+        source = next((read for read in sources if read.id == wanted.source), None)
         if source is None:
             raise UserError(
                 f'"{query.name}" does not read the source of the token',
-                hint=f"it reads: {', '.join(one.name for one in read)}",
+                hint=f"it reads: {', '.join(read.name for read in sources)}",
             )
         return self._coverage.asked(query, source, wanted)
 
@@ -89,15 +88,12 @@ class ResultAccess:
         """How far the result is now."""
         return self._coverage.look(asked)
 
-    def _known(self, name: str) -> Object:
-        return known(self._around.catalog(), name)
-
-    def _now(self, result: Followed) -> str | None:
-        """The id under which a result is known: that of the query which took the place of its own and went on writing
-        its topic."""
-        found = self._around.catalog().get(result.name)
-        replaced = isinstance(found, Query) and found.since is not None and found.topic == result.topic
-        return found.id if found is not None and (found.id == result.id or replaced) else None
+    def _current_id(self, result: Followed) -> str | None:
+        """The id under which a result is known now: its own, or that of the query that replaced its query and goes on
+        writing its topic; None once it is dropped."""
+        current = self._around.catalog().get(result.name)
+        replaced = isinstance(current, Query) and current.since is not None and current.topic == result.topic
+        return current.id if current is not None and (current.id == result.id or replaced) else None
 
     def letters(self, source: Source, limit: int) -> list[Document]:
         """The latest records that a source refused."""
