@@ -40,7 +40,7 @@ def main(  # noqa: PLR0913 a parameter an option
     ] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option(envvar="DSMS_TOKENS", help="file of API tokens, from dsms token; without it all may do all"),
+        typer.Option(envvar="DSMS_TOKENS", help="file of API tokens, from dsms token; without it, all is open to all"),
     ] = None,
     load_databases: Annotated[
         bool, typer.Option(envvar="DSMS_LOAD_DATABASES", help="whether LOAD TABLE may connect to databases")
@@ -93,7 +93,7 @@ def main(  # noqa: PLR0913 a parameter an option
     if lease is None:
         lead_alone(service, stopping)
         return
-    from connectors.kubernetes.lease_object import KubernetesLease  # 0.3 s that one who leads alone need not wait
+    from connectors.kubernetes.lease_object import KubernetesLease  # it takes 0.3 s, needed only for an election
 
     timing = Timing(lease_seconds, lease_renew_seconds, lease_retry_seconds)
     store = KubernetesLease(lease_namespace, lease, timing.renew_s / 2)

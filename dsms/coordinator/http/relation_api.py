@@ -26,9 +26,9 @@ def relations_router(backend: Backend) -> APIRouter:
     def relation(
         name: str, at: int | None = None, limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = MOST_ROWS
     ) -> Response:
-        found = service.relation(name, at)
-        rows = found["rows"]
-        return json_response({**found, "rows": rows[:limit], "total": len(rows)})
+        whole = service.relation(name, at)
+        rows = whole["rows"]
+        return json_response({**whole, "rows": rows[:limit], "total": len(rows)})
 
     @router.post(
         "/tables/{name}/rows",

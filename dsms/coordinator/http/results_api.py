@@ -1,4 +1,4 @@
-"""The HTTP calls about results: following their changes, publishing to sources, and reading one's own writes."""
+"""The HTTP calls about results: following their changes, publishing to sources, and waiting for one's own writes."""
 
 from __future__ import annotations
 
@@ -104,10 +104,14 @@ def _add_covers(router: APIRouter, service: Service) -> None:
 
 def _cover_document(cover: Cover, asked: Asked | None) -> dict[str, Any]:
     return {
-        "covered": cover.covered, "processed": cover.processed, "instant": asked.instant if asked else None,
-        "frontier": cover.frontier, "offsets": dict(cover.offsets or {}), "refused": list(cover.refused),
+        "covered": cover.covered,
+        "processed": cover.processed,
+        "instant": asked.instant if asked else None,
+        "frontier": cover.frontier,
+        "offsets": dict(cover.offsets or {}),
+        "refused": list(cover.refused),
         "error": cover.error,
-    }  # fmt: skip
+    }
 
 
 def _add_records(router: APIRouter, service: Service, once: Once) -> None:
@@ -138,25 +142,25 @@ def _add_records(router: APIRouter, service: Service, once: Once) -> None:
 
 
 class _Unrepeatable:
-    """Records that may have been sent are not sent again."""
+    """Publishing: records that may have been sent are never sent again."""
 
     def __init__(self, service: Service) -> None:
         self.version = service.settled_version
 
     def harmless(self, version: int) -> bool:
-        """Whether beginning again does nothing twice."""
+        """No: the records could be published twice."""
         return False
 
 
 async def _body(request: Request) -> bytes:
-    held = bytearray()
+    body = bytearray()
     async for part in request.stream():
-        held += part
-        if len(held) > MOST_BYTES:
+        body += part
+        if len(body) > MOST_BYTES:
             raise TooLarge(f"the body has more than {MOST_BYTES} bytes", hint="send it in several calls")
-    return bytes(held)
+    return bytes(body)
 
 
 async def _in_thread(pool: ThreadPoolExecutor | None, call: Callable[..., _T], *arguments: object) -> _T:
-    """What the call gives in a thread; without a pool, in one of the loop's."""
+    """The result of a blocking call in a thread of the pool; None stands for the event loop's own pool."""
     return await asyncio.get_running_loop().run_in_executor(pool, call, *arguments)

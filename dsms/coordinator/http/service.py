@@ -15,14 +15,14 @@ from dsms.model.statement_result import StatementResult
 
 
 class Service(Protocol):
-    """The coordinator's verbs. They may block; they raise only the errors of `operators.core.errors`.
+    """What the coordinator does for clients. Calls may block; they raise only the errors of `operators.core.errors`.
 
-    Documents hold "name", "kind", "sql", "state", "topic", "key" (names), "columns" ({"name", "type", "nullable"}),
-    "format" ("json" or "avro") and "partitions", as far as an object has them.
+    The document of an object has "name", "kind", "sql", "state", "topic", "key" (names), "columns" ({"name", "type",
+    "nullable"}), "format" ("json" or "avro") and "partitions", as far as the object has them.
     """
 
     def execute(self, sql: str) -> list[StatementResult]:
-        """The results of the statements in order; a failing one raises, those before it stay done."""
+        """The results of the statements in order; a failing one raises, and those before it stay done."""
         ...
 
     def settled_version(self) -> int:

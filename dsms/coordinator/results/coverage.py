@@ -1,8 +1,8 @@
 """Reading one's own writes: whether a result covers published records.
 
-The law: a result covers a record when the executors have processed the record's offset, and every partition of what
-the query reads has passed the record's instant. Both are told by the executor after it has committed an epoch, so what
-the record makes of the result stands in the result's topic then, and is final.
+The law: a result covers a record once the query has processed the record's offset and its frontier has passed the
+record's instant. The executor reports both after it has committed an epoch, so the effect of the record is in the
+result's topic by then, and is final.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING, FROM
 from operators.core.errors import UserError
 
-#: How old what is known of the executors may be: one look serves all who wait.
+#: How old the reports of executors may be: one look serves all clients that wait.
 _FRESH_S = 0.1
+#: How many records a token may stand for, how many of them are read at once, and how many dead letters are searched.
 _MOST_OFFSETS = 200_000
 _PIECE = 20_000
 LETTERS = 2_000
@@ -33,15 +34,15 @@ Letters = Callable[[Source, int], list[dict[str, Any]]]
 
 
 class Standings(Protocol):
-    """How queries fare."""
+    """How far queries are."""
 
     def lane(self, query: str) -> LaneStatus | None:
-        """What the executor that runs a query last said of it, by id; None when nobody runs it."""
+        """The last report about a query, by id, of the executor that runs it; None when no executor does."""
         ...
 
 
 class SharedStandings:
-    """The signs of life of all executors, looked at once for everybody who asks at about the same time."""
+    """The reports of all executors, read once for all who ask at about the same time."""
 
     def __init__(self, executors: Callable[[], Mapping[str, ExecutorStatus]]) -> None:
         self._executors = executors
@@ -50,17 +51,18 @@ class SharedStandings:
         self._at = float("-inf")
 
     def lane(self, query: str) -> LaneStatus | None:
-        """What the executor that runs a query last said of it."""
+        """The last report about a query of the executor that runs it."""
         with self._looking:
             if time.monotonic() - self._at > _FRESH_S:
                 self._seen, self._at = self._executors(), time.monotonic()
-            found = [status.lanes[query] for status in self._seen.values() if query in status.lanes]
-        return found[0] if found else None
+            lanes = [status.lanes[query] for status in self._seen.values() if query in status.lanes]
+        return lanes[0] if lanes else None
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A query, records of a source, and their greatest instant; None when the source can read none of them."""
+    """The question whether a query covers records of a source; `instant` is the greatest of them, None when the source
+    can decode none of them."""
 
     query: Query
     source: Source
@@ -70,8 +72,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Cover:
-    """How far a result is: whether all is processed, its frontier, the next offset by partition, what was refused, and
-    why the query stands still."""
+    """How far a result is: whether all records are processed, its frontier, the next offset by partition, the refused
+    records, and why the query has stopped."""
 
     covered: bool
     processed: bool = False
@@ -91,24 +93,24 @@ class Coverage:
     writer: Callable[[Source], WriterSchema]
 
     def asked(self, query: Query, source: Source, token: RecordToken) -> Asked | None:
-        """The question, with the records looked up; None while they are not all committed."""
+        """The question, with the greatest instant of the records; None while not all of them are committed."""
         if source.latent:
-            hint = "its instants are decided by what came before; ask for a frontier instead"
+            hint = "they depend on the records before; wait for a frontier instead"
             raise UserError(f'source "{source.name}" gives records their instants on arrival', hint=hint)
-        if sum(one.last - one.first + 1 for one in token.spans) > _MOST_OFFSETS:
+        if sum(span.last - span.first + 1 for span in token.spans) > _MOST_OFFSETS:
             raise UserError(f"the token stands for more than {_MOST_OFFSETS} records")
-        places = sorted({(source.topic, one.partition) for one in token.spans})
+        places = sorted({(source.topic, span.partition) for span in token.spans})
         if any(partition >= source.partitions for _, partition in places):
             raise UserError(
                 f'source "{source.name}" has {source.partitions} partitions', hint="send the token as it came"
             )
         starts, ends = self.log.starts(places), self.log.ends(places)
-        for one in token.spans:
-            if one.first < starts.get((source.topic, one.partition), 0):
-                raise UserError(f'topic "{source.topic}" holds record {one} no more')
-            if one.last >= ends.get((source.topic, one.partition), 0):
+        for span in token.spans:
+            if span.first < starts.get((source.topic, span.partition), 0):
+                raise UserError(f'topic "{source.topic}" does not hold record {span} any more')
+            if span.last >= ends.get((source.topic, span.partition), 0):
                 return None
-        instants = [found for one in token.spans if (found := self._instant(source, one)) is not None]
+        instants = [at for span in token.spans if (at := self._instant(source, span)) is not None]
         return Asked(query, source, token.spans, max(instants, default=None))
 
     def look(self, asked: Asked) -> Cover:
@@ -123,19 +125,19 @@ class Coverage:
         return Cover(cover.covered, cover.processed, cover.frontier, cover.offsets, refused, cover.error)
 
     def _instant(self, source: Source, span: Span) -> int | None:
-        """The greatest instant among the records that the source can read."""
-        found: list[int] = []
+        """The greatest instant among the records that the source can decode."""
+        instants: list[int] = []
         for first in range(span.first, span.last + 1, _PIECE):
             end = min(first + _PIECE, span.last + 1)
             messages = self.log.read(OffsetRange(source.topic, span.partition, first, end))
             arrivals = arrivals_of(source, span.partition, messages, ())
             rows = intake_of(source, self.writer(source)).admit(arrivals, PartitionClock()).delta.frame
-            found += [int(rows[FROM].max())] if rows.height else []  # type: ignore[arg-type]
-        return max(found, default=None)
+            instants += [int(rows[FROM].max())] if rows.height else []  # type: ignore[arg-type]
+        return max(instants, default=None)
 
 
 def standing(asked: Asked, lane: LaneStatus) -> Cover:
-    """Whether a query that stands here covers the records.
+    """Whether a query covers the records, given the last report about it.
 
     >>> source = Source(name="s", id="o1", sql="", columns=(), topic="s")
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
@@ -143,19 +145,19 @@ def standing(asked: Asked, lane: LaneStatus) -> Cover:
     >>> [standing(asked, LaneStatus(at, {"o1/0": read})).covered for at, read in ((9, 7), (10, 6), (10, 7))]
     [False, False, True]
     """
-    wanted = {one.partition for one in asked.spans}
+    wanted = {span.partition for span in asked.spans}
     offsets = {partition: lane.offsets.get(f"{asked.source.id}/{partition}", 0) for partition in sorted(wanted)}
-    processed = all(offsets[one.partition] > one.last for one in asked.spans)
+    processed = all(offsets[span.partition] > span.last for span in asked.spans)
     frontier = BEGINNING if lane.frontier is None else lane.frontier
     passed = asked.instant is None or frontier > asked.instant
     return Cover(processed and passed, processed, lane.frontier, offsets, error=lane.error)
 
 
 def refusals(asked: Asked, letters: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The dead letters that are about the records: refused by the source, or in fault in the query."""
+    """The dead letters about the records: refused by the source, or because an expression of the query failed."""
     return [
         {name: letter[name] for name in ("partition", "offset", "reason", "query")}
         for letter in letters
         if letter["query"] in (None, asked.query.name)
-        and any(one.holds(letter["partition"], letter["offset"]) for one in asked.spans)
+        and any(span.holds(letter["partition"], letter["offset"]) for span in asked.spans)
     ]

@@ -45,9 +45,7 @@ def replace_query(statement: st.ReplaceQuery | st.RepairQuery, context: Statemen
         claim.release()
 
 
-def _replaced(
-    statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext, claim: Claim
-) -> StatementResult:  # fmt: skip
+def _replaced(statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext, claim: Claim) -> StatementResult:
     deadline = time.monotonic() + context.plans.halt_s
     decide = partial(_decide, statement, context, claim)
     change: Change[StatementResult | None] = context.store.change(decide)
@@ -105,9 +103,7 @@ def clean_up_replacements(context: StatementContext, executors: Mapping[str, Exe
         context.store.try_change(decide)
 
 
-def _cleaned(
-    context: StatementContext, published: Mapping[str, int | None], catalog: Catalog
-) -> tuple[Catalog, None]:  # fmt: skip
+def _cleaned(context: StatementContext, published: Mapping[str, int | None], catalog: Catalog) -> tuple[Catalog, None]:
     left_halted = {query.id: query for query in gone_on(catalog)}
     retiring = {query.id: msgspec.structs.replace(query, halted=False) for query in retired(catalog, published)}
     changed = {**left_halted, **retiring}

@@ -33,9 +33,7 @@ class TableStatements:
     """INSERT, UPDATE, DELETE, loads and SELECT. One of them runs at a time, over the catalog as it stands when its turn
     has come; so all tables have one clock, and no statement uses a table whose log is being deleted."""
 
-    def __init__(
-        self, kafka: KafkaSettings, cluster: str, loads: LoadPolicy, catalog: Callable[[], Catalog]
-    ) -> None:  # fmt: skip
+    def __init__(self, kafka: KafkaSettings, cluster: str, loads: LoadPolicy, catalog: Callable[[], Catalog]) -> None:
         self._tables = ClusterTables(kafka, cluster)
         self._relations = Relations(kafka, cluster, self._tables)
         self._loads, self._catalog = loads, catalog

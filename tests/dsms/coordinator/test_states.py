@@ -73,7 +73,10 @@ def test_what_is_said_of_each() -> None:
     ("topics", "said"),
     [
         ({"t": 2, "u": 9}, "registered, 3 dead letters"),
-        ({"t": 3}, "registered, 3 dead letters, 1 of 3 partitions are not read: they came later, register it anew"),
+        (
+            {"t": 3},
+            "registered, 3 dead letters, 1 of 3 partitions are not read: they were added later, register it anew",
+        ),
         ({"u": 9}, 'registered, 3 dead letters, topic "t" has 0 partitions of 2'),
     ],
 )
