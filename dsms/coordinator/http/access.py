@@ -63,10 +63,8 @@ def read_tokens(file: Path) -> Access:
     """The tokens of a TOML file with tables `[[token]]` of name, role and sha256; ConfigError for any other file."""
     try:
         content = tomllib.loads(file.read_text("utf-8"))
-        if content.keys() - {"token"}:
-            raise ConfigError(
-                f'token file "{file}" has more than [[token]]: {", ".join(sorted(content.keys() - {"token"}))}'
-            )
+        if others := content.keys() - {"token"}:
+            raise ConfigError(f'token file "{file}" has more than [[token]]: {", ".join(sorted(others))}')
         return Access(tuple(msgspec.convert(content.get("token", []), list[Token])))
     except OSError as error:
         raise ConfigError(f'token file "{file}" cannot be read: {error.strerror}') from error

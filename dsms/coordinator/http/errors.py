@@ -32,7 +32,7 @@ _STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
     (TooLarge, 413, "user"),
     (PositionGone, 410, "gone"),
     (TooMany, 429, "busy"),
-    (BeingReplaced, 409, "underway"),
+    (BeingReplaced, 503, "busy"),
     (Underway, 409, "underway"),
     (OutcomeUnknown, 409, "unknown"),
     (WrongBody, 422, "user"),

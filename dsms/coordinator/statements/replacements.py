@@ -11,7 +11,7 @@ from operators.core.errors import UserError
 
 
 class BeingReplaced(UserError):
-    """Another statement is replacing the query."""
+    """Another statement is replacing the query; trying again later helps."""
 
 
 class Replacements:

@@ -30,6 +30,9 @@ ALIVE = {
 }
 
 
+ADDED_LATER = "partitions are not read: they were added later, register it anew"
+
+
 class Cluster:
     """Counts how often executors are looked at; None stands for a Redis that is away."""
 
@@ -75,7 +78,7 @@ def test_what_is_said_of_each() -> None:
         ({"t": 2, "u": 9}, "registered, 3 dead letters"),
         (
             {"t": 3},
-            "registered, 3 dead letters, 1 of 3 partitions are not read: they were added later, register it anew",
+            f"registered, 3 dead letters, 1 of 3 {ADDED_LATER}",
         ),
         ({"u": 9}, 'registered, 3 dead letters, topic "t" has 0 partitions of 2'),
     ],
