@@ -93,11 +93,11 @@ class FakeOutlet:
         self.published.append((name, records, key, advance))
         return Published(SOURCE, tuple((0, number) for number in range(len(records))))
 
-    def asked(self, name: str, token: str) -> object:
+    def question(self, name: str, token: str) -> object:
         parse_records(token)
-        return type("Asked", (), {"instant": 9})
+        return type("CoverageQuestion", (), {"instant": 9})
 
-    def look(self, asked: object) -> Cover:
+    def cover(self, asked: object) -> Cover:
         return self.covers.pop(0) if len(self.covers) > 1 else self.covers[0]
 
 

@@ -7,7 +7,7 @@ from fastapi.exceptions import RequestValidationError
 from dsms.coordinator.catalog.lookup import Document, UnknownName
 from dsms.coordinator.http.access import Forbidden
 from dsms.coordinator.idempotency.calls import OutcomeUnknown, Underway, WrongBody
-from dsms.coordinator.results.feed import PositionGone, TooMany
+from dsms.coordinator.results.feed import PositionGone, TooManyFeeds
 from dsms.coordinator.statements.replacements import BeingReplaced
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 
@@ -31,7 +31,7 @@ _STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
     (NotAcceptable, 406, "user"),
     (TooLarge, 413, "user"),
     (PositionGone, 410, "gone"),
-    (TooMany, 429, "busy"),
+    (TooManyFeeds, 429, "busy"),
     (BeingReplaced, 503, "busy"),
     (Underway, 409, "underway"),
     (OutcomeUnknown, 409, "unknown"),

@@ -18,7 +18,7 @@ def plan_router(backend: Backend) -> APIRouter:
 
     @router.get("/plan", summary="All objects and plans as a document", response_model=PlanModel)
     def export(form: Annotated[Literal["json", "xml"], Query(alias="format")] = "json") -> Response:
-        body, media = service.control.exported(form), "application/json" if form == "json" else "application/xml"
+        body, media = service.control.export_plan(form), "application/json" if form == "json" else "application/xml"
         return Response(body, media_type=media)
 
     @router.post(
@@ -29,6 +29,6 @@ def plan_router(backend: Backend) -> APIRouter:
     )
     async def make(request: Request) -> Response:
         body = await request.body()
-        return json_response(await run_in_threadpool(service.control.make, body))
+        return json_response(await run_in_threadpool(service.control.import_plan, body))
 
     return router

@@ -19,9 +19,9 @@ from dsms.coordinator.http.models import CoverModel, ErrorResponse, PublishedMod
 from dsms.coordinator.http.service import Backend, Service
 from dsms.coordinator.idempotency.calls import Once
 from dsms.coordinator.results.change_documents import Followed
-from dsms.coordinator.results.coverage import Asked, Cover
+from dsms.coordinator.results.coverage import Cover, CoverageQuestion
 from dsms.coordinator.results.events import MEDIA_TYPES, notation_of
-from dsms.coordinator.results.feed import From, Wanted
+from dsms.coordinator.results.feed import FeedRequest, From
 from dsms.coordinator.results.positions import parse_position
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -72,8 +72,8 @@ def _add_changes(router: APIRouter, service: Service) -> None:
             )
         position = last or after
         result: Followed = await _in_thread(None, service.results.result, name)
-        wanted = Wanted(result, notation, parse_position(position) if position else None, start, follow)
-        text = await service.results.feeds.opened(wanted)
+        feed_request = FeedRequest(result, notation, parse_position(position) if position else None, start, follow)
+        text = await service.results.feeds.opened(feed_request)
         return StreamingResponse(text, media_type=MEDIA_TYPES[notation], headers=_HEADERS)
 
 
@@ -93,20 +93,20 @@ def _add_covers(router: APIRouter, service: Service) -> None:
         wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT_S, description="at most so many seconds")] = 0,
     ) -> Response:
         deadline = time.monotonic() + wait
-        asked: Asked | None = None
+        question: CoverageQuestion | None = None
         while True:
-            asked = asked or await _in_thread(pool, service.results.asked, name, token)
-            cover = await _in_thread(pool, service.results.look, asked) if asked else Cover(covered=False)
+            question = question or await _in_thread(pool, service.results.question, name, token)
+            cover = await _in_thread(pool, service.results.cover, question) if question else Cover(covered=False)
             if cover.covered or cover.error or time.monotonic() >= deadline:
-                return json_response(_cover_document(cover, asked), 200 if cover.covered else 202)
+                return json_response(_cover_document(cover, question), 200 if cover.covered else 202)
             await asyncio.sleep(_LOOK_S)
 
 
-def _cover_document(cover: Cover, asked: Asked | None) -> dict[str, Any]:
+def _cover_document(cover: Cover, question: CoverageQuestion | None) -> dict[str, Any]:
     return {
         "covered": cover.covered,
         "processed": cover.processed,
-        "instant": asked.instant if asked else None,
+        "instant": question.instant if question else None,
         "frontier": cover.frontier,
         "offsets": dict(cover.offsets or {}),
         "refused": list(cover.refused),

@@ -33,7 +33,7 @@ LETTERS = 2_000
 Letters = Callable[[Source, int], list[dict[str, Any]]]
 
 
-class Standings(Protocol):
+class LaneReports(Protocol):
     """How far queries are."""
 
     def lane(self, query: str) -> LaneStatus | None:
@@ -41,7 +41,7 @@ class Standings(Protocol):
         ...
 
 
-class SharedStandings:
+class SharedLaneReports:
     """The reports of all executors, read once for all who ask at about the same time."""
 
     def __init__(self, executors: Callable[[], Mapping[str, ExecutorStatus]]) -> None:
@@ -60,7 +60,7 @@ class SharedStandings:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CoverageQuestion:
     """The question whether a query covers records of a source; `instant` is the greatest of them, None when the source
     can decode none of them."""
 
@@ -88,11 +88,11 @@ class Coverage:
     """Answers whether a result covers records."""
 
     log: ResultLog
-    standings: Standings
+    lanes: LaneReports
     letters: Letters
     writer: Callable[[Source], WriterSchema]
 
-    def asked(self, query: Query, source: Source, token: RecordToken) -> Asked | None:
+    def question(self, query: Query, source: Source, token: RecordToken) -> CoverageQuestion | None:
         """The question, with the greatest instant of the records; None while not all of them are committed."""
         if source.latent:
             hint = "they depend on the records before; wait for a frontier instead"
@@ -111,17 +111,17 @@ class Coverage:
             if span.last >= ends.get((source.topic, span.partition), 0):
                 return None
         instants = [at for span in token.spans if (at := self._instant(source, span)) is not None]
-        return Asked(query, source, token.spans, max(instants, default=None))
+        return CoverageQuestion(query, source, token.spans, max(instants, default=None))
 
-    def look(self, asked: Asked) -> Cover:
+    def cover(self, question: CoverageQuestion) -> Cover:
         """How far the result is now."""
-        lane = self.standings.lane(asked.query.id)
+        lane = self.lanes.lane(question.query.id)
         if lane is None:
             return Cover(covered=False)
-        cover = standing(asked, lane)
+        cover = cover_of(question, lane)
         if not cover.processed:
             return cover
-        refused = refusals(asked, self.letters(asked.source, LETTERS))
+        refused = refusals(question, self.letters(question.source, LETTERS))
         return Cover(cover.covered, cover.processed, cover.frontier, cover.offsets, refused, cover.error)
 
     def _instant(self, source: Source, span: Span) -> int | None:
@@ -136,28 +136,28 @@ class Coverage:
         return max(instants, default=None)
 
 
-def standing(asked: Asked, lane: LaneStatus) -> Cover:
+def cover_of(question: CoverageQuestion, lane: LaneStatus) -> Cover:
     """Whether a query covers the records, given the last report about it.
 
     >>> source = Source(name="s", id="o1", sql="", columns=(), topic="s")
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
-    >>> asked = Asked(query, source, (Span(0, 4, 6),), instant=9)
-    >>> [standing(asked, LaneStatus(at, {"o1/0": read})).covered for at, read in ((9, 7), (10, 6), (10, 7))]
+    >>> question = CoverageQuestion(query, source, (Span(0, 4, 6),), instant=9)
+    >>> [cover_of(question, LaneStatus(at, {"o1/0": read})).covered for at, read in ((9, 7), (10, 6), (10, 7))]
     [False, False, True]
     """
-    wanted = {span.partition for span in asked.spans}
-    offsets = {partition: lane.offsets.get(f"{asked.source.id}/{partition}", 0) for partition in sorted(wanted)}
-    processed = all(offsets[span.partition] > span.last for span in asked.spans)
+    wanted = {span.partition for span in question.spans}
+    offsets = {partition: lane.offsets.get(f"{question.source.id}/{partition}", 0) for partition in sorted(wanted)}
+    processed = all(offsets[span.partition] > span.last for span in question.spans)
     frontier = BEGINNING if lane.frontier is None else lane.frontier
-    passed = asked.instant is None or frontier > asked.instant
+    passed = question.instant is None or frontier > question.instant
     return Cover(processed and passed, processed, lane.frontier, offsets, error=lane.error)
 
 
-def refusals(asked: Asked, letters: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def refusals(question: CoverageQuestion, letters: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The dead letters about the records: refused by the source, or because an expression of the query failed."""
     return [
         {name: letter[name] for name in ("partition", "offset", "reason", "query")}
         for letter in letters
-        if letter["query"] in (None, asked.query.name)
-        and any(span.holds(letter["partition"], letter["offset"]) for span in asked.spans)
+        if letter["query"] in (None, question.query.name)
+        and any(span.holds(letter["partition"], letter["offset"]) for span in question.spans)
     ]

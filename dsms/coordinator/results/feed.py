@@ -37,7 +37,7 @@ class PositionGone(UserError):
     """A feed cannot go on from the position: it is of another result, or its records are deleted."""
 
 
-class TooMany(UserError):
+class TooManyFeeds(UserError):
     """The limit of feeds is reached."""
 
 
@@ -56,7 +56,7 @@ class FeedSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FeedRequest:
     """What a reader asks for: a result, its notation, where to begin, and whether to wait for changes to come."""
 
     result: Followed
@@ -90,8 +90,8 @@ class Feeds:
         self._results: dict[str, Followed] = {}
         self._threads = [ThreadPoolExecutor(1, f"feed-{number}") for number in range(self._settings.threads)]
         self._asking = ThreadPoolExecutor(2, "feed-ends")
-        self._lines = _Kept[tuple[str, OffsetRange], tuple[Line, ...]](self._settings.kept_pieces)
-        self._texts = _Kept[tuple[OffsetRange, ResultPosition, Notation], bytes](self._settings.kept_pieces)
+        self._lines = _RecentValues[tuple[str, OffsetRange], tuple[Line, ...]](self._settings.kept_pieces)
+        self._texts = _RecentValues[tuple[OffsetRange, ResultPosition, Notation], bytes](self._settings.kept_pieces)
         self._offsets: dict[str, int] = {}
 
     def close(self) -> None:
@@ -104,18 +104,18 @@ class Feeds:
         """How many feeds there are."""
         return self._watch.followed.total()
 
-    async def opened(self, wanted: Wanted) -> AsyncIterator[bytes]:
+    async def opened(self, request: FeedRequest) -> AsyncIterator[bytes]:
         """The text of a feed, event by event; errors in the request are raised before the first event."""
         if self.count >= self._settings.feeds:
-            raise TooMany(f"there are {self.count} readers of results", hint="try again later")
-        at = await self._ask(self._start, wanted)
-        upto = None if wanted.follow else await self._ask(self._log.settled, wanted.result.topic)
-        return self._events(wanted, at, upto)
+            raise TooManyFeeds(f"there are {self.count} readers of results", hint="try again later")
+        at = await self._ask(self._start, request)
+        upto = None if request.follow else await self._ask(self._log.settled, request.result.topic)
+        return self._events(request, at, upto)
 
     async def _events(
-        self, wanted: Wanted, at: ResultPosition, upto: Mapping[Partition, int] | None
+        self, request: FeedRequest, at: ResultPosition, upto: Mapping[Partition, int] | None
     ) -> AsyncIterator[bytes]:
-        result, write = wanted.result, partial(rendered, wanted.notation)
+        result, write = request.result, partial(rendered, request.notation)
         with self._watching(result):
             yield write(Started(result, at))
             while True:
@@ -133,7 +133,7 @@ class Feeds:
                         yield write(Beat())
                     continue
                 try:
-                    text = await self._read(wanted, piece, at)
+                    text = await self._read(request, piece, at)
                 except DsmsError as error:
                     if not self._present(result):
                         continue
@@ -153,12 +153,12 @@ class Feeds:
             return True
         return False
 
-    def _start(self, wanted: Wanted) -> ResultPosition:
+    def _start(self, request: FeedRequest) -> ResultPosition:
         """Where a feed starts; PositionGone for a position of another result, or of records that are deleted."""
-        result, after = wanted.result, wanted.after
+        result, after = request.result, request.after
         starts = self._log.starts(result.places)
         if after is None:
-            offsets = self._log.ends(result.places) if wanted.start == "latest" else starts
+            offsets = self._log.ends(result.places) if request.start == "latest" else starts
             return ResultPosition(result.id, tuple(offsets.get(place, 0) for place in result.places))
         if after.query != result.id or len(after.next) != result.partitions:
             hint = 'it was created anew since; begin again with "from=earliest"'
@@ -183,17 +183,17 @@ class Feeds:
         start, size = at.next[place[1]], self._offsets.get(result.id, self._settings.piece_offsets // 8)
         return OffsetRange(*place, start, min(ends[place], (start // size + 1) * size))
 
-    async def _read(self, wanted: Wanted, piece: OffsetRange, at: ResultPosition) -> bytes:
-        pool = self._threads[crc32(wanted.result.topic.encode()) % len(self._threads)]
-        return await asyncio.get_running_loop().run_in_executor(pool, self._text, wanted, piece, at)
+    async def _read(self, request: FeedRequest, piece: OffsetRange, at: ResultPosition) -> bytes:
+        pool = self._threads[crc32(request.result.topic.encode()) % len(self._threads)]
+        return await asyncio.get_running_loop().run_in_executor(pool, self._text, request, piece, at)
 
-    def _text(self, wanted: Wanted, piece: OffsetRange, at: ResultPosition) -> bytes:
+    def _text(self, request: FeedRequest, piece: OffsetRange, at: ResultPosition) -> bytes:
         """The changes of a piece as text; readers at one position share it, so it is written once for all of them."""
-        place = (piece, at, wanted.notation)
+        place = (piece, at, request.notation)
         kept = self._texts.get(place)
         if kept is None:
-            lines = self._piece(wanted.result, piece)
-            kept = self._texts.keep(place, rendered(wanted.notation, Changes(lines, at)) if lines else b"")
+            lines = self._piece(request.result, piece)
+            kept = self._texts.keep(place, rendered(request.notation, Changes(lines, at)) if lines else b"")
         return kept
 
     def _piece(self, result: Followed, piece: OffsetRange) -> tuple[Line, ...]:
@@ -268,10 +268,10 @@ def _ended(result: Followed, at: ResultPosition, current_id: str | None) -> Ende
 _K = TypeVar("_K")
 
 
-class _Kept(Generic[_K, _T]):
+class _RecentValues(Generic[_K, _T]):
     """The last values that were kept, by key, for several threads.
 
-    >>> kept = _Kept[str, int](1)
+    >>> kept = _RecentValues[str, int](1)
     >>> kept.keep("a", 1), kept.keep("b", 2), kept.get("a"), kept.get("b")
     (1, 2, None, 2)
     """

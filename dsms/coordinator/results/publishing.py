@@ -63,7 +63,7 @@ def split_body(body: bytes) -> list[bytes]:
     return records
 
 
-class Inlet:
+class RecordPublisher:
     """Sends records to the topics of sources."""
 
     def __init__(self, kafka: KafkaSettings, schema_id: SchemaId) -> None:

@@ -16,10 +16,10 @@ from dsms.coordinator.catalog.lookup import Document, object_named
 from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.change_documents import Followed, followed
-from dsms.coordinator.results.coverage import Asked, Cover, Coverage, SharedStandings
+from dsms.coordinator.results.coverage import Cover, Coverage, CoverageQuestion, SharedLaneReports
 from dsms.coordinator.results.feed import Feeds
 from dsms.coordinator.results.positions import parse_records
-from dsms.coordinator.results.publishing import Inlet, Published
+from dsms.coordinator.results.publishing import Published, RecordPublisher
 from dsms.coordinator.results.result_log import KafkaResultLog
 from dsms.coordinator.results.writer_schemas import writer_schema
 from dsms.model import properties
@@ -51,8 +51,8 @@ class ResultAccess:
         log = KafkaResultLog(around.kafka)
         self._admin = around.kafka.admin()
         self.feeds = Feeds(log, self._current_id)
-        self._inlet = Inlet(around.kafka, self._schema_id)
-        self._coverage = Coverage(log, SharedStandings(around.executors), self.letters, self._writer)
+        self._publisher = RecordPublisher(around.kafka, self._schema_id)
+        self._coverage = Coverage(log, SharedLaneReports(around.executors), self.letters, self._writer)
 
     def result(self, name: str) -> Followed:
         """How to follow a view, a query or a table."""
@@ -67,9 +67,9 @@ class ResultAccess:
             raise UserError(f'"{source.name}" is a {kind_of(source)}', hint=hint)
         if is_system(source):
             raise UserError(f'only the system writes to "{source.name}"')
-        return self._inlet.publish(source, body, key, advance)
+        return self._publisher.publish(source, body, key, advance)
 
-    def asked(self, name: str, token: str) -> Asked | None:
+    def question(self, name: str, token: str) -> CoverageQuestion | None:
         """The question whether a result covers the records of a token; None while not all of them are committed."""
         catalog = self._around.catalog()
         query, wanted = object_named(catalog, name), parse_records(token)
@@ -82,11 +82,11 @@ class ResultAccess:
                 f'"{query.name}" does not read the source of the token',
                 hint=f"it reads: {', '.join(read.name for read in sources)}",
             )
-        return self._coverage.asked(query, source, wanted)
+        return self._coverage.question(query, source, wanted)
 
-    def look(self, asked: Asked) -> Cover:
+    def cover(self, question: CoverageQuestion) -> Cover:
         """How far the result is now."""
-        return self._coverage.look(asked)
+        return self._coverage.cover(question)
 
     def _current_id(self, result: Followed) -> str | None:
         """The id under which a result is known now: its own, or that of the query that replaced its query and goes on

@@ -119,12 +119,12 @@ class ControlTables:
         self.cluster.set_tuning(id, msgspec.json.encode(tuning))
         return {**self.entity("executors", id), "set": msgspec.to_builtins(tuning)}
 
-    def exported(self, form: str) -> bytes:
+    def export_plan(self, form: str) -> bytes:
         """All objects and plans as a document, in JSON or XML."""
         plan = document(self.catalog())
         return to_xml(plan) if form == "xml" else msgspec.json.encode(plan)
 
-    def make(self, body: bytes) -> Document:
+    def import_plan(self, body: bytes) -> Document:
         """Creates the objects of a document that do not exist yet, in order. The first that cannot be created ends it;
         those before it stay."""
         wanted = imported(read_document(body), self.catalog())

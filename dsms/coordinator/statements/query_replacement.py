@@ -83,6 +83,8 @@ def _check_still_there(statement: st.ReplaceQuery | st.RepairQuery, targets: lis
 def _go_on(context: StatementContext, claim: Claim) -> None:
     """The halted queries of a replacement that has failed go on as they were; if that cannot be written now, the
     watcher does it later."""
+    if not claim.ids:
+        return
     try:
         context.store.change(partial(_without_halts, claim))
     except DsmsError as error:
