@@ -6,7 +6,7 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.names import internal_topic, transactional_id
 from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
-from dsms.coordinator.statements.catalog_log import CatalogLog
+from dsms.coordinator.catalog.catalog_log import CatalogLog
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Stream
 from operators.core.errors import ExternalError, Fenced

@@ -90,7 +90,7 @@ def test_partitions_that_come_later_are_told(cluster: Cluster, unique: str):
     assert cluster.get(f"sources/{unique}T")["state"] == "registered"
     admin = AdminClient({"bootstrap.servers": cluster.kafka})
     admin.create_partitions([NewPartitions(f"{unique}.t", 3)])[f"{unique}.t"].result(20)
-    told = "registered, 2 of 3 partitions are not read: they came later, register it anew"
+    told = "registered, 2 of 3 partitions are not read: they were added later, register it anew"
     assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == told, 20), cluster.get("sources")
 
 

@@ -15,7 +15,7 @@ from connectors.redis.client import connect
 from connectors.redis.cluster_state import ClusterState
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
-from dsms.coordinator.statements.idempotency import RedisAnswers
+from dsms.coordinator.idempotency.redis_answers import RedisAnswers
 from dsms.local.ports import free_port
 from dsms.local.waiting import wait_until
 from integration.self_signed import certificate

@@ -51,6 +51,20 @@ ORDER = (
     "dsms.cli",
     "dsms.demo",
 )
+#: The same for the packages of the coordinator.
+COORDINATOR = (
+    "dsms.coordinator.idempotency",
+    "dsms.coordinator.registry",
+    "dsms.coordinator.catalog",
+    "dsms.coordinator.watcher",
+    "dsms.coordinator.results",
+    "dsms.coordinator.tables",
+    "dsms.coordinator.statements",
+    "dsms.coordinator.service",
+    "dsms.coordinator.http",
+    "dsms.coordinator.election",
+    "dsms.coordinator.__main__",
+)
 #: Where a foreign library is at home, and why it is there.
 HOMES = {
     "pyspark": (("dsms/spark/", "dsms/executor/"), "Spark runs fragments"),
@@ -163,6 +177,20 @@ def test_imports_point_down() -> None:
         if name in MODULES
         and package_of(name) in ORDER
         and ORDER.index(package_of(name)) > ORDER.index(package_of(module))
+    ]
+    assert not upward, "\n".join(upward)
+
+
+def test_imports_of_the_coordinator_point_down() -> None:
+    """Each of its packages has a place, and imports from itself and from those before it."""
+    order = dict(zip(COORDINATOR, range(len(COORDINATOR)), strict=True))
+    inside = {module: ".".join(module.split(".")[:3]) for module in MODULES if module.startswith("dsms.coordinator.")}
+    assert set(inside.values()) == set(COORDINATOR)
+    upward = [
+        f"{MODULES[module].relative_to(ROOT)}:{line} imports {name}"
+        for module, package in inside.items()
+        for name, line in imports(MODULES[module])
+        if name in inside and order[inside[name]] > order[package]
     ]
     assert not upward, "\n".join(upward)
 

@@ -19,8 +19,9 @@ from dsms.coordinator.election.leadership import Leadership
 from dsms.coordinator.election.running import Service, contend, end_at_once, lead_alone
 from dsms.coordinator.http.access import read_tokens
 from dsms.coordinator.http.serving import Address
-from dsms.coordinator.statements.coordinator import Coordinator
-from dsms.coordinator.tables.loading import LoadPolicy
+from dsms.coordinator.service.coordinator import Coordinator
+from dsms.coordinator.service.settings import CoordinatorSettings
+from dsms.coordinator.tables.load_policy import LoadPolicy
 
 
 def main(  # noqa: PLR0913 a parameter an option
@@ -39,7 +40,7 @@ def main(  # noqa: PLR0913 a parameter an option
     ] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option(envvar="DSMS_TOKENS", help="file of API tokens, from dsms token; without it all may do all"),
+        typer.Option(envvar="DSMS_TOKENS", help="file of API tokens, from dsms token; without it, all is open to all"),
     ] = None,
     load_databases: Annotated[
         bool, typer.Option(envvar="DSMS_LOAD_DATABASES", help="whether LOAD TABLE may connect to databases")
@@ -77,16 +78,22 @@ def main(  # noqa: PLR0913 a parameter an option
 
     Example: python -m dsms.coordinator --kafka 127.0.0.1:9092 --redis redis://127.0.0.1:6379
     """
-    settings = kafka_settings(kafka, kafka_properties, os.environ)
-    loads = LoadPolicy(load_dir, databases=load_databases)
-    make = partial(Coordinator, settings, redis, cluster, registry, loads, fragments)
+    settings = CoordinatorSettings(
+        kafka=kafka_settings(kafka, kafka_properties, os.environ),
+        redis_url=redis,
+        cluster=cluster,
+        registry_url=registry,
+        loads=LoadPolicy(load_dir, databases=load_databases),
+        fragments=fragments,
+    )
+    make = partial(Coordinator, settings)
     access = read_tokens(tokens) if tokens else None
     service = Service(make, Address(host, http_port, tls_cert, tls_key), access)
     stopping = stopped_by_signals()
     if lease is None:
         lead_alone(service, stopping)
         return
-    from connectors.kubernetes.lease_object import KubernetesLease  # 0.3 s that one who leads alone need not wait
+    from connectors.kubernetes.lease_object import KubernetesLease  # it takes 0.3 s, needed only for an election
 
     timing = Timing(lease_seconds, lease_renew_seconds, lease_retry_seconds)
     store = KubernetesLease(lease_namespace, lease, timing.renew_s / 2)

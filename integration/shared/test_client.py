@@ -24,7 +24,7 @@ from dsms.client import (
     ResultDropped,
     StatementError,
 )
-from dsms.coordinator.statements.idempotency import RedisAnswers
+from dsms.coordinator.idempotency.redis_answers import RedisAnswers
 from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, kill_9, running

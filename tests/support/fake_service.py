@@ -4,7 +4,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from dsms.coordinator.http.service import Document, UnknownName
+from dsms.coordinator.catalog.lookup import Document, UnknownName
 from dsms.model.statement_result import StatementResult
 from operators.core.errors import ExternalError, InternalError, SqlError, UserError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from dsms.coordinator.statements.idempotency import MOST_KEYS
+from dsms.coordinator.idempotency.redis_answers import MOST_KEYS
 
 
 class MemoryAnswers:

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from confluent_kafka import Message
 
+from dsms.coordinator.catalog.lookup import UnknownName
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
-from dsms.coordinator.http.service import UnknownName
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.results.change_documents import Followed
 from dsms.coordinator.results.coverage import Cover
-from dsms.coordinator.results.documents import Followed
 from dsms.coordinator.results.feed import Feeds, FeedSettings
 from dsms.coordinator.results.positions import parse_records
 from dsms.coordinator.results.publishing import Published, split_body
@@ -80,7 +80,6 @@ class FakeOutlet:
         self.log, self.results = MemoryLog(), {"hot": HOT}
         self.ids: dict[str, str] = {"hot": HOT.id}
         self.feeds = Feeds(self.log, lambda one: self.ids.get(one.name), settings)
-        self.answers: Any = MemoryAnswers()
         self.published: list[tuple[str, list[bytes], list[str], int | None]] = []
         self.covers: list[Cover] = []
 
@@ -94,11 +93,11 @@ class FakeOutlet:
         self.published.append((name, records, key, advance))
         return Published(SOURCE, tuple((0, number) for number in range(len(records))))
 
-    def asked(self, name: str, token: str) -> object:
+    def question(self, name: str, token: str) -> object:
         parse_records(token)
-        return type("Asked", (), {"instant": 9})
+        return type("CoverageQuestion", (), {"instant": 9})
 
-    def look(self, asked: object) -> Cover:
+    def cover(self, asked: object) -> Cover:
         return self.covers.pop(0) if len(self.covers) > 1 else self.covers[0]
 
 
@@ -108,6 +107,7 @@ class StreamingService(FakeService):
     def __init__(self, settings: FeedSettings = QUICK) -> None:
         super().__init__()
         self.results, self.version, self.run = FakeOutlet(settings), 1, threading.Event()
+        self.answers: Any = MemoryAnswers()
 
     def settled_version(self) -> int:
         return self.version

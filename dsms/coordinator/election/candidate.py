@@ -1,8 +1,9 @@
-"""Who leads, by a lease that all candidates see: a pure decision, in the clock of the one who decides.
+"""Who leads, by a lease that all candidates read: a pure decision, by the clock of the candidate that decides.
 
-The law: at most one leads. A holder counts from *before* it sent its last word, and stops after `renew_s`; the others
-count from *after* they saw that word, and wait for `lease_s`, which is longer. So clocks need not agree, only run
-equally fast, and a candidate that was stopped for a while knows when it wakes that it leads no more.
+The law: at most one candidate leads. The holder counts from *before* it sent its last renewal, and stops leading after
+`renew_s`; the others count from *after* they read that renewal, and wait for `lease_s`, which is longer. So clocks need
+not agree, only run equally fast, and a candidate that was suspended for a while knows when it wakes that it does not
+lead any more.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from operators.core.errors import ConfigError
 
 @dataclass(frozen=True)
 class Timing:
-    """For how long a word counts for the others and for the holder, and the pause between two tries.
+    """How long a renewal holds for the others and for the holder itself, and the pause between two attempts.
 
     >>> Timing(4, 6, 1)
     Traceback (most recent call last):
@@ -31,15 +32,15 @@ class Timing:
         if not 0 < self.retry_s < self.renew_s < self.lease_s:
             raise ConfigError(
                 f"a lease of {self.lease_s:g} s must be longer than its renewal of {self.renew_s:g} s, "
-                f"and that than the pause of {self.retry_s:g} s"
+                f"and the renewal longer than the pause of {self.retry_s:g} s"
             )
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What one candidate knows: the lease as last seen, since when it stands so, and until when it leads itself.
+    """What a candidate knows: the lease as last read, since when it has been so, and until when it leads itself.
 
-    `me` is a name that nobody ever had before: a process started anew is another candidate.
+    `me` is a name that no other candidate ever had: a process that was restarted is another candidate.
     """
 
     me: str
@@ -49,28 +50,28 @@ class Candidate:
     leads_until: float | None = None
 
     def leads(self, now: float) -> bool:
-        """Whether nobody else can lead."""
+        """Whether this candidate leads: nobody else can lead before `leads_until`."""
         return self.leads_until is not None and now < self.leads_until
 
     def saw(self, lease: Lease | None, now: float) -> Candidate:
-        """After the lease was read, at the latest now.
+        """The candidate after the lease was read, at the latest at `now`.
 
         >>> Candidate("a").saw(Lease("b", 6, 1, "7"), 10.0).saw(Lease("b", 6, 1, "7"), 12.0).since
         10.0
         """
         if lease == self.seen:
             return self
-        mine = lease is not None and lease.holder == self.me
-        return replace(self, seen=lease, since=now, leads_until=self.leads_until if mine else None)
+        holds_it = lease is not None and lease.holder == self.me
+        return replace(self, seen=lease, since=now, leads_until=self.leads_until if holds_it else None)
 
     def wrote(self, lease: Lease, began: float) -> Candidate:
-        """After the lease was written, at the earliest when the call began."""
+        """The candidate after the lease was written, at the earliest at `began`."""
         until = began + self.timing.renew_s if lease.holder == self.me else None
         return replace(self, seen=lease, since=began, leads_until=until)
 
     def wants(self, now: float) -> Lease | None:
-        """The lease to write: to renew it, or to take it when it is free; None: wait. One that is still in our name was
-        nobody else's in between, however late we are.
+        """The lease to write, to renew it or to take it when it is free; None: wait. A lease that still has this
+        candidate's name was nobody else's in between, however late the renewal is.
 
         >>> held = Candidate("a", Timing(6, 4, 1)).saw(Lease("b", 6, 1, "7"), 10.0)
         >>> held.wants(15.9), held.wants(16.0)
@@ -84,7 +85,7 @@ class Candidate:
         return Lease(self.me, self.timing.lease_s, seen.transitions + 1, seen.version)
 
     def leaves(self, now: float) -> Lease | None:
-        """The lease to write at the end, so that nobody has to wait; None when there is nothing to give up."""
+        """The lease to write at the end, so that nobody has to wait for it; None for a candidate that does not lead."""
         if self.seen is None or not self.leads(now):
             return None
         return Lease("", 1, self.seen.transitions, self.seen.version)

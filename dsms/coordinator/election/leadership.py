@@ -1,4 +1,4 @@
-"""The loops around an election: one reads and writes the lease, one sees in time that leading has ended."""
+"""The loops of an election: one reads and writes the lease, the other notices in time that leadership has ended."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _GUARD_S = 0.1
 
 
 class LeaseStore(Protocol):
-    """Where the lease is kept. Both calls end soon; a write that names an older version fails."""
+    """Where the lease is kept. Both calls return soon; a write over an older version fails."""
 
     def read(self) -> Lease | None: ...
     def write(self, lease: Lease) -> Lease: ...
 
 
 class Leadership:
-    """One candidate. `lost` is called once it led and can no longer be sure to: it must not return for long."""
+    """The election as one candidate sees it. `lost` is called when it led and can no longer be sure to lead; it must
+    end the process."""
 
     def __init__(
         self,
@@ -40,12 +41,12 @@ class Leadership:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was last seen; empty: nobody."""
+        """The holder of the lease when it was last read; empty if nobody held it."""
         seen = self._candidate.seen
         return seen.holder if seen else ""
 
     def run(self, ended: threading.Event) -> None:
-        """Tries until it is told to end, then gives the lease up."""
+        """Takes part until `ended` is set, then gives the lease up."""
         guard = threading.Thread(target=self._guard, args=(ended,), name="guard-of-lease")
         guard.start()
         while not ended.is_set():
@@ -55,19 +56,19 @@ class Leadership:
         self._leave()
 
     def check(self) -> None:
-        """Calls `lost` when this candidate led and leads no more."""
+        """Calls `lost` when this candidate led and does not lead any more."""
         if self.leading.is_set() and not self._candidate.leads(self._clock()):
             self._lost(f"the lease is held by {self.holder or 'nobody'}")
 
     def _guard(self, ended: threading.Event) -> None:
-        """Beside the loop, which may hang in a call for longer than the lease allows."""
+        """Checks in a thread of its own, as the loop may hang in a call for longer than the lease lasts."""
         while not ended.wait(_GUARD_S):
             self.check()
 
     def turn(self) -> None:
-        """One look at the lease, and what follows from it."""
+        """Reads the lease, and renews or takes it where that is due."""
         try:
-            self._try()
+            self._read_and_write()
         except ExternalError as error:
             log.warning("the lease could not be reached", reason=str(error))
         if not self.leading.is_set() and self._candidate.leads(self._clock()):
@@ -75,7 +76,7 @@ class Leadership:
             self.leading.set()
         self.check()
 
-    def _try(self) -> None:
+    def _read_and_write(self) -> None:
         lease = self._store.read()
         self._candidate = self._candidate.saw(lease, self._clock())
         began = self._clock()
@@ -90,4 +91,4 @@ class Leadership:
         try:
             self._store.write(given_up)
         except ExternalError as error:
-            log.warning("the lease ends by itself", reason=str(error))
+            log.warning("the lease was not given up; it will expire", reason=str(error))

@@ -1,8 +1,8 @@
-"""How a coordinator process spends its life: alone, or as one of several candidates.
+"""How a coordinator process runs: alone, or as one of several candidates.
 
-A candidate answers that it does not lead until it holds the lease. Then it makes the coordinator, which fences an older
-one, and serves. One that led and can no longer be sure to ends at once, whatever it was doing, and is started anew as a
-candidate: nothing of it is left that could still write.
+Until a candidate holds the lease, it answers that it does not lead. Then it makes the coordinator, which fences an
+older one, and serves. A leader that can no longer be sure to lead ends its process at once, whatever it was doing, and
+is restarted as a new candidate: nothing is left of it that could still write.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dsms.coordinator.election.standby import standby_app
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.http.serving import Address, serve
-from dsms.coordinator.statements.coordinator import Coordinator
+from dsms.coordinator.service.coordinator import Coordinator
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
@@ -31,7 +31,7 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True)
 class Service:
-    """How a coordinator is made, where it listens and who may ask it."""
+    """How a coordinator is made, where it listens and who may call it."""
 
     make: Make
     address: Address
@@ -39,7 +39,7 @@ class Service:
 
 
 def lead(service: Service, coordinator: Coordinator, stopping: threading.Event, replaced: Callable[[], None]) -> None:
-    """Serves and watches the cluster until it is to stop."""
+    """Serves and watches the cluster until `stopping` is set; `replaced` is called once a newer coordinator leads."""
     watcher = threading.Thread(target=coordinator.watch, args=(stopping, replaced), name="watch")
     watcher.start()
     try:
@@ -50,7 +50,7 @@ def lead(service: Service, coordinator: Coordinator, stopping: threading.Event, 
 
 
 def lead_alone(service: Service, stopping: threading.Event) -> None:
-    """Leads without asking anybody. One that was replaced tells so, and stays."""
+    """Leads without an election. If it is replaced it reports so by `/readyz`, and goes on answering reads."""
     coordinator = service.make()
     coordinator.turn()
     lead(service, coordinator, stopping, lambda: None)
@@ -62,7 +62,7 @@ def contend(service: Service, leadership: Leadership, stopping: threading.Event)
     election = threading.Thread(target=leadership.run, args=(ended,), name="election")
     election.start()
     try:
-        coordinator = _chosen(service, leadership, stopping)
+        coordinator = _elected(service, leadership, stopping)
         if coordinator is not None:
             lead(service, coordinator, stopping, lambda: end_at_once("a newer coordinator has taken over"))
     finally:
@@ -71,13 +71,13 @@ def contend(service: Service, leadership: Leadership, stopping: threading.Event)
 
 
 def end_at_once(reason: str) -> None:
-    """The end of a leader that may lead no more: no thread of it gets to finish what it was writing."""
-    log.error("leads no more", reason=reason)
+    """Ends the process of a leader that may not lead any more: no thread may finish what it was writing."""
+    log.error("does not lead any more", reason=reason)
     os._exit(1)
 
 
-def _chosen(service: Service, leadership: Leadership, stopping: threading.Event) -> Coordinator | None:
-    """The coordinator, once this candidate leads; until then, and while it is made, others are named. None: stop."""
+def _elected(service: Service, leadership: Leadership, stopping: threading.Event) -> Coordinator | None:
+    """The coordinator, once this candidate leads; until it is made, calls are answered as on standby. None: stop."""
     done = threading.Event()
     with ThreadPoolExecutor(1, "taking-over") as pool:
         made = pool.submit(_take_over, service.make, leadership, stopping)
@@ -88,13 +88,13 @@ def _chosen(service: Service, leadership: Leadership, stopping: threading.Event)
 
 def _state(leadership: Leadership) -> str:
     if leadership.leading.is_set():
-        return "this one takes over"
+        return "this coordinator is taking over"
     return f'"{leadership.holder}" leads' if leadership.holder else "nobody leads"
 
 
 def _take_over(make: Make, leadership: Leadership, stopping: threading.Event) -> Coordinator | None:
-    """A coordinator that has looked at the cluster once, made as soon as this candidate leads; tried until the services
-    it needs are there."""
+    """The coordinator, made as soon as this candidate leads and after one look at the cluster; repeated until the
+    services that it needs answer. None: stop."""
     while not stopping.is_set():
         if not leadership.leading.wait(_POLL_S):
             continue

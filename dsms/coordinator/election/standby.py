@@ -1,4 +1,4 @@
-"""What a coordinator answers while it does not lead: that it lives, and that others are to be asked."""
+"""What a coordinator answers while it does not lead: that it lives, and that calls go to the leader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SOON = {"Retry-After": "1"}
 
 
 def standby_app(state: Callable[[], str]) -> Starlette:
-    """An application that is alive and never ready; `state` says why."""
+    """An application that is alive and never ready; `state` tells who leads."""
 
     async def healthz(_: Request) -> Response:
         return json_response({"status": "ok"})

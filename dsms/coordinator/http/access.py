@@ -1,4 +1,4 @@
-"""Who may do what: API tokens and their roles. The file of tokens holds hashes, so reading it opens nothing."""
+"""Who may do what: API tokens and their roles. The token file holds only hashes, so reading it gives no access."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Forbidden(UserError):
 
 
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token by its hash: whose it is, and what it allows."""
+    """A token as it is kept: its owner, its role and the hash of its text."""
 
     name: str
     role: Role
@@ -36,8 +36,8 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Access:
-    """The tokens that are known. A reader sees everything, a writer makes and drops objects and writes rows, an
-    administrator may also do what reads with the coordinator's own rights.
+    """The known tokens. A reader sees everything; a writer creates and drops objects and writes rows; an administrator
+    may also run what reads with the coordinator's own rights.
 
     >>> text, known = new_token("ann", "writer")
     >>> Access((known,)).role_of(text), Access((known,)).role_of("else")
@@ -47,30 +47,30 @@ class Access:
     tokens: tuple[Token, ...]
 
     def role_of(self, text: str) -> Role | None:
-        """The role of a token, None of an unknown one; how long it takes tells nothing about the known ones."""
+        """The role of a token, None for an unknown token. Its duration reveals nothing about known tokens."""
         given = _hash(text)
-        found = [one.role for one in self.tokens if hmac.compare_digest(one.sha256, given)]
-        return found[0] if found else None
+        roles = [token.role for token in self.tokens if hmac.compare_digest(token.sha256, given)]
+        return roles[0] if roles else None
 
 
 def new_token(name: str, role: Role) -> tuple[str, Token]:
-    """A new secret, and what is kept of it."""
+    """The text of a new token, which is told once, and the token as it is kept."""
     text = _PREFIX + secrets.token_urlsafe(_BYTES)
     return text, Token(name, role, _hash(text))
 
 
 def read_tokens(file: Path) -> Access:
-    """The tokens of a TOML file: tables `[[token]]` with name, role and sha256. ConfigError when it is no such file."""
+    """The tokens of a TOML file with tables `[[token]]` of name, role and sha256; ConfigError for any other file."""
     try:
         content = tomllib.loads(file.read_text("utf-8"))
-        if content.keys() - {"token"}:
-            raise ConfigError(f'"{file}" has more than [[token]]: {", ".join(sorted(content.keys() - {"token"}))}')
+        if others := content.keys() - {"token"}:
+            raise ConfigError(f'token file "{file}" has more than [[token]]: {", ".join(sorted(others))}')
         return Access(tuple(msgspec.convert(content.get("token", []), list[Token])))
     except OSError as error:
-        raise ConfigError(f'tokens "{file}" cannot be read: {error.strerror}') from error
+        raise ConfigError(f'token file "{file}" cannot be read: {error.strerror}') from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise ConfigError(
-            f'tokens "{file}" are wrong: {error}', hint="make one with: dsms token NAME --role ROLE"
+            f'token file "{file}" is wrong: {error}', hint="make a token with: dsms token NAME --role ROLE"
         ) from error
 
 
@@ -84,7 +84,7 @@ def allows(role: Role, needed: Role) -> bool:
 
 
 def check_statements(sql: str, role: Role) -> None:
-    """Raises Forbidden for the first statement that needs more than the role; nothing has been done then."""
+    """Raises Forbidden for the first statement that needs a higher role, before any statement has run."""
     for number, statement in enumerate(parse(sql), 1):
         needed = needed_for(statement)
         if not allows(role, needed):
@@ -92,7 +92,7 @@ def check_statements(sql: str, role: Role) -> None:
 
 
 def needed_for_request(method: str, path: str) -> Role:
-    """The role that a request needs; statements are looked at one by one later.
+    """The role that a request needs; `check_statements` checks each statement of a script later.
 
     >>> needed_for_request("GET", "/v1/queries"), needed_for_request("DELETE", "/subjects/bids-value")
     ('reader', 'administrator')

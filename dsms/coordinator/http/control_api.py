@@ -1,24 +1,18 @@
 """The HTTP calls about control tables."""
 
-from typing import Any
-
 from fastapi import APIRouter, Response
 
+from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
 from dsms.coordinator.http.errors import json_response
-from dsms.coordinator.http.models import EntityModel, ErrorResponse, ExecutorChange, QueryChange
-from dsms.coordinator.http.service import Service
+from dsms.coordinator.http.models import EntityModel, ExecutorChange, QueryChange
+from dsms.coordinator.http.service import Backend, Service
 from dsms.coordinator.statements.control_tables import MEASURED, AnyKind
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorResponse, "description": "the request is wrong; nothing was done"},
-    404: {"model": ErrorResponse, "description": "no such entity"},
-    503: {"model": ErrorResponse, "description": "another system failed; try again after Retry-After seconds"},
-}
 
-
-def control_router(service: Service) -> APIRouter:
+def control_router(backend: Backend) -> APIRouter:
     """`/v1/control/…`: what runs, with its attributes; some of them can be changed."""
-    router = APIRouter(prefix="/v1/control", tags=["control"], responses=_ERRORS)
+    service = backend.service
+    router = APIRouter(prefix="/v1/control", tags=["control"], responses={**BAD_REQUEST, **UNKNOWN_NAME, **UNAVAILABLE})
     for kind in MEASURED:
         _add_kind(router, service, kind)
     _add_kind(router, service, "queries")
@@ -43,8 +37,8 @@ def control_router(service: Service) -> APIRouter:
 def _add_kind(router: APIRouter, service: Service, kind: AnyKind) -> None:
     @router.get(f"/{kind}", summary=f"The {kind}, all or those of a query", response_model=list[EntityModel])
     def entities(query: str | None = None) -> Response:
-        return json_response(service.control.all(kind, query))
+        return json_response(service.control.entities(kind, query))
 
     @router.get(f"/{kind}/{{id}}", summary=f"One of the {kind}", response_model=EntityModel)
     def entity(id: str) -> Response:
-        return json_response(service.control.one(kind, id))
+        return json_response(service.control.entity(kind, id))

@@ -1,21 +1,23 @@
-"""One table from the error tree to HTTP: the first class that matches gives the status and the kind."""
+"""Errors as HTTP responses: the first class of one table that matches gives the status and the kind."""
 
 import msgspec
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 
+from dsms.coordinator.catalog.lookup import Document, UnknownName
 from dsms.coordinator.http.access import Forbidden
-from dsms.coordinator.http.registry_api import MEDIA_TYPE
-from dsms.coordinator.http.service import Document, UnknownName
-from dsms.coordinator.results.feed import PositionGone, TooMany
-from dsms.coordinator.statements.idempotency import OutcomeUnknown, Underway, WrongBody
+from dsms.coordinator.idempotency.calls import OutcomeUnknown, Underway, WrongBody
+from dsms.coordinator.results.feed import PositionGone, TooManyFeeds
+from dsms.coordinator.statements.replacements import BeingReplaced
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 
 RETRY_AFTER_S = 1
+#: The media type of the schema registry's answers.
+REGISTRY_MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class NotAcceptable(UserError):
-    """No notation of ours is accepted."""
+    """The client accepts none of the notations that results can be written in."""
 
 
 class TooLarge(UserError):
@@ -29,7 +31,8 @@ _STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
     (NotAcceptable, 406, "user"),
     (TooLarge, 413, "user"),
     (PositionGone, 410, "gone"),
-    (TooMany, 429, "busy"),
+    (TooManyFeeds, 429, "busy"),
+    (BeingReplaced, 503, "busy"),
     (Underway, 409, "underway"),
     (OutcomeUnknown, 409, "unknown"),
     (WrongBody, 422, "user"),
@@ -37,12 +40,12 @@ _STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
     (ExternalError, 503, "external"),
     (DsmsError, 500, "internal"),
 )
-#: What passes by itself.
+#: Kinds of errors that pass: the same call may succeed later.
 _PASSING = ("external", "busy", "underway")
 
 
 def error_document(error: DsmsError, kind: str) -> Document:
-    """The error as JSON; a place in the SQL text is told by fields, not by the message.
+    """The error as JSON; a position in the SQL text is in fields of its own, not in the message.
 
     >>> error_document(SqlError("no table", line=2, column=3, hint="have: t"), "sql")["error"]
     {'kind': 'sql', 'message': 'no table', 'hint': 'have: t', 'line': 2, 'column': 3}
@@ -61,7 +64,7 @@ def json_response(document: object, status: int = 200, headers: dict[str, str] |
 
 
 def dsms_error_response(request: Request, error: Exception) -> Response:
-    """Any error of the tree."""
+    """The response to an error of ours."""
     assert isinstance(error, DsmsError)
     status, kind = next((status, kind) for cls, status, kind in _STATUS if isinstance(error, cls))
     headers = {"Retry-After": str(RETRY_AFTER_S)} if kind in _PASSING else None
@@ -69,10 +72,11 @@ def dsms_error_response(request: Request, error: Exception) -> Response:
 
 
 def invalid_request_response(request: Request, error: Exception) -> Response:
-    """A body or a parameter that does not fit, in the shape of the interface that was called."""
+    """The response to an invalid body or parameter, in the shape of the interface that was called: the schema registry
+    has one of its own."""
     assert isinstance(error, RequestValidationError)
     reasons = "; ".join(f"{'.'.join(str(part) for part in e['loc'])}: {e['msg'].lower()}" for e in error.errors())
     if request.url.path.startswith("/v1/"):
         return json_response(error_document(UserError(reasons), "user"), 400)
     body = msgspec.json.encode({"error_code": 422, "message": reasons})
-    return Response(body, status_code=422, media_type=MEDIA_TYPE)
+    return Response(body, status_code=422, media_type=REGISTRY_MEDIA_TYPE)

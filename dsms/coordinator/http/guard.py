@@ -1,4 +1,4 @@
-"""The guard in front of the HTTP interface: no token, no answer. It knows roles, not what the calls mean."""
+"""The guard in front of the HTTP interface: every call but probes needs a token with a sufficient role."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dsms.coordinator.http.access import Access, Forbidden, allows, needed_for_r
 from dsms.coordinator.http.errors import error_document, json_response
 from operators.core.errors import UserError
 
-#: What load balancers and probes ask for: it tells nothing but whether the process works.
+#: What load balancers and probes ask for without a token: it reveals only whether the process works.
 OPEN = frozenset({"/healthz", "/readyz"})
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="dsms"'}
 
 
 class Guard:
-    """Answers 401 without a known token and 403 where its role is too small; the role of others is in the state.
+    """Answers 401 without a known token and 403 where its role does not suffice; else passes the role on in the state.
 
     A token comes as `Authorization: Bearer TOKEN`, or as the password of Basic, which schema registry clients send.
     """
@@ -27,7 +27,7 @@ class Guard:
         self._app, self._access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answers or passes on one request."""
         if scope["type"] != "http" or scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
@@ -45,7 +45,7 @@ class Guard:
 
 
 def bearer(header: str) -> str:
-    """The token of an Authorization header, empty where there is none.
+    """The token of an Authorization header; empty if it has none.
 
     >>> bearer("Bearer abc"), bearer("Basic " + base64.b64encode(b"any:abc").decode()), bearer("")
     ('abc', 'abc', '')

@@ -1,4 +1,4 @@
-"""The header `Idempotency-Key`: calls over HTTP that are done once."""
+"""The header `Idempotency-Key`: HTTP calls that take effect once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi import Header, Request, Response
 from dsms.coordinator.http.access import needed_for
 from dsms.coordinator.http.errors import dsms_error_response
 from dsms.coordinator.http.service import Service
-from dsms.coordinator.statements.idempotency import Answer, Call, Once
+from dsms.coordinator.idempotency.calls import Answer, Call, Once
 from dsms.model import statements as st
 from dsms.sql.parser.parse import parse
 from operators.core.errors import DsmsError, SqlError
@@ -23,58 +23,61 @@ _ROWS = (st.Insert, st.Update, st.Delete, st.LoadFile, st.LoadDatabase)
 
 
 class Effects(Protocol):
-    """What is known of a call's effects before it is done."""
+    """What is known of a call's effects before it runs."""
 
     @property
     def version(self) -> Callable[[], int]:
-        """Asks for the version of the catalog."""
+        """Gives the version of the catalog."""
         ...
 
     def harmless(self, version: int) -> bool:
-        """Whether the call, first begun at a version of the catalog, can be begun again without doing it twice."""
+        """Whether the call, first begun at a version of the catalog, can run again without taking effect twice."""
         ...
 
 
 class StatementEffects:
-    """The effects of SQL: none of text that only reads or does not parse; rows; else objects of the catalog."""
+    """The effects of a script: none where it only reads or does not parse; rows; else objects of the catalog."""
 
     def __init__(self, service: Service, sql: str) -> None:
         self._service = service
         try:
-            found = list(parse(sql))
+            statements = list(parse(sql))
         except SqlError:
-            found = []
-        self._reads = all(needed_for(one) == "reader" for one in found)
-        self._rows = any(isinstance(one, _ROWS) for one in found)
+            statements = []
+        self._reads = all(needed_for(statement) == "reader" for statement in statements)
+        self._rows = any(isinstance(statement, _ROWS) for statement in statements)
         self._version = 0
 
     def version(self) -> int:
-        """The version of the catalog; where nothing is written it does not matter."""
+        """The version of the catalog; 0 for a script that only reads, which need not ask for it."""
         self._version = 0 if self._reads else self._service.settled_version()
         return self._version
 
     def harmless(self, version: int) -> bool:
-        """Whether beginning again does nothing twice."""
+        """Whether running the script again takes no effect twice."""
         return self._reads or (not self._rows and version == self._version)
 
 
 def once_response(
     once: Once, request: Request, key: str | None, content: bytes, act: Callable[[], Response], effects: Effects
 ) -> Response:
-    """The response of a call that is done once if it has a key; a kept one says so in `Idempotency-Replayed`."""
+    """The response of a call, which takes effect once if it has a key; a kept response says so by the header
+    `Idempotency-Replayed`."""
     if key is None:
         return act()
-    done: list[Response] = []
+    responses: list[Response] = []
 
     def answer() -> Answer:
-        done.append(_responded(request, act))
-        return Answer(done[0].status_code, bytes(done[0].body))
+        response = _responded(request, act)
+        responses.append(response)
+        return Answer(response.status_code, bytes(response.body))
 
     role = str(getattr(request.state, "role", ""))
     scope = f"{request.method}\0{request.url.path}\0{role}\0".encode()
-    found = once.run(Call(key, scope + content, effects.version(), effects.harmless), answer)
-    replayed = {"Idempotency-Replayed": "true"}
-    return done[0] if done else Response(found.body, found.status, replayed, media_type="application/json")
+    kept = once.run(Call(key, scope + content, effects.version(), effects.harmless), answer)
+    if responses:
+        return responses[0]
+    return Response(kept.body, kept.status, {"Idempotency-Replayed": "true"}, media_type="application/json")
 
 
 def _responded(request: Request, act: Callable[[], Response]) -> Response:

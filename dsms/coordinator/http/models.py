@@ -21,10 +21,11 @@ class StatementResultModel(BaseModel):
 
     statement: str = Field(description="the statement's kind", examples=["CREATE STREAMED VIEW"])
     message: str = Field(
-        description="one line for a human", examples=['view "hot" created; results in topic "dsms.hot"']
+        description="what was done, in one line",
+        examples=['view "hot" created; results in topic "dsms.hot"'],
     )
     columns: list[str] = Field(description="column names of `rows`")
-    rows: list[list[Any]] = Field(description="rows of SHOW, DESCRIBE, EXPLAIN and one-time SELECT")
+    rows: list[list[Any]] = Field(description="the rows of SHOW, DESCRIBE, EXPLAIN and one-time SELECT")
     notices: list[str] = Field(description="defaults that were applied, and warnings")
     name: str | None = Field(description="the object that was made", examples=["hot"])
 
@@ -101,37 +102,42 @@ class PlanModel(BaseModel):
 
 
 class ImportedModel(BaseModel):
-    """What became of a document's objects, by name."""
+    """The objects of a document by name: those that were created, and those that existed already."""
 
     made: list[str]
-    there: list[str] = Field(description="with the same statement already; left as they are")
+    there: list[str] = Field(description="created by the same statement before; left as they are")
 
 
 class QueryChange(BaseModel):
-    """What of a query can be changed; what is left out stays."""
+    """Attributes of a query that can be changed; those that are left out stay."""
 
     model_config = ConfigDict(extra="forbid")
 
-    weight: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="its share where not all can run")
+    weight: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="its share when not all can run at once",
+    )
     paused: bool | None = None
 
 
 class ExecutorChange(BaseModel):
-    """What of an executor can be changed; what is left out stays."""
+    """Attributes of an executor that can be changed; those that are left out stay."""
 
     model_config = ConfigDict(extra="forbid")
 
     min_batch_records: int | None = Field(default=None, ge=1, le=100_000_000)
     max_batch_records: int | None = Field(default=None, ge=1, le=100_000_000)
     target_batch_seconds: float | None = Field(default=None, ge=0.01, le=600, allow_inf_nan=False)
-    policy: str | None = Field(default=None, description="what is served first", examples=["chain"])
+    policy: str | None = Field(default=None, description="the scheduling policy", examples=["chain"])
     state_memory: int | str | None = Field(
         default=None, description="the most bytes of state in redis", examples=["500 MB", "none"]
     )
 
 
 class PlaceModel(BaseModel):
-    """Where a published record stands."""
+    """The position of a published record."""
 
     partition: int
     offset: int
@@ -139,7 +145,7 @@ class PlaceModel(BaseModel):
 
 
 class PublishedModel(BaseModel):
-    """Where published records stand, in the order in which they came."""
+    """The positions of published records, in the order in which they were sent."""
 
     records: list[PlaceModel]
     token: str | None = Field(description="of all of them, for `covers`", examples=["o1:0/17-19,1/4"])
@@ -151,19 +157,19 @@ class RefusedModel(BaseModel):
     partition: int
     offset: int
     reason: str
-    query: str | None = Field(description="the query in which the row was in fault; null: the source refused it")
+    query: str | None = Field(description="the query that failed on the row; null: the source refused the record")
 
 
 class CoverModel(BaseModel):
-    """How far a result is with published records."""
+    """Whether a result covers published records, and how far it is."""
 
     covered: bool = Field(description="whether the result is final with all of them in it")
     processed: bool = Field(description="whether executors have read all of them")
-    instant: int | None = Field(description="the greatest instant among them; null: the source can read none")
+    instant: int | None = Field(description="the greatest instant among them; null: the source can decode none")
     frontier: int | None = Field(description="below it the result is final")
     offsets: dict[str, int] = Field(description="the next offset that the query reads, by partition of the source")
-    refused: list[RefusedModel] = Field(description="those that are in no result, because they were refused")
-    error: str | None = Field(description="why the query stands still")
+    refused: list[RefusedModel] = Field(description="records that are in no result because they were refused")
+    error: str | None = Field(description="why the query has stopped")
 
 
 class ErrorDetail(BaseModel):

@@ -1,27 +1,24 @@
 """The HTTP calls about plans as documents."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE
 from dsms.coordinator.http.errors import json_response
-from dsms.coordinator.http.models import ErrorResponse, ImportedModel, PlanModel
-from dsms.coordinator.http.service import Service
-
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorResponse, "description": "the document is wrong; nothing was done"},
-    503: {"model": ErrorResponse, "description": "another system failed; try again after Retry-After seconds"},
-}
+from dsms.coordinator.http.models import ImportedModel, PlanModel
+from dsms.coordinator.http.service import Backend
 
 
-def plan_router(service: Service) -> APIRouter:
+def plan_router(backend: Backend) -> APIRouter:
     """`GET` and `POST /v1/plan`."""
-    router = APIRouter(prefix="/v1", tags=["plan"], responses=_ERRORS)
+    service = backend.service
+    router = APIRouter(prefix="/v1", tags=["plan"], responses={**BAD_REQUEST, **UNAVAILABLE})
 
     @router.get("/plan", summary="All objects and plans as a document", response_model=PlanModel)
     def export(form: Annotated[Literal["json", "xml"], Query(alias="format")] = "json") -> Response:
-        body, media = service.control.exported(form), "application/json" if form == "json" else "application/xml"
+        body, media = service.control.export_plan(form), "application/json" if form == "json" else "application/xml"
         return Response(body, media_type=media)
 
     @router.post(
@@ -32,6 +29,6 @@ def plan_router(service: Service) -> APIRouter:
     )
     async def make(request: Request) -> Response:
         body = await request.body()
-        return json_response(await run_in_threadpool(service.control.make, body))
+        return json_response(await run_in_threadpool(service.control.import_plan, body))
 
     return router

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
+from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE
+from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.subjects import SCHEMA_TYPES, RegisteredSchema, RegistryError, SchemaRegistry
-
-MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class RegistryResponse(JSONResponse):
-    media_type = MEDIA_TYPE
+    media_type = REGISTRY_MEDIA_TYPE
 
 
 class SchemaRequest(BaseModel):
@@ -35,11 +35,11 @@ def registry_error_response(request: Request, error: Exception) -> JSONResponse:
     return RegistryResponse({"error_code": error.code, "message": str(error)}, status_code=error.status)
 
 
-def registry_router(registry: SchemaRegistry) -> APIRouter:
-    """All endpoints over one registry. Subjects may hold slashes, so the longer paths come first."""
+def registry_router(backend: Backend) -> APIRouter:
+    """All endpoints of the registry. Subjects may contain slashes, so longer paths come before shorter ones."""
     router = APIRouter(tags=["schema registry"], default_response_class=RegistryResponse)
     for add in (_add_schemas, _add_config, _add_compatibility, _add_versions, _add_subjects, _add_constants):
-        add(router, registry)
+        add(router, backend.registry)
     return router
 
 
@@ -69,7 +69,7 @@ def _add_schemas(router: APIRouter, registry: SchemaRegistry) -> None:
 
     @router.get("/schemas/ids/{schema_id}/schema")
     def schema_text_by_id(schema_id: int) -> PlainTextResponse:
-        return PlainTextResponse(registry.by_id(schema_id), media_type=MEDIA_TYPE)
+        return PlainTextResponse(registry.by_id(schema_id), media_type=REGISTRY_MEDIA_TYPE)
 
     @router.get("/schemas/ids/{schema_id}/subjects")
     def subjects_of_id(schema_id: int, deleted: bool = False) -> list[str]:
@@ -96,10 +96,10 @@ def _add_config(router: APIRouter, registry: SchemaRegistry) -> None:
 
     @router.get("/config/{subject:path}")
     def subject_level(subject: str, defaultToGlobal: bool = False) -> dict[str, Any]:  # noqa: N803 (the wire's name)
-        found = registry.compatibility(subject) or (registry.compatibility() if defaultToGlobal else None)
-        if found is None:
+        level = registry.compatibility(subject) or (registry.compatibility() if defaultToGlobal else None)
+        if level is None:
             raise RegistryError(40408, f'subject "{subject}" has no compatibility level of its own')
-        return {"compatibilityLevel": found}
+        return {"compatibilityLevel": level}
 
     @router.put("/config/{subject:path}")
     def set_subject_level(subject: str, request: ConfigRequest) -> dict[str, str]:
@@ -131,7 +131,9 @@ def _add_versions(router: APIRouter, registry: SchemaRegistry) -> None:
 
     @router.get("/subjects/{subject:path}/versions/{version}/schema")
     def schema_text(subject: str, version: str, deleted: bool = False) -> PlainTextResponse:
-        return PlainTextResponse(registry.version(subject, version, deleted=deleted).schema, media_type=MEDIA_TYPE)
+        return PlainTextResponse(
+            registry.version(subject, version, deleted=deleted).schema, media_type=REGISTRY_MEDIA_TYPE
+        )
 
     @router.get("/subjects/{subject:path}/versions/{version}/referencedby")
     def referenced_by(subject: str, version: str) -> list[int]:

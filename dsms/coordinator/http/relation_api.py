@@ -2,26 +2,23 @@
 
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
 from dsms.coordinator.http.errors import json_response
-from dsms.coordinator.http.models import ErrorResponse, RelationModel, StatementResultModel
-from dsms.coordinator.http.service import Service
+from dsms.coordinator.http.models import RelationModel, StatementResultModel
+from dsms.coordinator.http.service import Backend
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorResponse, "description": "the request is wrong; nothing was done"},
-    404: {"model": ErrorResponse, "description": "no such object"},
-    503: {"model": ErrorResponse, "description": "another system failed; try again after Retry-After seconds"},
-}
 MOST_ROWS = 100_000
 
 
-def relations_router(service: Service) -> APIRouter:
+def relations_router(backend: Backend) -> APIRouter:
     """`GET /v1/queries/{name}/relation` and `POST /v1/tables/{name}/rows`."""
-    router = APIRouter(prefix="/v1", tags=["relations"], responses=_ERRORS)
+    service = backend.service
+    router = APIRouter(prefix="/v1", tags=["relations"], responses={**BAD_REQUEST, **UNKNOWN_NAME, **UNAVAILABLE})
 
     @router.get(
         "/queries/{name}/relation", summary="A view, query or table at an instant", response_model=RelationModel
@@ -29,9 +26,9 @@ def relations_router(service: Service) -> APIRouter:
     def relation(
         name: str, at: int | None = None, limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = MOST_ROWS
     ) -> Response:
-        found = service.relation(name, at)
-        rows = found["rows"]
-        return json_response({**found, "rows": rows[:limit], "total": len(rows)})
+        whole = service.relation(name, at)
+        rows = whole["rows"]
+        return json_response({**whole, "rows": rows[:limit], "total": len(rows)})
 
     @router.post(
         "/tables/{name}/rows",

@@ -1,4 +1,4 @@
-"""The HTTP calls about results: following their changes, publishing to sources, and reading one's own writes."""
+"""The HTTP calls about results: following their changes, publishing to sources, and waiting for one's own writes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
 from dsms.coordinator.http.errors import NotAcceptable, TooLarge, json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, once_response
 from dsms.coordinator.http.models import CoverModel, ErrorResponse, PublishedModel
-from dsms.coordinator.http.service import Service
-from dsms.coordinator.results.coverage import Asked, Cover
-from dsms.coordinator.results.documents import Followed
+from dsms.coordinator.http.service import Backend, Service
+from dsms.coordinator.idempotency.calls import Once
+from dsms.coordinator.results.change_documents import Followed
+from dsms.coordinator.results.coverage import Cover, CoverageQuestion
 from dsms.coordinator.results.events import MEDIA_TYPES, notation_of
-from dsms.coordinator.results.feed import From, Wanted
+from dsms.coordinator.results.feed import FeedRequest, From
 from dsms.coordinator.results.positions import parse_position
-from dsms.coordinator.statements.idempotency import Once
 
 MOST_BYTES = 16 * 1024 * 1024
 LONGEST_WAIT_S = 60
@@ -29,11 +30,6 @@ _LOOK_S = 0.1
 _T = TypeVar("_T")
 
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorResponse, "description": "the request is wrong; nothing was done"},
-    404: {"model": ErrorResponse, "description": "no such object"},
-    503: {"model": ErrorResponse, "description": "another system failed; try again after Retry-After seconds"},
-}
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {media: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()}},
     406: {"model": ErrorResponse, "description": "neither notation is accepted"},
@@ -44,12 +40,13 @@ _BODY = {"requestBody": {"content": {"application/x-ndjson": {}, "application/js
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-def results_router(service: Service, once: Once) -> APIRouter:
+def results_router(backend: Backend) -> APIRouter:
     """`GET /v1/queries/{name}/changes` and `/covers`, `POST /v1/sources/{name}/records`."""
-    router = APIRouter(prefix="/v1", tags=["results"], responses=_ERRORS)
+    service = backend.service
+    router = APIRouter(prefix="/v1", tags=["results"], responses={**BAD_REQUEST, **UNKNOWN_NAME, **UNAVAILABLE})
     _add_changes(router, service)
     _add_covers(router, service)
-    _add_records(router, service, once)
+    _add_records(router, service, backend.once)
     return router
 
 
@@ -75,8 +72,8 @@ def _add_changes(router: APIRouter, service: Service) -> None:
             )
         position = last or after
         result: Followed = await _in_thread(None, service.results.result, name)
-        wanted = Wanted(result, notation, parse_position(position) if position else None, start, follow)
-        text = await service.results.feeds.opened(wanted)
+        feed_request = FeedRequest(result, notation, parse_position(position) if position else None, start, follow)
+        text = await service.results.feeds.opened(feed_request)
         return StreamingResponse(text, media_type=MEDIA_TYPES[notation], headers=_HEADERS)
 
 
@@ -96,21 +93,25 @@ def _add_covers(router: APIRouter, service: Service) -> None:
         wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT_S, description="at most so many seconds")] = 0,
     ) -> Response:
         deadline = time.monotonic() + wait
-        asked: Asked | None = None
+        question: CoverageQuestion | None = None
         while True:
-            asked = asked or await _in_thread(pool, service.results.asked, name, token)
-            cover = await _in_thread(pool, service.results.look, asked) if asked else Cover(covered=False)
+            question = question or await _in_thread(pool, service.results.question, name, token)
+            cover = await _in_thread(pool, service.results.cover, question) if question else Cover(covered=False)
             if cover.covered or cover.error or time.monotonic() >= deadline:
-                return json_response(_cover_document(cover, asked), 200 if cover.covered else 202)
+                return json_response(_cover_document(cover, question), 200 if cover.covered else 202)
             await asyncio.sleep(_LOOK_S)
 
 
-def _cover_document(cover: Cover, asked: Asked | None) -> dict[str, Any]:
+def _cover_document(cover: Cover, question: CoverageQuestion | None) -> dict[str, Any]:
     return {
-        "covered": cover.covered, "processed": cover.processed, "instant": asked.instant if asked else None,
-        "frontier": cover.frontier, "offsets": dict(cover.offsets or {}), "refused": list(cover.refused),
+        "covered": cover.covered,
+        "processed": cover.processed,
+        "instant": question.instant if question else None,
+        "frontier": cover.frontier,
+        "offsets": dict(cover.offsets or {}),
+        "refused": list(cover.refused),
         "error": cover.error,
-    }  # fmt: skip
+    }
 
 
 def _add_records(router: APIRouter, service: Service, once: Once) -> None:
@@ -141,25 +142,25 @@ def _add_records(router: APIRouter, service: Service, once: Once) -> None:
 
 
 class _Unrepeatable:
-    """Records that may have been sent are not sent again."""
+    """Publishing: records that may have been sent are never sent again."""
 
     def __init__(self, service: Service) -> None:
         self.version = service.settled_version
 
     def harmless(self, version: int) -> bool:
-        """Whether beginning again does nothing twice."""
+        """No: the records could be published twice."""
         return False
 
 
 async def _body(request: Request) -> bytes:
-    held = bytearray()
+    body = bytearray()
     async for part in request.stream():
-        held += part
-        if len(held) > MOST_BYTES:
+        body += part
+        if len(body) > MOST_BYTES:
             raise TooLarge(f"the body has more than {MOST_BYTES} bytes", hint="send it in several calls")
-    return bytes(held)
+    return bytes(body)
 
 
 async def _in_thread(pool: ThreadPoolExecutor | None, call: Callable[..., _T], *arguments: object) -> _T:
-    """What the call gives in a thread; without a pool, in one of the loop's."""
+    """The result of a blocking call in a thread of the pool; None stands for the event loop's own pool."""
     return await asyncio.get_running_loop().run_in_executor(pool, call, *arguments)

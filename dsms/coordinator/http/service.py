@@ -1,54 +1,28 @@
-"""What the HTTP interface and the command line ask of the coordinator."""
+"""What the HTTP interface asks of the coordinator."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
-from dsms.model.catalog import Catalog
-from dsms.model.objects import Object
+from dsms.coordinator.catalog.lookup import Document
+from dsms.coordinator.idempotency.calls import AnswerStore, Once
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.results.result_access import ResultAccess
+from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.model.statement_result import StatementResult
-from operators.core.errors import UserError
-
-if TYPE_CHECKING:
-    from dsms.coordinator.results.access import ResultAccess
-    from dsms.coordinator.statements.control_tables import ControlTables
-
-__all__ = ["Document", "Service", "StatementResult", "UnknownName"]
-
-Document = dict[str, Any]
-
-
-class UnknownName(UserError):
-    """No object has this name; the message lists those there are.
-
-    >>> str(UnknownName("stream", "x", ["b", "a"]))
-    'stream "x" not found; have: a, b'
-    """
-
-    def __init__(self, kind: str, name: str, choices: Iterable[str] = ()) -> None:
-        names = ", ".join(sorted(choices))
-        super().__init__(f'{kind} "{name}" not found', hint=f"have: {names}" if names else "there is none yet")
-        self.kind = kind
-        self.name = name
-
-
-def known(catalog: Catalog, name: str) -> Object:
-    """The object of a name, or `UnknownName`."""
-    found = catalog.get(name)
-    if found is None:
-        raise UnknownName("object", name, (one.name for one in catalog.objects.values()))
-    return found
 
 
 class Service(Protocol):
-    """The coordinator's verbs. They may block; they raise only the errors of `operators.core.errors`.
+    """What the coordinator does for clients. Calls may block; they raise only the errors of `operators.core.errors`.
 
-    Documents hold "name", "kind", "sql", "state", "topic", "key" (names), "columns" ({"name", "type", "nullable"}),
-    "format" ("json" or "avro") and "partitions", as far as an object has them.
+    The document of an object has "name", "kind", "sql", "state", "topic", "key" (names), "columns" ({"name", "type",
+    "nullable"}), "format" ("json" or "avro") and "partitions", as far as the object has them.
     """
 
     def execute(self, sql: str) -> list[StatementResult]:
-        """The results of the statements in order; a failing one raises, those before it stay done."""
+        """The results of the statements in order; a failing one raises, and those before it stay done."""
         ...
 
     def settled_version(self) -> int:
@@ -56,13 +30,18 @@ class Service(Protocol):
         ...
 
     @property
-    def results(self) -> "ResultAccess":
-        """Feeds of results, publishing, and what is kept of calls that are done once."""
+    def results(self) -> ResultAccess:
+        """Feeds of results, publishing, and waiting for one's own writes."""
         ...
 
     @property
-    def control(self) -> "ControlTables":
+    def control(self) -> ControlTables:
         """What runs, as entities with attributes."""
+        ...
+
+    @property
+    def answers(self) -> AnswerStore:
+        """The answers of calls that take effect once."""
         ...
 
     def sources(self) -> list[Document]:
@@ -105,3 +84,12 @@ class Service(Protocol):
     def readiness(self) -> dict[str, str]:
         """Empty when ready, otherwise the reason by dependency."""
         ...
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What the routers work on: the service, the schema registry, and what runs calls with an idempotency key."""
+
+    service: Service
+    registry: SchemaRegistry
+    once: Once

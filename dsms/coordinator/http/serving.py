@@ -1,4 +1,4 @@
-"""Serving an application over HTTP until told to stop."""
+"""Serving an application over HTTP until an event ends it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import uvicorn
 
 from operators.core.errors import ConfigError
 
-#: How long open answers, such as result streams, may take to end.
+#: How long open responses, such as result streams, may take to end.
 _GRACE_S = 5
 _POLL_S = 0.05
 
@@ -37,18 +37,23 @@ class Address:
 
 
 def serve(app: Any, address: Address, *until: threading.Event) -> None:
-    """Serves in this thread until one of the events is set or a signal ends the server, which is then passed on."""
+    """Serves in this thread until one of the events is set or a signal arrives, which is raised again at the end."""
     server = uvicorn.Server(
         uvicorn.Config(
-            app, host=address.host, port=address.port, log_level="warning", timeout_graceful_shutdown=_GRACE_S,
-            ssl_certfile=address.certificate, ssl_keyfile=address.key,
+            app,
+            host=address.host,
+            port=address.port,
+            log_level="warning",
+            timeout_graceful_shutdown=_GRACE_S,
+            ssl_certfile=address.certificate,
+            ssl_keyfile=address.key,
         )
-    )  # fmt: skip
-    threading.Thread(target=_end, args=(server, *until), name="end-of-serving", daemon=True).start()
+    )
+    threading.Thread(target=_end_after, args=(server, *until), name="end-of-serving", daemon=True).start()
     server.run()
 
 
-def _end(server: uvicorn.Server, first: threading.Event, *others: threading.Event) -> None:
+def _end_after(server: uvicorn.Server, first: threading.Event, *others: threading.Event) -> None:
     while not first.wait(_POLL_S) and not any(event.is_set() for event in others):
         pass
     server.should_exit = True

@@ -1,7 +1,6 @@
 """The schema registry's contents as immutable data, changed only by events.
 
-An event is a JSON-able document; applying one twice is the same as once, so a log of them may be replayed from
-anywhere below its end.
+An event is a JSON document; applying it twice is the same as once, so a log of events may be replayed from any place.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ def _empty() -> Mapping[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One numbered entry of a subject. A deleted one is hidden, and kept until it is deleted for good."""
+    """A numbered version of a subject. A deleted version is hidden, and kept until it is deleted permanently."""
 
     number: int
     schema_id: int

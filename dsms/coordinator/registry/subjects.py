@@ -40,7 +40,7 @@ class RegisteredSchema:
 
 
 class SchemaRegistry:
-    """The registry's verbs. Each writing call hands one event to `log` and applies it when `log` has returned.
+    """What clients can do with the registry. Each writing call passes one event to `log`, then applies it.
 
     Writers take turns, so `log` sees the events in the order of their decisions; it may call `apply` itself.
 
@@ -66,9 +66,9 @@ class SchemaRegistry:
         """The schema's id; a new version unless the subject has the schema. Equal schemas have one id everywhere."""
         text, key = _checked(schema_text, type)
         with self._writing:
-            found = self._find(subject, key)
-            if found is not None:
-                return found.schema_id
+            existing = self._find(subject, key)
+            if existing is not None:
+                return existing.schema_id
             self._refuse_incompatible(subject, text)
             schema_id = self._id_of(key) or self.state.next_id()
             number = max((v.number for v in self.state.subjects.get(subject, ())), default=0) + 1
@@ -80,10 +80,10 @@ class SchemaRegistry:
         """Where the schema stands under the subject, or 40403."""
         _, key = _checked(schema_text, "AVRO")
         self._versions(subject, deleted=deleted)
-        found = self._find(subject, key, deleted=deleted)
-        if found is None:
+        match = self._find(subject, key, deleted=deleted)
+        if match is None:
             raise RegistryError(40403, f'schema not found under subject "{subject}"')
-        return self._registered(subject, found)
+        return self._registered(subject, match)
 
     def by_id(self, schema_id: int) -> str:
         """The text of a schema. It stays readable after every deletion, because logs go on referring to it."""
@@ -129,7 +129,7 @@ class SchemaRegistry:
         raise RegistryError(42203, f'compatibility level "{level}" unknown', hint=f"have: {', '.join(LEVELS)}")
 
     def reset_compatibility(self, subject: str | None = None) -> Level:
-        """Returns a subject to the global level, or the global one to BACKWARD; gives back the level it had."""
+        """Resets a subject to the global level, or the global level to BACKWARD; returns the level before."""
         old = self.state.level if subject is None else self.state.levels.get(subject)
         if old is None:
             raise RegistryError(40408, f'subject "{subject}" has no compatibility level of its own')
@@ -159,15 +159,15 @@ class SchemaRegistry:
     def delete_version(self, subject: str, version: str | int, *, permanent: bool = False) -> int:
         """Hides one version; `permanent` forgets one that is hidden already. Returns its number."""
         with self._writing:
-            found = self._version(subject, version, deleted=permanent)
-            if permanent and not found.deleted:
+            wanted = self._version(subject, version, deleted=permanent)
+            if permanent and not wanted.deleted:
                 raise RegistryError(
                     40407,
-                    f'version "{found.number}" of subject "{subject}" was not deleted',
+                    f'version "{wanted.number}" of subject "{subject}" was not deleted',
                     hint="delete it softly first",
                 )
-            self._commit({"event": "delete", "subject": subject, "versions": [found.number], "permanent": permanent})
-            return found.number
+            self._commit({"event": "delete", "subject": subject, "versions": [wanted.number], "permanent": permanent})
+            return wanted.number
 
     def _write(self, event: Event) -> None:
         with self._writing:

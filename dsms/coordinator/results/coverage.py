@@ -1,8 +1,8 @@
 """Reading one's own writes: whether a result covers published records.
 
-The law: a result covers a record when the executors have processed the record's offset, and every partition of what
-the query reads has passed the record's instant. Both are told by the executor after it has committed an epoch, so what
-the record makes of the result stands in the result's topic then, and is final.
+The law: a result covers a record once the query has processed the record's offset and its frontier has passed the
+record's instant. The executor reports both after it has committed an epoch, so the effect of the record is in the
+result's topic by then, and is final.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from connectors.kafka.range_reader import OffsetRange
-from dsms.coordinator.results.log import ResultLog
 from dsms.coordinator.results.positions import RecordToken, Span
+from dsms.coordinator.results.result_log import ResultLog
 from dsms.model.objects import Query, Source
 from dsms.runtime.stages.record_reading import WriterSchema, arrivals_of, intake_of
 from dsms.scheduler.leases import ExecutorStatus, LaneStatus
@@ -23,8 +23,9 @@ from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING, FROM
 from operators.core.errors import UserError
 
-#: How old what is known of the executors may be: one look serves all who wait.
+#: How old the reports of executors may be: one look serves all clients that wait.
 _FRESH_S = 0.1
+#: How many records a token may stand for, how many of them are read at once, and how many dead letters are searched.
 _MOST_OFFSETS = 200_000
 _PIECE = 20_000
 LETTERS = 2_000
@@ -32,16 +33,16 @@ LETTERS = 2_000
 Letters = Callable[[Source, int], list[dict[str, Any]]]
 
 
-class Standings(Protocol):
-    """How queries fare."""
+class LaneReports(Protocol):
+    """How far queries are."""
 
     def lane(self, query: str) -> LaneStatus | None:
-        """What the executor that runs a query last said of it, by id; None when nobody runs it."""
+        """The last report about a query, by id, of the executor that runs it; None when no executor does."""
         ...
 
 
-class SharedStandings:
-    """The signs of life of all executors, looked at once for everybody who asks at about the same time."""
+class SharedLaneReports:
+    """The reports of all executors, read once for all who ask at about the same time."""
 
     def __init__(self, executors: Callable[[], Mapping[str, ExecutorStatus]]) -> None:
         self._executors = executors
@@ -50,17 +51,18 @@ class SharedStandings:
         self._at = float("-inf")
 
     def lane(self, query: str) -> LaneStatus | None:
-        """What the executor that runs a query last said of it."""
+        """The last report about a query of the executor that runs it."""
         with self._looking:
             if time.monotonic() - self._at > _FRESH_S:
                 self._seen, self._at = self._executors(), time.monotonic()
-            found = [status.lanes[query] for status in self._seen.values() if query in status.lanes]
-        return found[0] if found else None
+            lanes = [status.lanes[query] for status in self._seen.values() if query in status.lanes]
+        return lanes[0] if lanes else None
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A query, records of a source, and their greatest instant; None when the source can read none of them."""
+class CoverageQuestion:
+    """The question whether a query covers records of a source; `instant` is the greatest of them, None when the source
+    can decode none of them."""
 
     query: Query
     source: Source
@@ -70,8 +72,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Cover:
-    """How far a result is: whether all is processed, its frontier, the next offset by partition, what was refused, and
-    why the query stands still."""
+    """How far a result is: whether all records are processed, its frontier, the next offset by partition, the refused
+    records, and why the query has stopped."""
 
     covered: bool
     processed: bool = False
@@ -86,76 +88,76 @@ class Coverage:
     """Answers whether a result covers records."""
 
     log: ResultLog
-    standings: Standings
+    lanes: LaneReports
     letters: Letters
     writer: Callable[[Source], WriterSchema]
 
-    def asked(self, query: Query, source: Source, token: RecordToken) -> Asked | None:
-        """The question, with the records looked up; None while they are not all committed."""
+    def question(self, query: Query, source: Source, token: RecordToken) -> CoverageQuestion | None:
+        """The question, with the greatest instant of the records; None while not all of them are committed."""
         if source.latent:
-            hint = "its instants are decided by what came before; ask for a frontier instead"
+            hint = "they depend on the records before; wait for a frontier instead"
             raise UserError(f'source "{source.name}" gives records their instants on arrival', hint=hint)
-        if sum(one.last - one.first + 1 for one in token.spans) > _MOST_OFFSETS:
+        if sum(span.last - span.first + 1 for span in token.spans) > _MOST_OFFSETS:
             raise UserError(f"the token stands for more than {_MOST_OFFSETS} records")
-        places = sorted({(source.topic, one.partition) for one in token.spans})
+        places = sorted({(source.topic, span.partition) for span in token.spans})
         if any(partition >= source.partitions for _, partition in places):
             raise UserError(
                 f'source "{source.name}" has {source.partitions} partitions', hint="send the token as it came"
             )
         starts, ends = self.log.starts(places), self.log.ends(places)
-        for one in token.spans:
-            if one.first < starts.get((source.topic, one.partition), 0):
-                raise UserError(f'topic "{source.topic}" holds record {one} no more')
-            if one.last >= ends.get((source.topic, one.partition), 0):
+        for span in token.spans:
+            if span.first < starts.get((source.topic, span.partition), 0):
+                raise UserError(f'topic "{source.topic}" does not hold record {span} any more')
+            if span.last >= ends.get((source.topic, span.partition), 0):
                 return None
-        instants = [found for one in token.spans if (found := self._instant(source, one)) is not None]
-        return Asked(query, source, token.spans, max(instants, default=None))
+        instants = [at for span in token.spans if (at := self._instant(source, span)) is not None]
+        return CoverageQuestion(query, source, token.spans, max(instants, default=None))
 
-    def look(self, asked: Asked) -> Cover:
+    def cover(self, question: CoverageQuestion) -> Cover:
         """How far the result is now."""
-        lane = self.standings.lane(asked.query.id)
+        lane = self.lanes.lane(question.query.id)
         if lane is None:
             return Cover(covered=False)
-        cover = standing(asked, lane)
+        cover = cover_of(question, lane)
         if not cover.processed:
             return cover
-        refused = refusals(asked, self.letters(asked.source, LETTERS))
+        refused = refusals(question, self.letters(question.source, LETTERS))
         return Cover(cover.covered, cover.processed, cover.frontier, cover.offsets, refused, cover.error)
 
     def _instant(self, source: Source, span: Span) -> int | None:
-        """The greatest instant among the records that the source can read."""
-        found: list[int] = []
+        """The greatest instant among the records that the source can decode."""
+        instants: list[int] = []
         for first in range(span.first, span.last + 1, _PIECE):
             end = min(first + _PIECE, span.last + 1)
             messages = self.log.read(OffsetRange(source.topic, span.partition, first, end))
             arrivals = arrivals_of(source, span.partition, messages, ())
             rows = intake_of(source, self.writer(source)).admit(arrivals, PartitionClock()).delta.frame
-            found += [int(rows[FROM].max())] if rows.height else []  # type: ignore[arg-type]
-        return max(found, default=None)
+            instants += [int(rows[FROM].max())] if rows.height else []  # type: ignore[arg-type]
+        return max(instants, default=None)
 
 
-def standing(asked: Asked, lane: LaneStatus) -> Cover:
-    """Whether a query that stands here covers the records.
+def cover_of(question: CoverageQuestion, lane: LaneStatus) -> Cover:
+    """Whether a query covers the records, given the last report about it.
 
     >>> source = Source(name="s", id="o1", sql="", columns=(), topic="s")
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
-    >>> asked = Asked(query, source, (Span(0, 4, 6),), instant=9)
-    >>> [standing(asked, LaneStatus(at, {"o1/0": read})).covered for at, read in ((9, 7), (10, 6), (10, 7))]
+    >>> question = CoverageQuestion(query, source, (Span(0, 4, 6),), instant=9)
+    >>> [cover_of(question, LaneStatus(at, {"o1/0": read})).covered for at, read in ((9, 7), (10, 6), (10, 7))]
     [False, False, True]
     """
-    wanted = {one.partition for one in asked.spans}
-    offsets = {partition: lane.offsets.get(f"{asked.source.id}/{partition}", 0) for partition in sorted(wanted)}
-    processed = all(offsets[one.partition] > one.last for one in asked.spans)
+    wanted = {span.partition for span in question.spans}
+    offsets = {partition: lane.offsets.get(f"{question.source.id}/{partition}", 0) for partition in sorted(wanted)}
+    processed = all(offsets[span.partition] > span.last for span in question.spans)
     frontier = BEGINNING if lane.frontier is None else lane.frontier
-    passed = asked.instant is None or frontier > asked.instant
+    passed = question.instant is None or frontier > question.instant
     return Cover(processed and passed, processed, lane.frontier, offsets, error=lane.error)
 
 
-def refusals(asked: Asked, letters: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The dead letters that are about the records: refused by the source, or in fault in the query."""
+def refusals(question: CoverageQuestion, letters: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The dead letters about the records: refused by the source, or because an expression of the query failed."""
     return [
         {name: letter[name] for name in ("partition", "offset", "reason", "query")}
         for letter in letters
-        if letter["query"] in (None, asked.query.name)
-        and any(one.holds(letter["partition"], letter["offset"]) for one in asked.spans)
+        if letter["query"] in (None, question.query.name)
+        and any(span.holds(letter["partition"], letter["offset"]) for span in question.spans)
     ]

@@ -1,4 +1,4 @@
-"""Rows that we encoded ourselves."""
+"""Decoding rows that the system has encoded."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from operators.core.errors import InternalError
 
 
 def own_rows(values: Iterable[bytes], schema: pa.Schema, form: Format = "json") -> pl.DataFrame:
-    """Encoded rows as columns; InternalError where one cannot be read."""
-    found = FORMATS[form].own_decoder(schema).decode(list(values))
-    if found.refused:
-        raise InternalError(f"a record of ours cannot be read: {found.refused[0].message}")
-    return found.frame
+    """Encoded rows as columns; InternalError for a row that cannot be decoded."""
+    decoded = FORMATS[form].own_decoder(schema).decode(list(values))
+    if decoded.refused:
+        raise InternalError(f"a record of the system cannot be decoded: {decoded.refused[0].message}")
+    return decoded.frame

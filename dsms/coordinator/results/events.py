@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from dsms.coordinator.results.documents import Followed, Line
+from dsms.coordinator.results.change_documents import Followed, Line
 from dsms.coordinator.results.positions import ResultPosition
 
 Notation = Literal["sse", "ndjson"]
@@ -34,13 +34,13 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Nothing has come for a while."""
+    """There was no change for a while; the connection is kept alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """There is no more: everything was told ("end"), or the result was dropped, or its query was replaced, so that one
-    goes on behind the position, or it cannot be read ("failed")."""
+    """The feed ends: all changes up to the time of the request were sent ("end"), the result was dropped, its query was
+    replaced, so that a reader goes on after the position, or the result cannot be read ("failed")."""
 
     reason: Literal["end", "dropped", "replaced", "failed"]
     at: ResultPosition
@@ -51,7 +51,7 @@ Event = Started | Changes | Beat | Ended
 
 
 def notation_of(accept: str) -> Notation | None:
-    """The notation that an Accept header asks for; JSON lines where it does not say, None where it wants another.
+    """The notation that an Accept header asks for; lines of JSON by default, None if it accepts neither.
 
     >>> notation_of("text/event-stream"), notation_of("*/*"), notation_of("text/html")
     ('sse', 'ndjson', None)
@@ -111,12 +111,13 @@ def _(event: Started) -> bytes:
 
 @as_ndjson.register
 def _(event: Ended) -> bytes:
-    told = {"event": "end", "reason": event.reason, "message": event.message, "token": str(event.at)}
-    return msgspec.json.encode(told) + b"\n"
+    document = {"event": "end", "reason": event.reason, "message": event.message, "token": str(event.at)}
+    return msgspec.json.encode(document) + b"\n"
 
 
 def _tokens(event: Changes) -> Iterator[tuple[bytes, Line]]:
-    """Each change with the position after it: only one offset of the position differs."""
+    """Each change with the token of the position after it. Only the offset of one partition differs, as in "o3:17,9"
+    and "o3:18,9", so the text before and after it is made once."""
     partition = event.lines[0].partition
     before, after = (b",".join(b"%d" % at for at in part) for part in event.at.beside(partition))
     head = b"%b:%b" % (event.at.query.encode(), before + b"," if before else b"")

@@ -1,4 +1,4 @@
-"""Tokens: where a reader of a result stands, and where published records stand. Both are plain text for clients."""
+"""Tokens: the position of a reader in a result, and the positions of published records. Clients see plain text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from itertools import pairwise
 from operators.core.errors import UserError
 
 _FAR = 2**62
-#: A token with more spans would not fit a URL: records of others between one's own are then waited for as well.
+#: A token with more spans would not fit a URL: its spans are joined then, with the records of others in between.
 MOST_SPANS = 64
-#: The most records that a token stands for.
+#: How many records a token may stand for.
 MOST_RECORDS = 10_000
 _RESULT = re.compile(r"(o\d{1,18}):(\d{1,19}(?:,\d{1,19})*)", re.ASCII)
 _RECORDS = re.compile(r"(o\d{1,18}):(\d{1,9}/\d{1,19}(?:-\d{1,19})?(?:,\d{1,9}/\d{1,19}(?:-\d{1,19})?)*)", re.ASCII)
@@ -44,13 +44,13 @@ class ResultPosition:
         return ResultPosition(self.query, (*before, following, *after))
 
     def beside(self, partition: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The offsets of the partitions before one, and of those after it."""
+        """The offsets of the partitions before a partition, and of those after it."""
         return self.next[:partition], self.next[partition + 1 :]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Records of a partition, from the first offset to the last."""
+    """Records of a partition, from the first offset to the last, inclusive."""
 
     partition: int
     first: int
@@ -60,7 +60,7 @@ class Span:
         return f"{self.partition}/{self.first}" + (f"-{self.last}" if self.last > self.first else "")
 
     def holds(self, partition: int, offset: int) -> bool:
-        """Whether a record is one of them."""
+        """Whether a record is among them."""
         return partition == self.partition and self.first <= offset <= self.last
 
 
@@ -93,8 +93,13 @@ def token_of(source: str, places: Iterable[tuple[int, int]]) -> RecordToken:
 
 
 def _spans(ordered: Sequence[tuple[int, int]], gap: int) -> Iterator[Span]:
+    """Spans of places whose offsets are at most `gap` apart: with a gap of 1, the offsets 4, 5, 8 give 4-5 and 8."""
     start = 0
-    ends = [at for at, (one, two) in enumerate(pairwise(ordered), 1) if one[0] != two[0] or two[1] - one[1] > gap]
+    ends = [
+        index
+        for index, ((partition, offset), (next_partition, next_offset)) in enumerate(pairwise(ordered), 1)
+        if partition != next_partition or next_offset - offset > gap
+    ]
     for end in [*ends, len(ordered)]:
         yield Span(ordered[start][0], ordered[start][1], ordered[end - 1][1])
         start = end
@@ -107,20 +112,20 @@ def parse_position(text: str) -> ResultPosition:
     Traceback (most recent call last):
     operators.core.errors.UserError: "o3:17;0" is no position in a result; send back a token as it came
     """
-    found = _RESULT.fullmatch(text)
-    offsets = [int(part) for part in found[2].split(",")] if found else [_FAR]
-    if not found or max(offsets) >= _FAR:
+    match = _RESULT.fullmatch(text)
+    offsets = [int(part) for part in match[2].split(",")] if match else [_FAR]
+    if not match or max(offsets) >= _FAR:
         raise UserError(f'"{text[:80]}" is no position in a result', hint="send back a token as it came")
-    return ResultPosition(found[1], tuple(offsets))
+    return ResultPosition(match[1], tuple(offsets))
 
 
 def parse_records(text: str) -> RecordToken:
     """A token of published records from its text, or UserError."""
-    found = _RECORDS.fullmatch(text)
-    spans = tuple(map(_span, found[2].split(","))) if found else ()
-    if not found or any(not one.first <= one.last < _FAR for one in spans):
+    match = _RECORDS.fullmatch(text)
+    spans = tuple(map(_span, match[2].split(","))) if match else ()
+    if not match or any(not span.first <= span.last < _FAR for span in spans):
         raise UserError(f'"{text[:80]}" is no token of published records', hint="send back a token as it came")
-    return RecordToken(found[1], spans)
+    return RecordToken(match[1], spans)
 
 
 def _span(text: str) -> Span:

@@ -1,4 +1,4 @@
-"""Publishing records to sources over HTTP: checked first, then sent, each once and in order."""
+"""Publishing records to sources over HTTP: all are checked first, then each is sent once, in order."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ from operators.core.errors import DsmsError, ExternalError, UserError
 
 _DELIVERY_MS = 20_000
 _BODY = msgspec.json.Decoder(list[msgspec.Raw])
-#: Registers a schema under a subject, and gives its id.
+#: Registers the schema of a source's "key" or "value", and gives its id.
 SchemaId = Callable[[Source, str, dict[str, Any]], int]
 
 
 @dataclass(frozen=True)
 class Published:
-    """Where records stand now, in the order in which they came."""
+    """The positions of published records, in the order in which they were sent."""
 
     source: Source
     places: tuple[tuple[int, int], ...]
 
     def document(self) -> dict[str, Any]:
-        """As the answer of the interface."""
+        """The document that the client gets."""
         source = self.source.id
         records = [
-            {"partition": one[0], "offset": one[1], "token": str(token_of(source, [one]))} for one in self.places
+            {"partition": partition, "offset": offset, "token": str(token_of(source, [(partition, offset)]))}
+            for partition, offset in self.places
         ]
         return {"records": records, "token": str(token_of(source, self.places)) if records else None}
 
@@ -54,16 +55,16 @@ def split_body(body: bytes) -> list[bytes]:
     True
     """
     try:
-        listed = [bytes(one) for one in _BODY.decode(body)] if body.lstrip()[:1] == b"[" else body.split(b"\n")
+        listed = [bytes(record) for record in _BODY.decode(body)] if body.lstrip()[:1] == b"[" else body.split(b"\n")
     except (msgspec.DecodeError, RecursionError) as error:
         raise UserError(f"not a JSON list: {error}", hint="send a list of objects, or a line for each") from error
-    found = [one for one in listed if one.strip()]
-    if len(found) > MOST_RECORDS:
-        raise UserError(f"{len(found)} records in one call", hint=f"send at most {MOST_RECORDS}")
-    return found
+    records = [record for record in listed if record.strip()]
+    if len(records) > MOST_RECORDS:
+        raise UserError(f"{len(records)} records in one call", hint=f"send at most {MOST_RECORDS}")
+    return records
 
 
-class Inlet:
+class RecordPublisher:
     """Sends records to the topics of sources."""
 
     def __init__(self, kafka: KafkaSettings, schema_id: SchemaId) -> None:
@@ -72,13 +73,13 @@ class Inlet:
         self._producer: Any = None
 
     def publish(self, source: Source, body: bytes, key: Sequence[str] = (), advance: int | None = None) -> Published:
-        """Sends the records of a body, then promises on every partition that none below `advance` will follow. One
-        wrong record refuses all of them."""
+        """Sends the records of a body, then promises on every partition that no record below `advance` will follow. If
+        one record is wrong, all are refused."""
         if advance is not None and not BEGINNING < advance < -BEGINNING:
             raise UserError(f'"advance" is {advance}', hint="want an instant")
         records = self._records(source, split_body(body), key)
         partitions = existing_partitions(self._kafka, source.topic)
-        places = self._send(source, [one.record() for one in records])
+        places = self._send(source, [record.record() for record in records])
         if advance is not None:
             self._send(source, heartbeats(partitions, advance))
         return Published(source, tuple(places))
@@ -107,7 +108,7 @@ class Inlet:
 
 
 class _Sent:
-    """What became of records."""
+    """The outcomes of records that were sent; `open` is the number of those without one."""
 
     def __init__(self, topic: str, count: int) -> None:
         self._topic = topic
@@ -116,7 +117,7 @@ class _Sent:
         self.open = count
 
     def done(self, number: int, error: Any, message: Any) -> None:
-        """Called by the client for each record; each is told once."""
+        """Takes the outcome of a record; the Kafka client calls it once for each."""
         if error is None:
             self._places[number] = (message.partition(), message.offset())
         else:
@@ -124,12 +125,12 @@ class _Sent:
         self.open -= 1
 
     def places(self) -> list[tuple[int, int]]:
-        """Where all of them stand; ExternalError when some have failed, or may have."""
-        found = [one for one in self._places if one is not None]
-        if len(found) == len(self._places):
-            return found
+        """The positions of all records; ExternalError when some have failed, or may have."""
+        published = [place for place in self._places if place is not None]
+        if len(published) == len(self._places):
+            return published
         reason = str(self._failure) if self._failure else "kafka does not acknowledge them"
-        raise ExternalError(f"{len(found)} of {len(self._places)} records were published: {reason}")
+        raise ExternalError(f"{len(published)} of {len(self._places)} records were published: {reason}")
 
 
 class _EncodedRows:
@@ -142,10 +143,10 @@ class _EncodedRows:
     def encode(self, row: Row, *, key: bool) -> bytes:
         """The bytes of a row."""
         decoder, encoder = self._parts.get(key) or self._part(key)
-        found = decoder.decode([JsonCodec().encode(row, key=key)])
-        if found.refused:
-            raise UserError(found.refused[0].message)
-        return bytes(encoder.encode(found.frame)[0])
+        decoded = decoder.decode([JsonCodec().encode(row, key=key)])
+        if decoded.refused:
+            raise UserError(decoded.refused[0].message)
+        return bytes(encoder.encode(decoded.frame)[0])
 
     def _part(self, key: bool) -> tuple[JsonDecoder, Encoder]:
         name, part = self._source.name, "key" if key else "value"

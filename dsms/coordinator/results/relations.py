@@ -34,7 +34,7 @@ class CurrentTables(Protocol):
 
 
 class Relations:
-    """Reads what is published, and nothing of what is not: records below the frontier of the same transaction."""
+    """Reads what is published and nothing else: the records below the frontier that was committed with them."""
 
     def __init__(self, kafka: KafkaSettings, cluster: str, tables: CurrentTables) -> None:
         self._kafka, self._tables = kafka, tables
@@ -43,18 +43,19 @@ class Relations:
 
     def common_instant(self, names: Iterable[str], catalog: Catalog) -> int | None:
         """The last instant that is final in all of these objects; None when there are none."""
-        found = [_readable(catalog.find(name)) for name in names]
-        frontiers = self._frontiers() if any(isinstance(one, Query) for one in found) else {}
-        instants = [_last(one, frontiers) for one in found if isinstance(one, Query)]
-        tables = [one for one in found if isinstance(one, Table)]
+        readable = [_readable(catalog.find(name)) for name in names]
+        queries = [item for item in readable if isinstance(item, Query)]
+        tables = [item for item in readable if isinstance(item, Table)]
+        frontiers = self._frontiers() if queries else {}
+        instants = [_last_instant(query, frontiers) for query in queries]
         return min([*instants, *([self._tables.last_instant(tables)] if tables else [])], default=None)
 
     def at(self, instant: int | None, catalog: Catalog) -> Relation:
-        """How to read objects by name at one instant; tables as they stand where it is None."""
+        """Reads objects by name as of one instant; tables as of now if it is None."""
         return lambda name: self._rows(_readable(catalog.find(name)), instant, catalog)
 
     def now(self, names: Iterable[str], catalog: Catalog) -> Relation:
-        """What a statement that changes a table reads: tables as they stand, all else at one final instant."""
+        """What a statement that changes a table reads: tables as of now, everything else as of one final instant."""
         others = [name for name in names if not isinstance(catalog.find(name), Table)]
         instant = self.common_instant(others, catalog)
         final, current = self.at(instant, catalog), self.at(None, catalog)
@@ -69,41 +70,41 @@ class Relations:
         at = last if instant is None else instant
         return at, self._rows(_readable(catalog.find(name)), at, catalog)
 
-    def _rows(self, found: Query | Table, instant: int | None, catalog: Catalog) -> pa.Table:
-        if isinstance(found, Table):
-            return self._tables.rows_at(found, instant)
+    def _rows(self, item: Query | Table, instant: int | None, catalog: Catalog) -> pa.Table:
+        if isinstance(item, Table):
+            return self._tables.rows_at(item, instant)
         assert instant is not None
-        schema, keys = schema_and_keys(found, catalog)
+        schema, keys = schema_and_keys(item, catalog)
         fold = Fold(keyed=bool(keys), at=instant)
-        for piece in pieces(self._kafka, settled(self._admin, found.topic)):
+        for piece in pieces(self._kafka, settled(self._admin, item.topic)):
             fold.take(piece)
-        if fold.later and keys and found.output != "complete":
+        if fold.later and keys and item.output != "complete":
             raise UserError(
-                f'"{found.name}" has changed after instant {instant}, and its topic is compacted',
-                hint="ask for a later instant, or CREATE COMPLETE VIEW, whose topic keeps what was",
+                f'"{item.name}" has changed after instant {instant}, and its topic is compacted',
+                hint="ask for a later instant, or CREATE COMPLETE VIEW, whose topic keeps the past",
             )
-        return decoded(fold.values(), schema, found.format)
+        return decoded(fold.values(), schema, item.format)
 
     def _frontiers(self) -> dict[str, int]:
         return dict(read_published(read_compacted(self._kafka, self._admin, self._progress)).frontiers)
 
 
 def decoded(values: Iterable[bytes], schema: pa.Schema, form: Format = "json") -> pa.Table:
-    """Encoded rows of our own as an Arrow table."""
+    """Rows that the system has encoded, as an Arrow table."""
     return own_rows(values, schema, form).to_arrow().cast(schema)
 
 
-def _readable(found: Object) -> Query | Table:
-    """What has a topic of its own changes."""
-    if isinstance(found, Table) or (isinstance(found, Query) and found.periodic is None):
-        return found
+def _readable(item: Object) -> Query | Table:
+    """The object if its changes have a topic; UserError otherwise."""
+    if isinstance(item, Table) or (isinstance(item, Query) and item.periodic is None):
+        return item
     raise UserError(
-        f'the {kind_of(found)} "{found.name}" has no results that can be read',
-        hint=f"make a view of it: CREATE COMPLETE VIEW … AS SELECT * FROM R({found.name})",
+        f'the {kind_of(item)} "{item.name}" has no results that can be read',
+        hint=f"make a view of it: CREATE COMPLETE VIEW … AS SELECT * FROM R({item.name})",
     )
 
 
-def _last(query: Query, frontiers: dict[str, int]) -> int:
+def _last_instant(query: Query, frontiers: dict[str, int]) -> int:
     frontier = max((at for at in (frontiers.get(query.id), query.since) if at is not None), default=None)
     if frontier is None:
         raise UserError(f'{query.kind} "{query.name}" has no final instant yet', hint="try again when it has results")

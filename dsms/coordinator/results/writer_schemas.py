@@ -1,4 +1,4 @@
-"""The schemas that the records of sources were written with."""
+"""Finding the schemas that the records of Avro sources were written with."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from dsms.runtime.stages.record_reading import WriterSchema
 
 
 def writer_schema(source: Source, registry: SchemaRegistry, registry_url: str | None) -> WriterSchema:
-    """How to find a schema by its id, LookupError for an unknown one: in the source's registry, else in that of the
-    cluster, else in our own."""
+    """Finds schemas by id, or raises LookupError: in the registry of the source, else in the external registry of the
+    cluster, else in the coordinator's own."""
     url = source.registry or registry_url
-    return schema_lookup(url) if url else _own(registry)
+    return schema_lookup(url) if url else _own_lookup(registry)
 
 
 @lru_cache(maxsize=4)
-def _own(registry: SchemaRegistry) -> WriterSchema:
+def _own_lookup(registry: SchemaRegistry) -> WriterSchema:
     def lookup(schema_id: int) -> dict[str, object]:
         try:
-            found: dict[str, object] = json.loads(registry.by_id(schema_id))
+            schema: dict[str, object] = json.loads(registry.by_id(schema_id))
         except RegistryError as error:
             raise LookupError(f"unknown schema id {schema_id}") from error
-        return found
+        return schema
 
     return lookup

@@ -1,18 +1,17 @@
-"""The control tables as the interface serves them: read from what executors report, written through statements and
-through what executors look at."""
+"""The control tables as the interface serves them: read from the reports of executors, written by statements and by
+settings that executors read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
-from connectors.redis.cluster_state import ClusterState
-from dsms.coordinator.http.service import Document, UnknownName, known
-from dsms.coordinator.watcher.living_executors import living
+from dsms.coordinator.catalog.lookup import Document, UnknownName, object_named
+from dsms.coordinator.watcher.executors import SignsOfLife, living_executors
 from dsms.coordinator.watcher.object_states import States
 from dsms.introspection.document_import import imported
 from dsms.introspection.entities import Kind, Report, concerns
@@ -26,146 +25,191 @@ from dsms.model.statement_result import StatementResult
 from dsms.scheduler.leases import ExecutorStatus
 from dsms.scheduler.tuning import BATCHES, Tuning, read_option, read_tuning
 
-#: Entities that are measured, and those that can be told what to do.
+#: Kinds of entities: those that are only measured, then those with attributes that can be set.
 AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
 #: Statements about what runs; they change nothing in the catalog.
 ControlStatement = st.ShowEntities | st.ExplainAnalyze | st.ShowExecutors | st.AlterExecutor
+#: How many ids the message about an unknown one lists.
+_LISTED = 20
 MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
+
+
+class Reports(SignsOfLife, Protocol):
+    """What executors report, and settings that they read; `ClusterState` is the one in Redis."""
+
+    def reports(self) -> dict[str, bytes]:
+        """The last report of each fragment, encoded."""
+        ...
+
+    def tuning(self, executor: str) -> bytes | None:
+        """The bounds that were set for an executor by hand, encoded."""
+        ...
+
+    def set_tuning(self, executor: str, body: bytes) -> None:
+        """Sets them."""
+        ...
+
+
+def last_reports(cluster: Reports) -> list[Report]:
+    """The last reports of executors about their fragments, by the names of the fragments."""
+    bodies = cluster.reports()
+    return [msgspec.msgpack.decode(bodies[name], type=Report) for name in sorted(bodies)]
 
 
 @dataclass(frozen=True)
 class ControlTables:
-    """The entities of a cluster. `catalog` is always the present one; `execute` runs statements; `states` looks how
-    queries fare."""
+    """The entities of a cluster. `catalog` gives the present catalog, `execute` runs statements, and `states` gives the
+    states of objects from one look at the cluster."""
 
-    cluster: ClusterState
+    cluster: Reports
     catalog: Callable[[], Catalog]
     execute: Callable[[str], list[StatementResult]]
     states: Callable[[], States]
 
     def answer(self, statement: ControlStatement) -> StatementResult:
-        """What a statement asks for; `ALTER EXECUTOR` is done."""
+        """What the statement asks for; `ALTER EXECUTOR` is done."""
         if isinstance(statement, st.ShowEntities):
-            return show(statement, self.reports(), self.catalog())
+            return show(statement, last_reports(self.cluster), self.catalog())
         if isinstance(statement, st.ExplainAnalyze):
-            return explain_analyze(statement, self.reports(), self.catalog())
+            return explain_analyze(statement, last_reports(self.cluster), self.catalog())
         if isinstance(statement, st.AlterExecutor):
             return self._altered(statement)
-        found = self._executors(None)
-        return StatementResult("SHOW", f"{len(found)} found", _SHOWN, tuple(map(_row, found)))
+        executors = self._executors(None)
+        return StatementResult("SHOW", f"{len(executors)} found", _SHOWN, tuple(map(_row, executors)))
 
     def _altered(self, statement: st.AlterExecutor) -> StatementResult:
         wanted = {clause.name: read_option(clause.name, clause.words[0]) for clause in statement.clauses}
         self.set_executor(statement.name.text, wanted)
-        told = ", ".join(f"{name} = {value}" for name, value in wanted.items())
-        return StatementResult("ALTER", f'executor "{statement.name.text}" has {told} from the next batch on')
+        options = ", ".join(f"{name} = {value}" for name, value in wanted.items())
+        return StatementResult("ALTER", f'executor "{statement.name.text}" has {options} from the next batch on')
 
-    def reports(self) -> list[Report]:
-        """What executors last told of their fragments."""
-        bodies = self.cluster.reports()
-        return [msgspec.msgpack.decode(bodies[name], type=Report) for name in sorted(bodies)]
-
-    def all(self, kind: AnyKind, query: str | None = None) -> list[Document]:
-        """The entities of a kind, all or those that have to do with a query."""
-        name = None if query is None else known(self.catalog(), query).name
+    def entities(self, kind: AnyKind, query: str | None = None) -> list[Document]:
+        """The entities of a kind, all or those that belong to a query."""
+        name = None if query is None else object_named(self.catalog(), query).name
         if kind == "queries":
             return self._queries(name)
         if kind == "executors":
             return self._executors(name)
-        return [msgspec.to_builtins(one) for one in selected(self.reports(), kind, name)]
+        return [msgspec.to_builtins(entity) for entity in selected(last_reports(self.cluster), kind, name)]
 
-    def one(self, kind: AnyKind, id: str) -> Document:
-        """The entity of an id; queries go by name."""
-        found = self.all(kind)
+    def entity(self, kind: AnyKind, id: str) -> Document:
+        """The entity of an id, or `UnknownName`; the ids of queries are their names, in any case."""
+        entities = self.entities(kind)
         wanted = id.lower() if kind == "queries" else id
-        for one in found:
-            if (one["id"].lower() if kind == "queries" else one["id"]) == wanted:
-                return one
-        some = sorted(one["id"] for one in found)
-        raise UnknownName(_SINGULAR[kind], id, [*some[:20], *(["…"] if len(some) > 20 else [])])
+        for entity in entities:
+            if (entity["id"].lower() if kind == "queries" else entity["id"]) == wanted:
+                return entity
+        ids = sorted(entity["id"] for entity in entities)
+        raise UnknownName(_SINGULAR[kind], id, [*ids[:_LISTED], *(["…"] if len(ids) > _LISTED else [])])
 
     def set_query(self, id: str, weight: float | None, *, paused: bool | None) -> Document:
-        """Changes attributes of a query, and gives it as it is then."""
-        name = self.one("queries", id)["id"]
+        """Changes attributes of a query, and returns it with them."""
+        name = self.entity("queries", id)["id"]
         statements = [] if weight is None else [f'ALTER QUERY "{name}" SET (weight = {Decimal(repr(weight)):f})']
         statements += [] if paused is None else [f'{"PAUSE" if paused else "RESUME"} QUERY "{name}"']
         self.execute("; ".join(statements))
-        return self.one("queries", name)
+        return self.entity("queries", name)
 
     def set_executor(self, id: str, changes: dict[str, Any]) -> Document:
-        """Changes the bounds of an executor's batches and state; None stands for what it was started with."""
-        found = self._living(id)
-        wanted = msgspec.convert(changes, Tuning)
-        if found.bounds is not None:
-            wanted.over(found.bounds)
+        """Changes the bounds of an executor's batches and state; None restores what it was started with."""
+        bounds, wanted = self._living(id).bounds, msgspec.convert(changes, Tuning)
+        if bounds is not None:
+            wanted.over(bounds)  # refuses what does not fit
         tuning = msgspec.structs.replace(read_tuning(self.cluster.tuning(id)), **changes)
         self.cluster.set_tuning(id, msgspec.json.encode(tuning))
-        return {**self.one("executors", id), "set": msgspec.to_builtins(tuning)}
+        return {**self.entity("executors", id), "set": msgspec.to_builtins(tuning)}
 
-    def exported(self, form: str) -> bytes:
+    def export_plan(self, form: str) -> bytes:
         """All objects and plans as a document, in JSON or XML."""
-        found = document(self.catalog())
-        return to_xml(found) if form == "xml" else msgspec.json.encode(found)
+        plan = document(self.catalog())
+        return to_xml(plan) if form == "xml" else msgspec.json.encode(plan)
 
-    def make(self, body: bytes) -> Document:
-        """Makes the objects of a document that are not there. One that cannot be made ends it; those before it stay."""
+    def import_plan(self, body: bytes) -> Document:
+        """Creates the objects of a document that do not exist yet, in order. The first that cannot be created ends it;
+        those before it stay."""
         wanted = imported(read_document(body), self.catalog())
         self.execute("\n;\n".join(wanted.statements))
         return {"made": list(wanted.made), "there": list(wanted.there)}
 
     def _living(self, id: str) -> ExecutorStatus:
-        alive = living(self.cluster)
+        alive = living_executors(self.cluster)
         if id not in alive:
             raise UnknownName("executor", id, alive)
         return alive[id]
 
     def _queries(self, name: str | None) -> list[Document]:
-        reports, states = self.reports(), self.states()
-        found = [one for one in self.catalog().queries() if name in (None, one.name)]
-        return [_query(one, states.of(one), reports) for one in found]
+        reports, states = last_reports(self.cluster), self.states()
+        queries = [query for query in self.catalog().queries() if name in (None, query.name)]
+        return [_query_entity(query, states.of(query), reports) for query in queries]
 
-    def _executors(self, query: str | None) -> list[Document]:
-        fragments = {one.fragment for one in self.catalog().queries() if query in (None, one.name)}
+    def _executors(self, name: str | None) -> list[Document]:
+        """All executors, or those that run the fragment of a query."""
+        fragments = {query.fragment for query in self.catalog().queries() if name in (None, query.name)}
         return [
-            _executor(name, status)
-            for name, status in living(self.cluster).items()
-            if query is None or fragments & status.fragments.keys()
+            _executor_entity(executor, status)
+            for executor, status in living_executors(self.cluster).items()
+            if name is None or fragments & status.fragments.keys()
         ]
 
 
 _SHOWN = (
-    "id", "state", "fragments", "batch records", "policy", "min", "max", "target s", "state memory", "in redis",
+    "id",
+    "state",
+    "fragments",
+    "batch records",
+    "policy",
+    "min",
+    "max",
+    "target s",
+    "state memory",
+    "in redis",
     "on disk alone",
-)  # fmt: skip
+)
 
 
-def _row(found: Document) -> tuple[object, ...]:
+def _row(executor: Document) -> tuple[object, ...]:
     """An executor in the columns of SHOW EXECUTORS."""
-    bounds = [found.get(name) for name in ("policy", *BATCHES, "state_memory", "redis_bytes", "disk_bytes")]
-    return (found["id"], found["state"], ", ".join(found["fragments"]), found["batch_records"], *bounds)
+    bounds = [executor.get(name) for name in ("policy", *BATCHES, "state_memory", "redis_bytes", "disk_bytes")]
+    fragments = ", ".join(executor["fragments"])
+    return (executor["id"], executor["state"], fragments, executor["batch_records"], *bounds)
 
 
 _SINGULAR: dict[AnyKind, str] = {
-    "operators": "operator", "queues": "queue", "synopses": "synopsis", "constraints": "constraint",
-    "queries": "query", "executors": "executor",
-}  # fmt: skip
+    "operators": "operator",
+    "queues": "queue",
+    "synopses": "synopsis",
+    "constraints": "constraint",
+    "queries": "query",
+    "executors": "executor",
+}
 
 
-def _query(one: Query, state: str, reports: list[Report]) -> Document:
-    mine = [found for report in reports for found in report.operators if concerns(found, one.name)]
+def _query_entity(query: Query, state: str, reports: list[Report]) -> Document:
+    operators = [operator for report in reports for operator in report.operators if concerns(operator, query.name)]
     return {
-        "id": one.name, "kind": one.kind, "state": state, "fragment": one.fragment,
-        "weight": one.weight, "paused": one.paused, "operators": [found.id for found in mine],
-        "load": sum(found.load / len(found.queries) for found in mine),
-        "state_rows": sum(found.state_rows for found in mine),
-        "state_bytes": sum(found.state_bytes for found in mine),
-    }  # fmt: skip
+        "id": query.name,
+        "kind": query.kind,
+        "state": state,
+        "fragment": query.fragment,
+        "weight": query.weight,
+        "paused": query.paused,
+        "operators": [operator.id for operator in operators],
+        "load": sum(operator.load / len(operator.queries) for operator in operators),
+        "state_rows": sum(operator.state_rows for operator in operators),
+        "state_bytes": sum(operator.state_bytes for operator in operators),
+    }
 
 
-def _executor(name: str, status: ExecutorStatus) -> Document:
+def _executor_entity(name: str, status: ExecutorStatus) -> Document:
     bounds = {} if status.bounds is None else msgspec.to_builtins(status.bounds)
     return {
-        "id": name, "state": status.state, "fragments": sorted(status.fragments), "epoch": status.epoch,
-        "plan_version": status.plan_version, "batch_records": status.batch_records,
-        "redis_bytes": status.redis_bytes, "disk_bytes": status.disk_bytes, **bounds,
-    }  # fmt: skip
+        "id": name,
+        "state": status.state,
+        "fragments": sorted(status.fragments),
+        "epoch": status.epoch,
+        "plan_version": status.plan_version,
+        "batch_records": status.batch_records,
+        "redis_bytes": status.redis_bytes,
+        "disk_bytes": status.disk_bytes,
+        **bounds,
+    }

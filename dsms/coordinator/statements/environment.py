@@ -6,61 +6,105 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
-from dsms.coordinator.statements.log_ends import LogEnds
-from dsms.coordinator.statements.topics import Topics
+from dsms.coordinator.statements.leaving_topics import LeavingTopics
 from dsms.coordinator.watcher.object_states import States
 from dsms.model import logical
 from dsms.model.objects import Object, Query, Source
 
 
-class Known(Protocol):
-    """What a coordinator knows of its cluster."""
+class TopicMaker(Protocol):
+    """Makes topics and registers the schemas of their records; `Topics` does it in Kafka."""
 
-    topics: Topics
-    log_ends: LogEnds
+    def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
+        """The first offset of each partition; the topic is made when `partitions` is given."""
+        ...
+
+    def make_dead_letter_topic(self, source: str) -> None:
+        """Makes the topic of a source's dead letters."""
+        ...
+
+    def make_result_topic(self, query: Query, node: logical.Node) -> Query:
+        """The query with its topic and schemas ready to be written."""
+        ...
+
+    def offer_schema(self, source: Source) -> None:
+        """Registers the schema of an Avro source, unless its producers have registered theirs."""
+        ...
+
+
+class Ends(Protocol):
+    """The ends of logs; `LogEnds` reads them from Kafka."""
+
+    def published(self, query: str) -> int | None:
+        """The instant below which the results of a query, by id, are in its topic; None: it has published nothing."""
+        ...
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        """An instant after all that some sources hold now; None when they hold nothing."""
+        ...
+
+
+class ClusterFacts(Protocol):
+    """What statements ask of the cluster."""
+
+    @property
+    def topics(self) -> TopicMaker:
+        """Makes topics."""
+        ...
+
+    @property
+    def leaving(self) -> LeavingTopics:
+        """The topics of dropped objects that are still being written."""
+        ...
+
+    @property
+    def log_ends(self) -> Ends:
+        """Reads the ends of logs."""
+        ...
 
     def busy(self) -> Mapping[str, float]:
-        """How busy its fragments were last measured to be."""
+        """How busy each fragment was last measured to be, in seconds a second."""
         ...
 
     def states(self) -> States:
-        """How objects fare, by one look."""
+        """The states of objects, from one look at the cluster."""
         ...
 
 
 class ClusterEnvironment:
-    """The environment of one statement. Topics are made as they are needed. With `settled` the query that is replaced
-    has been halted, so what it has published is known."""
+    """The environment of one statement. Topics are made as they are needed. With `halted` the queries that are to be
+    replaced publish nothing any more, so what they have published is known."""
 
-    def __init__(self, known: Known, *, settled: bool = False) -> None:
-        self._known, self._settled = known, settled
+    def __init__(self, facts: ClusterFacts, *, halted: bool = False) -> None:
+        self._facts, self._halted = facts, halted
 
     def busy(self) -> Mapping[str, float]:
         """The fragments that queries are dealt out to, and how busy each was measured to be."""
-        return self._known.busy()
+        return self._facts.busy()
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         """The first offset of each partition; the topic is made when `partitions` is given."""
-        start = self._known.topics.make_source_topic(topic, partitions)
-        self._known.topics.make_dead_letter_topic(name)
+        start = self._facts.topics.make_source_topic(topic, partitions)
+        self._facts.topics.make_dead_letter_topic(name)
         return start
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
-        """The query with topic and schemas ready to be written."""
-        return self._known.topics.make_result_topic(query, node)
+        """The query with its topic and schemas ready to be written; ExternalError while the topic is being deleted."""
+        self._facts.leaving.check(query.topic)
+        return self._facts.topics.make_result_topic(query, node)
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         """An instant after all that the sources hold now."""
-        return self._known.log_ends.reached(sources)
+        return self._facts.log_ends.reached(sources)
 
     def published(self, query: str) -> int | None:
         """The instant below which a halted query's results are published."""
-        return self._known.log_ends.published(query) if self._settled else None
+        return self._facts.log_ends.published(query) if self._halted else None
 
-    def state_of(self, found: Object) -> str:
-        """How an object fares."""
-        return self._states.of(found)
+    def state_of(self, item: Object) -> str:
+        """The state of an object, for SHOW and DESCRIBE."""
+        return self._states.of(item)
 
     @cached_property
     def _states(self) -> States:
-        return self._known.states()
+        return self._facts.states()

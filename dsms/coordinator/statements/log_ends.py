@@ -1,4 +1,4 @@
-"""The ends of logs: how far sources have come, and what is published of a query."""
+"""The ends of logs: which instant sources have reached, and below which instant a query's results are published."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from dsms.runtime.stages.record_reading import arrivals_of, intake_of
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
 
-#: So many of the last offsets of a partition are looked at.
+#: How many of the last offsets of a partition are read to find the greatest instant.
 _LAST = 100
 
 
 class LogEnds:
-    """Reads the ends of topics."""
+    """Reads the ends of topics in Kafka."""
 
-    def __init__(
-        self, kafka: KafkaSettings, cluster: str, registry: SchemaRegistry, registry_url: str | None
-    ) -> None:  # fmt: skip
+    def __init__(self, kafka: KafkaSettings, cluster: str, registry: SchemaRegistry, registry_url: str | None) -> None:
         self._kafka, self._cluster = kafka, cluster
         self._registry, self._registry_url = registry, registry_url
         self._admin = kafka.admin()

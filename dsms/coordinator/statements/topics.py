@@ -1,4 +1,4 @@
-"""The topics of sources and results, and the schemas of their records."""
+"""Making the topics of sources and results, and registering the schemas of their records."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from operators.core.errors import UserError
 
 
 class Topics:
-    """Makes what registration needs in Kafka and in the schema registry, ours or an external one."""
+    """Makes what statements need in Kafka and in the schema registry, the coordinator's own or an external one."""
 
     def __init__(self, kafka: KafkaSettings, registry: SchemaRegistry, registry_url: str | None) -> None:
         self._admin, self._registry, self._registry_url = kafka.admin(), registry, registry_url
 
     def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
         """The first offset of each partition of a source topic; it is made when `partitions` is given."""
-        found = partitions_of(self._admin, topic)
-        if not found and partitions is None:
+        existing = partitions_of(self._admin, topic)
+        if not existing and partitions is None:
             raise UserError(
                 f'topic "{topic}" does not exist', hint=f"create it, or say FROM {topic} PARTITIONS 4 to have it made"
             )
-        if not found:
+        if not existing:
             ensure_topic(self._admin, topic, partitions or 1)
-            found = list(range(partitions or 1))
-        if len(found) > MAX_PARTITIONS:
+            existing = list(range(partitions or 1))
+        if len(existing) > MAX_PARTITIONS:
             raise UserError(
-                f'topic "{topic}" has {len(found)} partitions', hint=f"at most {MAX_PARTITIONS} can be read"
+                f'topic "{topic}" has {len(existing)} partitions', hint=f"at most {MAX_PARTITIONS} can be read"
             )
-        first = earliest(self._admin, [(topic, partition) for partition in found])
-        return {partition: first.get((topic, partition), 0) for partition in found}
+        first = earliest(self._admin, [(topic, partition) for partition in existing])
+        return {partition: first.get((topic, partition), 0) for partition in existing}
 
     def make_result_topic(self, query: Query, node: logical.Node) -> Query:
-        """The result topic, empty, and the schemas of its records."""
+        """Makes the result topic, or takes an empty one, and registers the schemas of its records."""
         keyed = bool(properties.keys(node))
         existing = partitions_of(self._admin, query.topic)
         ends = latest(self._admin, [(query.topic, partition) for partition in existing])
@@ -57,7 +57,7 @@ class Topics:
             admit_large_records(self._admin, query.topic)
             query = msgspec.structs.replace(query, partitions=len(existing))
         else:
-            # what a complete result was at an instant can be asked later, so nothing of it is compacted away
+            # a complete result can be read as of any earlier instant, so its topic is not compacted
             compacted = keyed and query.output != "complete"
             ensure_topic(self._admin, query.topic, query.partitions, COMPACTED if compacted else KEPT)
         made = FORMATS[query.format].schema
@@ -74,13 +74,13 @@ class Topics:
         return msgspec.structs.replace(query, **ids)
 
     def _schema_id(self, subject: str, schema: dict[str, Any]) -> int:
-        """The id of a schema, registered in the external registry where one is configured, else in our own."""
+        """The id of a schema, registered in the external registry if one is configured, else in the coordinator's."""
         if self._registry_url is not None:
             return register_schema(self._registry_url, subject, schema)
         return self._registry.register(subject, msgspec.json.encode(schema).decode())
 
     def offer_schema(self, source: Source) -> None:
-        """Producers find a schema of an Avro source under its topic, unless one has registered theirs already."""
+        """Registers the schema of an Avro source under its topic for producers, unless they have registered theirs."""
         subject = f"{source.topic}-value"
         made = FORMATS[source.format].schema
         ours = source.registry is None and self._registry_url is None
@@ -88,7 +88,7 @@ class Topics:
             self._schema_id(subject, made(source.record, f"{source.name}_value"))
 
     def make_dead_letter_topic(self, source: str) -> None:
-        """The topic of a source's dead letters, which are larger than what they tell of."""
+        """Makes the topic of a source's dead letters, which are larger than the records that they quote."""
         topic = dead_letter_topic(source)
         ensure_topic(self._admin, topic, 1, KEPT)
         admit_large_records(self._admin, topic)

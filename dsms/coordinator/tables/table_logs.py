@@ -1,9 +1,9 @@
 """The tables of a cluster: their logs, which the coordinator alone writes.
 
 The law: one statement is one transaction and one instant. All tables have one clock, the time in milliseconds, which
-never stands still between two statements and never goes back, whoever the coordinator is. Every transaction ends with
-a promise in the log of each table that nothing below the next instant follows, so what reads tables alone is final at
-once. What reads a table beside a stream is promised the time, again and again while the stream goes on (`follow`).
+advances between any two statements and never goes back, even when another coordinator takes over. Every transaction
+ends with a promise in the log of each table that nothing below the next instant follows, so a query that reads tables
+alone is final at once. A query that reads a table beside a stream needs a new promise whenever the stream goes on.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ def wall_clock_ms() -> int:
 
 
 @dataclass
-class _Held:
-    """A table as far as its log has been read."""
+class _FoldedLog:
+    """A table as far as its log has been read: up to the `next` offset of each partition."""
 
     fold: Fold = field(default_factory=lambda: Fold(keyed=True))
     next: dict[int, int] = field(default_factory=dict)
 
 
 class ClusterTables:
-    """Making one fences an older coordinator's. The caller sees to it that there is one call at a time."""
+    """The logs of all tables. Making one fences that of an older coordinator. One thread at a time may use it."""
 
     def __init__(self, kafka: KafkaSettings, cluster: str, clock: Callable[[], int] = wall_clock_ms) -> None:
         self._kafka, self._clock = kafka, clock
         self._admin = kafka.admin()
         self._start = partial(EpochWriter, kafka, transactional_id(cluster, "tables"))
         self._writer: EpochWriter | None = self._start()
-        self._held: dict[str, _Held] = {}
+        self._folded: dict[str, _FoldedLog] = {}
 
     def write(self, table: Table, tables: Iterable[Table], effects: Iterable[Effect]) -> tuple[int, int]:
-        """Writes effects as one statement on `table`; gives how many rows they are about, and the instant.
+        """Writes effects as one statement on `table`; returns the number of rows that they change, and the instant.
 
         Effects may be computed while they are written: when one fails, nothing of the statement has been done.
         """
-        every = list(tables)
-        instant, count = self._instant(every), 0
+        all_tables = list(tables)
+        instant, count = self._instant(all_tables), 0
         writer = self._begin()
         try:
             for effect in effects:
                 count += effect.count
                 for records in _records(table, effect, instant):
                     writer.write(records)
-            self._promise(writer, every, instant + 1)
+            self._promise(writer, all_tables, instant + 1)
             writer.commit()
         except BaseException as error:
             self._give_up(error)
@@ -74,11 +74,11 @@ class ClusterTables:
 
     def promise(self, tables: Iterable[Table]) -> None:
         """Promises the time to readers of the tables."""
-        every = list(tables)
-        instant = self._instant(every)
+        all_tables = list(tables)
+        instant = self._instant(all_tables)
         writer = self._begin()
         try:
-            self._promise(writer, every, instant)
+            self._promise(writer, all_tables, instant)
             writer.commit()
         except BaseException as error:
             self._give_up(error)
@@ -106,20 +106,20 @@ class ClusterTables:
         return [table for table in tables if self._read(table).frontier == BEGINNING]
 
     def forget(self, table: Table) -> None:
-        """The table is gone."""
-        self._held.pop(table.id, None)
+        """Forgets what was read of a dropped table."""
+        self._folded.pop(table.id, None)
 
     def _instant(self, tables: Iterable[Table]) -> int:
         return max([self._clock(), *(self._read(table).frontier for table in tables)])
 
     def _read(self, table: Table) -> Fold:
-        """The fold of all that is committed; what has been read is not read again."""
-        held = self._held.setdefault(table.id, _Held())
-        for one in settled(self._admin, table.topic, held.next):
-            for piece in pieces(self._kafka, [one]):
-                held.fold.take(piece)
-            held.next[one.partition] = one.end
-        return held.fold
+        """The fold of all that is committed; only what was not read before is read."""
+        log = self._folded.setdefault(table.id, _FoldedLog())
+        for unread in settled(self._admin, table.topic, log.next):
+            for piece in pieces(self._kafka, [unread]):
+                log.fold.take(piece)
+            log.next[unread.partition] = unread.end
+        return log.fold
 
     def _begin(self) -> EpochWriter:
         if self._writer is None:
@@ -134,7 +134,8 @@ class ClusterTables:
             writer.write(Records(table.topic, [None] * count, [None] * count, headers, list(range(count))))
 
     def _give_up(self, error: BaseException) -> None:
-        """A new writer ends what the old one has begun; one that was fenced stays as it is, and fails for ever."""
+        """Aborts the transaction by making a new writer; a fenced writer is kept, so that every later statement fails,
+        too."""
         if isinstance(error, Fenced) or self._writer is None:
             return
         self._writer.close()
@@ -162,11 +163,11 @@ class TableContent:
 
 
 def _records(table: Table, effect: Effect, instant: int) -> Iterator[Records]:
-    """The records of an effect: the key in JSON, the row in JSON or nothing, operation and instant in headers."""
+    """The records of an effect: the key in JSON, the row in JSON or a tombstone, operation and instant in headers."""
     at = (TS_HEADER, str(instant).encode())
-    gone = _encoded(table.key_schema, effect.removed)
-    if gone:
-        yield Records(table.topic, gone, [None] * len(gone), [[(OP_HEADER, b"-"), at]] * len(gone))
+    removed = _encoded(table.key_schema, effect.removed)
+    if removed:
+        yield Records(table.topic, removed, [None] * len(removed), [[(OP_HEADER, b"-"), at]] * len(removed))
     rows = _encoded(table.schema, effect.upserts)
     if rows:
         keys = _encoded(table.key_schema, effect.upserts.select(list(table.keys)))

@@ -10,16 +10,16 @@ from typing import Final
 from dsms.model.objects import Source
 from dsms.scheduler.leases import ExecutorStatus
 
-#: The rate is that of the last seconds.
+#: Rates are averages over so many last seconds.
 _SECONDS: Final = 10.0
-#: The end of each partition, by source and partition as executors name them.
+#: An offset of each partition, by source and partition as executors name them, such as "o1/0".
 Ends = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Records that were read and that are still to be read, records read a second, and how quickly what is to be read
-    becomes less. A query is behind where one batch cannot hold all that it has still to read.
+    """The records that a query has read and has still to read, how many it reads per second, and by how many the unread
+    ones decrease per second. It is behind if one batch cannot hold all that is unread.
 
     >>> half = Progress(500, 500, 50.0, 25.0, behind=True)
     >>> half.percent, half.seconds_left, half.text
@@ -34,12 +34,12 @@ class Progress:
 
     @property
     def percent(self) -> int:
-        """How much of what is there was read."""
+        """The percentage of all records that was read."""
         return 100 * self.read // (self.read + self.unread) if self.unread else 100
 
     @property
     def seconds_left(self) -> float | None:
-        """When all will be read, if it goes on so; None where it does not become less."""
+        """The seconds until all is read at the present rate; None if the unread records do not decrease."""
         return round(self.unread / self.closing, 1) if self.closing > 0 else None
 
     @property
@@ -50,27 +50,32 @@ class Progress:
     def document(self) -> dict[str, object]:
         """All of it, for the API."""
         return {
-            "read": self.read, "unread": self.unread, "percent": self.percent, "catching_up": self.behind,
-            "records_per_second": round(self.rate, 1), "seconds_left": self.seconds_left if self.behind else None,
-        }  # fmt: skip
+            "read": self.read,
+            "unread": self.unread,
+            "percent": self.percent,
+            "catching_up": self.behind,
+            "records_per_second": round(self.rate, 1),
+            "seconds_left": self.seconds_left if self.behind else None,
+        }
 
 
 @dataclass
 class ReadingRates:
-    """What was seen of the queries in the last seconds."""
+    """The counts of read and unread records of each query in the last seconds."""
 
     _seen: dict[str, deque[tuple[float, int, int]]] = field(default_factory=dict)
 
     def seen(
         self, now: float, executors: Mapping[str, ExecutorStatus], ends: Ends, starts: Ends
     ) -> dict[str, Progress]:
-        """The progress of each query by id, at a time in seconds."""
-        found = {
+        """Takes the counts at a time in seconds; returns the progress of each query by id."""
+        progress = {
             query: self._progress(query, now, _counts(lane.offsets, ends, starts), status.batch_records)
-            for status in executors.values() for query, lane in status.lanes.items()
-        }  # fmt: skip
-        self._seen = {query: seen for query, seen in self._seen.items() if query in found}
-        return found
+            for status in executors.values()
+            for query, lane in status.lanes.items()
+        }
+        self._seen = {query: seen for query, seen in self._seen.items() if query in progress}
+        return progress
 
     def _progress(self, query: str, now: float, counts: tuple[int, int], batch: int) -> Progress:
         seen = self._seen.setdefault(query, deque())
@@ -83,7 +88,7 @@ class ReadingRates:
 
 
 def _counts(offsets: Mapping[str, int], ends: Ends, starts: Ends) -> tuple[int, int]:
-    """The records before and after some offsets. What is gone from the catalog counts as read."""
+    """The numbers of records before and after the offsets; a source that the catalog has no more counts as read."""
     read = sum(offset - starts.get(place, offset) for place, offset in offsets.items())
     return read, sum(max(ends.get(place, offset) - offset, 0) for place, offset in offsets.items())
 

@@ -1,12 +1,15 @@
 """The HTTP interface over a real server and an in-memory service."""
 
+import json
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from dsms.coordinator.http.api import create_app
+from dsms.coordinator.http.errors import dsms_error_response
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.statements.replacements import BeingReplaced
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
 
@@ -67,6 +70,13 @@ def test_external_error_asks_to_retry(client):
     answer = client.post("/v1/statements", json={"sql": "outage"})
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.json()["error"]["kind"] == "external"
+
+
+def test_a_query_that_is_being_replaced_asks_to_retry():
+    """Not 409: an answer below 500 would be kept for its idempotency key."""
+    answer = dsms_error_response(None, BeingReplaced('query "q" is being replaced'))
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert json.loads(answer.body)["error"]["kind"] == "busy"
 
 
 def test_internal_error_is_told(client):

@@ -78,8 +78,8 @@ def test_a_result_covers_what_is_processed_and_final(span: str, instants: list[i
     """The query stands at offset 3 and instant 7."""
     query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
     coverage = covering(instants, [])
-    asked = coverage.asked(query, SOURCE, parse_records(span))
-    assert asked is not None and coverage.look(asked).covered is covered
+    asked = coverage.question(query, SOURCE, parse_records(span))
+    assert asked is not None and coverage.cover(asked).covered is covered
 
 
 def test_refused_records_are_told() -> None:
@@ -87,8 +87,8 @@ def test_refused_records_are_told() -> None:
     letter = {"partition": 0, "offset": 2, "reason": "not JSON", "query": None, "value": "no json"}
     others = [{**letter, "offset": 1}, {**letter, "query": "another"}, {**letter, "partition": 1}]
     coverage = covering([1, 1], [*others, letter])
-    asked = coverage.asked(query, SOURCE, RecordToken("o1", parse_records("o1:0/2").spans))
+    asked = coverage.question(query, SOURCE, RecordToken("o1", parse_records("o1:0/2").spans))
     assert asked is not None and asked.instant is None
-    cover = coverage.look(asked)
+    cover = coverage.cover(asked)
     assert cover.covered and list(cover.refused) == [{"partition": 0, "offset": 2, "reason": "not JSON", "query": None}]
-    assert coverage.asked(query, SOURCE, parse_records("o1:0/9")) is None
+    assert coverage.question(query, SOURCE, parse_records("o1:0/9")) is None

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from dsms.coordinator.statements.idempotency import Answer, Call, Once, OutcomeUnknown, Underway
+from dsms.coordinator.idempotency.calls import Answer, Call, Once, OutcomeUnknown, Underway
 from operators.core.errors import ExternalError
 from tests.support.memory_answers import MemoryAnswers
 from tests.support.streaming_service import (
@@ -75,7 +75,7 @@ class Away:
 
 def test_without_a_store_nothing_is_done(served: tuple[StreamingService, str]) -> None:
     service, url = served
-    service.results.answers = Away()
+    service.answers = Away()
     assert (post(url, CREATE, "k").status_code, service.executed) == (503, [])
     assert httpx.post(f"{url}/v1/statements", json={"sql": CREATE}, trust_env=False).status_code == 200
 
@@ -93,11 +93,11 @@ def test_after_a_crash_only_what_is_harmless_is_begun_again(sql: str, now: int, 
     """The first coordinator dies between the effect and the answer; the second has the same store."""
     store = MemoryAnswers()
     with running() as (first, url):
-        first.results.answers = store
+        first.answers = store
         first.execute = _dies  # type: ignore[method-assign]
         assert post(url, sql, "k").status_code == 500
     with running() as (second, url):
-        second.results.answers, second.version = store, now
+        second.answers, second.version = store, now
         answer = post(url, sql, "k")
         assert (answer.status_code, len(second.executed)) == (status, 1 if status == 200 else 0)
         if status == 409:

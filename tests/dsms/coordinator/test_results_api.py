@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.results.change_documents import Followed, lines_of
 from dsms.coordinator.results.coverage import Cover
-from dsms.coordinator.results.documents import Followed, lines_of
 from dsms.coordinator.results.feed import FeedSettings
 from tests.support.streaming_service import (
     HOT,

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from dsms.coordinator.catalog.system_objects import with_system_objects
 from dsms.coordinator.statements.environment import ClusterEnvironment
-from dsms.coordinator.statements.system_objects import with_system_objects
 from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model.catalog import Catalog
@@ -28,6 +28,9 @@ ALIVE = {
     "one": ExecutorStatus(RUNNING, lanes={"o4": LaneStatus(7), "o5": LaneStatus(5)}, dead_letters={"T": 2}),
     "two": ExecutorStatus("recovering", lanes={"o6": LaneStatus(3, error="1 / 0\nat k")}, dead_letters={"T": 1}),
 }
+
+
+ADDED_LATER = "partitions are not read: they were added later, register it anew"
 
 
 class Cluster:
@@ -73,7 +76,10 @@ def test_what_is_said_of_each() -> None:
     ("topics", "said"),
     [
         ({"t": 2, "u": 9}, "registered, 3 dead letters"),
-        ({"t": 3}, "registered, 3 dead letters, 1 of 3 partitions are not read: they came later, register it anew"),
+        (
+            {"t": 3},
+            f"registered, 3 dead letters, 1 of 3 {ADDED_LATER}",
+        ),
         ({"u": 9}, 'registered, 3 dead letters, topic "t" has 0 partitions of 2'),
     ],
 )

@@ -10,11 +10,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from connectors.formats import JsonDecoder
+from dsms.coordinator.catalog.system_objects import is_system, refuse_reserved, with_system_objects
 from dsms.coordinator.http.access import Access, needed_for, new_token
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.statements.control_tables import ControlTables
-from dsms.coordinator.statements.system_objects import is_system, refuse_reserved, with_system_objects
 from dsms.coordinator.watcher.object_states import States
 from dsms.introspection.sample_records import OPERATORS, QUEUES, changed
 from dsms.model.catalog import Catalog
@@ -188,7 +188,7 @@ def test_bounds_of_an_executor_are_written(client: TestClient) -> None:
 def test_executors_are_altered_and_shown(tables: ControlTables, statement: str, set_to: dict[str, object]) -> None:
     (parsed,) = parse(statement)
     tables.answer(parsed)
-    assert {name: tables.one("executors", "e1")[name] for name in set_to} == set_to
+    assert {name: tables.entity("executors", "e1")[name] for name in set_to} == set_to
     (shown,) = tables.answer(parse("SHOW EXECUTORS")[0]).rows
     assert set(set_to.values()) <= set(shown) and shown[0] == "e1"
     assert needed_for(parsed) == "administrator" and needed_for(parse("SHOW EXECUTORS")[0]) == "reader"

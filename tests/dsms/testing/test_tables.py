@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from dsms.coordinator.tables.loading import LoadPolicy
+from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.model.statements import LoadDatabase, LoadFile, Name
 from dsms.sql.parser.parse import parse
 from dsms.testing import LocalSession

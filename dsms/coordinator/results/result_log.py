@@ -11,12 +11,12 @@ from connectors.kafka.pieces import settled
 from connectors.kafka.range_reader import OffsetRange, RangeReader, whole
 from connectors.kafka.topics import Partition, earliest, latest
 
-#: What a consumer may fetch ahead, in place of the 64 MB of the client.
-_LITTLE = {"queued.max.messages.kbytes": "2048"}
+#: How much a consumer may fetch ahead, instead of the 64 MB that are the client's default.
+_SMALL_QUEUE = {"queued.max.messages.kbytes": "2048"}
 
 
 class ResultLog(Protocol):
-    """Calls that may block; they raise only errors of our tree."""
+    """The log of results. Its calls may block; they raise only the errors of `operators.core.errors`."""
 
     def starts(self, places: Collection[Partition]) -> Mapping[Partition, int]:
         """The first offset of each partition that exists."""
@@ -27,7 +27,7 @@ class ResultLog(Protocol):
         ...
 
     def settled(self, topic: str) -> Mapping[Partition, int]:
-        """As `ends`, once all that is written now is decided; partitions without records are left out."""
+        """As `ends`, once all transactions that are open now are decided; partitions without records are left out."""
         ...
 
     def read(self, wanted: OffsetRange) -> list[Any]:
@@ -39,9 +39,9 @@ class KafkaResultLog:
     """The log in Kafka. Each thread that reads has consumers of its own."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
-        self._kafka = KafkaSettings(kafka.bootstrap, {**kafka.properties, **_LITTLE})
+        self._kafka = KafkaSettings(kafka.bootstrap, {**kafka.properties, **_SMALL_QUEUE})
         self._admin = kafka.admin()
-        self._held = threading.local()
+        self._of_thread = threading.local()
 
     def starts(self, places: Collection[Partition]) -> Mapping[Partition, int]:
         """The first offset of each partition that exists."""
@@ -52,15 +52,15 @@ class KafkaResultLog:
         return latest(self._admin, places)
 
     def settled(self, topic: str) -> Mapping[Partition, int]:
-        """As `ends`, once all that is written now is decided; partitions without records are left out."""
-        return {found.key: found.end for found in settled(self._admin, topic)}
+        """As `ends`, once all transactions that are open now are decided; partitions without records are left out."""
+        return {committed.key: committed.end for committed in settled(self._admin, topic)}
 
     def read(self, wanted: OffsetRange) -> list[Any]:
         """The committed records of a range."""
         return whole(self._reader().read([wanted])[0])
 
     def _reader(self) -> RangeReader:
-        if not hasattr(self._held, "reader"):
-            self._held.reader = RangeReader(self._kafka)
-        reader: RangeReader = self._held.reader
+        if not hasattr(self._of_thread, "reader"):
+            self._of_thread.reader = RangeReader(self._kafka)
+        reader: RangeReader = self._of_thread.reader
         return reader

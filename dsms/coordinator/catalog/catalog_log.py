@@ -1,10 +1,10 @@
-"""The catalog's truth: a compacted topic, one record an object, one transaction a change.
+"""The log of the catalog: a compacted topic with one record per object, and one transaction per change.
 
-Only one coordinator writes it, though others may believe that they do. Making a log begins a *term*, whose number
-stands in the topic: the transactional id fences every writer of an older term. A coordinator that must make a new
-writer, because it does not know how its last write ended, reads the topic before and after: a greater term there says
-that it was replaced, and it stops. Should its new writer have fenced the newer one in between, that one finds its own
-term in the topic, and goes on with a new writer.
+Only one coordinator writes it, even where others believe that they lead. Each `CatalogLog` begins a *term*, whose
+number is in the topic; its transactional id fences every writer of an older term. A coordinator that does not know how
+its last write ended needs a new writer: it reads the topic before and after it makes one, and stops if it finds a
+greater term. If its new writer has fenced the newer coordinator in between, that one finds its own term in the topic
+and goes on with a new writer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter, Records
 from connectors.kafka.names import internal_topic, transactional_id
+from connectors.kafka.topics import latest
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object
 from operators.core.errors import ExternalError, Fenced
@@ -32,21 +33,25 @@ class _Meta(msgspec.Struct, frozen=True):
 
 
 class CatalogLog:
-    """Making one fences an older coordinator; then it reads what was written."""
+    """The log in Kafka. Making one fences every older coordinator. One thread at a time may use it."""
 
     def __init__(self, settings: KafkaSettings, cluster: str) -> None:
-        self._settings = settings
+        self._settings, self._admin = settings, settings.admin()
         self._topic = internal_topic(cluster, "catalog")
         self._id = transactional_id(cluster, "catalog")
         self._writer = EpochWriter(settings, self._id)
         self._registry_events = 0
-        #: A write failed: its change may be in the log or not, until the log is read again.
+        #: Whether a write is under way or has failed: its change may be in the log or not, until the log is read.
         self.in_doubt = False
-        #: A newer coordinator has begun: this one may never write again.
+        #: Whether a newer coordinator has begun a term: this one may never write again.
         self.replaced = False
         last = self._meta(self._entries())
         self._term = last.term + 1
         self._write(Records(self._topic, [_META], [msgspec.json.encode(_Meta(last.version, last.ids, self._term))]))
+
+    def check(self) -> None:
+        """Raises ExternalError when Kafka does not answer: a write would fail late, and its outcome be in doubt."""
+        latest(self._admin, [(self._topic, 0)])
 
     def read(self) -> tuple[Catalog, list[dict[str, Any]]]:
         """The catalog, and the events of the schema registry in order. A write in doubt is settled first."""
@@ -56,8 +61,8 @@ class CatalogLog:
         entries = self._entries()
         meta = self._meta(entries)
         self._check_term(meta)
-        found = [msgspec.json.decode(body, type=Object) for key, body in entries.items() if key.startswith(_OBJECT)]
-        objects = {one.name.lower(): one for one in sorted(found, key=lambda one: (one.id[0], int(one.id[1:])))}
+        stored = [msgspec.json.decode(body, type=Object) for key, body in entries.items() if key.startswith(_OBJECT)]
+        objects = {item.name.lower(): item for item in sorted(stored, key=_creation)}
         events = sorted(
             (int(key.removeprefix(_REGISTRY)), body) for key, body in entries.items() if key.startswith(_REGISTRY)
         )
@@ -66,12 +71,12 @@ class CatalogLog:
         return Catalog(meta.version, meta.ids, objects), [msgspec.json.decode(body) for _, body in events]
 
     def write(self, before: Catalog, after: Catalog) -> None:
-        """Logs the difference, as a whole."""
-        changed = {name: found for name, found in after.objects.items() if before.objects.get(name) != found}
+        """Logs the difference in one transaction."""
+        changed = {name: item for name, item in after.objects.items() if before.objects.get(name) != item}
         gone = [name for name in before.objects if name not in after.objects]
         keys = [_META, *(_OBJECT + name.encode() for name in (*changed, *gone))]
         meta = msgspec.json.encode(_Meta(after.version, after.ids, self._term))
-        values = [meta, *(msgspec.json.encode(found) for found in changed.values()), *(None for _ in gone)]
+        values = [meta, *(msgspec.json.encode(item) for item in changed.values()), *(None for _ in gone)]
         self._write(Records(self._topic, keys, values))
 
     def write_event(self, event: dict[str, Any]) -> None:
@@ -81,7 +86,7 @@ class CatalogLog:
         self._write(Records(self._topic, [key], [msgspec.json.encode(event)]))
 
     def _entries(self) -> dict[bytes, bytes]:
-        return read_compacted(self._settings, self._settings.admin(), self._topic)
+        return read_compacted(self._settings, self._admin, self._topic)
 
     @staticmethod
     def _meta(entries: dict[bytes, bytes]) -> _Meta:
@@ -94,7 +99,7 @@ class CatalogLog:
             raise Fenced("a newer coordinator has taken over")
 
     def _write(self, records: Records) -> None:
-        """Writes one transaction; how a failed one ended only a new writer can tell, unless this one was replaced."""
+        """Writes one transaction. If it fails, only a new writer can tell how it ended; Fenced once replaced."""
         if self.replaced:
             raise Fenced("a newer coordinator has taken over")
         self.in_doubt = True
@@ -104,5 +109,10 @@ class CatalogLog:
             self._writer.commit()
         except Fenced as error:
             self._check_term(self._meta(self._entries()))
-            raise ExternalError("the catalog's writer has to begin anew", hint="try again") from error
+            raise ExternalError("the catalog's writer was fenced and has to start again", hint="try again") from error
         self.in_doubt = False
+
+
+def _creation(item: Object) -> tuple[str, int]:
+    """The order of creation: ids are a letter and a number, such as "o12"; those of the system begin with "d"."""
+    return item.id[0], int(item.id[1:])

@@ -1,4 +1,4 @@
-"""What COPY and LOAD TABLE may reach from the coordinator: nothing, unless it was started so."""
+"""What COPY and LOAD TABLE may read with the coordinator's rights: nothing, unless it was started with such options."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from operators.core.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class LoadPolicy:
-    """A directory of files that may be read, and whether databases may be asked: whoever may send statements reads
-    with the coordinator's rights."""
+    """A directory of files that may be read, and whether databases may be queried. Everybody who may send such
+    statements reads with the coordinator's rights."""
 
     directory: Path | None = None
     databases: bool = False
 
     def checked(self, load: Load) -> Load:
-        """The statement with the file's whole path; UserError when it is not allowed."""
+        """The statement with the absolute path of its file; UserError when it is not allowed."""
         if isinstance(load, LoadDatabase):
             if not self.databases:
                 raise UserError(

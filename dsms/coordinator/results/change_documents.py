@@ -1,4 +1,4 @@
-"""Records of a result as the documents that clients get."""
+"""The changes of a result as the JSON documents that clients get."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsms.model.objects import Format, Object, Query, Table, kind_of
 from dsms.registration.statements import schema_and_keys
 from operators.core.errors import UserError
 
-#: A Kafka message, of which key, value, headers, partition and offset are asked.
+#: A Kafka message; its key, value, headers, partition and offset are used.
 Message = Any
 
 
@@ -60,50 +60,52 @@ class _Place(msgspec.Struct):
     offset: int
 
 
-def followed(found: Object, catalog: Catalog) -> Followed:
-    """How to follow a view, a query or a table; UserError for what has no changes of its own."""
-    if isinstance(found, Table):
-        schema, keys = schema_and_keys(found, catalog)
-        return Followed(found.id, found.name, found.topic, found.source.partitions, schema, keys, "json")
-    if isinstance(found, Query) and found.periodic is None:
-        schema, keys = schema_and_keys(found, catalog)
-        return Followed(found.id, found.name, found.topic, found.partitions, schema, keys, found.format)
+def followed(item: Object, catalog: Catalog) -> Followed:
+    """The result of a view, a query or a table; UserError for an object without changes of its own."""
+    if isinstance(item, Table):
+        schema, keys = schema_and_keys(item, catalog)
+        return Followed(item.id, item.name, item.topic, item.source.partitions, schema, keys, "json")
+    if isinstance(item, Query) and item.periodic is None:
+        schema, keys = schema_and_keys(item, catalog)
+        return Followed(item.id, item.name, item.topic, item.partitions, schema, keys, item.format)
     raise UserError(
-        f'the {kind_of(found)} "{found.name}" has no changes that can be read',
-        hint=f"make a view of it: CREATE STREAMED VIEW … AS SELECT * FROM R({found.name})",
+        f'the {kind_of(item)} "{item.name}" has no changes that can be read',
+        hint=f"make a view of it: CREATE STREAMED VIEW … AS SELECT * FROM R({item.name})",
     )
 
 
 def lines_of(result: Followed, messages: Sequence[Message]) -> list[Line]:
-    """The changes among the records of one partition; promises of the log are passed over.
+    """The changes among the records of one partition; heartbeats are left out.
 
-    A row stands under `row`; of a row of a keyed result that is gone, only the key is known, under `key`.
+    The document of a change has the row under `row`. Of a deleted row of a keyed result only the key is known; it is
+    under `key`.
     """
-    kept = [message for message in messages if not _promise(message)]
-    rows = _texts(result, "value")([one.value() for one in kept if one.value() is not None])
-    keys = _texts(result, "key")([one.key() or b"" for one in kept if one.value() is None])
+    kept = [message for message in messages if not _is_heartbeat(message)]
+    rows = _texts(result, "value")([message.value() for message in kept if message.value() is not None])
+    keys = _texts(result, "key")([message.key() or b"" for message in kept if message.value() is None])
     of_row, of_key = iter(rows), iter(keys)
-    return [_line(one, next(of_key) if one.value() is None else next(of_row)) for one in kept]
+    return [_line(message, next(of_key if message.value() is None else of_row)) for message in kept]
 
 
-def _promise(message: Message) -> bool:
+def _is_heartbeat(message: Message) -> bool:
     return message.value() is None and HEARTBEAT_HEADER in dict(message.headers() or [])
 
 
 def _line(message: Message, text: bytes) -> Line:
     headers = dict(message.headers() or [])
-    gone = message.value() is None
-    op = headers.get(OP_HEADER, b"-" if gone else b"+").decode()
+    deleted = message.value() is None
+    op = headers.get(OP_HEADER, b"-" if deleted else b"+").decode()
     ts = int(headers[TS_HEADER]) if TS_HEADER in headers else None
     raw = msgspec.Raw(text)
-    change = _Document(op, None if gone else raw, raw if gone else None, ts)
+    change = _Document(op, None if deleted else raw, raw if deleted else None, ts)
     place = _Place(message.partition(), message.offset())
+    # one object of both: {"op":"+"} and {"partition":0,"offset":7} give {"op":"+","partition":0,"offset":7}
     document = msgspec.json.encode(change)[:-1] + b"," + msgspec.json.encode(place)[1:]
     return Line(place.partition, place.offset + 1, document)
 
 
 def _texts(result: Followed, part: str) -> Callable[[list[bytes]], list[bytes]]:
-    """Encoded rows as JSON text: what is JSON already stays as it is."""
+    """Turns encoded rows into JSON text; rows of a JSON topic are that already."""
     if result.format == "json":
         return lambda values: values
     names = result.keys if part == "key" else result.schema.names

@@ -1,0 +1,127 @@
+"""Objects that every cluster has: the control tables as streams. Names that begin with `dsms_` are reserved for them.
+
+Their ids and numbers are outside of those that statements assign, so they change nothing for other objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import singledispatch
+
+import msgspec
+
+from connectors.kafka.names import internal_topic
+from dsms.introspection.sample_records import COLUMNS
+from dsms.model import logical
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object, Query, Source, Stream
+from dsms.registration.statements import apply
+from dsms.sql.parser.parse import parse
+from operators.core.delta import MAX_SOURCES
+
+PREFIX = "dsms_"
+
+
+def is_system(item: Object) -> bool:
+    """Whether an object belongs to the system."""
+    return isinstance(item, Source | Stream) and item.id.startswith("d")
+
+
+def with_system_objects(catalog: Catalog, cluster: str, fragments: int) -> Catalog:
+    """The catalog with the system's objects added; the same catalog if it has all of them, or if one of their names was
+    taken by a user's object before it was reserved.
+
+    >>> sorted(with_system_objects(Catalog(), "main", 1).objects)
+    ['dsms_operators', 'dsms_operators_source', 'dsms_queues', 'dsms_queues_source']
+    """
+    missing = {name: item for name, item in _made(cluster, fragments).items() if catalog.get(name) != item}
+    if not missing or any((taken := catalog.get(name)) and not is_system(taken) for name in missing):
+        return catalog
+    return Catalog(catalog.version + 1, catalog.ids, {**missing, **catalog.objects, **missing})
+
+
+def system_sources(cluster: str) -> list[Source]:
+    """The sources among the system's objects."""
+    return [item for item in _made(cluster, 1).values() if isinstance(item, Source)]
+
+
+def _made(cluster: str, fragments: int) -> dict[str, Object]:
+    """The objects by name: made by statements, as users' objects are, then given ids and numbers of their own."""
+    catalog = Catalog()
+    for purpose, columns in COLUMNS.items():
+        topic = internal_topic(cluster, purpose)
+        sql = (
+            f"CREATE STREAM {PREFIX}{purpose} ({columns}) SOURCE '{topic}' "
+            "TIMESTAMP LATENT TAGGED NONE IDLE AFTER 2 SECONDS"
+        )
+        for statement in parse(sql):
+            catalog, _ = apply(statement, catalog, _FixedWorld())
+    numbered = enumerate(catalog.objects.items(), 1)
+    return {name: _placed(item, f"d{number}", fragments) for number, (name, item) in numbered}
+
+
+def _placed(item: Object, id: str, fragments: int) -> Object:
+    """The object with its own id; a source is numbered from the last number downwards."""
+    if not isinstance(item, Source):
+        return msgspec.structs.replace(item, id=id)
+    number = MAX_SOURCES - 1 - item.number
+    return msgspec.structs.replace(item, id=id, number=number, home=str(number % fragments))
+
+
+def refuse_reserved(statement: st.Statement, catalog: Catalog) -> None:
+    """Raises SqlError for a statement that would create, change or drop an object with a reserved name. A user's object
+    that had such a name before it was reserved can be dropped."""
+    name = _changed_name(statement)
+    if name is None or not name.text.lower().startswith(PREFIX):
+        return
+    existing = catalog.get(name.text)
+    if existing is None or is_system(existing):
+        raise name.place.error(f'names that begin with "{PREFIX}" are the system\'s: "{name.text}"')
+
+
+@singledispatch
+def _changed_name(statement: st.Statement) -> st.Name | None:
+    """The name that a statement creates, changes or drops, if it does."""
+    return None
+
+
+@_changed_name.register(st.RegisterSource)
+@_changed_name.register(st.CreateStream)
+@_changed_name.register(st.DeclareStream)
+@_changed_name.register(st.CreateTable)
+@_changed_name.register(st.ContinuousQuery)
+@_changed_name.register(st.ReplaceQuery)
+@_changed_name.register(st.Drop)
+def _(
+    statement: st.RegisterSource
+    | st.CreateStream
+    | st.DeclareStream
+    | st.CreateTable
+    | st.ContinuousQuery
+    | st.ReplaceQuery
+    | st.Drop,
+) -> st.Name | None:
+    return statement.name
+
+
+class _FixedWorld:
+    """The environment in which the declarations are applied: topics of one partition, and nothing published."""
+
+    def busy(self) -> Mapping[str, float]:
+        return {"0": 0.0}
+
+    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
+        return {0: 0}
+
+    def result_topic(self, query: Query, node: logical.Node) -> Query:
+        return query
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        return None
+
+    def published(self, query: str) -> int | None:
+        return None
+
+    def state_of(self, item: Object) -> str:
+        return "system"

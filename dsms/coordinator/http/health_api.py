@@ -1,0 +1,29 @@
+"""The HTTP calls of probes: whether the process lives, and whether it can work."""
+
+from fastapi import APIRouter, Response
+
+from dsms.coordinator.http.errors import json_response
+from dsms.coordinator.http.service import Backend
+
+
+def health_router(backend: Backend) -> APIRouter:
+    """`/healthz` and `/readyz`."""
+    service = backend.service
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz", summary="The process answers", response_model=dict[str, str])
+    def healthz() -> Response:
+        return json_response({"status": "ok"})
+
+    @router.get(
+        "/readyz",
+        summary="The coordinator can serve requests",
+        description="200 with {} when ready, otherwise 503 with the reason by dependency",
+        response_model=dict[str, str],
+        responses={503: {"model": dict[str, str], "description": "not ready"}},
+    )
+    def readyz() -> Response:
+        reasons = service.readiness()
+        return json_response(reasons, 503 if reasons else 200)
+
+    return router

@@ -1,0 +1,139 @@
+"""Calls that take effect once, however often they are sent: the same key and body give the same answer.
+
+The steps of a call, and what a crash leaves behind after each:
+
+    begun      the key is known, with the catalog's version; nothing has been done
+    done       the effect is there, the answer is not kept yet
+    answered   the answer is kept, and given again from here on
+
+A call that was begun but has no answer is run again where that cannot take effect twice: when it only reads, or when
+it changes nothing but the catalog and the catalog has not changed since. Otherwise its outcome is reported as unknown.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from operators.core.errors import ExternalError, UserError
+
+log = structlog.get_logger()
+
+#: A longer answer is not kept: the call counts as one without an answer.
+MOST_BYTES = 512 * 1024
+
+
+class WrongBody(UserError):
+    """The key was used for a call with another body."""
+
+
+class Underway(UserError):
+    """A call with this key is running."""
+
+
+class OutcomeUnknown(UserError):
+    """The call was begun, and it is not known whether it took effect."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a call: HTTP status and body."""
+
+    status: int
+    body: bytes
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A call: the hash of what it asks for, the process that began it, the catalog's version then, and the answer."""
+
+    asked: str
+    owner: str
+    version: int
+    status: int | None = None
+    body: bytes = b""
+
+
+class AnswerStore(Protocol):
+    """Entries by key; bounded in time and number. Calls raise ExternalError when it cannot be reached."""
+
+    def begin(self, key: str, entry: bytes) -> bytes | None:
+        """Stores the entry unless the key has one already, which is returned then."""
+        ...
+
+    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
+        """Replaces the entry `held`; False when the key has another entry by now, or none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that is to take effect once: its key, what tells it from other calls, the catalog's version now, and
+    whether it can be run again without harm, given the catalog's version when it was first begun."""
+
+    key: str
+    content: bytes
+    version: int
+    harmless: Callable[[int], bool]
+
+
+class Once:
+    """Runs each call once. Every process is another owner; a call that another owner has begun is not running any
+    more, as only one coordinator leads."""
+
+    def __init__(self, store: AnswerStore) -> None:
+        self._store = store
+        self._owner = uuid.uuid4().hex
+        self._underway: set[str] = set()
+        self._lock = threading.Lock()
+
+    def run(self, call: Call, act: Callable[[], Answer]) -> Answer:
+        """The answer of the call, computed now or kept from before; Underway, WrongBody or OutcomeUnknown where running
+        it could take effect twice. An answer of status 500 or more is not kept: the call may be sent again."""
+        name = sha256(call.key.encode()).hexdigest()
+        with self._lock:
+            if name in self._underway:
+                raise Underway("the call with this idempotency key is being done", hint="ask again a little later")
+            self._underway.add(name)
+        try:
+            return self._run(name, call, act)
+        finally:
+            with self._lock:
+                self._underway.discard(name)
+
+    def _run(self, name: str, call: Call, act: Callable[[], Answer]) -> Answer:
+        begun = Entry(sha256(call.content).hexdigest(), self._owner, call.version)
+        body = msgspec.json.encode(begun)
+        earlier = self._store.begin(name, body)
+        if earlier is not None:
+            kept = msgspec.json.decode(earlier, type=Entry)
+            if kept.asked != begun.asked:
+                raise WrongBody("this idempotency key was used for another body", hint="use a new key for a new call")
+            if kept.status is not None:
+                return Answer(kept.status, kept.body)
+            self._take_over(name, call, kept, (earlier, body))
+        answer = act()
+        if answer.status < 500 and len(answer.body) <= MOST_BYTES:
+            answered = msgspec.structs.replace(begun, status=answer.status, body=answer.body)
+            self._keep(name, body, msgspec.json.encode(answered))
+        return answer
+
+    def _take_over(self, name: str, call: Call, kept: Entry, entries: tuple[bytes, bytes]) -> None:
+        if not call.harmless(kept.version):
+            hint = "check whether it was done, then send it with a new key"
+            raise OutcomeUnknown("the call with this key was begun, but its outcome is not known", hint=hint)
+        if not self._store.replace(name, *entries):
+            raise Underway("the call with this idempotency key is being done", hint="ask again a little later")
+
+    def _keep(self, name: str, held: bytes, entry: bytes) -> None:
+        """Keeps the answer if that is possible: the call has been done either way."""
+        try:
+            self._store.replace(name, held, entry)
+        except ExternalError as error:
+            log.warning("an answer could not be kept for its idempotency key", reason=str(error))

@@ -1,0 +1,54 @@
+"""The answers of calls that take effect once, kept in Redis for a day."""
+
+from __future__ import annotations
+
+import time
+
+from connectors.redis.client import connect
+from connectors.redis.errors import translated
+
+TTL_S = 24 * 3600
+MOST_KEYS = 10_000
+
+_BEGIN = """
+local held = redis.call('GET', KEYS[1])
+if held then return held end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ARGV[2] - ARGV[3])
+redis.call('ZADD', KEYS[2], ARGV[2], KEYS[1])
+local over = redis.call('ZCARD', KEYS[2]) - ARGV[4]
+if over > 0 then
+  local old = redis.call('ZPOPMIN', KEYS[2], over)
+  for at = 1, #old, 2 do redis.call('DEL', old[at]) end
+end
+return false
+"""
+_REPLACE = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
+return 1
+"""
+
+
+class RedisAnswers:
+    """Entries in Redis: they outlive the coordinator."""
+
+    def __init__(self, url: str, cluster: str, most: int = MOST_KEYS, ttl_s: int = TTL_S) -> None:
+        client = connect(url)
+        self._prefix = "dsms:{" + cluster + "}:answer"
+        self._bounds = (ttl_s, most)
+        self._begin, self._replace = client.register_script(_BEGIN), client.register_script(_REPLACE)
+
+    def begin(self, key: str, entry: bytes) -> bytes | None:
+        """Stores the entry unless the key has one already, which is returned then."""
+        with translated("looking up an idempotency key"):
+            earlier = self._begin(keys=[self._name(key), f"{self._prefix}s"], args=[entry, time.time(), *self._bounds])
+        return bytes(earlier) if earlier else None
+
+    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
+        """Replaces the entry `held`; False when the key has another entry by now, or none."""
+        with translated("keeping an answer"):
+            return bool(self._replace(keys=[self._name(key)], args=[held, entry]))
+
+    def _name(self, key: str) -> str:
+        return f"{self._prefix}:{key}"

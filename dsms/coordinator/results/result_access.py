@@ -1,0 +1,109 @@
+"""What the interface offers beside statements: feeds of results, publishing, and waiting for one's own writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.dead_letters import last_dead_letters
+from connectors.kafka.names import dead_letter_topic
+from connectors.kafka.registry import register_schema
+from dsms.coordinator.catalog.lookup import Document, object_named
+from dsms.coordinator.catalog.system_objects import is_system
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.results.change_documents import Followed, followed
+from dsms.coordinator.results.coverage import Cover, Coverage, CoverageQuestion, SharedLaneReports
+from dsms.coordinator.results.feed import Feeds
+from dsms.coordinator.results.positions import parse_records
+from dsms.coordinator.results.publishing import Published, RecordPublisher
+from dsms.coordinator.results.result_log import KafkaResultLog
+from dsms.coordinator.results.writer_schemas import writer_schema
+from dsms.model import properties
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query, Source, kind_of
+from dsms.runtime.stages.record_reading import WriterSchema
+from dsms.scheduler.leases import ExecutorStatus
+from dsms.sql.binder.bind import plan_of
+from operators.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the access to results is made from: `executors` gives the last reports of the living ones, by name, and
+    `catalog` the present catalog."""
+
+    kafka: KafkaSettings
+    executors: Callable[[], Mapping[str, ExecutorStatus]]
+    catalog: Callable[[], Catalog]
+    registry: SchemaRegistry
+    registry_url: str | None
+
+
+class ResultAccess:
+    """Feeds, publishing and coverage over one catalog. All calls may block, except those of `feeds`."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        log = KafkaResultLog(around.kafka)
+        self._admin = around.kafka.admin()
+        self.feeds = Feeds(log, self._current_id)
+        self._publisher = RecordPublisher(around.kafka, self._schema_id)
+        self._coverage = Coverage(log, SharedLaneReports(around.executors), self.letters, self._writer)
+
+    def result(self, name: str) -> Followed:
+        """How to follow a view, a query or a table."""
+        catalog = self._around.catalog()
+        return followed(object_named(catalog, name), catalog)
+
+    def publish(self, name: str, body: bytes, key: list[str], advance: int | None) -> Published:
+        """Sends the records of a body to a source."""
+        source = object_named(self._around.catalog(), name)
+        if not isinstance(source, Source):
+            hint = "publish to a source; write the rows of a table by INSERT"
+            raise UserError(f'"{source.name}" is a {kind_of(source)}', hint=hint)
+        if is_system(source):
+            raise UserError(f'only the system writes to "{source.name}"')
+        return self._publisher.publish(source, body, key, advance)
+
+    def question(self, name: str, token: str) -> CoverageQuestion | None:
+        """The question whether a result covers the records of a token; None while not all of them are committed."""
+        catalog = self._around.catalog()
+        query, wanted = object_named(catalog, name), parse_records(token)
+        if not isinstance(query, Query) or query.periodic is not None:
+            raise UserError(f'"{query.name}" is a {kind_of(query)}', hint="want a view or a query")
+        sources = properties.sources(plan_of(query.name, catalog))
+        source = next((read for read in sources if read.id == wanted.source), None)
+        if source is None:
+            raise UserError(
+                f'"{query.name}" does not read the source of the token',
+                hint=f"it reads: {', '.join(read.name for read in sources)}",
+            )
+        return self._coverage.question(query, source, wanted)
+
+    def cover(self, question: CoverageQuestion) -> Cover:
+        """How far the result is now."""
+        return self._coverage.cover(question)
+
+    def _current_id(self, result: Followed) -> str | None:
+        """The id under which a result is known now: its own, or that of the query that replaced its query and goes on
+        writing its topic; None once it is dropped."""
+        current = self._around.catalog().get(result.name)
+        replaced = isinstance(current, Query) and current.since is not None and current.topic == result.topic
+        return current.id if current is not None and (current.id == result.id or replaced) else None
+
+    def letters(self, source: Source, limit: int) -> list[Document]:
+        """The latest records that a source refused."""
+        return last_dead_letters(self._around.kafka, self._admin, dead_letter_topic(source.name), limit)
+
+    def _writer(self, source: Source) -> WriterSchema:
+        return writer_schema(source, self._around.registry, self._around.registry_url)
+
+    def _schema_id(self, source: Source, part: str, schema: dict[str, Any]) -> int:
+        subject, url = f"{source.topic}-{part}", source.registry or self._around.registry_url
+        if url:
+            return register_schema(url, subject, schema)
+        return self._around.registry.register(subject, msgspec.json.encode(schema).decode())

@@ -1,0 +1,70 @@
+"""What the coordinator knows of its cluster: living executors, loads, progress, and the states of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import structlog
+
+from connectors.redis.cluster_state import ClusterState
+from dsms.coordinator.catalog.lookup import Document
+from dsms.coordinator.statements.control_tables import last_reports
+from dsms.coordinator.statements.leaving_topics import LeavingTopics
+from dsms.coordinator.statements.log_ends import LogEnds
+from dsms.coordinator.statements.topics import Topics
+from dsms.coordinator.watcher.executors import living_executors
+from dsms.coordinator.watcher.object_states import States
+from dsms.coordinator.watcher.query_progress import QueryProgress
+from dsms.introspection.entities import load_by_fragment
+from dsms.model.catalog import Catalog
+from dsms.scheduler.leases import ExecutorStatus
+from operators.core.errors import ExternalError
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatorFacts:
+    """The facts that statements are decided by. `partition_counts` gives the number of partitions of each topic."""
+
+    cluster: ClusterState
+    fragments: int
+    topics: Topics
+    log_ends: LogEnds
+    progress: QueryProgress
+    partition_counts: Callable[[], Mapping[str, int]]
+    leaving: LeavingTopics = field(default_factory=LeavingTopics)
+
+    def alive(self) -> dict[str, ExecutorStatus]:
+        """The last reports of the living executors, by name."""
+        return living_executors(self.cluster)
+
+    def states(self) -> States:
+        """The states of objects, from one look at the executors and one at the topics."""
+        return States(self.alive, self.progress.latest, self.partition_counts)
+
+    def busy(self) -> Mapping[str, float]:
+        """How busy the fragments that new queries are dealt out to were last measured to be, in seconds a second; 0
+        where that is not known, also while Redis is away."""
+        try:
+            loads = load_by_fragment(last_reports(self.cluster))
+        except ExternalError as error:
+            log.warning("queries are placed by their weights alone", reason=str(error))
+            loads = {}
+        return {name: loads.get(name, 0.0) for name in map(str, range(self.fragments))}
+
+    def status(self, catalog: Catalog) -> Document:
+        """The executors with their last reports, the assignments, and how far queries are behind."""
+        alive = self.alive()
+        by_id = self.progress.look(alive)
+        progress = {query.name: by_id[query.id] for query in catalog.running() if query.id in by_id}
+        assignments = self.cluster.assignments()
+        return {
+            "catalog_version": catalog.version,
+            "executors": {name: msgspec.to_builtins(status) for name, status in alive.items()},
+            "assignments": msgspec.json.decode(assignments) if assignments else {},
+            "lag": {name: reached.unread for name, reached in progress.items()},
+            "progress": {name: reached.document() for name, reached in progress.items()},
+        }

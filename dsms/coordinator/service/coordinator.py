@@ -1,0 +1,210 @@
+"""The coordinator: takes statements, keeps the catalog, and sees that every fragment has a living executor.
+
+It only puts the parts together: `CatalogStore` is the catalog, `StatementRunner` runs statements, `ClusterWatcher`
+looks after the cluster, `ObjectDocuments` and `CoordinatorFacts` are the read side.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.names import internal_topic
+from connectors.kafka.topics import COMPACTED_SOON, KEPT, delete_topic, ensure_topic, latest, partition_counts
+from connectors.redis.cluster_state import ClusterState
+from dsms.coordinator.catalog.catalog_log import CatalogLog
+from dsms.coordinator.catalog.catalog_store import CatalogStore
+from dsms.coordinator.catalog.lookup import Document, object_named
+from dsms.coordinator.catalog.system_objects import system_sources, with_system_objects
+from dsms.coordinator.idempotency.redis_answers import RedisAnswers
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.results.result_access import ResultAccess, Surroundings
+from dsms.coordinator.service.cluster_facts import CoordinatorFacts
+from dsms.coordinator.service.object_documents import ObjectDocuments
+from dsms.coordinator.service.settings import CoordinatorSettings
+from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.control_tables import ControlTables
+from dsms.coordinator.statements.log_ends import LogEnds
+from dsms.coordinator.statements.query_replacement import clean_up_replacements
+from dsms.coordinator.statements.statement_runner import StatementRunner
+from dsms.coordinator.statements.topics import Topics
+from dsms.coordinator.tables.table_statements import TableStatements
+from dsms.coordinator.watcher.cluster_copies import ClusterCopies
+from dsms.coordinator.watcher.cluster_watcher import ClusterWatcher, Duty
+from dsms.coordinator.watcher.executors import PlanWatch
+from dsms.coordinator.watcher.query_progress import QueryProgress
+from dsms.introspection.sample_records import OPERATORS, QUEUES
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query, Source, Table, kind_of
+from dsms.model.statement_result import StatementResult
+from operators.core.errors import UserError
+
+_INTERNAL_TOPICS = {
+    "catalog": COMPACTED_SOON,
+    "progress": COMPACTED_SOON,
+    "heartbeats": KEPT,
+    "shed": KEPT,
+    OPERATORS: COMPACTED_SOON,
+    QUEUES: COMPACTED_SOON,
+}
+
+
+class Coordinator:
+    """The service behind the REST API. All state is in Kafka, with a copy in Redis. Making one fences an older one."""
+
+    def __init__(self, settings: CoordinatorSettings) -> None:
+        self._settings, self._cluster = settings, ClusterState(settings.redis_url, settings.cluster)
+        _make_internal_topics(settings.kafka, settings.cluster)
+        self.registry = SchemaRegistry(lambda event: self._store.write_event(event))
+        topics = Topics(settings.kafka, self.registry, settings.registry_url)
+        copies = ClusterCopies(self._cluster, self._catalog, settings.fragments)
+        self._store = CatalogStore(
+            log=CatalogLog(settings.kafka, settings.cluster),
+            apply_event=self.registry.apply,
+            changed=copies.restore_soon,
+        )
+        self._store.change(partial(_with_system_objects, settings, topics))
+        self._facts = _facts(settings, self._cluster, topics, self.registry, self._catalog)
+        self._tables = TableStatements(settings.kafka, settings.cluster, settings.loads, self._catalog)
+        self._objects = ObjectDocuments(self._catalog, self._facts.states)
+        self.control = ControlTables(self._cluster, self._catalog, self.execute, self._facts.states)
+        self.answers = RedisAnswers(settings.redis_url, settings.cluster)
+        self.results = ResultAccess(
+            Surroundings(settings.kafka, self._facts.alive, self._catalog, self.registry, settings.registry_url)
+        )
+        context = self._statement_context()
+        self._runner = StatementRunner(context)
+        self._watcher = ClusterWatcher(self._store, copies, self._duties(context))
+
+    def execute(self, sql: str) -> list[StatementResult]:
+        """Runs statements; a failing one raises, those before it stay done."""
+        return self._runner.execute(sql)
+
+    def settled_version(self) -> int:
+        """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""
+        return self._store.settled_version()
+
+    def sources(self) -> list[Document]:
+        """All sources."""
+        return self._objects.sources()
+
+    def streams(self) -> list[Document]:
+        """All tagged streams, views and tables included."""
+        return self._objects.streams()
+
+    def queries(self) -> list[Document]:
+        """All continuous queries, views included."""
+        return self._objects.queries()
+
+    def describe(self, name: str) -> Document:
+        """One object."""
+        return self._objects.describe(name)
+
+    def drop(self, name: str) -> StatementResult:
+        """Drops one object that nothing else needs."""
+        item = object_named(self._catalog(), name)
+        return self.execute(f'DROP {kind_of(item).upper()} "{item.name}"')[0]
+
+    def relation(self, name: str, at: int | None) -> Document:
+        """The relation of a view, query or table at a final instant, by default the last one."""
+        item = object_named(self._catalog(), name)
+        instant, columns, rows = self._tables.relation(item.name, at)
+        return {"name": item.name, "at": instant, "columns": columns, "rows": rows}
+
+    def load(self, table: str, path: Path, form: str) -> StatementResult:
+        """Adds the rows of a file of the coordinator to a table, at one instant."""
+        item = object_named(self._catalog(), table)
+        self._store.check()
+        return self._tables.load(item.name, path, form)
+
+    def dead_letters(self, source: str, limit: int) -> list[Document]:
+        """The latest records that a source refused."""
+        item = object_named(self._catalog(), source)
+        if not isinstance(item, Source):
+            raise UserError(f'"{item.name}" is a {kind_of(item)}; dead letters belong to sources')
+        return self.results.letters(item, limit)
+
+    def status(self) -> Document:
+        """Executors with their last reports, the assignments, and how far queries are behind."""
+        names = {"cluster": self._settings.cluster, "kafka": self._settings.kafka.bootstrap}
+        return names | self._facts.status(self._catalog())
+
+    def readiness(self) -> dict[str, str]:
+        """What keeps the coordinator from working."""
+        return self._watcher.readiness()
+
+    def turn(self) -> None:
+        """One look at the cluster: the copies in Redis are restored, and every fragment gets a living executor."""
+        self._watcher.turn()
+
+    def watch(self, stopping: threading.Event, when_replaced: Callable[[], None] = lambda: None) -> None:
+        """Turns until it is told to stop."""
+        self._watcher.watch(stopping, when_replaced)
+
+    def _catalog(self) -> Catalog:
+        return self._store.catalog
+
+    def _statement_context(self) -> StatementContext:
+        return StatementContext(
+            store=self._store,
+            facts=self._facts,
+            control=self.control,
+            tables=self._tables,
+            delete_topic=_TopicDeletion(self._settings.kafka, self._tables).delete,
+            plans=PlanWatch(self._facts.alive),
+        )
+
+    def _duties(self, context: StatementContext) -> tuple[Duty, ...]:
+        return (
+            lambda _: self._tables.try_follow(),
+            partial(clean_up_replacements, context),
+            self._facts.progress.look,
+        )
+
+
+class _TopicDeletion:
+    """Deletes the topics of dropped objects."""
+
+    def __init__(self, kafka: KafkaSettings, tables: TableStatements) -> None:
+        self._admin, self._tables = kafka.admin(), tables
+
+    def delete(self, dropped: Query | Table) -> None:
+        """Deletes the result topic of a query, or the log of a table."""
+        if isinstance(dropped, Table):
+            self._tables.remove(dropped)
+        else:
+            delete_topic(self._admin, dropped.topic)
+
+
+def _make_internal_topics(kafka: KafkaSettings, cluster: str) -> None:
+    admin = kafka.admin()
+    for purpose, config in _INTERNAL_TOPICS.items():
+        ensure_topic(admin, internal_topic(cluster, purpose), 1, config)
+
+
+def _with_system_objects(settings: CoordinatorSettings, topics: Topics, catalog: Catalog) -> tuple[Catalog, None]:
+    after = with_system_objects(catalog, settings.cluster, settings.fragments)
+    for source in system_sources(settings.cluster) if after.version != catalog.version else ():
+        topics.make_dead_letter_topic(source.name)
+    return after, None
+
+
+def _facts(
+    settings: CoordinatorSettings,
+    cluster: ClusterState,
+    topics: Topics,
+    registry: SchemaRegistry,
+    catalog: Callable[[], Catalog],
+) -> CoordinatorFacts:
+    admin = settings.kafka.admin()
+    return CoordinatorFacts(
+        cluster=cluster,
+        fragments=settings.fragments,
+        topics=topics,
+        log_ends=LogEnds(settings.kafka, settings.cluster, registry, settings.registry_url),
+        progress=QueryProgress(catalog, partial(latest, admin)),
+        partition_counts=partial(partition_counts, admin),
+    )

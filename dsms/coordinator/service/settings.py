@@ -1,0 +1,21 @@
+"""What a coordinator is started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from connectors.kafka.config import KafkaSettings
+from dsms.coordinator.tables.load_policy import LoadPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatorSettings:
+    """The services that it uses, the cluster's name, an external schema registry instead of its own, what statements
+    may load, and over how many fragments new queries are dealt out."""
+
+    kafka: KafkaSettings
+    redis_url: str
+    cluster: str
+    registry_url: str | None = None
+    loads: LoadPolicy = field(default_factory=LoadPolicy)
+    fragments: int = 1

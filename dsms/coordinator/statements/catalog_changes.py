@@ -1,0 +1,70 @@
+"""Statements about the catalog on a cluster: each is decided against the present catalog, and what follows is done."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from dsms.coordinator.catalog.catalog_store import Change
+from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.environment import ClusterEnvironment
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query, Table
+from dsms.model.statement_result import StatementResult
+from dsms.registration.tables import apply
+
+
+def read_catalog(statement: st.Show | st.Describe | st.Explain, context: StatementContext) -> StatementResult:
+    """What the statement shows of the catalog as it stands; it waits for nobody."""
+    _, result = apply(statement, context.store.catalog, ClusterEnvironment(context.facts))
+    return result
+
+
+def change_catalog(statement: st.Statement, context: StatementContext) -> StatementResult:
+    """Makes the change. The schemas of new sources are offered, and the time is promised to readers of new tables."""
+    change = _changed(statement, context)
+    before = change.before.objects
+    for source in change.after.sources():
+        if source.name.lower() not in before:
+            context.facts.topics.offer_schema(source)
+    if any(table.name.lower() not in before for table in change.after.tables()):
+        context.tables.follow()
+    return change.answer
+
+
+def pause_or_resume(statement: st.SetPaused, context: StatementContext) -> StatementResult:
+    """A query that is paused publishes nothing once this returns, or a few seconds have passed."""
+    change = _changed(statement, context)
+    if statement.paused and change.after.version != change.before.version:
+        context.plans.await_stopped(change.after.version)
+    return change.answer
+
+
+def drop(statement: st.Drop, context: StatementContext) -> StatementResult:
+    """The topics of what is dropped are deleted once no executor writes them any more, or a few seconds have passed;
+    until then nobody else can take them."""
+    with ExitStack() as until_deleted:
+
+        def decide(catalog: Catalog) -> tuple[Catalog, StatementResult]:
+            after, result = apply(statement, catalog, ClusterEnvironment(context.facts))
+            topics = [item.topic for item in written_objects_gone(catalog, after)]
+            until_deleted.enter_context(context.facts.leaving.kept_from_others(topics))
+            return after, result
+
+        change = context.store.change(decide)
+        dropped = written_objects_gone(change.before, change.after)
+        if dropped:
+            context.plans.await_stopped(change.after.version)
+        for item in dropped:
+            context.delete_topic(item)
+    return change.answer
+
+
+def written_objects_gone(before: Catalog, after: Catalog) -> list[Query | Table]:
+    """The queries and tables with topics that only the earlier catalog has."""
+    written: list[Query | Table] = [*before.running(), *before.tables()]
+    return [item for item in written if item.name.lower() not in after.objects]
+
+
+def _changed(statement: st.Statement, context: StatementContext) -> Change[StatementResult]:
+    return context.store.change(lambda catalog: apply(statement, catalog, ClusterEnvironment(context.facts)))

@@ -1,0 +1,22 @@
+"""Statements that leave the catalog as it is: about rows, and about what runs."""
+
+from __future__ import annotations
+
+from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.control_tables import ControlStatement
+from dsms.model import statements as st
+from dsms.model.statement_result import StatementResult
+from dsms.model.statements import Load
+from dsms.tables.statements import Write
+
+
+def run_on_rows(statement: st.Select | Write | Load, context: StatementContext) -> StatementResult:
+    """Reads or writes rows. ExternalError at once while Kafka is away."""
+    context.store.check()
+    context.store.settle()
+    return context.tables.run(statement)
+
+
+def answer_control(statement: ControlStatement, context: StatementContext) -> StatementResult:
+    """Shows what runs, or changes the bounds of an executor."""
+    return context.control.answer(statement)

@@ -1,0 +1,117 @@
+"""CREATE OR REPLACE and REPAIR on a cluster: queries are halted, and replaced once executors publish nothing of them.
+
+The waiting is done without a lock. What others change meanwhile is seen when the statement is applied again, to the
+catalog as it stands then:
+
+- A query that began to read the replaced one is halted, too, and waited for.
+- Attributes that were changed stay changed.
+- When the query itself was dropped, the replacement fails. It makes nothing anew, and the others go on as they were.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+import structlog
+
+from dsms.coordinator.catalog.catalog_store import Change
+from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.environment import ClusterEnvironment
+from dsms.coordinator.statements.replacements import Claim
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query
+from dsms.model.statement_result import StatementResult
+from dsms.registration.replacement import halted, replaced_by, resumed, retired
+from dsms.registration.tables import apply
+from dsms.scheduler.leases import ExecutorStatus
+from operators.core.errors import DsmsError, ExternalError, UserError
+
+log = structlog.get_logger()
+
+
+def replace_query(statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext) -> StatementResult:
+    """Replaces a query and those that read it, or creates it where there is none."""
+    claim = Claim(context.replacements)
+    try:
+        return _replaced(statement, context, claim)
+    except BaseException:
+        _go_on(context, claim)
+        raise
+    finally:
+        claim.release()
+
+
+def _replaced(statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext, claim: Claim) -> StatementResult:
+    deadline = time.monotonic() + context.plans.halt_s
+    decide = partial(_decide, statement, context, claim)
+    change: Change[StatementResult | None] = context.store.change(decide)
+    while change.answer is None:
+        if not context.plans.await_version(change.after.version, deadline, starting=True):
+            raise ExternalError("the executors do not halt the query in time", hint="try again")
+        change = context.store.change(decide)
+    return change.answer
+
+
+def _decide(
+    statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext, claim: Claim, catalog: Catalog
+) -> tuple[Catalog, StatementResult | None]:
+    """The catalog with the query replaced; or, without an answer, with queries halted that are to be waited for."""
+    targets = replaced_by(statement, catalog)
+    if claim.ids:
+        _check_still_there(statement, targets, claim)
+    running = [query for query in targets if query.id not in claim.ids]
+    if claim.ids and not running:
+        return apply(statement, catalog, ClusterEnvironment(context.facts, halted=True))
+    after, result = apply(statement, catalog, ClusterEnvironment(context.facts))  # refuses what is wrong before halting
+    if not targets or after.version == catalog.version:
+        return after, result
+    claim.extend(running)
+    return halted(catalog, running), None
+
+
+def _check_still_there(statement: st.ReplaceQuery | st.RepairQuery, targets: list[Query], claim: Claim) -> None:
+    """An object that was created under the name meanwhile is another one: it was not halted."""
+    if not targets or targets[0].id not in claim.ids:
+        hint = "nothing was replaced; create it, if it is to be there again"
+        raise UserError(f'"{statement.name.text}" was dropped while it was being replaced', hint=hint)
+
+
+def _go_on(context: StatementContext, claim: Claim) -> None:
+    """The halted queries of a replacement that has failed go on as they were; if that cannot be written now, the
+    watcher does it later."""
+    if not claim.ids:
+        return
+    try:
+        context.store.change(partial(_without_halts, claim))
+    except DsmsError as error:
+        log.warning("halted queries will go on later", reason=str(error))
+
+
+def _without_halts(claim: Claim, catalog: Catalog) -> tuple[Catalog, None]:
+    return _with_changed(catalog, [query for query in resumed(catalog) if query.id in claim.ids]), None
+
+
+def clean_up_replacements(context: StatementContext, executors: Mapping[str, ExecutorStatus]) -> None:
+    """A duty of the watcher: queries that a replacement left halted, as its coordinator ended or could not write, go
+    on; and what queries were before is forgotten where nothing depends on it any more."""
+    published = {query: lane.frontier for status in executors.values() for query, lane in status.lanes.items()}
+    decide = partial(_cleaned, context, published)
+    cleaned, _ = decide(context.store.catalog)
+    if cleaned is not context.store.catalog:
+        context.store.try_change(decide)
+
+
+def _cleaned(context: StatementContext, published: Mapping[str, int | None], catalog: Catalog) -> tuple[Catalog, None]:
+    left_halted = {query.id: query for query in resumed(catalog)}
+    retiring = {query.id: msgspec.structs.replace(query, halted=False) for query in retired(catalog, published)}
+    changed = {**left_halted, **retiring}
+    claimed = context.replacements.ids
+    return _with_changed(catalog, [query for id, query in changed.items() if id not in claimed]), None
+
+
+def _with_changed(catalog: Catalog, changed: list[Query]) -> Catalog:
+    return catalog.with_changed(*changed) if changed else catalog

@@ -1,0 +1,67 @@
+"""The queries that statements are replacing now: each is claimed by one statement at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dsms.model.objects import Query
+from operators.core.errors import UserError
+
+
+class BeingReplaced(UserError):
+    """Another statement is replacing the query; trying again later helps."""
+
+
+class Replacements:
+    """The claims of all replacements under way, by the ids of queries; `ids` is an immutable value, read without a
+    lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.ids: frozenset[str] = frozenset()
+
+    def claim(self, queries: Iterable[Query]) -> frozenset[str]:
+        """Claims all of the queries and gives their ids; BeingReplaced, and none is claimed, where another one has."""
+        wanted = list(queries)
+        with self._lock:
+            for query in wanted:
+                if query.id in self.ids:
+                    hint = "try again when that has ended"
+                    raise BeingReplaced(f'{query.kind} "{query.name}" is being replaced', hint=hint)
+            claimed = frozenset(query.id for query in wanted)
+            self.ids |= claimed
+        return claimed
+
+    def release(self, ids: Iterable[str]) -> None:
+        """Ends claims."""
+        with self._lock:
+            self.ids -= frozenset(ids)
+
+
+@dataclass
+class Claim:
+    """What one statement has claimed so far.
+
+    >>> replacements = Replacements()
+    >>> query = Query(name="q", id="o1", sql="", kind="query", select="", topic="q")
+    >>> first, second = Claim(replacements), Claim(replacements)
+    >>> first.extend([query]), first.extend([query])
+    (None, None)
+    >>> second.extend([query])
+    Traceback (most recent call last):
+    dsms.coordinator.statements.replacements.BeingReplaced: query "q" is being replaced; try again when that has ended
+    """
+
+    replacements: Replacements
+    ids: frozenset[str] = field(default_factory=frozenset)
+
+    def extend(self, queries: Iterable[Query]) -> None:
+        """Claims those of the queries that are not claimed by this statement yet."""
+        self.ids |= self.replacements.claim(query for query in queries if query.id not in self.ids)
+
+    def release(self) -> None:
+        """Gives everything up."""
+        self.replacements.release(self.ids)
+        self.ids = frozenset()

@@ -1,0 +1,158 @@
+"""Statements that write tables, and one-time SELECT, on a cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import structlog
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.topics import Partition, delete_topic, latest
+from dsms.coordinator.results.relations import Relations
+from dsms.coordinator.tables.load_policy import LoadPolicy
+from dsms.coordinator.tables.table_logs import ClusterTables
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Table
+from dsms.model.statement_result import StatementResult
+from dsms.model.statements import Load, LoadDatabase, LoadFile
+from dsms.tables.effect import Content, Effect, Key, counted, inserted
+from dsms.tables.loading import batches_of, rows_of_file
+from dsms.tables.one_time import answer, names_of
+from dsms.tables.statements import Write, effect_of, names_read, table_of
+
+log = structlog.get_logger()
+_LONGEST_PAUSE_S = 60.0
+
+
+class TableStatements:
+    """INSERT, UPDATE, DELETE, loads and SELECT. One of them runs at a time, over the catalog as it stands when its turn
+    has come; so all tables have one clock, and no statement uses a table whose log is being deleted."""
+
+    def __init__(self, kafka: KafkaSettings, cluster: str, loads: LoadPolicy, catalog: Callable[[], Catalog]) -> None:
+        self._tables = ClusterTables(kafka, cluster)
+        self._relations = Relations(kafka, cluster, self._tables)
+        self._loads, self._catalog = loads, catalog
+        self._admin = kafka.admin()
+        self._running = threading.Lock()
+        self._pace = _Pace()
+        self._version = -1
+        self._read_beside: set[Partition] = set()
+
+    def run(self, statement: st.Select | Write | Load) -> StatementResult:
+        """What the statement does or answers; one that fails has done nothing."""
+        with self._running:
+            catalog = self._catalog()
+            if isinstance(statement, st.Select):
+                return self._select(statement, catalog)
+            table = table_of(statement.table, catalog)
+            if isinstance(statement, LoadFile | LoadDatabase):
+                return self._load(table, batches_of(self._loads.checked(statement), table), catalog)
+            return self._write(statement, table, catalog)
+
+    def load(self, name: str, path: Path, form: str) -> StatementResult:
+        """Adds the rows of a file that was sent to the coordinator."""
+        clause = st.Clause("format", (form,), st.Place())
+        with self._running:
+            catalog = self._catalog()
+            table = table_of(st.Name(name), catalog)
+            return self._load(table, rows_of_file(path, table, (clause,)), catalog)
+
+    def relation(self, name: str, at: int | None) -> tuple[int, list[str], list[tuple[object, ...]]]:
+        """The instant, the columns and the rows of one object."""
+        with self._running:
+            instant, rows = self._relations.rows(name, at, self._catalog())
+        columns = [column.to_pylist() for column in rows.columns]
+        return instant, rows.column_names, list(zip(*columns, strict=True))
+
+    def remove(self, table: Table) -> None:
+        """Deletes the log of a dropped table, after the statement that may still use it."""
+        with self._running:
+            delete_topic(self._admin, table.topic)
+            self._tables.forget(table)
+
+    def follow(self) -> None:
+        """Promises the time to the readers of tables, where somebody waits for it."""
+        with self._running:
+            self._follow(self._catalog())
+
+    def try_follow(self) -> None:
+        """As `follow`, unless a statement is running: it will promise the time itself."""
+        if self._running.acquire(blocking=False):
+            try:
+                self._follow(self._catalog())
+            finally:
+                self._running.release()
+
+    def _follow(self, catalog: Catalog) -> None:
+        """Readers of a table beside a stream wait for the time as long as the stream goes on; readers of tables alone
+        wait once, until the table is written or promised for the first time."""
+        tables = catalog.tables()
+        if catalog.version != self._version:
+            self._read_beside = set(_partitions_beside_tables(catalog))
+            waiting = bool(self._read_beside or self._tables.unopened(tables))
+            self._pace, self._version = _Pace(), catalog.version
+        else:
+            waiting = bool(self._read_beside)
+        if tables and waiting and self._pace.due(latest(self._admin, self._read_beside)):
+            self._tables.promise(tables)
+
+    def _write(self, statement: Write, table: Table, catalog: Catalog) -> StatementResult:
+        content = self._tables.content(table)
+        relation = self._relations.now(names_read(statement, catalog), catalog)
+        effect = effect_of(statement, catalog, relation, content)
+        count, instant = self._tables.write(table, catalog.tables(), [effect])
+        return StatementResult(type(statement).__name__.upper(), counted(count, instant), name=table.name)
+
+    def _select(self, statement: st.Select, catalog: Catalog) -> StatementResult:
+        instant = self._relations.common_instant(names_of(statement.select, catalog), catalog)
+        columns, rows = answer(statement.select, catalog, self._relations.at(instant, catalog))
+        when = "" if instant is None else f" at instant {instant}"
+        return StatementResult("SELECT", f"{len(rows)} row{'' if len(rows) == 1 else 's'}{when}", columns, rows)
+
+    def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
+        effects = _insertions(table, batches, self._tables.content(table))
+        count, instant = self._tables.write(table, catalog.tables(), effects)
+        return StatementResult("LOAD", counted(count, instant), name=table.name)
+
+
+def _insertions(table: Table, batches: Iterator[pa.Table], content: Content) -> Iterator[Effect]:
+    """Each batch as new rows; the service's log tells how many there are so far."""
+    seen: set[Key] = set()
+    for batch in batches:
+        yield inserted(table, batch, content, seen)
+        log.info("loading", table=table.name, rows=len(seen))
+
+
+def _partitions_beside_tables(catalog: Catalog) -> Iterator[Partition]:
+    """The topic partitions that some query reads together with a table."""
+    tables = {table.source.id for table in catalog.tables()}
+    streams = {source.id: source for source in catalog.sources()}
+    for query in catalog.running():
+        read_streams = [streams[id] for id in query.reads if id in streams]
+        if tables.intersection(query.reads):
+            yield from ((source.topic, partition) for source in read_streams for partition in range(source.partitions))
+
+
+class _Pace:
+    """When to promise the time: at once when the logs read beside tables have grown, else after pauses that double, up
+    to a minute."""
+
+    def __init__(self) -> None:
+        self._ends: dict[Partition, int] | None = None
+        self._pause_s = 0.0
+        self._next = 0.0
+
+    def due(self, ends: dict[Partition, int]) -> bool:
+        """Whether to promise now that the logs end at `ends`."""
+        if ends != self._ends:
+            self._ends, self._pause_s, self._next = ends, 0.5, 0.0
+        if time.monotonic() < self._next:
+            return False
+        self._next = time.monotonic() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        return True

@@ -1,0 +1,69 @@
+"""The executors that live, and whether they have come to a version of the catalog."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from dsms.scheduler.leases import RUNNING, ExecutorStatus
+from operators.core.errors import ExternalError
+
+_POLL_S = 0.1
+
+
+class SignsOfLife(Protocol):
+    """Where executors report that they live; `ClusterState` is the one in Redis."""
+
+    def executors(self) -> dict[str, bytes]:
+        """The last report of each living executor, encoded; ExternalError while they cannot be asked for."""
+        ...
+
+
+def living_executors(cluster: SignsOfLife) -> dict[str, ExecutorStatus]:
+    """The last reports of the living executors, by name."""
+    return {name: msgspec.json.decode(body, type=ExecutorStatus) for name, body in cluster.executors().items()}
+
+
+def have_come_to(version: int, executors: Iterable[ExecutorStatus], *, starting: bool = False) -> bool:
+    """Whether every running executor follows a version of the catalog or a later one; with `starting` also those that
+    have fragments but do not run them yet.
+
+    >>> behind = ExecutorStatus("recovering", plan_version=3, fragments={"0": "recovering"})
+    >>> have_come_to(4, [behind]), have_come_to(4, [behind], starting=True)
+    (True, False)
+    """
+    counted = [status for status in executors if status.state == RUNNING or (starting and status.fragments)]
+    return all(status.plan_version >= version for status in counted)
+
+
+@dataclass(frozen=True)
+class PlanWatch:
+    """Waits until executors have come to a version of the catalog: at most `stop_s` for queries that are paused or
+    dropped, at most `halt_s` for queries that are to be replaced."""
+
+    executors: Callable[[], Mapping[str, ExecutorStatus]]
+    stop_s: float = 5.0
+    halt_s: float = 30.0
+
+    def await_stopped(self, version: int) -> bool:
+        """Whether all running executors come to a version in time."""
+        return self.await_version(version, time.monotonic() + self.stop_s)
+
+    def await_version(self, version: int, deadline: float, *, starting: bool = False) -> bool:
+        """Whether executors come to a version until a time of the monotonic clock."""
+        waiting = threading.Event()
+        while not (reached := self._have_come_to(version, starting=starting)) and time.monotonic() < deadline:
+            waiting.wait(_POLL_S)
+        return reached
+
+    def _have_come_to(self, version: int, *, starting: bool) -> bool:
+        """No while Redis is away: nothing is known of the executors then."""
+        try:
+            return have_come_to(version, self.executors().values(), starting=starting)
+        except ExternalError:
+            return False

@@ -1,0 +1,129 @@
+"""A turn of the watcher: what is restored, what is told of troubles, and that it waits for no statement."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from dsms.coordinator.catalog.catalog_store import CatalogStore
+from dsms.coordinator.watcher.cluster_copies import ClusterCopies
+from dsms.coordinator.watcher.cluster_watcher import ClusterWatcher
+from dsms.model.catalog import Catalog
+from dsms.scheduler.leases import Assignment, ExecutorStatus
+from operators.core.errors import ExternalError
+from tests.support.statement_cluster import Background, MemoryChangeLog
+
+
+class MemoryDocuments:
+    """The documents of a Redis that can be away."""
+
+    def __init__(self) -> None:
+        self.catalog_copy: bytes | None = None
+        self.assigned: bytes | None = None
+        self.away = False
+
+    def catalog(self) -> bytes | None:
+        if self.away:
+            raise ExternalError("redis is away")
+        return self.catalog_copy
+
+    def set_catalog(self, body: bytes) -> None:
+        self.catalog_copy = body
+
+    def assignments(self) -> bytes | None:
+        return self.assigned
+
+    def set_assignments(self, body: bytes) -> None:
+        self.assigned = body
+
+    def executors(self) -> dict[str, bytes]:
+        return {"e": msgspec.json.encode(ExecutorStatus())}
+
+
+class Watched:
+    def __init__(self) -> None:
+        self.log, self.documents = MemoryChangeLog(), MemoryDocuments()
+        self.seen: list[Mapping[str, ExecutorStatus]] = []
+        copies = ClusterCopies(self.documents, lambda: self.store.catalog, 2)
+        self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=copies.restore_soon)
+        self.watcher = ClusterWatcher(self.store, copies, [self.seen.append])
+
+    def change(self) -> None:
+        self.store.change(lambda catalog: (Catalog(catalog.version + 1), None))
+
+    def copied_version(self) -> int:
+        assert self.documents.catalog_copy is not None
+        return msgspec.json.decode(self.documents.catalog_copy, type=Catalog).version
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_what_redis_lost_is_restored_and_fragments_are_assigned(watched: Watched) -> None:
+    for _ in range(2):
+        watched.watcher.turn()
+        assert watched.documents.catalog_copy == msgspec.json.encode(watched.store.catalog)
+        assigned = msgspec.json.decode(watched.documents.assigned or b"", type=dict[str, Assignment])
+        assert {name: taken.executor for name, taken in assigned.items()} == {"0": "e", "1": "e"}
+        watched.documents.catalog_copy = watched.documents.assigned = None
+    assert [set(alive) for alive in watched.seen] == [{"e"}, {"e"}] and watched.watcher.readiness() == {}
+
+
+def test_a_change_is_copied_at_once_and_the_copy_never_goes_back(watched: Watched) -> None:
+    watched.change()
+    assert watched.copied_version() == 1
+    watched.documents.catalog_copy = msgspec.json.encode(Catalog(7))
+    watched.watcher.turn()
+    assert watched.copied_version() == 7
+
+
+def test_troubles_are_told_until_they_have_passed(watched: Watched) -> None:
+    watched.documents.away = watched.log.away = True
+    watched.watcher.turn()
+    assert watched.watcher.readiness() == {"redis": "redis is away", "kafka": "kafka is away"} and watched.seen == []
+    watched.log.away = False
+    watched.change()
+    watched.watcher.turn()
+    assert watched.watcher.readiness() == {"redis": "redis is away"} and watched.seen == [{}]
+    watched.documents.away = False
+    watched.watcher.turn()
+    assert watched.watcher.readiness() == {} and watched.copied_version() == 1
+
+
+def test_a_turn_settles_what_is_in_doubt(watched: Watched) -> None:
+    watched.log.outcome = "kept"
+    with pytest.raises(ExternalError):
+        watched.change()
+    watched.watcher.turn()
+    assert watched.store.catalog.version == 1 and watched.watcher.readiness() == {}
+
+
+def test_a_turn_waits_for_no_statement(watched: Watched) -> None:
+    deciding, go_on = threading.Event(), threading.Event()
+
+    def slow(catalog: Catalog) -> tuple[Catalog, None]:
+        deciding.set()
+        assert go_on.wait(20)
+        return Catalog(catalog.version + 1), None
+
+    change = Background(lambda: watched.store.change(slow) and [])
+    assert deciding.wait(20)
+    watched.watcher.turn()
+    assert len(watched.seen) == 1 and watched.watcher.readiness() == {}
+    go_on.set()
+    change.result()
+    assert watched.copied_version() == 1
+
+
+def test_a_replaced_coordinator_looks_after_nothing(watched: Watched) -> None:
+    watched.log.replaced = True
+    watched.watcher.turn()
+    assert watched.watcher.readiness() == {"leader": "a newer coordinator has taken over"}
+    assert watched.documents.catalog_copy is None and watched.seen == []
+    replaced = threading.Event()
+    watched.watcher.watch(replaced, replaced.set)

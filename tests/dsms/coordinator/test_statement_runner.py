@@ -1,0 +1,67 @@
+"""Which function runs each statement, the order of a script, and what waits for executors."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from dsms.coordinator.statements.statement_runner import RUNNERS
+from dsms.model import statements as st
+from operators.core.errors import ExternalError, SqlError
+from tests.support.statement_cluster import StatementCluster
+
+
+@pytest.fixture
+def cluster() -> StatementCluster:
+    return StatementCluster()
+
+
+def test_every_statement_is_run_by_one_function() -> None:
+    assert set(RUNNERS) == set(get_args(st.Statement))
+
+
+def test_a_failing_statement_leaves_those_before_it_done(cluster: StatementCluster) -> None:
+    with pytest.raises(SqlError, match='line 1, column 48: "nope" not found'):
+        cluster.execute("CREATE QUERY a AS SELECT k FROM R(S); DESCRIBE nope; CREATE QUERY b AS SELECT k FROM R(S)")
+    assert cluster.store.catalog.get("a") is not None and cluster.store.catalog.get("b") is None
+
+
+def test_each_statement_sees_what_those_before_it_did(cluster: StatementCluster) -> None:
+    results = cluster.execute("PAUSE QUERY q; SHOW QUERIES; RESUME QUERY q; DROP QUERY q; SHOW QUERIES")
+    assert [len(result.rows) for result in results] == [0, 1, 0, 0, 0]
+    assert results[1].rows[0][2] == "paused" and cluster.topics.deleted == ["dsms.q"]
+
+
+def test_a_pause_waits_for_executors_without_a_lock(cluster: StatementCluster) -> None:
+    with cluster.waiting_for_executors("PAUSE QUERY q") as pause:
+        cluster.execute("CREATE QUERY other AS SELECT k FROM R(S); SHOW QUERIES; SELECT k FROM base")
+        assert cluster.query("q").paused
+    assert pause.result()[0].message == 'query "q" paused'
+
+
+def test_the_topic_of_a_dropped_query_is_nobody_s_until_it_is_deleted(cluster: StatementCluster) -> None:
+    create = "CREATE QUERY q AS SELECT k FROM R(S)"
+    with cluster.waiting_for_executors("DROP QUERY q") as drop:
+        with pytest.raises(ExternalError, match='topic "dsms.q" is being deleted; try again'):
+            cluster.execute(create)
+        cluster.execute("CREATE QUERY other AS SELECT k FROM R(S)")
+        assert cluster.topics.deleted == []
+    drop.result()
+    assert cluster.topics.deleted == ["dsms.q"]
+    cluster.execute(create)
+
+
+def test_a_drop_that_cannot_be_written_deletes_nothing(cluster: StatementCluster) -> None:
+    cluster.log.away = True
+    with pytest.raises(ExternalError, match="kafka is away"):
+        cluster.execute("DROP QUERY q")
+    cluster.log.away = False
+    assert cluster.topics.deleted == [] and cluster.store.catalog.get("q") is not None
+
+
+def test_rows_are_not_touched_while_kafka_is_away(cluster: StatementCluster) -> None:
+    cluster.log.away = True
+    with pytest.raises(ExternalError, match="kafka is away"):
+        cluster.execute("SELECT k FROM base")
+    assert cluster.tables.ran == [] and len(cluster.execute("SHOW VIEWS")[0].rows) == 1

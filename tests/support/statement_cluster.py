@@ -1,0 +1,226 @@
+"""The statements of a coordinator over a log, executors and tables in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from dsms.coordinator.catalog.catalog_store import CatalogStore, Event
+from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.leaving_topics import LeavingTopics
+from dsms.coordinator.statements.statement_runner import StatementRunner
+from dsms.coordinator.watcher.executors import PlanWatch
+from dsms.coordinator.watcher.object_states import States
+from dsms.local.waiting import wait_until
+from dsms.model import logical
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query, Source, Table
+from dsms.model.statement_result import StatementResult
+from dsms.scheduler.leases import RUNNING, ExecutorStatus
+from operators.core.errors import ExternalError, Fenced
+
+OBJECTS = """REGISTER SOURCE T (k INT, v INT) FROM t PARTITIONS 1; CREATE STREAM S OVER T KEY k;
+CREATE VIEW base AS SELECT k, v FROM R(S); CREATE QUERY q AS SELECT k, v FROM R(S) WHERE v > 1"""
+
+
+class MemoryChangeLog:
+    """The log of a catalog in memory. `outcome` is how the next write fails, if it does: its change is in the log then
+    ("kept"), or is not ("lost")."""
+
+    def __init__(self) -> None:
+        self.catalog, self.events = Catalog(), list[Event]()
+        self.in_doubt = self.replaced = self.away = False
+        self.outcome: Literal["kept", "lost"] | None = None
+        self.written: list[tuple[Catalog, Catalog]] = []
+        self._users = 0
+
+    def check(self) -> None:
+        if self.away:
+            raise ExternalError("kafka is away")
+
+    def read(self) -> tuple[Catalog, list[Event]]:
+        self._refuse()
+        self.in_doubt = False
+        return self.catalog, list(self.events)
+
+    def write(self, before: Catalog, after: Catalog) -> None:
+        with self._alone():
+            self._log(lambda: self._take(before, after))
+
+    def write_event(self, event: Event) -> None:
+        with self._alone():
+            self._log(lambda: self.events.append(event))
+
+    def _take(self, before: Catalog, after: Catalog) -> None:
+        self.catalog = after
+        self.written.append((before, after))
+
+    def _log(self, take: Callable[[], None]) -> None:
+        self._refuse()
+        self.in_doubt, outcome, self.outcome = True, self.outcome, None
+        if outcome != "lost":
+            take()
+        if outcome is not None:
+            raise ExternalError("the commit timed out")
+        self.in_doubt = False
+
+    def _refuse(self) -> None:
+        self.check()
+        if self.replaced:
+            raise Fenced("a newer coordinator has taken over")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._users += 1
+        assert self._users == 1, "two threads write the log"
+        try:
+            yield
+        finally:
+            self._users -= 1
+
+
+class MemoryTopics:
+    """Topics that need not be made; the names of those that were deleted."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+    def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
+        return dict.fromkeys(range(partitions or 1), 0)
+
+    def make_dead_letter_topic(self, source: str) -> None: ...
+
+    def make_result_topic(self, query: Query, node: logical.Node) -> Query:
+        return query
+
+    def offer_schema(self, source: Source) -> None: ...
+
+    def delete(self, dropped: Query | Table) -> None:
+        self.deleted.append(dropped.topic)
+
+
+class MemoryLogEnds:
+    """What is published of queries, by id."""
+
+    def __init__(self) -> None:
+        self.instants: dict[str, int] = {}
+
+    def published(self, query: str) -> int | None:
+        return self.instants.get(query)
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        return None
+
+
+class MemoryTables:
+    """Statements about rows that were run."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def run(self, statement: Any) -> StatementResult:
+        self.ran.append(statement.sql)
+        return StatementResult("SELECT", "0 rows")
+
+    def follow(self) -> None: ...
+
+
+class StatementCluster:
+    """One executor that follows the catalog at once; with `stuck_at` it stays at that version."""
+
+    def __init__(self, sql: str = OBJECTS, halt_s: float = 30.0) -> None:
+        self.log, self.tables = MemoryChangeLog(), MemoryTables()
+        self.topics, self.leaving, self.log_ends = MemoryTopics(), LeavingTopics(), MemoryLogEnds()
+        self.stuck_at: int | None = None
+        self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=lambda: None)
+        self.context = StatementContext(
+            store=self.store,
+            facts=self,
+            control=_NoControl(),
+            tables=self.tables,
+            delete_topic=self.topics.delete,
+            plans=PlanWatch(self.alive, stop_s=30.0, halt_s=halt_s),
+        )
+        self.runner = StatementRunner(self.context)
+        self.runner.execute(sql)
+
+    def execute(self, sql: str) -> list[StatementResult]:
+        return self.runner.execute(sql)
+
+    def start(self, sql: str) -> Background:
+        """Statements that run in the background."""
+        return Background(lambda: self.execute(sql))
+
+    def await_gone(self, name: str) -> None:
+        """Returns when the catalog has no such object any more."""
+        assert wait_until(lambda: self.store.catalog.get(name) is None, 10, pause_s=0.005)
+
+    def query(self, name: str) -> Query:
+        query = self.store.catalog.find(name)
+        assert isinstance(query, Query)
+        return query
+
+    def alive(self) -> Mapping[str, ExecutorStatus]:
+        version = self.store.catalog.version if self.stuck_at is None else self.stuck_at
+        return {"e": ExecutorStatus(RUNNING, version)}
+
+    def busy(self) -> Mapping[str, float]:
+        return {"0": 0.0}
+
+    def states(self) -> States:
+        return States(self.alive, {})
+
+    @contextmanager
+    def executor_stuck(self) -> Iterator[None]:
+        """While it lasts, the executor does not come to later versions of the catalog."""
+        before = self.stuck_at
+        self.stuck_at = self.store.catalog.version if before is None else before
+        try:
+            yield
+        finally:
+            self.stuck_at = before
+
+    @contextmanager
+    def waiting_for_executors(self, sql: str) -> Iterator[Background]:
+        """A statement that runs in the background and waits for the executor as long as this lasts."""
+        with self.executor_stuck():
+            version = self.store.catalog.version
+            statement = self.start(sql)
+            assert wait_until(lambda: self.store.catalog.version > version, 10, pause_s=0.005)
+            yield statement
+            assert statement.running
+
+
+class Background:
+    """A call in a thread of its own, and how it ends."""
+
+    def __init__(self, call: Callable[[], list[StatementResult]]) -> None:
+        self._call, self._results = call, list[StatementResult]()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> list[StatementResult]:
+        """What the call gives or raises, once it has ended."""
+        self._thread.join(20)
+        assert not self.running
+        if self._error is not None:
+            raise self._error
+        return self._results
+
+    def _run(self) -> None:
+        try:
+            self._results = self._call()
+        except BaseException as error:  # noqa: BLE001 it is raised where the result is asked for
+            self._error = error
+
+
+class _NoControl:
+    def answer(self, statement: Any) -> StatementResult:
+        return StatementResult("SHOW", "0 found")
