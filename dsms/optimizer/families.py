@@ -16,8 +16,8 @@ from dsms.model.fingerprint import fingerprint
 from dsms.model.properties import inputs
 from dsms.model.rebuild import with_inputs
 from dsms.model.schema import schema
-from dsms.optimizer.rules.conjuncts import conjunction, conjuncts, total
-from dsms.optimizer.rules.identity import as_they_are, in_order, kept
+from dsms.optimizer.algebra.column_projections import keep_columns, order_columns, unchanged
+from dsms.optimizer.algebra.conjuncts import conjunction, conjuncts, total
 from operators.core.operator import MEMBER, RIGHT_MEMBER
 from operators.expressions import MIRRORED, Call, Column, Expression, Literal, columns
 from operators.relational.members import MEMBER_TYPE, Roster
@@ -203,16 +203,16 @@ def _shape(part: Expression) -> str:
 
 def _renamed(node: logical.Node) -> logical.Node:
     """The right side of a join, its member under another name."""
-    outputs = as_they_are(schema(node))
+    outputs = unchanged(schema(node))
     return logical.Project(node, tuple((RIGHT_MEMBER if name == MEMBER else name, one) for name, one in outputs))
 
 
 def _without_right(node: logical.Node) -> logical.Node:
-    return kept(node, [name for name in schema(node).names if name != RIGHT_MEMBER])
+    return keep_columns(node, [name for name in schema(node).names if name != RIGHT_MEMBER])
 
 
 def _last(node: logical.Node) -> logical.Node:
     """The input of a set operation, with its member as the last column, where the other side has it too."""
     if not _grouped(node):
         raise _Unable
-    return in_order(node, [*(name for name in schema(node).names if name != MEMBER), MEMBER])
+    return order_columns(node, [*(name for name in schema(node).names if name != MEMBER), MEMBER])

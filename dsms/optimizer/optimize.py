@@ -10,8 +10,8 @@ from dsms.model.fingerprint import fingerprint
 from dsms.model.properties import append_only, inputs, keys
 from dsms.model.rebuild import with_inputs
 from dsms.model.schema import schema
+from dsms.optimizer.algebra.arrival_order import depends_on_arrival
 from dsms.optimizer.rules import REORDERING, RULES, WHOLE_PLAN_RULES, Rule
-from dsms.optimizer.rules.order_sensitive import tells_age
 
 #: Bounds that no plan should reach; a plan that does is equal all the same.
 _MOST_STEPS, _MOST_ROUNDS = 5_000, 5
@@ -66,7 +66,7 @@ def _rewrite(node: logical.Node, run: _Run, *, aged: bool) -> logical.Node:
     known = run.finished.get((id(node), aged))
     if known is not None:
         return known[1]
-    below = aged or tells_age(node)
+    below = aged or depends_on_arrival(node)
     found = with_inputs(node, tuple(_rewrite(one, run, aged=below) for one in inputs(node)))
     after = _first(found, run, aged=aged)
     done = found if after is None else _rewrite(after, run, aged=aged)

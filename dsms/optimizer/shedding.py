@@ -17,9 +17,9 @@ from dsms.model import logical
 from dsms.model.properties import append_only, inputs, walk
 from dsms.model.rebuild import with_inputs
 from dsms.model.schema import schema
+from dsms.optimizer.algebra.column_origin import origin
+from dsms.optimizer.algebra.column_projections import unchanged
 from dsms.optimizer.error_columns import CONFIDENCE, ERROR, number, with_errors
-from dsms.optimizer.rules.bound_group import came_from
-from dsms.optimizer.rules.identity import as_they_are
 from operators.aggregates import ALIASES
 from operators.aggregates.aggregate import Aggregate
 from operators.core.errors import UserError
@@ -103,7 +103,7 @@ def _above(node: logical.Node, asked: _Asked) -> _Estimated:
             return replace(node, input=below), estimates
         case logical.Project():
             below, estimates = _above(node.input, asked)
-            more = as_they_are(pa.schema([schema(below).field(name) for name in (ERROR, CONFIDENCE) if asked.errors]))
+            more = unchanged(pa.schema([schema(below).field(name) for name in (ERROR, CONFIDENCE) if asked.errors]))
             return replace(node, input=below, outputs=(*node.outputs, *more)), _projected(node, estimates)
     if isinstance(node, logical.SemiJoin):
         raise _refused("the right side of a negation" if node.anti else "IN or EXISTS", _no_group())
@@ -167,7 +167,7 @@ def _of_window(node: logical.Node, name: str) -> str | None:
     """The name that a column has in the window that makes it; None where none does."""
     if isinstance(node, logical.Assign) and name in ("window_start", "window_end"):
         return name
-    came = came_from(node, name)
+    came = origin(node, name)
     return None if came is None else _of_window(*came)
 
 
@@ -243,9 +243,9 @@ def _grouped(node: logical.GroupBy, asked: _Asked) -> logical.Node:
     values, where = tuple(dict.fromkeys(map(_value, node.aggregates))), None if asked.only is None else _ONLY
     source = node.input if asked.only is None else _carrying(node.input, asked.only)
     below = logical.Shed(source, asked.query, tuple(looked), values, where)
-    prepared = logical.Project(below, (*as_they_are(schema(node.input)), *work.inputs))
+    prepared = logical.Project(below, (*unchanged(schema(node.input)), *work.inputs))
     group = replace(node, input=prepared, aggregates=tuple(work.sums))
-    keys = as_they_are(pa.schema([schema(node).field(key) for key in node.keys]))
+    keys = unchanged(pa.schema([schema(node).field(key) for key in node.keys]))
     results = [(one.name, found) for one, (found, _) in zip(node.aggregates, estimates, strict=True)]
     if not asked.errors:
         return logical.Project(group, (*keys, *results))
@@ -258,7 +258,7 @@ def _carrying(node: logical.Node, only: Only) -> logical.Node:
     """What lies below a group-by with the condition as a column of each row."""
     match node:
         case logical.StreamScan():
-            return logical.Project(node, (*as_they_are(schema(node)), (_ONLY, only(node))))
+            return logical.Project(node, (*unchanged(schema(node)), (_ONLY, only(node))))
         case logical.Project():
             carried = (_ONLY, Column(_ONLY, pa.bool_()))
             return replace(node, input=_carrying(node.input, only), outputs=(*node.outputs, carried))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from dsms.model import logical
 from dsms.model.properties import keys
 from dsms.model.schema import schema
-from dsms.optimizer.rules.conjuncts import conjuncts, total
+from dsms.optimizer.algebra.conjuncts import conjuncts, total
 from operators.expressions import ORDERS, Call, Column, Expression, Literal, columns
 from operators.joins.band_range import Band
 from operators.kernels.points import has_points

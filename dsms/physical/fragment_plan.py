@@ -13,9 +13,9 @@ from dsms.model.by_identity import by_identity
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Former, Query
 from dsms.model.schema import visible
+from dsms.optimizer.algebra.column_projections import order_columns
 from dsms.optimizer.families import Template, template, united
 from dsms.optimizer.optimize import optimize
-from dsms.optimizer.rules.identity import in_order
 from dsms.optimizer.view_matching import answered_over
 from dsms.physical.builder import Builder, Port
 from dsms.physical.lane import Lane, Output
@@ -173,7 +173,7 @@ def _result(query: Planned, node: logical.Node, builder: Builder) -> Port:
         return _lowered(node, builder)
     nodes = [node] if query.former is None else [node, optimize(query.former)]
     shown = visible(query.node)
-    ports = [_lowered(in_order(one, shown.names), builder) for one in nodes]
+    ports = [_lowered(order_columns(one, shown.names), builder) for one in nodes]
     return builder.add(Switch(query.id, query.sink.since, query.sink.streams), ports, shown)
 
 

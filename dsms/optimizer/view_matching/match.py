@@ -10,12 +10,12 @@ from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.properties import inputs, walk
 from dsms.model.rebuild import with_inputs
+from dsms.optimizer.algebra.arrival_order import depends_on_arrival
+from dsms.optimizer.algebra.conjuncts import conjunction
+from dsms.optimizer.algebra.split import filtered
 from dsms.optimizer.optimize import as_good
-from dsms.optimizer.rules.conjuncts import conjunction
-from dsms.optimizer.rules.order_sensitive import tells_age
-from dsms.optimizer.rules.remove_identity_project import remove_identity_project
-from dsms.optimizer.rules.split import filtered
-from dsms.optimizer.rules.sync_of_sync import among
+from dsms.optimizer.rules.remove_no_ops import remove_identity_project
+from dsms.optimizer.rules.synchronisation import is_subset
 from dsms.optimizer.view_matching.core_columns import all_over, given
 from dsms.optimizer.view_matching.remaining_conditions import remaining
 from dsms.optimizer.view_matching.roll_up import rolled_up
@@ -68,7 +68,7 @@ def _worthwhile(node: logical.Node) -> Iterator[logical.Node]:
 
 
 def _answered(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer:
-    if tells_age(node) or any(node == one.node for one in candidates):
+    if depends_on_arrival(node) or any(node == one.node for one in candidates):
         return Answer(node)
     found = _best(node, candidates)
     if found is not None:
@@ -115,6 +115,6 @@ def _selected(asked: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
 def _at_points(rows: logical.Node, asked: SkinnedForm, held: SkinnedForm) -> logical.Node | None:
     if fingerprint(asked.points) == fingerprint(held.points):
         return rows
-    if asked.points is None or (held.points is not None and not among(asked.points, held.points)):
+    if asked.points is None or (held.points is not None and not is_subset(asked.points, held.points)):
         return None
     return logical.Sync(rows, asked.points)

@@ -9,8 +9,8 @@ import pyarrow as pa
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.schema import schema
-from dsms.optimizer.rules.conjuncts import conjunction
-from dsms.optimizer.rules.split import filtered
+from dsms.optimizer.algebra.conjuncts import conjunction
+from dsms.optimizer.algebra.split import filtered
 from dsms.optimizer.view_matching.core_columns import all_over, given
 from dsms.optimizer.view_matching.remaining_conditions import remaining
 from dsms.optimizer.view_matching.skinned_form import signature, skinned_form

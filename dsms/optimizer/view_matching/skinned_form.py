@@ -16,10 +16,10 @@ import pyarrow as pa
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.schema import schema
-from dsms.optimizer.rules.conjuncts import conjuncts, total
-from dsms.optimizer.rules.order_sensitive import order_sensitive
-from dsms.optimizer.rules.split import agreed
-from dsms.optimizer.rules.substitute import substitute
+from dsms.optimizer.algebra.arrival_order import aggregates_depend_on_arrival
+from dsms.optimizer.algebra.conjuncts import conjuncts, total
+from dsms.optimizer.algebra.split import same_on_equal_rows
+from dsms.optimizer.algebra.substitute import substitute
 from operators.aggregates.aggregate import Aggregate
 from operators.expressions import MIRRORED, Call, Column, Expression, call, column, walk
 from operators.sync.sync_points import Periodic
@@ -153,7 +153,7 @@ def _(node: logical.Distinct) -> SkinnedForm:
 def _(node: logical.GroupBy) -> SkinnedForm:
     """Corollary 2 for γ; σ on its keys may stand above it."""
     below = skinned_form(node.input)
-    if not node.keys or (below.points is not None and (order_sensitive(node) or node.bound is not None)):
+    if not node.keys or (below.points is not None and (aggregates_depend_on_arrival(node) or node.bound is not None)):
         return _leaf(node)
     keys = {key: below.outputs[key] for key in node.keys}
     above, inside = _split(below, keys)
@@ -176,7 +176,7 @@ def signature(aggregate: Aggregate, outputs: Mapping[str, Expression]) -> str:
 
 def _split(below: SkinnedForm, keys: Mapping[str, Expression]) -> tuple[Conditions, Conditions]:
     """The conditions that hold for a whole group or not at all, and the others."""
-    about_groups = agreed({one.name for one in keys.values() if isinstance(one, Column)})
+    about_groups = same_on_equal_rows({one.name for one in keys.values() if isinstance(one, Column)})
     above = frozenset(filter(about_groups, below.conditions))
     return above, below.conditions - above
 

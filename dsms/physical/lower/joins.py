@@ -9,7 +9,7 @@ import pyarrow as pa
 from dsms.model import logical
 from dsms.model.properties import keys
 from dsms.model.schema import schema
-from dsms.optimizer.rules.identity import as_they_are
+from dsms.optimizer.algebra.column_projections import unchanged
 from dsms.physical.band_conditions import Distance, distance_of
 from dsms.physical.builder import Builder, Partitioning, Port
 from dsms.physical.column_bounds import Bounds, bounds
@@ -80,7 +80,7 @@ def _in_band(node: logical.Join, distance: Distance, builder: Builder) -> Port:
     columns = schema(node)
     if found.schema.names == columns.names:
         return found
-    return stateless(Project(as_they_are(columns)), found, columns, builder)
+    return stateless(Project(unchanged(columns)), found, columns, builder)
 
 
 def _with_value(node: logical.Node, value: Expression, taken: list[str]) -> tuple[logical.Node, str]:
@@ -90,7 +90,7 @@ def _with_value(node: logical.Node, value: Expression, taken: list[str]) -> tupl
     name = "__near"
     while name in taken:
         name += "'"
-    return logical.Project(node, (*as_they_are(schema(node)), (name, value))), name
+    return logical.Project(node, (*unchanged(schema(node)), (name, value))), name
 
 
 def _keys(on: tuple[tuple[str, str], ...]) -> list[tuple[str, ...]]:

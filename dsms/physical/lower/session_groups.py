@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from dsms.model import logical, properties
 from dsms.model.schema import WINDOW_COLUMNS, schema
-from dsms.optimizer.rules.conjuncts import total
-from dsms.optimizer.rules.identity import as_they_are
+from dsms.optimizer.algebra.column_projections import unchanged
+from dsms.optimizer.algebra.conjuncts import total
 from operators.aggregates.aggregate import Aggregate
 from operators.expressions import Column, Expression, columns
 from operators.sessions.session import Session
@@ -59,7 +59,7 @@ def _session(node: logical.Node) -> tuple[logical.Session | None, dict[str, Expr
     """The session below, and the columns of the node over it."""
     match node:
         case logical.Session():
-            return node, dict(as_they_are(schema(node)))
+            return node, dict(unchanged(schema(node)))
         case logical.Project(logical.Session() as session, outputs):
             return session, dict(outputs)
     return None, {}
@@ -77,4 +77,4 @@ def _over(one: Aggregate, names: Mapping[str, str]) -> Aggregate:
 
 
 def _with(node: logical.Node, made: Mapping[str, Expression]) -> logical.Node:
-    return logical.Project(node, (*as_they_are(schema(node)), *made.items())) if made else node
+    return logical.Project(node, (*unchanged(schema(node)), *made.items())) if made else node

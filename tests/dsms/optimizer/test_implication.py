@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.properties import walk
-from dsms.optimizer.rules.conjuncts import conjuncts
+from dsms.optimizer.algebra.conjuncts import conjuncts
 from dsms.optimizer.view_matching.implication import implies
 from dsms.sql.binder.bind import bind
 from dsms.sql.parser.dialect import Dsms
