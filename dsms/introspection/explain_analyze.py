@@ -14,7 +14,7 @@ from dsms.model.fingerprint import fingerprint
 from dsms.model.labels import label
 from dsms.model.objects import Object, Query, Source, kind_of
 from dsms.model.statement_result import StatementResult
-from dsms.optimizer.families import united
+from dsms.optimizer.families import plan_of_members
 from dsms.physical.builder import Builder
 from dsms.physical.fragment_plan import Planned, planned
 from dsms.physical.lower import lower
@@ -50,7 +50,7 @@ def _planned(found: Object, catalog: Catalog) -> Planned:
 def labels(query: Planned) -> dict[str, str]:
     """What the vertices of a query do in the words of its plan, by their keys; a node that several vertices make up
     names the last one."""
-    node = query.optimized if query.member is None else united([(query.number, query.member)])
+    node = query.optimized if query.member is None else plan_of_members([(query.number, query.member)])
     builder = Builder()
     builder.scope = frozenset(source.number for source in properties.sources(node))
     lower(node, builder)

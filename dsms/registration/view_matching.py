@@ -9,7 +9,7 @@ import msgspec
 
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
-from dsms.optimizer.view_matching import answered_over, marks
+from dsms.optimizer.view_matching import answered_over, match_digests
 from dsms.physical.fragment_plan import Planned
 from dsms.physical.fragment_plan import planned as plan
 from dsms.sql.binder.earlier_queries import former_of
@@ -26,7 +26,7 @@ def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, l
     """
     if draft.grouped or not draft.shared or draft.sheddable:
         return draft, []
-    mine = marks(query.optimized)
+    mine = match_digests(query.optimized)
     alike = (other for other in catalog.running() if not mine.isdisjoint(other.marks))
     found = [plan(other, catalog) for other in itertools.islice(alike, MOST)]
     answer = answered_over(query.optimized, [other.optimized for other in found])
