@@ -95,9 +95,8 @@ def _sum(aggregate: Aggregate, inputs: EstimateInputs) -> Estimate:
     rounded = call("round", estimated) if type_ == pa.int64() else estimated
     part = estimated if type_ == _DOUBLE else cast(rounded, type_)
     total = call("coalesce", cast(call("add", exact, part), type_), part)
-    return _if_shed(estimated, total, exact), inputs.for_variance(
-        aggregate, call("multiply", call("multiply", x, x), _excess())
-    )
+    variance = inputs.for_variance(aggregate, call("multiply", call("multiply", x, x), _excess()))
+    return _if_shed(estimated, total, exact), variance
 
 
 def _average(aggregate: Aggregate, inputs: EstimateInputs) -> Estimate:
@@ -105,10 +104,8 @@ def _average(aggregate: Aggregate, inputs: EstimateInputs) -> Estimate:
     x, exact = inputs.double(name), inputs.exact(aggregate, "avg", None)
     total = call("coalesce", inputs.exact(aggregate, "sum", inputs.doubled(name)), number(0.0))
     count = cast(inputs.exact(aggregate, "count", name), _DOUBLE)
-    estimated_count, estimated_sum = (
-        inputs.estimated(aggregate, _SHARE),
-        inputs.estimated(aggregate, call("multiply", x, _SHARE)),
-    )
+    estimated_count = inputs.estimated(aggregate, _SHARE)
+    estimated_sum = inputs.estimated(aggregate, call("multiply", x, _SHARE))
     rows = call("add", count, estimated_count)
     mean = call("divide", call("add", total, estimated_sum), rows)
     ones, xs = inputs.for_variance(aggregate, _excess()), inputs.for_variance(aggregate, call("multiply", x, _excess()))

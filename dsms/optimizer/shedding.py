@@ -31,12 +31,22 @@ _SHARE = Column(SHARE, _DOUBLE, nullable=False)
 _ONLY = "__only"
 #: The nodes that cannot stand above the group-by, in the words of SQL.
 _CONSTRUCTS = {
-    logical.Join: "a join", logical.AsofJoin: "an as-of join", logical.Union: "UNION", logical.Distinct: "DISTINCT",
-    logical.SetOperation: "EXCEPT or INTERSECT", logical.TopK: "ORDER BY … LIMIT", logical.WindowFunctions: "OVER",
-    logical.Session: "a session window", logical.RowWindow: "a window of ROWS", logical.Values: "VALUES",
-    logical.ToStream: "Istream, Dstream or Rstream", logical.Unnest: "UNNEST", logical.GroupBy: "a group of groups",
-    logical.Sync: "a synchronised relation", logical.Restamp: "the TS of a view",
-}  # fmt: skip
+    logical.Join: "a join",
+    logical.AsofJoin: "an as-of join",
+    logical.Union: "UNION",
+    logical.Distinct: "DISTINCT",
+    logical.SetOperation: "EXCEPT or INTERSECT",
+    logical.TopK: "ORDER BY … LIMIT",
+    logical.WindowFunctions: "OVER",
+    logical.Session: "a session window",
+    logical.RowWindow: "a window of ROWS",
+    logical.Values: "VALUES",
+    logical.ToStream: "Istream, Dstream or Rstream",
+    logical.Unnest: "UNNEST",
+    logical.GroupBy: "a group of groups",
+    logical.Sync: "a synchronised relation",
+    logical.Restamp: "the TS of a view",
+}
 #: Why a bound on the error cannot be kept over some of these nodes; `_no_group` is the reason for the others.
 _REASONS = {
     logical.RowWindow: "another row would be in the window in the place of one that is left out",

@@ -46,7 +46,7 @@ SHAPES = {
     "JOIN (SELECT k, n FROM A WHERE n > {c}) y ON x.k = y.k",
     "as of": "SELECT f.k, f.n, S.v FROM (SELECT k, n, TS AS t FROM A WHERE n > {c}) f "
     "ASOF LEFT JOIN (SELECT k, v, TS AS t FROM S) S ON f.k = S.k AND f.t >= S.t",
-}  # fmt: skip
+}
 SETTING = f"{SOURCES} CREATE STREAMED VIEW Seen AS SELECT k, v FROM S;"
 
 
@@ -97,9 +97,12 @@ def test_a_query_that_joins_a_family_is_told() -> None:
     _, results = planned(*(f"k FROM A WHERE n = {at}" for at in range(5)))
     notices = [[one for one in result.notices if one.startswith("runs as one")] for result in results[-5:]]
     assert notices == [
-        [], [], [], ["runs as one with 1 query that differs in constants"],
+        [],
+        [],
+        [],
+        ["runs as one with 1 query that differs in constants"],
         ["runs as one with 2 queries that differ in constants"],
-    ]  # fmt: skip
+    ]
 
 
 def test_what_is_equal_to_a_query_that_runs_runs_with_it() -> None:

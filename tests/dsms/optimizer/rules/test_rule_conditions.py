@@ -138,8 +138,13 @@ REFUSED: list[tuple[str, logical.Node]] = [
     ("filter_through_partitions", where(ROWS, over(ROWS, "a"))),
     ("filter_through_partitions", where(NUMBERS, over(NUMBERS, "a"))),
     ("filter_through_partitions", where(NUMBERS, over(NUMBERS, "number"))),
-    ("filter_through_unnest", where(logical.Unnest(project(KEYED, l=call("array", col(KEYED, "a"))), "l", "x"), over(
-        project(KEYED, x=col(KEYED, "a")), "x"))),
+    (
+        "filter_through_unnest",
+        where(
+            logical.Unnest(project(KEYED, l=call("array", col(KEYED, "a"))), "l", "x"),
+            over(project(KEYED, x=col(KEYED, "a")), "x"),
+        ),
+    ),
     ("join_order", JOIN),
     ("merge_filters", where(where(KEYED, IN_FAULT), over(KEYED, "a"))),
     ("merge_projects", project(RATIOS, "id")),
@@ -177,7 +182,7 @@ REFUSED: list[tuple[str, logical.Node]] = [
     ("union_of_windows", logical.Union((WINDOW, NOW))),
     ("union_of_windows", logical.Union((WINDOW, EVENTS))),
     ("union_of_windows", logical.Union((ROWS, ROWS))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("at", range(len(REFUSED)), ids=lambda at: f"{REFUSED[at][0]}-{at}")
@@ -201,11 +206,14 @@ R_A = project(EVENTS, r_a=col(EVENTS, "a"))
 FEW_MOST = most(MAX_A, below=where(KEYED, over(KEYED, "a", "less", 4)))
 WRONG: dict[str, tuple[logical.Node, logical.Node, History]] = {
     "δ and a time window": (
-        logical.Distinct(logical.TimeWindow(A, 1)), logical.TimeWindow(logical.Distinct(A), 1),
+        logical.Distinct(logical.TimeWindow(A, 1)),
+        logical.TimeWindow(logical.Distinct(A), 1),
         history((0, 1, "x", 1), (0, 1, "x", 2)),
     ),
     "σ and a count window": (
-        where(ONE_ROW, SELECTED), logical.RowWindow(where(A, SELECTED), 1), history((0, 1, "x", 1), (0, 2, "x", 2)),
+        where(ONE_ROW, SELECTED),
+        logical.RowWindow(where(A, SELECTED), 1),
+        history((0, 1, "x", 1), (0, 2, "x", 2)),
     ),
     "⊎ and count windows": (
         logical.Union(tuple(logical.RowWindow(stream, 1) for stream in OF_TWO)),
@@ -213,11 +221,14 @@ WRONG: dict[str, tuple[logical.Node, logical.Node, History]] = {
         history((0, 1, "x", 1), (1, 1, "x", 2)),
     ),
     "π that loses the partition of a window": (
-        project(logical.RowWindow(EVENTS, 1, ("b",)), "a"), logical.RowWindow(project(EVENTS, "a"), 1),
+        project(logical.RowWindow(EVENTS, 1, ("b",)), "a"),
+        logical.RowWindow(project(EVENTS, "a"), 1),
         history((0, 1, "x", 1), (0, 2, "y", 2)),
     ),
     "windows of different lengths": (
-        logical.Union((WINDOW, NOW)), logical.TimeWindow(logical.Union((EVENTS, EVENTS)), 3), history((0, 1, "x", 1)),
+        logical.Union((WINDOW, NOW)),
+        logical.TimeWindow(logical.Union((EVENTS, EVENTS)), 3),
+        history((0, 1, "x", 1)),
     ),
     "σ on the padded side": (
         where(LEFT, call("is_null", col(LEFT, "r_a"))),
@@ -225,7 +236,8 @@ WRONG: dict[str, tuple[logical.Node, logical.Node, History]] = {
         history((0, 1, "x", 1), events=False),
     ),
     "the left condition of an anti-join": (
-        ANTI, logical.SemiJoin(where(KEYED, over(KEYED, "id")), RIGHT, ANTI.on, anti=True),
+        ANTI,
+        logical.SemiJoin(where(KEYED, over(KEYED, "id")), RIGHT, ANTI.on, anti=True),
         history((0, 1, "x", 1), events=False),
     ),
     "σ and top-k": (
@@ -246,23 +258,40 @@ WRONG: dict[str, tuple[logical.Node, logical.Node, History]] = {
     "the greatest of others": (
         logical.Join(KEYED, FEW_MOST, (("b", "m_b"),), call("greater_or_equal", A_COLUMN, col(FEW_MOST, "most"))),
         project(
-            logical.TopK(where(KEYED, call("is_not_null", A_COLUMN), call("is_not_null", col(KEYED, "b"))), ("b",),
-                         (SortKey("a", True),), 1, method="rank"),
-            "id", "a", "b", "TS", m_b=col(KEYED, "b"), most=A_COLUMN),
+            logical.TopK(
+                where(KEYED, call("is_not_null", A_COLUMN), call("is_not_null", col(KEYED, "b"))),
+                ("b",),
+                (SortKey("a", True),),
+                1,
+                method="rank",
+            ),
+            "id",
+            "a",
+            "b",
+            "TS",
+            m_b=col(KEYED, "b"),
+            most=A_COLUMN,
+        ),
         history((0, 3, "x", 1), (1, 1, "x", 2), (2, 5, "x", 3), events=False),
     ),
     "a column in fault that is not read": (
-        project(RATIOS, "id"), project(KEYED, "id"), history((0, 0, "x", 1), events=False),
+        project(RATIOS, "id"),
+        project(KEYED, "id"),
+        history((0, 0, "x", 1), events=False),
     ),
     "a group that is there before the first point": (
-        SYNC_COUNT, logical.GroupBy(logical.Sync(MIN, POINTS), (), (COUNT,)), history(),
+        SYNC_COUNT,
+        logical.GroupBy(logical.Sync(MIN, POINTS), (), (COUNT,)),
+        history(),
     ),
     "points that are not points of the other": (
-        logical.Sync(logical.Sync(KEYED, EVERY2), EVERY4), logical.Sync(KEYED, EVERY4),
+        logical.Sync(logical.Sync(KEYED, EVERY2), EVERY4),
+        logical.Sync(KEYED, EVERY4),
         history((0, 1, "x", 1), events=False),
     ),
     "the bound of a column that is no instant": (
-        grouped(windows(EVENTS, "a")), logical.GroupBy(windows(EVENTS, "a"), ("window_end",), (COUNT,), "window_end"),
+        grouped(windows(EVENTS, "a")),
+        logical.GroupBy(windows(EVENTS, "a"), ("window_end",), (COUNT,), "window_end"),
         history((0, 1, "x", 3), (0, 1, "x", 8)),
     ),
     "a now-window below a join": (
@@ -271,10 +300,14 @@ WRONG: dict[str, tuple[logical.Node, logical.Node, History]] = {
         {"e": [("+", {"id": 0, "a": 1, "b": "x"}, 1)], "t": [("+", {"id": 0, "a": 1, "b": "x"}, 2)]},
     ),
     "Rstream of a longer window": (
-        logical.ToStream(WINDOW, "rstream", Periodic(1)), EVENTS, history((0, 1, "x", 1)),
+        logical.ToStream(WINDOW, "rstream", Periodic(1)),
+        EVENTS,
+        history((0, 1, "x", 1)),
     ),
     "δ without a key": (
-        logical.Distinct(A), A, history((0, 1, "x", 1), (0, 1, "y", 2)),
+        logical.Distinct(A),
+        A,
+        history((0, 1, "x", 1), (0, 1, "y", 2)),
     ),
     "semi-join without a key": (
         logical.SemiJoin(EVENTS, prefixed(EVENTS, "r_"), (("id", "r_id"),)),
@@ -286,7 +319,7 @@ WRONG: dict[str, tuple[logical.Node, logical.Node, History]] = {
         project(logical.TopK(project(KEYED, "id", "a"), (), (SortKey("a"),), 1), "id"),
         history((0, 1, "x", 1), (1, 1, "x", 2), (0, 1, "y", 3), events=False),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WRONG)
