@@ -64,7 +64,7 @@ Only = Callable[[logical.StreamScan], Expression]
 def shed(node: logical.Node, query: str, *, error_columns: bool, only: Only | None = None) -> logical.Node:
     """The bound plan of a query with a Shed below its group-by; with `error_columns` each row has its error and the
     confidence. Raises UserError, with construct and reason, if a bound on the error could not be kept."""
-    return _above(node, _Request(query, error_columns, only))[0]
+    return _rewrite_above(node, _Request(query, error_columns, only))[0]
 
 
 def sheds(node: logical.Node) -> logical.Shed | None:
@@ -98,29 +98,29 @@ class _Request:
 _Estimated = tuple[logical.Node, frozenset[str]]
 
 
-def _above(node: logical.Node, request: _Request) -> _Estimated:
+def _rewrite_above(node: logical.Node, request: _Request) -> _Estimated:
     """The plan with its group-by replaced by estimates, and the nodes above that by what carries the errors up."""
     match node:
         case logical.GroupBy():
-            return _grouped(node, request), frozenset(aggregate.name for aggregate in node.aggregates)
+            return _estimate_groups(node, request), frozenset(aggregate.name for aggregate in node.aggregates)
         case logical.Final():
-            below, estimates = _above(node.input, request)
+            below, estimates = _rewrite_above(node.input, request)
             return replace(node, input=below), estimates
         case logical.Filter():
-            below, estimates = _above(node.input, request)
+            below, estimates = _rewrite_above(node.input, request)
             if columns(node.predicate) & estimates:
                 raise _refused("HAVING", "it may hold of the estimate and not of the exact value")
             return replace(node, input=below), estimates
         case logical.Project():
-            below, estimates = _above(node.input, request)
+            below, estimates = _rewrite_above(node.input, request)
             more = unchanged(pa.schema([schema(below).field(name) for name in (ERROR, CONFIDENCE) if request.errors]))
-            return replace(node, input=below, outputs=(*node.outputs, *more)), _projected(node, estimates)
+            return replace(node, input=below, outputs=(*node.outputs, *more)), _estimates_above(node, estimates)
     if isinstance(node, logical.SemiJoin):
         raise _refused("the right side of a negation" if node.anti else "IN or EXISTS", _no_group())
     raise _refused(_construct(node), _REASONS.get(type(node), _no_group()))
 
 
-def _projected(node: logical.Project, estimates: frozenset[str]) -> frozenset[str]:
+def _estimates_above(node: logical.Project, estimates: frozenset[str]) -> frozenset[str]:
     for _, output in node.outputs:
         if not isinstance(output, Column) and columns(output) & estimates:
             raise _refused("an expression over an aggregate", "its error does not follow from that of the aggregate")
@@ -184,7 +184,7 @@ def _window_column(node: logical.Node, name: str) -> str | None:
 # --- the group-by
 
 
-def _grouped(node: logical.GroupBy, request: _Request) -> logical.Node:
+def _estimate_groups(node: logical.GroupBy, request: _Request) -> logical.Node:
     _check_below(node.input, node)
     for aggregate in node.aggregates:
         _check_aggregate(aggregate)
@@ -192,7 +192,7 @@ def _grouped(node: logical.GroupBy, request: _Request) -> logical.Node:
     estimates = [estimate(aggregate, estimate_inputs) for aggregate in node.aggregates]
     error_keys = [key for key in node.keys if _window_column(node.input, key) is None]
     values, where = tuple(dict.fromkeys(map(_value, node.aggregates))), None if request.only is None else _ONLY
-    source = node.input if request.only is None else _carrying(node.input, request.only)
+    source = node.input if request.only is None else _with_condition(node.input, request.only)
     below = logical.Shed(source, request.query, tuple(error_keys), values, where)
     prepared = logical.Project(below, (*unchanged(schema(node.input)), *estimate_inputs.columns))
     group = replace(node, input=prepared, aggregates=tuple(estimate_inputs.sums))
@@ -206,16 +206,16 @@ def _grouped(node: logical.GroupBy, request: _Request) -> logical.Node:
     return with_errors(estimated, tuple(names), tuple(name for name, _ in variances))
 
 
-def _carrying(node: logical.Node, only: Only) -> logical.Node:
+def _with_condition(node: logical.Node, only: Only) -> logical.Node:
     """The input of a group-by with the condition as a column of each row."""
     match node:
         case logical.StreamScan():
             return logical.Project(node, (*unchanged(schema(node)), (_ONLY, only(node))))
         case logical.Project():
             carried = (_ONLY, Column(_ONLY, pa.bool_()))
-            return replace(node, input=_carrying(node.input, only), outputs=(*node.outputs, carried))
+            return replace(node, input=_with_condition(node.input, only), outputs=(*node.outputs, carried))
     (below,) = inputs(node)
-    return with_inputs(node, (_carrying(below, only),))
+    return with_inputs(node, (_with_condition(below, only),))
 
 
 def _value(aggregate: Aggregate) -> Value:

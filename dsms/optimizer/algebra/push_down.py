@@ -14,8 +14,11 @@ _Passed = TypeVar("_Passed", bound=logical.Node)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PushDown(Generic[_Moved, _Passed]):
-    """A rule that moves a node below the node that it stands on: the plan `before` equals the plan `after`, under the
-    condition; None where it does not apply."""
+    """A rule that moves a node below an input of one of the classes `through`. Under the condition, the plan `before`
+    equals the plan `after`, both written like SQL; `source` is the paper that has the law.
+
+    Called with a plan it returns the plan after, or None where it does not apply.
+    """
 
     name: str
     moved: type[_Moved]

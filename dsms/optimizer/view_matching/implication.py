@@ -54,12 +54,12 @@ def implies(given: Collection[Expression], wanted: Expression) -> bool:
     return not values.select(refuted.any()).item()
 
 
-def remaining(wanted: frozenset[Expression], held: frozenset[Expression]) -> frozenset[Expression] | None:
-    """The conditions of `wanted` that are still to be tested on rows that satisfy `held`; None if rows that satisfy
-    `wanted` may be missing there."""
-    if not all(implies(wanted, condition) for condition in held):
+def remaining(wanted: frozenset[Expression], available: frozenset[Expression]) -> frozenset[Expression] | None:
+    """The conditions of `wanted` that are still to be tested on rows that satisfy `available`; None if rows that
+    satisfy `wanted` may be missing there."""
+    if not all(implies(wanted, condition) for condition in available):
         return None
-    return frozenset(condition for condition in wanted if not implies(held, condition))
+    return frozenset(condition for condition in wanted if not implies(available, condition))
 
 
 @dataclass

@@ -103,24 +103,25 @@ def _over_candidate(node: logical.Node, wanted: SkinnedForm, candidate: _Candida
 def _selection(wanted: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
     """A plan as its remaining conditions and its outputs over the columns of a candidate with the same core, at its own
     points; None if the candidate lacks rows, columns or points."""
-    held = candidate.skinned_form
-    rest = remaining(wanted.conditions, held.conditions)
-    columns = output_columns(held.outputs)
+    available = candidate.skinned_form
+    rest = remaining(wanted.conditions, available.conditions)
+    columns = output_columns(available.outputs)
     outputs = all_over(list(wanted.outputs.values()), columns)
     conditions = None if rest is None else all_over(sorted(rest, key=fingerprint), columns)
     if outputs is None or conditions is None:
         return None
-    rows = _at_points(filtered(candidate.node, conjunction(conditions)), wanted, held)
+    rows = _at_points(filtered(candidate.node, conjunction(conditions)), wanted, available)
     if rows is None:
         return None
     project = logical.Project(rows, tuple(zip(wanted.outputs, outputs, strict=True)))
     return remove_identity_project(project) or project
 
 
-def _at_points(rows: logical.Node, wanted: SkinnedForm, held: SkinnedForm) -> logical.Node | None:
-    """The rows, which are synchronised at the points of `held`, at the points of `wanted`; None if those are more."""
-    if fingerprint(wanted.points) == fingerprint(held.points):
+def _at_points(rows: logical.Node, wanted: SkinnedForm, available: SkinnedForm) -> logical.Node | None:
+    """The rows, which are synchronised at the points of `available`, at those of `wanted`; None if some of these are
+    not available."""
+    if fingerprint(wanted.points) == fingerprint(available.points):
         return rows
-    if wanted.points is None or (held.points is not None and not is_subset(wanted.points, held.points)):
+    if wanted.points is None or (available.points is not None and not is_subset(wanted.points, available.points)):
         return None
     return logical.Sync(rows, wanted.points)

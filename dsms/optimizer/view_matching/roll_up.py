@@ -34,12 +34,12 @@ _ZERO = Literal(0, pa.int64())
 
 def roll_up(wanted: logical.GroupBy, finer: logical.GroupBy) -> logical.Node | None:
     """`wanted` over the rows of `finer`; None if that is impossible."""
-    needed, held = skinned_form(wanted.input), skinned_form(finer.input)
-    if needed.cores != held.cores or fingerprint(needed.points) != fingerprint(held.points):
+    needed, available = skinned_form(wanted.input), skinned_form(finer.input)
+    if needed.cores != available.cores or fingerprint(needed.points) != fingerprint(available.points):
         return None
-    rest = remaining(needed.conditions, held.conditions)
-    columns = output_columns({key: held.outputs[key] for key in finer.keys})
-    by_signature = {signature(aggregate, held.outputs): aggregate for aggregate in finer.aggregates}
+    rest = remaining(needed.conditions, available.conditions)
+    columns = output_columns({key: available.outputs[key] for key in finer.keys})
+    by_signature = {signature(aggregate, available.outputs): aggregate for aggregate in finer.aggregates}
     parts = [by_signature.get(signature(aggregate, needed.outputs)) for aggregate in wanted.aggregates]
     keys = all_over([needed.outputs[key] for key in wanted.keys], columns)
     conditions = None if rest is None else all_over(sorted(rest, key=repr), columns)
