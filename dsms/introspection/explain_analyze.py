@@ -14,7 +14,7 @@ from dsms.model.fingerprint import fingerprint
 from dsms.model.labels import label
 from dsms.model.objects import Object, Query, Source, kind_of
 from dsms.model.statement_result import StatementResult
-from dsms.optimizer.families import united
+from dsms.optimizer.families import plan_of_members
 from dsms.physical.builder import Builder
 from dsms.physical.fragment_plan import Planned, planned
 from dsms.physical.lower import lower
@@ -60,7 +60,7 @@ def _planned(target: Object, catalog: Catalog) -> Planned:
 def labels(query: Planned) -> dict[str, str]:
     """The labels of a query's plan by the keys of its vertices; a plan node that becomes several vertices labels the
     last of them."""
-    node = query.optimized if query.member is None else united([(query.number, query.member)])
+    node = query.optimized if query.member is None else plan_of_members([(query.number, query.member)])
     builder = Builder()
     builder.scope = frozenset(source.number for source in properties.sources(node))
     lower(node, builder)

@@ -1,4 +1,4 @@
-"""Rewriting a plan by rules to one that is equal and cheaper: a pure function, so every process has the same plan."""
+"""Rewriting a plan by rules to an equal one that is cheaper: a pure function, so every process gets the same plan."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.properties import append_only, inputs, keys
 from dsms.model.rebuild import with_inputs
 from dsms.model.schema import schema
+from dsms.optimizer.algebra.arrival_order import depends_on_arrival
 from dsms.optimizer.rules import REORDERING, RULES, WHOLE_PLAN_RULES, Rule
-from dsms.optimizer.rules.order_sensitive import tells_age
 
-#: Bounds that no plan should reach; a plan that does is equal all the same.
+#: Bounds that no plan should reach; one that does is left as it is then, which is still an equal plan.
 _MOST_STEPS, _MOST_ROUNDS = 5_000, 5
-_KEEPING_ORDER = tuple(rule for rule in RULES if rule not in REORDERING)
+_KEEP_ORDER = tuple(rule for rule in RULES if rule not in REORDERING)
 
 
 @dataclass(frozen=True)
 class Optimized:
-    """A rewritten plan, and the names of the rules that made it, in the order of their first use."""
+    """A rewritten plan, and the names of the rules that were applied, in the order of their first use."""
 
     node: logical.Node
     rules: tuple[str, ...]
@@ -28,8 +28,8 @@ class Optimized:
 
 @dataclass
 class _Run:
-    """The steps done, the rules that were used, and what is known to be finished, by identity and by whether a node
-    above tells the age of rows."""
+    """The number of steps, the rules that were used, and the nodes that no rule applies to any more: by the identity of
+    the node that became them, and by whether the order of their rows must stay."""
 
     steps: int = 0
     used: dict[str, None] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class _Run:
 
 @memoized_by_identity(256)
 def optimize(node: logical.Node) -> logical.Node:
-    """An equal plan: the same columns, the same relation at every instant, a key where there was one.
+    """An equal plan: the same columns, the same relation at every instant, and a key if there was one.
 
     >>> import pyarrow as pa
     >>> optimize(logical.Distinct(logical.Distinct(logical.Values(pa.schema([("x", pa.int64())]), ((1,),)))))
@@ -48,44 +48,44 @@ def optimize(node: logical.Node) -> logical.Node:
 
 
 def rewritten(node: logical.Node) -> Optimized:
-    """The optimised plan with the rules that were applied: inputs first, to a fixpoint."""
+    """The optimised plan with the rules that were applied, inputs first, until none applies."""
     run = _Run()
     for _ in range(_MOST_ROUNDS):
         before, steps = node, run.steps
-        node = _rewrite(node, run, aged=False)
+        node = _rewrite(node, run, keep_order=False)
         for rule in WHOLE_PLAN_RULES:
-            found = rule(node)
-            node = found if found is not None and _accepted(rule, node, found, run) else node
+            rewrite = rule(node)
+            node = rewrite if rewrite is not None and _accepted(rule, node, rewrite, run) else node
         if run.steps == steps or fingerprint(node) == fingerprint(before):
             break
     return Optimized(node, tuple(run.used))
 
 
-def _rewrite(node: logical.Node, run: _Run, *, aged: bool) -> logical.Node:
-    """The node to which no rule applies any more, nor to any below it."""
-    known = run.finished.get((id(node), aged))
+def _rewrite(node: logical.Node, run: _Run, *, keep_order: bool) -> logical.Node:
+    """The node rewritten until no rule applies to it or to any node below it."""
+    known = run.finished.get((id(node), keep_order))
     if known is not None:
         return known[1]
-    below = aged or tells_age(node)
-    found = with_inputs(node, tuple(_rewrite(one, run, aged=below) for one in inputs(node)))
-    after = _first(found, run, aged=aged)
-    done = found if after is None else _rewrite(after, run, aged=aged)
-    run.finished[id(node), aged] = (node, done)
-    run.finished[id(done), aged] = (done, done)
-    return done
+    keep_below = keep_order or depends_on_arrival(node)
+    rebuilt = with_inputs(node, tuple(_rewrite(below, run, keep_order=keep_below) for below in inputs(node)))
+    rewrite = _apply_first_rule(rebuilt, run, keep_order=keep_order)
+    finished = rebuilt if rewrite is None else _rewrite(rewrite, run, keep_order=keep_order)
+    run.finished[id(node), keep_order] = (node, finished)
+    run.finished[id(finished), keep_order] = (finished, finished)
+    return finished
 
 
-def _first(node: logical.Node, run: _Run, *, aged: bool) -> logical.Node | None:
-    """What the first rule that applies makes of a node."""
-    for rule in _KEEPING_ORDER if aged else RULES:
-        found = rule(node)
-        if found is not None and _accepted(rule, node, found, run):
-            return found
+def _apply_first_rule(node: logical.Node, run: _Run, *, keep_order: bool) -> logical.Node | None:
+    """The node rewritten by the first rule that applies; None if none does."""
+    for rule in _KEEP_ORDER if keep_order else RULES:
+        rewrite = rule(node)
+        if rewrite is not None and _accepted(rule, node, rewrite, run):
+            return rewrite
     return None
 
 
-def _accepted(rule: Rule, node: logical.Node, found: logical.Node, run: _Run) -> bool:
-    if run.steps >= _MOST_STEPS or not as_good(node, found):
+def _accepted(rule: Rule, node: logical.Node, rewrite: logical.Node, run: _Run) -> bool:
+    if run.steps >= _MOST_STEPS or not as_good(node, rewrite):
         return False
     run.steps += 1
     run.used.setdefault(rule.__name__)
@@ -93,9 +93,10 @@ def _accepted(rule: Rule, node: logical.Node, found: logical.Node, run: _Run) ->
 
 
 def as_good(before: logical.Node, after: logical.Node) -> bool:
-    """Whether a plan has the columns of another, a key where that has one, and is a stream where that is one."""
-    columns, others = schema(before), schema(after)
-    if (columns.names, columns.types) != (others.names, others.types):
+    """Whether the plan `after` has the columns of `before`, a key within the key of `before` if that has one, and is
+    append-only if `before` is."""
+    columns, new_columns = schema(before), schema(after)
+    if (columns.names, columns.types) != (new_columns.names, new_columns.types):
         return False
-    key, other = keys(before), keys(after)
-    return (not key or bool(other and set(other) <= set(key))) and append_only(after) >= append_only(before)
+    key, new_key = keys(before), keys(after)
+    return (not key or bool(new_key and set(new_key) <= set(key))) and append_only(after) >= append_only(before)

@@ -10,11 +10,11 @@ from dsms.model.rebuild import with_inputs
 
 
 def started(node: logical.Node, start: int | None) -> logical.Node:
-    """The plan over what its streams bring from an instant on. Tables are read as a whole: they are what is so, not
-    what happens. Of two starts the later counts."""
+    """The plan over those elements of its streams that begin at an instant or later. Tables are read as a whole: they
+    hold facts, not events. Of two starts the later one counts."""
     if start is None:
         return node
     if isinstance(node, logical.StreamScan):
-        begun = start if node.start is None else max(start, node.start)
-        return node if node.source.table else replace(node, start=begun)
-    return with_inputs(node, tuple(started(one, start) for one in inputs(node)))
+        latest = start if node.start is None else max(start, node.start)
+        return node if node.source.table else replace(node, start=latest)
+    return with_inputs(node, tuple(started(below, start) for below in inputs(node)))

@@ -1,4 +1,4 @@
-"""Bands: the part of a join's residual that says how far apart two values of the sides may be."""
+"""Bands: the part of a join's residual that bounds the distance between a value of each side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from dsms.model import logical
 from dsms.model.properties import keys
 from dsms.model.schema import schema
-from dsms.optimizer.rules.conjuncts import conjuncts, total
+from dsms.optimizer.algebra.conjuncts import conjuncts, total
 from operators.expressions import ORDERS, Call, Column, Expression, Literal, columns
 from operators.joins.band_range import Band
 from operators.kernels.points import has_points
@@ -24,14 +24,15 @@ _DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Distance:
-    """`low ≤ left - right ≤ high`; `band` names no columns yet. Both expressions are of one type and one side each."""
+    """`low ≤ left - right ≤ high` as a `band` without column names. `left` is an expression over the left side, `right`
+    one of the same type over the right side."""
 
     left: Expression
     right: Expression
     band: Band
 
     def __and__(self, other: Distance) -> Distance:
-        """Both bounds of both: the tighter ones."""
+        """The intersection: the tighter of both lower and of both upper bounds."""
         low, low_open = _tighter(self.band.low, self.band.low_open, other.band.low, other.band.low_open, 1)
         high, high_open = _tighter(self.band.high, self.band.high_open, other.band.high, other.band.high_open, -1)
         terms = max(self.band.terms, other.band.terms)
@@ -39,20 +40,22 @@ class Distance:
 
 
 def distance_of(node: logical.Join) -> Distance | None:
-    """The band of a join's residual: of those with two ends the first, else the first; None where there is none.
+    """The band of a join's residual: the first that is bounded on both sides, else the first; None if there is none.
 
-    It holds wherever the residual is TRUE, so that pairs outside of it need not be looked at. Where the join has the
-    key of a side, a row of the other one has a single partner: an open end is not worth sorting for.
+    Pairs outside of the band fail the residual, so that the join need not consider them. If the join compares the key
+    of a side, a row of the other side has a single partner: then a band that is bounded on one side only is not worth
+    sorting for.
     """
-    found: dict[tuple[Expression, Expression], Distance] = {}
-    for one in _distances(node):
-        pair = (one.left, one.right)
-        found[pair] = found[pair] & one if pair in found else one
-    closed = [one for one in found.values() if one.band.low is not None and one.band.high is not None]
-    return next(iter(closed if _has_a_key(node) else [*closed, *found.values()]), None)
+    distances: dict[tuple[Expression, Expression], Distance] = {}
+    for distance in _distances(node):
+        pair = (distance.left, distance.right)
+        distances[pair] = distances[pair] & distance if pair in distances else distance
+    every = list(distances.values())
+    closed = [distance for distance in every if distance.band.low is not None and distance.band.high is not None]
+    return next(iter(closed if _compares_a_key(node) else [*closed, *every]), None)
 
 
-def _has_a_key(node: logical.Join) -> bool:
+def _compares_a_key(node: logical.Join) -> bool:
     """Whether a key of one of the sides is among the columns that are equal."""
     pairs = ((keys(node.left), {mine for mine, _ in node.on}), (keys(node.right), {theirs for _, theirs in node.on}))
     return any(key and set(key) <= compared for key, compared in pairs)
@@ -68,7 +71,8 @@ def _distances(node: logical.Join) -> Iterator[Distance]:
 
 
 def _comparisons(residual: Expression | None) -> Iterator[_Comparison]:
-    """The conjuncts that compare; `a - b < 3` as a < b + 3, `abs(a - b) < 3` as that and a > b - 3."""
+    """The comparisons among the conjuncts; `a - b < 3` also as `a < b + 3`, and `abs(a - b) < 3` as that and
+    `a > b - 3`."""
     for part in conjuncts(residual):
         if not isinstance(part, Call) or part.function not in ORDERS:
             continue
@@ -80,60 +84,63 @@ def _comparisons(residual: Expression | None) -> Iterator[_Comparison]:
 
 def _differences(function: str, first: Expression, second: Expression) -> Iterator[_Comparison]:
     match first, second:
-        case Call("subtract", (one, other)), Literal() if one.type == other.type == first.type:
-            yield function, one, Call("add", (other, second), first.type)
-        case Call("abs", (Call("subtract", (one, other)),)), Literal() if function.startswith("less"):
-            if one.type == other.type == first.type:
-                yield function, one, Call("add", (other, second), first.type)
-                yield ORDERS[function], one, Call("subtract", (other, second), first.type)
+        case Call("subtract", (a, b)), Literal() if a.type == b.type == first.type:
+            yield function, a, Call("add", (b, second), first.type)
+        case Call("abs", (Call("subtract", (a, b)),)), Literal() if function.startswith("less"):
+            if a.type == b.type == first.type:
+                yield function, a, Call("add", (b, second), first.type)
+                yield ORDERS[function], a, Call("subtract", (b, second), first.type)
 
 
 def _distance(function: str, left: Expression, right: Expression) -> Iterator[Distance]:
-    """`left + p function right + q` as a distance between left and right."""
-    (one, plus), (other, more) = _moved(left), _moved(right)
-    usable = all(columns(part) and (isinstance(part, Column) or total(part)) for part in (one, other))
-    if not usable or one.type != other.type or not has_points(one.type):
+    """`left function right` as a distance, without the constants of both sides: `x + 2 < y + 5` is x - y < 3."""
+    (x, left_constant), (y, right_constant) = _without_constant(left), _without_constant(right)
+    usable = all(columns(part) and (isinstance(part, Column) or total(part)) for part in (x, y))
+    if not usable or x.type != y.type or not has_points(x.type):
         return
-    above, open_ = function.startswith("greater"), not function.endswith("or_equal")
-    end, terms = more - plus, abs(more) + abs(plus)
-    low, high = (end, None) if above else (None, end)
-    kind = _KINDS.get(str(one.type), "exact")
-    yield Distance(one, other, Band("", "", low, high, above and open_, not above and open_, kind, terms))
+    is_low, open_ = function.startswith("greater"), not function.endswith("or_equal")
+    bound, terms = right_constant - left_constant, abs(right_constant) + abs(left_constant)
+    low, high = (bound, None) if is_low else (None, bound)
+    kind = _KINDS.get(str(x.type), "exact")
+    yield Distance(x, y, Band("", "", low, high, is_low and open_, not is_low and open_, kind, terms))
 
 
-def _moved(expression: Expression) -> tuple[Expression, float]:
-    """An expression as another one plus a constant, in the unit of its points."""
+def _without_constant(expression: Expression) -> tuple[Expression, float]:
+    """An expression as the sum of another one and a constant, in the unit of its points."""
     match expression:
-        case Call("add", (Literal() as by, below)) | Call("add", (below, Literal() as by)):
+        case Call("add", (Literal() as constant, below)) | Call("add", (below, Literal() as constant)):
             sign = 1
-        case Call("subtract", (below, Literal() as by)):
+        case Call("subtract", (below, Literal() as constant)):
             sign = -1
         case Call("widen", (below,)) if pa.types.is_integer(below.type) and pa.types.is_integer(expression.type):
-            value, distance = _moved(below)
+            value, distance = _without_constant(below)
             return (replace(expression, arguments=(value,)), distance) if distance else (expression, 0)
         case _:
             return expression, 0
-    length = _length(by, expression.type)
+    length = _length(constant, expression.type)
     return (expression, 0) if length is None or below.type != expression.type else (below, sign * length)
 
 
-def _length(by: Literal, kind: pa.DataType) -> float | None:
-    """A constant in the unit of the points of a type; None where it has no fixed length."""
-    if by.value is None:
+def _length(constant: Literal, type_: pa.DataType) -> float | None:
+    """A constant in the unit of the points of a type; None if it has no fixed length, as a month has none."""
+    value = constant.value
+    if value is None:
         return None
-    if pa.types.is_timestamp(kind) and isinstance(by.value, tuple):
-        months, days, microseconds = by.value
+    if pa.types.is_timestamp(type_) and isinstance(value, tuple):
+        months, days, microseconds = value
         return None if months else days * _DAY + microseconds
-    if pa.types.is_integer(kind) or pa.types.is_date32(kind):
-        return by.value if isinstance(by.value, int) else None
-    return by.value if isinstance(by.value, float) and math.isfinite(by.value) else None
+    if pa.types.is_integer(type_) or pa.types.is_date32(type_):
+        return value if isinstance(value, int) else None
+    return value if isinstance(value, float) and math.isfinite(value) else None
 
 
 def _tighter(
-    one: float | None, one_open: bool, other: float | None, other_open: bool, sign: int
+    first: float | None, first_open: bool, second: float | None, second_open: bool, sign: int
 ) -> tuple[float | None, bool]:
-    if one is None or other is None:
-        return (other, other_open) if one is None else (one, one_open)
-    if one == other:
-        return one, one_open or other_open
-    return (one, one_open) if sign * one > sign * other else (other, other_open)
+    """The tighter of two bounds, and whether it is open: of lower bounds (`sign` 1) the greater, of upper ones (-1) the
+    smaller; of equal ones the open one."""
+    if first is None or second is None:
+        return (second, second_open) if first is None else (first, first_open)
+    if first == second:
+        return first, first_open or second_open
+    return (first, first_open) if sign * first > sign * second else (second, second_open)

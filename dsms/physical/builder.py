@@ -1,8 +1,8 @@
 """Building a dataflow: which operator stands where, and what must be exchanged before it.
 
-A port is the output of a vertex with what is known of it. Rows are `partitioned` by columns when equal values of these
-are on one target; it is `released` when it holds no element at or above the frontier; it has `ends` when an element may
-end.
+A port is the output of a vertex with its physical properties. It is `partitioned` by some columns if rows that are
+equal in these are on one target; it is `released` if it has no element at or above the frontier; it has `ends` if an
+element may end.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Port:
     via: Routing | None = None
 
     def renamed(self, names: Mapping[str, str]) -> Partitioning:
-        """The partitioning after columns were renamed; what lost a column is lost."""
-        kept = [keys for keys in self.partitioned if all(key in names for key in keys)]
-        return frozenset(tuple(names[key] for key in keys) for keys in kept)
+        """The partitioning after columns were renamed; a partitioning by a column without a new name is lost."""
+        remaining = [keys for keys in self.partitioned if all(key in names for key in keys)]
+        return frozenset(tuple(names[key] for key in keys) for keys in remaining)
 
 
 class Builder:
@@ -48,7 +48,7 @@ class Builder:
     def __init__(self) -> None:
         #: The sources that are read, by number.
         self.sources: dict[int, Source] = {}
-        #: The records of sources, by number, that keep what is promised of a clustered column.
+        #: The records that keep the promise of a clustered column, by the source's number and the column.
         self.clustered: dict[tuple[int, str], Port] = {}
         #: The sources of the plan that is being lowered.
         self.scope: frozenset[int] = frozenset()
@@ -70,8 +70,8 @@ class Builder:
         return Port(vertex, source.schema, released=False)
 
     def marks(self, source: Source) -> Port:
-        """How far the ordered columns of a source have come."""
-        columns = pa.schema([pa.field(one.column, pa.int64()) for one in source.ordered])
+        """The marks of a source: what its ordered columns have reached."""
+        columns = pa.schema([pa.field(ordered.column, pa.int64()) for ordered in source.ordered])
         number = source.number
         vertex = self._vertex(Vertex(None, (), 0, columns, frozenset({number}), leaf=marks_of(number)))
         return Port(vertex, columns, released=False)
@@ -81,30 +81,30 @@ class Builder:
         return Port(self._vertex(Vertex(operator, (), 1, columns, self.scope, single=True)), columns, SINGLE)
 
     def route(self, port: Port, keys: Keys) -> Port:
-        """The port with rows that are equal in `keys` on one target."""
+        """The port with rows that are equal in `keys` on one target; itself if they are already."""
         if any(set(known) <= set(keys) for known in port.partitioned):
             return port
         return replace(port, via=keys, partitioned=frozenset({keys}))
 
     def release(
         self, ports: Sequence[Port], *, changes: bool = False, leaves: frozenset[int] | None = None
-    ) -> list[Port]:  # fmt: skip
-        """The inputs of one operator with elements held back until its frontier passes them: the least of theirs, or
-        that of `leaves`. As changes, ends become retractions."""
+    ) -> list[Port]:
+        """The inputs of one operator with elements held back until the operator's frontier passes them: the least of
+        the inputs' frontiers, or that of `leaves`. With `changes`, ends become retractions."""
         waiting = self.leaves(ports) if leaves is None else leaves
         return [self._released(port, waiting, changes=changes) for port in ports]
 
     def leaves(self, ports: Sequence[Port]) -> frozenset[int]:
-        """The sources below some ports."""
+        """The sources that some ports depend on."""
         return frozenset().union(*(self._vertices[port.vertex].leaves for port in ports))
 
     def add(self, operator: Any, ports: Sequence[Port], columns: pa.Schema, *, single: bool = False) -> Port:
-        """A vertex for an operator. One with state runs on the targets."""
-        return self._placed(operator, ports, columns, self.leaves(ports), single=single)
+        """Adds a vertex for an operator. An operator with state runs on the targets."""
+        return self._place(operator, ports, columns, self.leaves(ports), single=single)
 
-    def _placed(
+    def _place(
         self, operator: Any, ports: Sequence[Port], columns: pa.Schema, leaves: frozenset[int], *, single: bool = False
-    ) -> Port:  # fmt: skip
+    ) -> Port:
         stage = max(self._stage(port) for port in ports)
         if stage == 0 and (single or operator.traces()):
             stage = 1
@@ -113,34 +113,40 @@ class Builder:
 
     def _released(self, port: Port, leaves: frozenset[int], *, changes: bool) -> Port:
         if changes and port.ends:
-            return replace(self._placed(RetractEnds(), [port], port.schema, leaves), partitioned=port.partitioned)
+            return replace(self._place(RetractEnds(), [port], port.schema, leaves), partitioned=port.partitioned)
         if port.released and self.leaves([port]) == leaves:
             return port
-        held = self._placed(Reorder(), [port], port.schema, leaves)
-        return replace(held, partitioned=port.partitioned, ends=port.ends)
+        released = self._place(Reorder(), [port], port.schema, leaves)
+        return replace(released, partitioned=port.partitioned, ends=port.ends)
 
     def _stage(self, port: Port) -> int:
         return self._vertices[port.vertex].stage + (port.via is not None)
 
     def _feed(self, port: Port, stage: int) -> Feed:
-        made = self._vertices[port.vertex].stage
-        if port.via is None and made == stage:
+        """The input of a vertex in `stage` that reads a port, with the exchange between them if there must be one."""
+        own_stage = self._vertices[port.vertex].stage
+        if port.via is None and own_stage == stage:
             return Feed(port.vertex)
-        by: Routing = port.via if port.via is not None else "stay" if made else "source"
-        exchange = Exchange(self._relayed(port.vertex, stage) if made else port.vertex, stage, by)
+        routing: Routing = port.via if port.via is not None else "stay" if own_stage else "source"
+        exchange = Exchange(self._relayed(port.vertex, stage) if own_stage else port.vertex, stage, routing)
         return Feed(exchange.producer, self._exchanges.setdefault(exchange, len(self._exchanges)))
 
     def _relayed(self, vertex: int, stage: int) -> int:
-        """The vertex, or what stands for it in the stage before: a stage may let wait what comes to it, and what went
-        past would be ahead of the frontier of what is behind it."""
-        below = self._vertices[vertex]
-        if below.stage + 1 == stage:
+        """The vertex if it is in the stage right before `stage`, else a relay for it there.
+
+        Exchanges do not skip a stage: a stage may let its inputs wait, and elements that went past it would be ahead of
+        its frontier.
+        """
+        relayed = self._vertices[vertex]
+        following = relayed.stage + 1
+        if following == stage:
             return vertex
-        feed = self._feed(Port(vertex, below.schema), below.stage + 1)
-        relay = Vertex(Relay(), (feed,), below.stage + 1, below.schema, below.leaves, single=below.single)
+        feed = self._feed(Port(vertex, relayed.schema), following)
+        relay = Vertex(Relay(), (feed,), following, relayed.schema, relayed.leaves, single=relayed.single)
         return self._relayed(self._vertex(relay), stage)
 
     def _vertex(self, vertex: Vertex) -> int:
+        """The number of the vertex, which is added unless there is an equal one."""
         key = fingerprint(vertex)
         if key not in self._known:
             self._known[key] = len(self._vertices)

@@ -1,4 +1,4 @@
-"""Which columns of a plan's relation come in order, or together: what follows from what sources promise."""
+"""Which columns of a plan's relation come in order, or in clusters: what follows from the promises of the sources."""
 
 from __future__ import annotations
 
@@ -14,201 +14,200 @@ from dsms.model.schema import WINDOW_COLUMNS, schema
 from operators.expressions import Column
 
 
-class Low(NamedTuple):
-    """How far an ordered column of a source, by number, has come, plus an offset in units of the column."""
+class LowerBound(NamedTuple):
+    """What an ordered column of a source, by number, has reached, plus an offset in units of the column."""
 
     source: int
     column: str
     offset: int = 0
 
-    def moved(self, offset: int) -> tuple[Low, ...]:
-        """What is known of something that is so much above."""
+    def shifted(self, offset: int) -> tuple[LowerBound, ...]:
+        """What is known of a value that is `offset` above the bounded one."""
         return (self._replace(offset=self.offset + offset),)
 
 
 class Life(NamedTuple):
-    """What a column of a source, by number, has shown not longer than `within` ago."""
+    """The values that a column of a source, by number, had at most `within` instants ago."""
 
     source: int
     column: str
     within: int
 
-    def moved(self, _: int) -> tuple[Life, ...]:
-        """What is above a value was not shown."""
+    def shifted(self, _: int) -> tuple[Life, ...]:
+        """Nothing: a value above one that lives need not live."""
         return ()
 
 
-#: By column: no change to come of the relation has a value below the least of these; NULL is no value.
-Lows = Mapping[str, frozenset[Low]]
-#: By column: no change to come has a value that one of these has shown and does not show any more.
+#: By column: no change to come has a value below the least of these; NULL is no value.
+LowerBounds = Mapping[str, frozenset[LowerBound]]
+#: By column: no change to come has a value whose life in one of these was there and is over.
 Lives = Mapping[str, frozenset[Life]]
-T = TypeVar("T", Low, Life)
-#: What tags promise of columns, and what follows for those of a relation.
+T = TypeVar("T", LowerBound, Life)
+#: What is known of the columns of a relation, and the function that gives it for a tag from the promises of its source.
 _Known = Mapping[str, frozenset[T]]
-_Seed = Callable[[logical.StreamScan], _Known[T]]
+_Promised = Callable[[logical.StreamScan], _Known[T]]
 
 
 class Bounds(NamedTuple):
     """What is known of the columns of the changes to come."""
 
-    lows: Lows = {}
+    lower: LowerBounds = {}
     lives: Lives = {}
 
 
 def bounds(node: logical.Node) -> Bounds:
-    """The columns of a node's relation that come in order, with what bounds them from below; and those whose values
-    come from such as live, with where these are seen.
+    """The columns of a node's relation that have lower bounds, and those whose values come from clustered columns.
 
-    The law: a change of the relation at or after an instant has, in each of these columns, NULL or a value that is not
-    below what the sources' columns have reached at that instant; or one that was shown not longer ago, or never.
-    Every value in a column of the second kind was shown by the instant of its row.
+    The law: a change of the relation at or after an instant has NULL in each of these columns, or a value that is not
+    below what the columns of the sources have reached at that instant, or for the second kind one that has been in the
+    clustered column within the life, or never. Every value in a column of the second kind has been in the clustered
+    column by the instant of its row.
     """
     if not any(source.constraints for source in sources(node)):
         return Bounds()
     return Bounds(_known(node, _ordered), _known(node, _clustered))
 
 
-def _ordered(tag: logical.StreamScan) -> Lows:
-    return {
-        one.column: frozenset({Low(tag.source.number, one.column)}) for one in tag.source.ordered if one.k is not None
-    }
+def _ordered(tag: logical.StreamScan) -> LowerBounds:
+    columns = [ordered.column for ordered in tag.source.ordered if ordered.k is not None]
+    return {column: frozenset({LowerBound(tag.source.number, column)}) for column in columns}
 
 
 def _clustered(tag: logical.StreamScan) -> Lives:
-    """What refers to a clustered column comes while that lives, or not long after what it refers to."""
-    return {one.column: frozenset({_life(one, tag)}) for one in tag.promises}
+    """A value that refers to a clustered column comes while it lives there, or soon after the record it refers to."""
+    return {promise.column: frozenset({_life(promise, tag)}) for promise in tag.promises}
 
 
 def _life(promise: logical.Cluster | logical.Reference, tag: logical.StreamScan) -> Life:
     if isinstance(promise, logical.Cluster):
         return Life(tag.source.number, promise.column, promise.within)
-    cluster = next(one for one in promise.other.promises if one.column == promise.theirs)
+    cluster = next(other for other in promise.other.promises if other.column == promise.theirs)
     return Life(promise.other.source.number, promise.theirs, max(promise.within, cluster.within))
 
 
 @singledispatch
-def _known(node: logical.Node, seed: _Seed[T]) -> _Known[T]:
-    """Nothing is known where rows leave later than they came, or are held back."""
+def _known(node: logical.Node, promised: _Promised[T]) -> _Known[T]:
+    """Nothing is known of a node at which rows leave later than they came, or are held back."""
     return {}
 
 
 @_known.register
-def _(node: logical.StreamScan, seed: _Seed[T]) -> _Known[T]:
-    """The row that a record replaces has its key, and no other column of it."""
-    return {name: one for name, one in seed(node).items() if not node.keys or name in node.keys}
+def _(node: logical.StreamScan, promised: _Promised[T]) -> _Known[T]:
+    """A record retracts the row that it replaces, which has the same key but other values in the other columns."""
+    return {name: known for name, known in promised(node).items() if not node.keys or name in node.keys}
 
 
 @_known.register(logical.Filter)
 @_known.register(logical.Distinct)
 @_known.register(logical.Members)
-def _(node: logical.Filter, seed: _Seed[T]) -> _Known[T]:
-    return _known(node.input, seed)
+def _(node: logical.Filter, promised: _Promised[T]) -> _Known[T]:
+    return _known(node.input, promised)
 
 
 @_known.register
-def _(node: logical.Project, seed: _Seed[T]) -> _Known[T]:
-    below = _known(node.input, seed)
+def _(node: logical.Project, promised: _Promised[T]) -> _Known[T]:
+    below = _known(node.input, promised)
     pairs = ((name, output.name) for name, output in node.outputs if isinstance(output, Column))
     return {name: below[own] for name, own in pairs if own in below}
 
 
 @_known.register
-def _(node: logical.Unnest, seed: _Seed[T]) -> _Known[T]:
-    return {name: low for name, low in _known(node.input, seed).items() if name != node.output}
+def _(node: logical.Unnest, promised: _Promised[T]) -> _Known[T]:
+    return {name: known for name, known in _known(node.input, promised).items() if name != node.output}
 
 
 @_known.register
-def _(node: logical.TimeWindow, seed: _Seed[T]) -> _Known[T]:
-    return _known(node.input, seed) if node.length is None and node.slide == 1 else {}
+def _(node: logical.TimeWindow, promised: _Promised[T]) -> _Known[T]:
+    return _known(node.input, promised) if node.length is None and node.slide == 1 else {}
 
 
 @_known.register(logical.Restamp)
 @_known.register(logical.ToStream)
-def _(node: logical.Restamp | logical.ToStream, seed: _Seed[T]) -> _Known[T]:
-    """Rows that only come, come as they do below."""
-    stays = append_only(node.input) and (isinstance(node, logical.Restamp) or node.kind == "istream")
-    return _known(node.input, seed) if stays else {}
+def _(node: logical.Restamp | logical.ToStream, promised: _Promised[T]) -> _Known[T]:
+    """Rows that never leave come when they do below."""
+    unchanged = append_only(node.input) and (isinstance(node, logical.Restamp) or node.kind == "istream")
+    return _known(node.input, promised) if unchanged else {}
 
 
 @_known.register
-def _(node: logical.Assign, seed: _Seed[T]) -> _Known[T]:
-    """A window that holds a value ends above it, and starts less than its size below: edges are as ordered as that."""
-    below = {name: one for name, one in _known(node.input, seed).items() if name not in WINDOW_COLUMNS}
+def _(node: logical.Assign, promised: _Promised[T]) -> _Known[T]:
+    """A window that holds a value ends above it and starts less than its size below it: its bounds are as ordered as
+    the value, shifted by an offset. A window of size 10 with the value 42 starts at 33 or later and ends at 43 or
+    later."""
+    below = {name: known for name, known in _known(node.input, promised).items() if name not in WINDOW_COLUMNS}
     unit = _unit(schema(node.input).field(node.column).type)
     if node.column not in below or unit is None:
         return below
-    edges = dict(zip(WINDOW_COLUMNS, (1 - node.size * unit, 1), strict=True))
-    moved = {name: frozenset(_moved(below[node.column], offset)) for name, offset in edges.items()}
-    return {**below, **{name: found for name, found in moved.items() if found}}
+    offsets = dict(zip(WINDOW_COLUMNS, (1 - node.size * unit, 1), strict=True))
+    bounds_of_window = {name: frozenset(_shifted(below[node.column], offset)) for name, offset in offsets.items()}
+    return {**below, **{name: known for name, known in bounds_of_window.items() if known}}
 
 
 def _unit(type_: pa.DataType) -> int | None:
-    """How many units of a type are one of a window's size, where windows have that type too."""
+    """The number of units of a type in one unit of a window's size; None if the bounds of windows have another type."""
     if pa.types.is_timestamp(type_):
         return 1000
     return 1 if pa.types.is_integer(type_) else None
 
 
-def _moved(held: Iterable[T], offset: int) -> Iterator[T]:
-    return (found for one in held for found in one.moved(offset))
+def _shifted(known: Iterable[T], offset: int) -> Iterator[T]:
+    return (shifted for item in known for shifted in item.shifted(offset))
 
 
 @_known.register
-def _(node: logical.GroupBy, seed: _Seed[T]) -> _Known[T]:
-    return _of(node.input, node.keys, seed)
+def _(node: logical.GroupBy, promised: _Promised[T]) -> _Known[T]:
+    return _of_groups(node.input, node.keys, promised)
 
 
 @_known.register
-def _(node: logical.TopK, seed: _Seed[T]) -> _Known[T]:
-    return _of(node.input, node.partition, seed)
+def _(node: logical.TopK, promised: _Promised[T]) -> _Known[T]:
+    return _of_groups(node.input, node.partition, promised)
 
 
 @_known.register
-def _(node: logical.WindowFunctions, seed: _Seed[T]) -> _Known[T]:
-    return _of(node.input, node.calls[0].partition, seed)
+def _(node: logical.WindowFunctions, promised: _Promised[T]) -> _Known[T]:
+    return _of_groups(node.input, node.calls[0].partition, promised)
 
 
-def _of(node: logical.Node, names: Iterable[str], seed: _Seed[T]) -> _Known[T]:
-    """Of a node whose groups change where its input does."""
-    below = _known(node, seed)
+def _of_groups(node: logical.Node, names: Iterable[str], promised: _Promised[T]) -> _Known[T]:
+    """What is known of the key columns of a node whose groups change only when rows of theirs do."""
+    below = _known(node, promised)
     return {name: below[name] for name in names if name in below}
 
 
 @_known.register
-def _(node: logical.Union, seed: _Seed[T]) -> _Known[T]:
-    return _together(node, node.inputs, seed)
+def _(node: logical.Union, promised: _Promised[T]) -> _Known[T]:
+    return _of_any_input(node, node.inputs, promised)
 
 
 @_known.register
-def _(node: logical.SetOperation, seed: _Seed[T]) -> _Known[T]:
-    return _together(node, (node.left, node.right), seed)
+def _(node: logical.SetOperation, promised: _Promised[T]) -> _Known[T]:
+    return _of_any_input(node, (node.left, node.right), promised)
 
 
-def _together(node: logical.Node, inputs: Iterable[logical.Node], seed: _Seed[T]) -> _Known[T]:
-    """Columns go by their places; a change comes from any of the inputs."""
-    sides = [[_known(one, seed).get(name) for name in schema(one).names] for one in inputs]
-    found = dict[str, frozenset[T]]()
-    for name, each in zip(schema(node).names, zip(*sides, strict=True), strict=True):
-        known = [one for one in each if one is not None]
-        if len(known) == len(each):
-            found[name] = frozenset[T]().union(*known)
-    return found
-
-
-@_known.register
-def _(node: logical.Join, seed: _Seed[T]) -> _Known[T]:
-    """A pair comes with either of its rows: of columns that are equal, something must be known of both."""
-    both = _paired(node, seed)
-    return {name: low for names, low in both.items() for name in names}
+def _of_any_input(node: logical.Node, inputs: Iterable[logical.Node], promised: _Promised[T]) -> _Known[T]:
+    """A change comes from any of the inputs, so something must be known of the column at this place of each."""
+    sides = [[_known(side, promised).get(name) for name in schema(side).names] for side in inputs]
+    of_all = dict[str, frozenset[T]]()
+    for name, of_sides in zip(schema(node).names, zip(*sides, strict=True), strict=True):
+        known = [of_side for of_side in of_sides if of_side is not None]
+        if len(known) == len(of_sides):
+            of_all[name] = frozenset[T]().union(*known)
+    return of_all
 
 
 @_known.register
-def _(node: logical.SemiJoin, seed: _Seed[T]) -> _Known[T]:
-    return {mine: low for (mine, _), low in _paired(node, seed).items()}
+def _(node: logical.Join, promised: _Promised[T]) -> _Known[T]:
+    """A pair comes with either of its rows, so something must be known of both of two equal columns."""
+    pairs = _of_pairs(node, promised)
+    return {name: known for names, known in pairs.items() for name in names}
 
 
-def _paired(
-    node: logical.Join | logical.SemiJoin, seed: _Seed[T]
-) -> dict[tuple[str, str], frozenset[T]]:  # fmt: skip
-    left, right = _known(node.left, seed), _known(node.right, seed)
+@_known.register
+def _(node: logical.SemiJoin, promised: _Promised[T]) -> _Known[T]:
+    return {mine: known for (mine, _), known in _of_pairs(node, promised).items()}
+
+
+def _of_pairs(node: logical.Join | logical.SemiJoin, promised: _Promised[T]) -> dict[tuple[str, str], frozenset[T]]:
+    left, right = _known(node.left, promised), _known(node.right, promised)
     return {(mine, theirs): left[mine] | right[theirs] for mine, theirs in node.on if mine in left and theirs in right}

@@ -29,15 +29,16 @@ def marks_of(leaf: int) -> int:
     return ~leaf
 
 
-_WHOSE = frozenset({MEMBER, RIGHT_MEMBER})
+_MEMBER_COLUMNS = frozenset({MEMBER, RIGHT_MEMBER})
 Keys = tuple[str, ...]
-#: By the hash of columns (none: all to target 0), by source partition, to the same target again, or to every target.
+#: Where elements go: by the hash of columns (none: all to target 0), by source partition ("source"), to the target that
+#: they are on ("stay"), or to every target ("all").
 Routing = Keys | Literal["source", "stay", "all"]
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What the vertex `producer` gives, routed before `stage`."""
+    """The output of the vertex `producer`, routed by `by` to the targets of `stage`."""
 
     producer: int
     stage: int
@@ -46,7 +47,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Feed:
-    """An input of a vertex: the output of an earlier vertex of its stage, or what an exchange brought."""
+    """An input of a vertex: the output of an earlier vertex, by an exchange if that is one of an earlier stage."""
 
     vertex: int
     exchange: int | None = None
@@ -54,10 +55,10 @@ class Feed:
 
 @dataclass(frozen=True)
 class Vertex(Snapshot):
-    """An operator in its place. A leaf has none: its output are the elements of the source `leaf`.
+    """An operator in its place. A leaf has no operator: its output are the elements of the source `leaf`.
 
-    Its frontier is the least of those of `leaves`, the sources that it waits for: those below it, and for a buffer
-    those of the operator above it. `single`: it runs on target 0 alone.
+    Its frontier is the least of those of `leaves`, the sources that it waits for: those that it depends on, for a
+    buffer those of the operator that reads it. `single`: it runs on target 0 alone.
     """
 
     operator: Any
@@ -75,7 +76,7 @@ class Vertex(Snapshot):
         return type(inner).__name__
 
     def empty(self) -> Delta:
-        """No element of its output."""
+        """An output without elements."""
         return self._empty
 
     @cached_property
@@ -100,94 +101,103 @@ class Dataflow(Snapshot):
         return next(at for at, vertex in enumerate(self.vertices) if vertex.leaf == number)
 
     @cached_property
-    def read(self) -> tuple[frozenset[str], ...]:
-        """The columns of each vertex that those above it read. What is sent or published is read whole."""
-        found = [frozenset[str]() for _ in self.vertices]
-        within = {feed.vertex for one in self.vertices for feed in one.inputs}
-        partly = within - {one.producer for one in self.exchanges}
+    def columns_read(self) -> tuple[frozenset[str], ...]:
+        """The columns of each vertex that its consumers read. Those of a vertex that is exchanged or published are all
+        read."""
+        read = [frozenset[str]() for _ in self.vertices]
+        consumed = {feed.vertex for vertex in self.vertices for feed in vertex.inputs}
+        only_in_stage = consumed - {exchange.producer for exchange in self.exchanges}
         for at, vertex in reversed(list(enumerate(self.vertices))):
-            if at not in partly:
-                found[at] = frozenset(vertex.schema.names)
+            if at not in only_in_stage:
+                read[at] = frozenset(vertex.schema.names)
             for feed in vertex.inputs:
-                below = frozenset(self.vertices[feed.vertex].schema.names)
-                reads = vertex.operator.reads(found[at]) if isinstance(vertex.operator, Narrow) else below
-                found[feed.vertex] |= reads & below
-        return tuple(found)
+                available = frozenset(self.vertices[feed.vertex].schema.names)
+                reads = vertex.operator.reads(read[at]) if isinstance(vertex.operator, Narrow) else available
+                read[feed.vertex] |= reads & available
+        return tuple(read)
 
     @cached_property
     def by_stage(self) -> dict[int, list[int]]:
         """The vertices of each stage."""
-        found: dict[int, list[int]] = {}
+        stages: dict[int, list[int]] = {}
         for at, vertex in enumerate(self.vertices):
-            found.setdefault(vertex.stage, []).append(at)
-        return found
+            stages.setdefault(vertex.stage, []).append(at)
+        return stages
 
     @cached_property
     def last_read(self) -> dict[int, frozenset[int]]:
-        """The vertices that nobody reads any more after each vertex; what is sent is none."""
-        last = {feed.vertex: at for at, one in enumerate(self.vertices) for feed in one.inputs if feed.exchange is None}
-        found: dict[int, frozenset[int]] = {}
-        for at in last.keys() - {one.producer for one in self.exchanges}:
-            found[last[at]] = found.get(last[at], frozenset()) | {at}
-        return found
+        """For each vertex, those whose output it is the last to read; none of those whose output is exchanged, because
+        that is needed until the end of the stage."""
+        feeds = ((at, feed) for at, vertex in enumerate(self.vertices) for feed in vertex.inputs)
+        last_reader = {feed.vertex: at for at, feed in feeds if feed.exchange is None}
+        read: dict[int, frozenset[int]] = {}
+        for vertex in last_reader.keys() - {exchange.producer for exchange in self.exchanges}:
+            reader = last_reader[vertex]
+            read[reader] = read.get(reader, frozenset()) | {vertex}
+        return read
 
     @cached_property
     def sent(self) -> dict[int, list[int]]:
-        """The exchanges that each stage fills."""
-        found: dict[int, list[int]] = {}
-        for at, one in enumerate(self.exchanges):
-            found.setdefault(self.vertices[one.producer].stage, []).append(at)
-        return found
+        """The exchanges that each stage sends to."""
+        exchanges: dict[int, list[int]] = {}
+        for at, exchange in enumerate(self.exchanges):
+            exchanges.setdefault(self.vertices[exchange.producer].stage, []).append(at)
+        return exchanges
 
     @cached_property
     def below(self) -> tuple[frozenset[int], ...]:
         """The vertices that each vertex depends on, with itself."""
-        found: list[frozenset[int]] = []
+        below: list[frozenset[int]] = []
         for at, vertex in enumerate(self.vertices):
-            found.append(frozenset({at}).union(*(found[feed.vertex] for feed in vertex.inputs)))
-        return tuple(found)
+            below.append(frozenset({at}).union(*(below[feed.vertex] for feed in vertex.inputs)))
+        return tuple(below)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """A name of each vertex that says what it computes, the same in every dataflow that holds it: state goes by
-        it."""
-        found: list[str] = []
+        """A name of each vertex that identifies what it computes, the same in every dataflow that holds it: its state
+        is stored under this name."""
+        names: list[str] = []
         for vertex in self.vertices:
-            inputs = [(found[feed.vertex], self._by(feed)) for feed in vertex.inputs]
+            inputs = [(names[feed.vertex], self._routing(feed)) for feed in vertex.inputs]
             if isinstance(vertex.operator, Switch):
-                inputs = []  # what it computes from its instant on is the same with and without what was before
-            what = vertex.operator, vertex.leaf, vertex.stage, vertex.leaves, vertex.single, inputs
-            found.append(fingerprint(what))
-        return tuple(found)
+                inputs = []  # from its instant on it computes the same, whether the former query is still there or not
+            computation = vertex.operator, vertex.leaf, vertex.stage, vertex.leaves, vertex.single, inputs
+            names.append(fingerprint(computation))
+        return tuple(names)
 
     @cached_property
     def queues(self) -> tuple[str, ...]:
-        """A name of each exchange, the same in every dataflow that holds it: what waits there goes by it."""
-        return tuple(fingerprint((self.keys[one.producer], one.stage, one.by)) for one in self.exchanges)
+        """A name of each exchange, the same in every dataflow that holds it: elements that wait there are stored under
+        this name."""
+        identities = ((self.keys[exchange.producer], exchange.stage, exchange.by) for exchange in self.exchanges)
+        return tuple(map(fingerprint, identities))
 
     @cached_property
     def arriving(self) -> dict[int, list[int]]:
-        """The exchanges that each stage receives."""
-        found: dict[int, list[int]] = {}
-        for at, one in enumerate(self.exchanges):
-            found.setdefault(one.stage, []).append(at)
-        return found
+        """The exchanges that each stage receives from."""
+        exchanges: dict[int, list[int]] = {}
+        for at, exchange in enumerate(self.exchanges):
+            exchanges.setdefault(exchange.stage, []).append(at)
+        return exchanges
 
     @cached_property
     def members(self) -> dict[str, tuple[bool, ...]]:
-        """For the vertices that stand for a whole family, by key: which of their traces hold a part for each member.
-        Where only one input of two tells members apart, the trace of the other is that of any one member."""
+        """For the vertices that run a whole family, by key: which of their traces hold a part for each member. If only
+        one of two inputs has members, the trace of the other is the same for all of them."""
         return {
-            key: told
+            key: by_member
             for key, vertex in zip(self.keys, self.vertices, strict=True)
-            if vertex.operator is not None and any(told := self._told(vertex))
+            if vertex.operator is not None and any(by_member := self._traces_by_member(vertex))
         }
 
-    def _told(self, vertex: Vertex) -> tuple[bool, ...]:
+    def _traces_by_member(self, vertex: Vertex) -> tuple[bool, ...]:
+        """For each trace of a vertex, whether it has a part for each member: as its input if every input has a trace,
+        else if all inputs have members."""
         own = vertex.operator.own if isinstance(vertex.operator, Forget) else None
-        inputs = [not _WHOSE.isdisjoint(self.vertices[feed.vertex].schema.names) for feed in vertex.inputs[:own]]
-        held = len(vertex.operator.traces())
-        return tuple(inputs) if held == len(inputs) else (all(inputs) and bool(inputs),) * held
+        columns = [self.vertices[feed.vertex].schema.names for feed in vertex.inputs[:own]]
+        inputs = [not _MEMBER_COLUMNS.isdisjoint(names) for names in columns]
+        traces = len(vertex.operator.traces())
+        return tuple(inputs) if traces == len(inputs) else (all(inputs) and bool(inputs),) * traces
 
-    def _by(self, feed: Feed) -> Routing | None:
+    def _routing(self, feed: Feed) -> Routing | None:
         return None if feed.exchange is None else self.exchanges[feed.exchange].by

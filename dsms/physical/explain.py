@@ -13,33 +13,35 @@ from dsms.physical.fragment_plan import Planned, compile_lane
 from dsms.physical.lane import Lane
 from operators.constraints.forget import Forget
 
-_ASKED, _NAMED = "explain", 5
+_EXPLAINED, _NAMED = "explain", 5
 
 
 def explain(node: logical.Node, queries: Iterable[Planned] = (), name: str = "") -> str:
-    """The optimised plan as a tree, the rules that made it, how it runs, and what of it other queries run already.
+    """The optimised plan as a tree, the rules that were applied, how it runs, and which of its operators other queries
+    run already.
 
-    `queries` are all that run; `name` is the one that is asked about, if it is one of them. What runs as a member of a
-    family is shown as the family's plan, what is answered over other queries also as the plan over these.
+    `queries` are all that run; `name` is the one to explain, if it is one of them. A member of a family is also shown
+    as the family's plan, a query that is answered over others also as the plan over these.
     """
     running = list(queries)
-    itself = next((one for one in running if one.name.lower() == name.lower()), None)
+    itself = next((query for query in running if query.name.lower() == name.lower()), None)
     special = itself if itself is not None and (itself.member or itself.views) else None
-    asked = special or Planned(_ASKED, _ASKED, node)
-    found, lane = rewritten(node), compile_lane(_ASKED, [asked])
-    plan = [tree(found.node), f"rules: {', '.join(found.rules) or 'none'}", ""]
-    family = ["as a member of a family:", tree(asked.member.node), ""] if asked.member else []
-    over = ["over queries that contain it:", tree(asked.optimized), ""] if asked.views else []
-    shared = _shared(compile_lane(_ASKED, [asked, *(one for one in running if one is not itself)]))
+    explained = special or Planned(_EXPLAINED, _EXPLAINED, node)
+    optimized, lane = rewritten(node), compile_lane(_EXPLAINED, [explained])
+    plan = [tree(optimized.node), f"rules: {', '.join(optimized.rules) or 'none'}", ""]
+    family = ["as a member of a family:", tree(explained.member.node), ""] if explained.member else []
+    over = ["over queries that contain it:", tree(explained.optimized), ""] if explained.views else []
+    others = [query for query in running if query is not itself]
+    shared = _shared(compile_lane(_EXPLAINED, [explained, *others]))
     return "\n".join([*plan, *family, *over, *_stages(lane), *shared])
 
 
 def _shared(lane: Lane) -> list[str]:
-    """The operators that stand below other queries too, by the queries."""
+    """The operators of the first query that others use too, by the names of the others."""
     by_queries: dict[str, list[str]] = {}
-    asked = lane.outputs[0]
-    for at in sorted(lane.flow.below[asked.vertex]):
-        vertex, names = lane.flow.vertices[at], [one.name for one in lane.by_vertex[at] if one != asked]
+    explained = lane.outputs[0]
+    for at in sorted(lane.flow.below[explained.vertex]):
+        vertex, names = lane.flow.vertices[at], [output.name for output in lane.by_vertex[at] if output != explained]
         if vertex.operator is not None and names:
             by_queries.setdefault(_listed(names), []).append(vertex.kind)
     return [f"shared with {queries}: {' → '.join(operators)}" for queries, operators in by_queries.items()]
@@ -56,33 +58,34 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def tree(node: logical.Node) -> str:
-    """The logical plan, a node a line, inputs below and to the right; with the key of each relation."""
+    """The logical plan with one line for each node, inputs below and indented, and the key of each relation."""
     return "\n".join(_lines(node, 0))
 
 
 def _lines(node: logical.Node, depth: int) -> list[str]:
     key = ", ".join(keys(node)) or "none"
     line = f"{'  ' * depth}{label(node)}  [key: {key}]"
-    return [line, *(below for one in inputs(node) for below in _lines(one, depth + 1))]
+    return [line, *(inner for below in inputs(node) for inner in _lines(below, depth + 1))]
 
 
 def _stages(lane: Lane) -> list[str]:
-    """Each stage with its operators, and what is exchanged before it."""
+    """Each stage with its operators, and the exchanges before it."""
     flow = lane.flow
     topics = ", ".join(f"{source.format} from topic {source.topic}" for source in lane.sources.values())
     lines = [f"source stage: decode {topics}" + _names(lane, 0)]
     for stage in range(1, flow.stages + 1):
-        moves = dict.fromkeys(_routing(one.by) for one in flow.exchanges if one.stage == stage and one.by != "stay")
-        lines.append(f"exchange: {'; '.join(moves) or 'none'}")
+        exchanges = (exchange for exchange in flow.exchanges if exchange.stage == stage and exchange.by != "stay")
+        routings = dict.fromkeys(_routing(exchange.by) for exchange in exchanges)
+        lines.append(f"exchange: {'; '.join(routings) or 'none'}")
         number = f" {stage}" if flow.stages > 1 else ""
         lines.append(f"target stage{number}: " + _names(lane, stage).removeprefix(" → "))
     return [*lines[:-1], lines[-1] + (" (append-only)" if lane.outputs[0].append_only else " (changes)")]
 
 
-def _routing(by: Routing) -> str:
-    if isinstance(by, str):
-        return {"source": "by source partition", "all": "to every target"}[by]
-    return f"by hash of ({', '.join(by)})" if by else "to target 0"
+def _routing(routing: Routing) -> str:
+    if isinstance(routing, str):
+        return {"source": "by source partition", "all": "to every target"}[routing]
+    return f"by hash of ({', '.join(routing)})" if routing else "to target 0"
 
 
 def _names(lane: Lane, stage: int) -> str:
@@ -91,7 +94,7 @@ def _names(lane: Lane, stage: int) -> str:
 
 
 def _forgetting(vertex: Vertex) -> str:
-    """By which columns its state forgets."""
+    """The columns by which an operator forgets state."""
     if not isinstance(vertex.operator, Forget):
         return ""
     return f" (forgets by {', '.join(dict.fromkeys(sweep.column for sweep in vertex.operator.sweeps))})"

@@ -1,8 +1,8 @@
 """A lane: continuous queries as one dataflow over their sources, with its own positions and state.
 
-Queries of one lane share what is equal in them: reading, operators and traces. Each vertex has a frontier of its own,
-the least of the sources that it waits for, so no query waits for a source that only another one reads. What runs lanes
-imports this, so the planner is no part of it.
+Queries of one lane share equal parts: sources that are read, operators and traces. Each vertex has a frontier of its
+own, the least of those of the sources that it waits for, so no query waits for a source that only another one reads.
+Processes that run lanes import this module, so it does not import the planner.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from operators.streams.shed import Shed
 
 @dataclass(frozen=True)
 class Output:
-    """The result of one query: the vertex of its stream output, with keys and schema of what is visible. `member` is
-    set where the vertex gives the results of a whole family."""
+    """The result of one query: the vertex of its stream output, with the keys and the schema of its visible columns.
+    `member` is the query's number in its family, if the vertex gives the results of a whole family."""
 
     id: str
     name: str
@@ -35,7 +35,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Ending:
-    """The results of one vertex whose records are encoded alike: of a query, or of the members of a family."""
+    """Results of one vertex whose records are encoded in the same way: that of a query, or those of a family."""
 
     vertex: int
     #: Their places among the outputs of the lane.
@@ -44,7 +44,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Lane(Snapshot):
-    """How queries run together. `sources` are its leaves, by number."""
+    """Queries that run together, as one dataflow. `sources` are its leaves, by number."""
 
     id: str
     sources: dict[int, Source]
@@ -57,7 +57,7 @@ class Lane(Snapshot):
 
     def read(self, leaf: int) -> frozenset[str]:
         """The columns of a source that the source stage reads."""
-        return self.flow.read[self.flow.leaf(leaf)]
+        return self.flow.columns_read[self.flow.leaf(leaf)]
 
     def leaves(self, output: Output) -> frozenset[int]:
         """The sources that a result waits for."""
@@ -65,11 +65,11 @@ class Lane(Snapshot):
 
     @cached_property
     def endings(self) -> tuple[Ending, ...]:
-        """The results as they are encoded."""
-        found: dict[object, list[int]] = {}
+        """The results, grouped by how they are encoded."""
+        groups: dict[object, list[int]] = {}
         for number, output in enumerate(self.outputs):
-            found.setdefault(_encoded_like(number, output), []).append(number)
-        return tuple(Ending(self.outputs[numbers[0]].vertex, tuple(numbers)) for numbers in found.values())
+            groups.setdefault(_encoding(number, output), []).append(number)
+        return tuple(Ending(self.outputs[numbers[0]].vertex, tuple(numbers)) for numbers in groups.values())
 
     @cached_property
     def ends(self) -> frozenset[int]:
@@ -78,34 +78,36 @@ class Lane(Snapshot):
 
     @cached_property
     def by_vertex(self) -> dict[int, tuple[Output, ...]]:
-        """The results that each vertex is below."""
-        found: dict[int, tuple[Output, ...]] = {}
+        """The results that depend on each vertex."""
+        results: dict[int, tuple[Output, ...]] = {}
         for output in self.outputs:
             for vertex in self.flow.below[output.vertex]:
-                found[vertex] = (*found.get(vertex, ()), output)
-        return found
+                results[vertex] = (*results.get(vertex, ()), output)
+        return results
 
     @cached_property
     def shed(self) -> frozenset[str]:
-        """The queries whose input may be shed, and what was shed of those in whose place others are."""
-        return frozenset(one.operator.query for one in self.flow.vertices if isinstance(one.operator, Shed))
+        """The queries that have a Shed in the dataflow: sheddable ones, and those that a sheddable one replaced."""
+        operators = (vertex.operator for vertex in self.flow.vertices)
+        return frozenset(operator.query for operator in operators if isinstance(operator, Shed))
 
     @cached_property
     def sheddable(self) -> frozenset[str]:
         """The queries that allow that some of their input is left out."""
-        return frozenset(one.id for one in self.outputs if one.sink is not None and one.sink.sheddable)
+        published = ((output.id, output.sink) for output in self.outputs)
+        return frozenset(query for query, sink in published if sink is not None and sink.sheddable)
 
     def published_by_leaf(self, leaf: int) -> tuple[Output, ...]:
-        """The results above a source that have a topic."""
+        """The results that depend on a source and have a topic."""
         return tuple(output for output in self.by_leaf[leaf] if output.sink is not None)
 
     @cached_property
     def by_leaf(self) -> dict[int, tuple[Output, ...]]:
-        """The results that each source is below."""
-        return {leaf: tuple(one for one in self.outputs if leaf in self.leaves(one)) for leaf in self.sources}
+        """The results that depend on each source."""
+        return {leaf: tuple(output for output in self.outputs if leaf in self.leaves(output)) for leaf in self.sources}
 
 
-def _encoded_like(number: int, output: Output) -> object:
+def _encoding(number: int, output: Output) -> object:
     if output.member is None or output.sink is None:
         return number
     sink = output.sink

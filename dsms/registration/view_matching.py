@@ -9,7 +9,7 @@ import msgspec
 
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
-from dsms.optimizer.view_matching import answered_over, marks
+from dsms.optimizer.view_matching import answered_over, match_digests
 from dsms.physical.fragment_plan import Planned
 from dsms.physical.fragment_plan import planned as plan
 from dsms.sql.binder.earlier_queries import former_of
@@ -26,10 +26,10 @@ def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, l
     """
     if draft.grouped or not draft.shared or draft.sheddable:
         return draft, []
-    own_marks = marks(query.optimized)
-    alike = (other for other in catalog.running() if not own_marks.isdisjoint(other.marks))
+    own_digests = match_digests(query.optimized)
+    alike = (other for other in catalog.running() if not own_digests.isdisjoint(other.marks))
     candidates = [plan(other, catalog) for other in itertools.islice(alike, MOST)]
     answer = answered_over(query.optimized, [other.optimized for other in candidates])
     used = [other.sink for at, other in enumerate(candidates) if at in answer.views and other.sink is not None]
     over = tuple(former_of(other, catalog) for other in used)
-    return msgspec.structs.replace(draft, marks=tuple(sorted(own_marks)), over=over), [other.name for other in used]
+    return msgspec.structs.replace(draft, marks=tuple(sorted(own_digests)), over=over), [other.name for other in used]

@@ -9,14 +9,15 @@ import pyarrow as pa
 
 from dsms.model import logical
 from dsms.model.schema import schema
-from dsms.optimizer.rules.conjuncts import conjunction, conjuncts, total
-from dsms.optimizer.rules.split import filtered
-from dsms.optimizer.rules.substitute import substitute
+from dsms.optimizer.algebra.conjuncts import conjunction, conjuncts, total
+from dsms.optimizer.algebra.split import filtered
+from dsms.optimizer.algebra.substitute import substitute
 from operators.core.sort_key import SortKey
 from operators.expressions import MIRRORED, Call, Column, Expression, call, column
 
-#: For each extreme: the comparisons with it that only the extreme passes, and the ones that something better passes.
+#: For each extreme, the comparisons `x ? extreme` that only the extreme itself passes.
 _REACHED = {"max": {"greater_or_equal", "equal"}, "min": {"less_or_equal", "equal"}}
+#: For each comparison `x ? x'` that a better row x' passes, whether better rows are the greater ones.
 _BEATEN = {"less": True, "greater": False}
 
 
@@ -31,26 +32,28 @@ def extreme_to_rank(node: logical.Node) -> logical.Node | None:
     """
     match node:
         case logical.Join(outer="none", nulls_equal=False):
-            sides = ((node.left, node.right, node.on), (node.right, node.left, tuple((b, a) for a, b in node.on)))
-            found = (_joined(node, *side, node.residual) for side in sides)
-            return next((one for one in found if one is not None), None)
+            swapped = tuple((right, left) for left, right in node.on)
+            sides = ((node.left, node.right, node.on), (node.right, node.left, swapped))
+            plans = (_rank_of_join(node, *side, node.residual) for side in sides)
+            return next((plan for plan in plans if plan is not None), None)
         case logical.Filter(logical.Join(outer="left", residual=None, nulls_equal=False) as join, predicate):
-            return _joined(join, join.left, join.right, join.on, predicate, padded=True)
+            return _rank_of_join(join, join.left, join.right, join.on, predicate, padded=True)
         case logical.SemiJoin(anti=True, nulls_equal=False):
-            return _unbeaten(node)
+            return _rank_of_anti_join(node)
     return None
 
 
 @dataclass(frozen=True)
 class _Side:
-    """A plan as total expressions over another one, by column."""
+    """A plan as total expressions over the plan `base`, by column."""
 
     base: logical.Node
     values: Mapping[str, Expression]
 
 
 def _side(node: logical.Node) -> _Side:
-    values: dict[str, Expression] = {one.name: column(one) for one in schema(node)}
+    """The side with all total projections on top of its base looked through."""
+    values: dict[str, Expression] = {field.name: column(field) for field in schema(node)}
     while isinstance(node, logical.Project) and all(total(output) for _, output in node.outputs):
         below = dict(node.outputs)
         values = {name: substitute(value, below) for name, value in values.items()}
@@ -59,8 +62,8 @@ def _side(node: logical.Node) -> _Side:
 
 
 @dataclass(frozen=True)
-class _Extreme:
-    """The columns of γ_{k; m}(A): which value of A each key is, and the extreme."""
+class _Extremes:
+    """γ_{k; m}(A): A is `base`, `keys` and `value` are over its columns, and `names` are the columns that hold m."""
 
     base: logical.Node
     keys: Mapping[str, Expression]
@@ -69,24 +72,24 @@ class _Extreme:
     names: frozenset[str]
 
 
-def _extreme(node: logical.Node) -> _Extreme | None:
+def _extremes(node: logical.Node) -> _Extremes | None:
     outer = _side(node)
     if not isinstance(outer.base, logical.GroupBy):
         return None
     below = _side(outer.base.input)
-    made = {one.name: one for one in outer.base.aggregates}
-    named = {name: value.name for name, value in outer.values.items() if isinstance(value, Column)}
-    used = [made[name] for name in dict.fromkeys(named.values()) if name in made]
-    if len(named) < len(outer.values) or len(used) != 1 or used[0].function not in _REACHED or used[0].filter:
+    aggregates = {aggregate.name: aggregate for aggregate in outer.base.aggregates}
+    sources = {name: value.name for name, value in outer.values.items() if isinstance(value, Column)}
+    used = [aggregates[name] for name in dict.fromkeys(sources.values()) if name in aggregates]
+    if len(sources) < len(outer.values) or len(used) != 1 or used[0].function not in _REACHED or used[0].filter:
         return None
-    keys = {name: below.values[own] for name, own in named.items() if own not in made}
-    if {named[name] for name in keys} != set(outer.base.keys):
+    keys = {name: below.values[source] for name, source in sources.items() if source not in aggregates}
+    if {sources[name] for name in keys} != set(outer.base.keys):
         return None
-    extremes = frozenset(name for name, own in named.items() if own in made)
-    return _Extreme(below.base, keys, used[0].function, below.values[used[0].arguments[0]], extremes)
+    names = frozenset(name for name, source in sources.items() if source in aggregates)
+    return _Extremes(below.base, keys, used[0].function, below.values[used[0].arguments[0]], names)
 
 
-def _joined(
+def _rank_of_join(
     node: logical.Join,
     rows: logical.Node,
     groups: logical.Node,
@@ -95,81 +98,93 @@ def _joined(
     *,
     padded: bool = False,
 ) -> logical.Node | None:
-    extreme, own = _extreme(groups), _side(rows)
-    if extreme is None or own.base != extreme.base:
+    """The join of rows with the extremes of their groups as the rows of rank 1; `on` has the columns of `rows` first.
+    With `padded` every row is in the join, so that only the condition can compare it with its extreme."""
+    extremes, side = _extremes(groups), _side(rows)
+    if extremes is None or side.base != extremes.base:
         return None
-    same = {theirs: mine for mine, theirs in on if own.values[mine] == extreme.keys.get(theirs)}
-    reached = [mine for mine, theirs in on if theirs in extreme.names and own.values[mine] == extreme.value]
-    if len(same) + len(reached) < len(on) or not _covers(same, extreme) or (padded and reached):
+    keys = {theirs: mine for mine, theirs in on if side.values[mine] == extremes.keys.get(theirs)}
+    reaching = [mine for mine, theirs in on if theirs in extremes.names and side.values[mine] == extremes.value]
+    if len(keys) + len(reaching) < len(on) or not _covers(keys, extremes) or (padded and reaching):
         return None
     rest = []
     for part in conjuncts(condition):
-        mine = _reaches(part, own, extreme)
-        rest += [part] if mine is None else []
-        reached += [] if mine is None else [mine]
-    if not reached or not _plain(rows, [*same.values(), reached[0]]):
+        compared = _compared_with_extreme(part, side, extremes)
+        rest += [part] if compared is None else []
+        reaching += [] if compared is None else [compared]
+    if not reaching or not _has_one_encoding(rows, [*keys.values(), reaching[0]]):
         return None
-    best = _best(rows, tuple(dict.fromkeys(same.values())), reached[0], descending=extreme.function == "max")
-    columns = schema(rows)
-    known = {name: mine for name, mine in same.items()} | dict.fromkeys(extreme.names, reached[0])
-    known |= {name: mine for name in extreme.keys for mine in _twin(name, extreme, same)}
-    values = {name: column(columns.field(mine)) for name, mine in known.items()}
-    kept = filtered(best, conjunction(substitute(part, values) for part in rest))
-    return logical.Project(kept, tuple((one.name, values.get(one.name, column(one))) for one in schema(node)))
+    descending = extremes.function == "max"
+    first = _first_ranks(rows, tuple(dict.fromkeys(keys.values())), reaching[0], descending=descending)
+    values = _values_of_groups(schema(rows), keys, extremes, reaching[0])
+    above = filtered(first, conjunction(substitute(part, values) for part in rest))
+    return logical.Project(above, tuple((field.name, values.get(field.name, column(field))) for field in schema(node)))
 
 
-def _covers(same: Mapping[str, str], extreme: _Extreme) -> bool:
+def _values_of_groups(
+    rows: pa.Schema, keys: Mapping[str, str], extremes: _Extremes, value: str
+) -> dict[str, Expression]:
+    """The columns of the groups as columns of the rows that have the extreme."""
+    names = dict(keys) | dict.fromkeys(extremes.names, value)
+    names |= {name: mine for name in extremes.keys for mine in _compared_with_key(name, extremes, keys)}
+    return {name: column(rows.field(mine)) for name, mine in names.items()}
+
+
+def _covers(keys: Mapping[str, str], extremes: _Extremes) -> bool:
     """Whether every key of the groups is compared; a key may have several names."""
-    return all(any(_twin(name, extreme, same)) for name in extreme.keys)
+    return all(any(_compared_with_key(name, extremes, keys)) for name in extremes.keys)
 
 
-def _twin(name: str, extreme: _Extreme, same: Mapping[str, str]) -> Iterator[str]:
+def _compared_with_key(name: str, extremes: _Extremes, keys: Mapping[str, str]) -> Iterator[str]:
     """The columns that are compared with a key of the groups, under any of its names."""
-    return (mine for theirs, mine in same.items() if extreme.keys[theirs] == extreme.keys[name])
+    return (mine for theirs, mine in keys.items() if extremes.keys[theirs] == extremes.keys[name])
 
 
-def _reaches(part: Expression, own: _Side, extreme: _Extreme) -> str | None:
-    """The column x of the rows, if a condition is x ≥ m."""
-    found = _comparison(part, extreme.names)
-    if found is None or found[0] not in _REACHED[extreme.function]:
+def _compared_with_extreme(part: Expression, side: _Side, extremes: _Extremes) -> str | None:
+    """The column x of the rows, if the condition is x ≥ m or x = m (for a minimum x ≤ m)."""
+    comparison = _comparison(part, extremes.names)
+    if comparison is None or comparison[0] not in _REACHED[extremes.function]:
         return None
-    return found[1] if own.values.get(found[1]) == extreme.value else None
+    return comparison[1] if side.values.get(comparison[1]) == extremes.value else None
 
 
 def _comparison(part: Expression, right: frozenset[str]) -> tuple[str, str, str] | None:
-    """A comparison of two columns, turned so that the second one is among `right`."""
+    """A comparison of two columns as (function, left, right), mirrored if need be so that only the second column is in
+    `right`; None for anything else."""
     match part:
-        case Call(function, (Column(one), Column(other))) if function in MIRRORED:
-            if other in right and one not in right:
-                return function, one, other
-            if one in right and other not in right:
-                return MIRRORED[function], other, one
+        case Call(function, (Column(first), Column(second))) if function in MIRRORED:
+            if second in right and first not in right:
+                return function, first, second
+            if first in right and second not in right:
+                return MIRRORED[function], second, first
     return None
 
 
-def _unbeaten(node: logical.SemiJoin) -> logical.Node | None:
-    own, other = _side(node.left), _side(node.right)
-    found = None if node.residual is None else _comparison(node.residual, frozenset(schema(node.right).names))
-    if found is None or found[0] not in _BEATEN or own.base != other.base:
+def _rank_of_anti_join(node: logical.SemiJoin) -> logical.Node | None:
+    """The rows that no row of their partition beats, as the rows of rank 1."""
+    left, right = _side(node.left), _side(node.right)
+    right_names = frozenset(schema(node.right).names)
+    comparison = None if node.residual is None else _comparison(node.residual, right_names)
+    if comparison is None or comparison[0] not in _BEATEN or left.base != right.base:
         return None
-    test, mine, theirs = found
-    partition = tuple(dict.fromkeys(one for one, _ in node.on))
-    compared = [(mine, theirs), *node.on]
-    if any(own.values.get(one) != other.values[another] for one, another in compared):
+    function, value, other_value = comparison
+    if any(left.values[mine] != right.values[theirs] for mine, theirs in [(value, other_value), *node.on]):
         return None
-    columns = schema(node.left)
-    if any(columns.field(one).nullable for one in (mine, *partition)) or not _plain(node.left, [mine, *partition]):
+    partition = tuple(dict.fromkeys(mine for mine, _ in node.on))
+    columns, names = schema(node.left), [value, *partition]
+    if any(columns.field(name).nullable for name in names) or not _has_one_encoding(node.left, names):
         return None
-    return _best(node.left, partition, mine, descending=_BEATEN[test])
+    return _first_ranks(node.left, partition, value, descending=_BEATEN[function])
 
 
-def _plain(node: logical.Node, names: list[str]) -> bool:
-    kinds = [schema(node).field(name).type for name in names]
-    return not any(pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in kinds)
+def _has_one_encoding(node: logical.Node, names: list[str]) -> bool:
+    """Whether equal values of the columns are the same values, as they are not for floats: 0.0 and -0.0 are equal."""
+    types = [schema(node).field(name).type for name in names]
+    return not any(pa.types.is_floating(type_) or pa.types.is_nested(type_) for type_ in types)
 
 
-def _best(node: logical.Node, partition: tuple[str, ...], value: str, *, descending: bool) -> logical.Node:
+def _first_ranks(node: logical.Node, partition: tuple[str, ...], value: str, *, descending: bool) -> logical.Node:
     """The rows of rank 1 of those without NULL."""
     columns = [schema(node).field(name) for name in dict.fromkeys((*partition, value))]
-    known = conjunction(call("is_not_null", column(one)) for one in columns if one.nullable)
+    known = conjunction(call("is_not_null", column(field)) for field in columns if field.nullable)
     return logical.TopK(filtered(node, known), partition, (SortKey(value, descending),), 1, method="rank")

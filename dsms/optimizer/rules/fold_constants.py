@@ -1,4 +1,4 @@
-"""What is the same on every row, computed once."""
+"""Constant expressions, computed once."""
 
 from __future__ import annotations
 
@@ -11,42 +11,48 @@ import pyarrow as pa
 from dsms.model import logical
 from operators.expressions import Call, Expression, Literal, evaluate
 
-_ROW = pl.DataFrame({"row": [0]})
-_FOLDED = (
-    pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_string,
-    pa.types.is_date, pa.types.is_timestamp,
-)  # fmt: skip
+_ONE_ROW = pl.DataFrame({"row": [0]})
+_FOLDED_TYPES = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_string,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+)
 
 
 def fold_constants(node: logical.Node) -> logical.Node | None:
-    """σ_{x > 10 * 60}(A) = σ_{x > 600}(A), and so for projections and joins: queries that write a constant as a
-    computation are equal to, or run as one with, those that do not.
+    """σ_{x > 10 * 60}(A) = σ_{x > 600}(A), and so for projections and joins: a query that computes a constant gets the
+    plan of one that writes it, so that both are one plan, or members of one family.
 
-    If it has a value: `1 / 0` stays as it is, since each row that asks for it is in fault.
+    A computation without a value stays: every row that evaluates `1 / 0` is in fault.
     """
     match node:
         case logical.Filter(_, predicate):
-            found: logical.Node = replace(node, predicate=_folded(predicate))
+            folded: logical.Node = replace(node, predicate=_folded(predicate))
         case logical.Project(_, outputs):
-            found = replace(node, outputs=tuple((name, _folded(one)) for name, one in outputs))
+            folded = replace(node, outputs=tuple((name, _folded(output)) for name, output in outputs))
         case logical.Join() | logical.SemiJoin() if node.residual is not None:
-            found = replace(node, residual=_folded(node.residual))
+            folded = replace(node, residual=_folded(node.residual))
         case _:
             return None
-    return None if found == node else found
+    return None if folded == node else folded
 
 
 @lru_cache(maxsize=4096)
 def _folded(expression: Expression) -> Expression:
     if not isinstance(expression, Call):
         return expression
-    parts = tuple(map(_folded, expression.arguments))
-    call = replace(expression, arguments=parts)
-    if not parts or not all(isinstance(one, Literal) for one in parts) or not _may_be(expression.type):
+    arguments = tuple(map(_folded, expression.arguments))
+    call = replace(expression, arguments=arguments)
+    constant = bool(arguments) and all(isinstance(argument, Literal) for argument in arguments)
+    if not constant or not _can_be_literal(expression.type):
         return call
-    values, faults = evaluate(_ROW, {"value": call})
+    values, faults = evaluate(_ONE_ROW, {"value": call})
     return call if faults[0] is not None else Literal(values.item(), expression.type)
 
 
-def _may_be(type_: pa.DataType) -> bool:
-    return any(one(type_) for one in _FOLDED)
+def _can_be_literal(type_: pa.DataType) -> bool:
+    return any(is_type(type_) for is_type in _FOLDED_TYPES)

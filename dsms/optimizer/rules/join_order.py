@@ -5,53 +5,55 @@ from __future__ import annotations
 from dsms.model import logical
 from dsms.model.properties import keys
 from dsms.model.schema import schema
-from dsms.optimizer.rules.cost import estimate
-from dsms.optimizer.rules.identity import in_order
-from dsms.optimizer.rules.join_tree import JoinTree, join_tree, oriented
+from dsms.optimizer.algebra.cardinality import estimated_rows
+from dsms.optimizer.algebra.column_projections import order_columns
+from dsms.optimizer.algebra.join_tree import JoinTree, join_tree, oriented
 
-_MOST = 16
+_MOST_INPUTS = 16
 
 
 def join_order(node: logical.Node) -> logical.Node | None:
-    """(A ⋈ B) ⋈ C = π(A ⋈ (B ⋈ C)) in any order, if all joins are inner: the one of the least estimate first, then of
-    those connected by an equality one that is joined by its key, else the least. PIPES rule 10.4.
+    """(A ⋈ B) ⋈ C = π(A ⋈ (B ⋈ C)) in any order, if all joins are inner. PIPES rule 10.4.
 
-    Ties go by the order as written, so a plan in this order stays.
+    The order is greedy: first the input with the fewest estimated rows of those that an equality names; then always, of
+    the inputs that an equality connects with those before, one that is joined by its key, else the one with the fewest
+    rows. Ties go by the order as written, so a plan in this order stays.
     """
     if not isinstance(node, logical.Join) or node.outer != "none":
         return None
     tree = join_tree(node)
-    if not 2 < len(tree.leaves) <= _MOST or not _disjoint(tree):
+    if not 2 < len(tree.leaves) <= _MOST_INPUTS or not _names_are_distinct(tree):
         return None
-    order = _greedy(tree)
-    return in_order(tree.joined(order), schema(node).names) if order != sorted(order) else None
+    order = _greedy_order(tree)
+    return order_columns(tree.joined(order), schema(node).names) if order != sorted(order) else None
 
 
-def _disjoint(tree: JoinTree) -> bool:
+def _names_are_distinct(tree: JoinTree) -> bool:
     names = [name for leaf in tree.leaves for name in schema(leaf).names]
     return len(names) == len(set(names))
 
 
-def _greedy(tree: JoinTree) -> list[int]:
+def _greedy_order(tree: JoinTree) -> list[int]:
     names = [set(schema(leaf).names) for leaf in tree.leaves]
-    sizes = [estimate(leaf) for leaf in tree.leaves]
+    sizes = [estimated_rows(leaf) for leaf in tree.leaves]
     rest = list(range(len(names)))
-    order = [min(rest, key=lambda at: (not _connects(tree, names[at]), sizes[at], at))]
+    order = [min(rest, key=lambda at: (not _has_equality(tree, names[at]), sizes[at], at))]
     rest.remove(order[0])
     while rest:
-        held = set().union(*(names[at] for at in order))
-        best = min(rest, key=lambda at: (*_rank(tree, at, held, names[at]), sizes[at], at))
+        joined = set().union(*(names[at] for at in order))
+        best = min(rest, key=lambda at: (*_connection(tree, at, joined, names[at]), sizes[at], at))
         order.append(best)
         rest.remove(best)
     return order
 
 
-def _connects(tree: JoinTree, names: set[str]) -> bool:
-    return any(one in names or other in names for one, other in tree.pairs)
+def _has_equality(tree: JoinTree, names: set[str]) -> bool:
+    return any(left in names or right in names for left, right in tree.pairs)
 
 
-def _rank(tree: JoinTree, at: int, held: set[str], names: set[str]) -> tuple[bool, bool]:
-    """Whether an input is not connected with what is joined, and whether not by its key."""
-    found = {pair[1] for one in tree.pairs if (pair := oriented(one, held, names)) is not None}
+def _connection(tree: JoinTree, at: int, joined: set[str], names: set[str]) -> tuple[bool, bool]:
+    """Whether an input lacks a connection with what is joined already, and whether it lacks one by its key."""
+    pairs = (oriented(pair, joined, names) for pair in tree.pairs)
+    compared = {pair[1] for pair in pairs if pair is not None}
     key = keys(tree.leaves[at])
-    return not found, not (key and set(key) <= found)
+    return not compared, not (key and set(key) <= compared)

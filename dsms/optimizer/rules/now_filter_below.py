@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import singledispatch
 
 from dsms.model import logical
 from dsms.model.schema import schema
-from dsms.optimizer.rules.conjuncts import total
-from dsms.optimizer.rules.substitute import substitute_range
+from dsms.optimizer.algebra.conjuncts import total
+from dsms.optimizer.algebra.substitute import range_expressions, substitute_range
 from operators.expressions import Column, Expression, column, columns
-from operators.windows.now_filter import NowRange
 
 
 def now_filter_below(node: logical.Node) -> logical.Node | None:
@@ -20,51 +20,52 @@ def now_filter_below(node: logical.Node) -> logical.Node | None:
     At τ a predicate over Now is a predicate over rows, so it moves as a selection does, and rows leave the state of the
     join when their interval ends. SyncSQL section 3.2; PIPES rule 10.5.
     """
-    return _below(node.input, node) if isinstance(node, logical.NowFilter) else None
+    return _push(node.input, node) if isinstance(node, logical.NowFilter) else None
 
 
 @singledispatch
-def _below(found: logical.Node, node: logical.NowFilter) -> logical.Node | None:
+def _push(node: logical.Node, now_filter: logical.NowFilter) -> logical.Node | None:
     return None
 
 
-@_below.register
-def _(found: logical.Project, node: logical.NowFilter) -> logical.Node | None:
-    values = dict(found.outputs)
-    read = {name for one in node.ranges for part in parts(one) for name in columns(part)}
-    if not all(isinstance(values[name], Column) for name in read):
+@_push.register
+def _(node: logical.Project, now_filter: logical.NowFilter) -> logical.Node | None:
+    values = dict(node.outputs)
+    if not all(isinstance(values[name], Column) for name in _columns_read(now_filter)):
         return None
-    return replace(found, input=_ranged(found.input, node, values))
+    return replace(node, input=_filtered(node.input, now_filter, values))
 
 
-@_below.register
-def _(found: logical.Union, node: logical.NowFilter) -> logical.Node | None:
-    names = schema(found).names
+@_push.register
+def _(node: logical.Union, now_filter: logical.NowFilter) -> logical.Node | None:
+    names = schema(node).names
     return logical.Union(
         tuple(
-            _ranged(one, node, {name: column(field) for name, field in zip(names, schema(one), strict=True)})
-            for one in found.inputs
+            _filtered(branch, now_filter, dict(zip(names, map(column, schema(branch)), strict=True)))
+            for branch in node.inputs
         )
     )
 
 
-@_below.register
-def _(found: logical.Join, node: logical.NowFilter) -> logical.Node | None:
-    every = [part for one in node.ranges for part in parts(one)]
-    if not all(total(part) for part in every):
+@_push.register
+def _(node: logical.Join, now_filter: logical.NowFilter) -> logical.Node | None:
+    if not all(total(part) for part in _expressions(now_filter)):
         return None
-    read = {name for part in every for name in columns(part)}
-    if found.outer in ("none", "left") and read <= set(schema(found.left).names):
-        return replace(found, left=logical.NowFilter(found.left, node.ranges))
-    if found.outer in ("none", "right") and read <= set(schema(found.right).names):
-        return replace(found, right=logical.NowFilter(found.right, node.ranges))
+    read = _columns_read(now_filter)
+    if node.outer in ("none", "left") and read <= set(schema(node.left).names):
+        return replace(node, left=replace(now_filter, input=node.left))
+    if node.outer in ("none", "right") and read <= set(schema(node.right).names):
+        return replace(node, right=replace(now_filter, input=node.right))
     return None
 
 
-def _ranged(node: logical.Node, held: logical.NowFilter, values: dict[str, Expression]) -> logical.Node:
-    return logical.NowFilter(node, tuple(substitute_range(one, values) for one in held.ranges))
+def _filtered(node: logical.Node, now_filter: logical.NowFilter, values: Mapping[str, Expression]) -> logical.Node:
+    return logical.NowFilter(node, tuple(substitute_range(now_range, values) for now_range in now_filter.ranges))
 
 
-def parts(one: NowRange) -> list[Expression]:
-    """The expressions of a range."""
-    return [part for part in (one.lower, one.upper, one.condition) if part is not None]
+def _columns_read(now_filter: logical.NowFilter) -> set[str]:
+    return {name for part in _expressions(now_filter) for name in columns(part)}
+
+
+def _expressions(now_filter: logical.NowFilter) -> list[Expression]:
+    return [part for now_range in now_filter.ranges for part in range_expressions(now_range)]

@@ -1,4 +1,4 @@
-"""One form for predicates that say the same."""
+"""A normal form of predicates, so that equivalent ones are equal."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from dataclasses import replace
 
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
-from dsms.optimizer.rules.conjuncts import conjunction, conjuncts, total
+from dsms.optimizer.algebra.conjuncts import conjunction, conjuncts, total
 from operators.expressions import MIRRORED, Call, Expression, Literal, to_sql
 
 _MIRRORED = {**MIRRORED, "not_equal": "not_equal"}
+_SYMMETRIC = ("equal", "not_equal")
 
 
 def order_conjuncts(node: logical.Node) -> logical.Node | None:
-    """σ_{p∧q}(A) = σ_{q∧p}(A), and so for joins; `1 < x` is `x > 1`: equal plans get equal texts and run once.
+    """σ_{p∧q}(A) = σ_{q∧p}(A), and so for joins; `1 < x` is `x > 1`: plans that differ in this alone become equal, and
+    run once.
 
-    If p and q are total: otherwise the first fault of a row is another one. PIPES chapter 10, common subexpressions.
+    If p and q are total: otherwise the first fault of a row would be another. PIPES chapter 10, common subexpressions.
     """
     if isinstance(node, logical.Filter):
         ordered = _ordered(node.predicate)
@@ -29,23 +31,20 @@ def order_conjuncts(node: logical.Node) -> logical.Node | None:
 def _ordered(predicate: Expression) -> Expression:
     if not total(predicate):
         return predicate
-    mirrored = [_mirrored(one) for one in conjuncts(predicate)]
-    found = conjunction(sorted(mirrored, key=lambda one: (to_sql(one), fingerprint(one))))
-    assert found is not None
-    return found
+    parts = [_mirrored(part) for part in conjuncts(predicate)]
+    ordered = conjunction(sorted(parts, key=lambda part: (to_sql(part), fingerprint(part))))
+    assert ordered is not None
+    return ordered
 
 
 def _mirrored(part: Expression) -> Expression:
-    """A comparison with the literal on the right, an equality of two others in the order of their texts."""
+    """A comparison with its literal on the right; an equality of two other expressions in the order of their texts."""
     match part:
-        case Call(name, (left, right)) if name in _MIRRORED and (_literal(left), to_sql(left)) > (
-            _literal(right),
-            to_sql(right),
-        ):
-            if _literal(left) or name in ("equal", "not_equal"):
+        case Call(name, (left, right)) if name in _MIRRORED and _rank(left) > _rank(right):
+            if isinstance(left, Literal) or name in _SYMMETRIC:
                 return replace(part, function=_MIRRORED[name], arguments=(right, left))
     return part
 
 
-def _literal(one: Expression) -> bool:
-    return isinstance(one, Literal)
+def _rank(operand: Expression) -> tuple[bool, str]:
+    return isinstance(operand, Literal), to_sql(operand)

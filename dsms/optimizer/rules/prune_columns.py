@@ -1,4 +1,4 @@
-"""Columns that nobody reads."""
+"""Removing columns that nothing reads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dsms.model import logical
 from dsms.model.properties import append_only, inputs, keys
 from dsms.model.rebuild import with_inputs
 from dsms.model.schema import WINDOW_COLUMNS, schema
-from dsms.optimizer.rules.conjuncts import total
-from dsms.optimizer.rules.identity import kept
-from dsms.optimizer.rules.now_filter_below import parts
-from dsms.optimizer.rules.order_sensitive import order_sensitive
+from dsms.optimizer.algebra.arrival_order import aggregates_depend_on_arrival
+from dsms.optimizer.algebra.column_projections import keep_columns
+from dsms.optimizer.algebra.conjuncts import total
+from dsms.optimizer.algebra.substitute import range_expressions
 from operators.expressions import columns
 from operators.streams.shed import SHARE
 
@@ -20,43 +20,44 @@ Names = frozenset[str]
 
 
 def prune_columns(node: logical.Node) -> logical.Node | None:
-    """Θ(A) = Θ(π_C(A)) for joins, groups and unions, where C are the columns that Θ and those above it read; of the
-    whole plan at once, from the top. PIPES lemma 10.2; CQL section 7.2.
+    """Θ(A) = Θ(π_C(A)) for joins, groups and unions, where C are the columns that Θ and the nodes above it read; done
+    for the whole plan at once, from the top. PIPES lemma 10.2; CQL section 7.2.
 
-    If the columns are total, and no key that a key of the result is made of is lost. All columns of a relation are read
-    by δ, −, ∩, streams of relations and TS of views, and by top-k, OVER and sums of floats over rows that change: a row
-    that changes only where nobody looks would keep its age.
+    If the removed columns are total, and no key that a key of the result is made of is lost. All columns of a relation
+    are read by δ, −, ∩, streams of relations and TS of views, and by top-k, OVER and sums of floats over rows that
+    change: a row that changes only in a column that nothing reads would otherwise keep its age.
     """
-    found = _pruned(node, frozenset(schema(node).names), keyed=bool(keys(node)))
-    return None if found is node else found
+    pruned = _pruned(node, frozenset(schema(node).names), keyed=bool(keys(node)))
+    return None if pruned is node else pruned
 
 
 def _pruned(node: logical.Node, names: Collection[str], *, keyed: bool) -> logical.Node:
-    """The node with at least the columns `names`, in their order; where `keyed`, with those of its key."""
-    return _prune(node, _wanted(node, names, keyed=keyed), keyed and bool(keys(node)))
+    """The node with at least the columns `names`, in the node's order; if `keyed`, also with those of its key."""
+    return _prune(node, _needed(node, names, keyed=keyed), keyed and bool(keys(node)))
 
 
 def _narrow(node: logical.Node, names: Collection[str], *, keyed: bool) -> logical.Node:
-    """As `_pruned`, and no other column: what a node with state is given."""
-    wanted = _wanted(node, names, keyed=keyed)
-    return kept(_pruned(node, wanted, keyed=keyed), wanted)
+    """As `_pruned`, but without any other column: the input of a node with state."""
+    needed = _needed(node, names, keyed=keyed)
+    return keep_columns(_pruned(node, needed, keyed=keyed), needed)
 
 
-def _wanted(node: logical.Node, names: Collection[str], *, keyed: bool) -> Names:
-    """Never none: a row without columns cannot be counted."""
-    have = schema(node).names
-    wanted = {*names, *keys(node)} if keyed else set(names)
-    return frozenset(wanted & set(have) or have[:1])
+def _needed(node: logical.Node, names: Collection[str], *, keyed: bool) -> Names:
+    """The columns of the node that are in `names` or, if `keyed`, in its key; at least one, because a row without
+    columns cannot be counted."""
+    available = schema(node).names
+    needed = {*names, *keys(node)} if keyed else set(names)
+    return frozenset(needed & set(available) or available[:1])
 
 
-def _read(ones: Iterable[Collection[str]]) -> Names:
-    return frozenset(name for one in ones for name in one)
+def _union(name_sets: Iterable[Collection[str]]) -> Names:
+    return frozenset(name for names in name_sets for name in names)
 
 
 @singledispatch
 def _prune(node: logical.Node, names: Names, keyed: bool) -> logical.Node:
     """A node that reads all columns."""
-    return with_inputs(node, tuple(_pruned(one, schema(one).names, keyed=True) for one in inputs(node)))
+    return with_inputs(node, tuple(_pruned(below, schema(below).names, keyed=True) for below in inputs(node)))
 
 
 @_prune.register
@@ -66,7 +67,7 @@ def _(node: logical.Filter, names: Names, keyed: bool) -> logical.Node:
 
 @_prune.register
 def _(node: logical.NowFilter, names: Names, keyed: bool) -> logical.Node:
-    read = _read(columns(part) for one in node.ranges for part in parts(one))
+    read = _union(columns(part) for now_range in node.ranges for part in range_expressions(now_range))
     return with_inputs(node, (_pruned(node.input, names | read, keyed=keyed),))
 
 
@@ -77,7 +78,7 @@ def _(node: logical.Sample, names: Names, keyed: bool) -> logical.Node:
 
 @_prune.register
 def _(node: logical.Shed, names: Names, keyed: bool) -> logical.Node:
-    read = {*node.keys, *(name for one in node.values for name in one.columns), *filter(None, (node.where,))}
+    read = {*node.keys, *(name for value in node.values for name in value.columns), *filter(None, (node.where,))}
     return with_inputs(node, (_pruned(node.input, names - {SHARE} | read, keyed=keyed),))
 
 
@@ -88,7 +89,7 @@ def _(node: logical.TimeWindow, names: Names, keyed: bool) -> logical.Node:
 
 @_prune.register
 def _(node: logical.Sync, names: Names, keyed: bool) -> logical.Node:
-    points = tuple(_pruned(one, schema(one).names, keyed=True) for one in inputs(node)[1:])
+    points = tuple(_pruned(relation, schema(relation).names, keyed=True) for relation in inputs(node)[1:])
     return with_inputs(node, (_pruned(node.input, names, keyed=keyed), *points))
 
 
@@ -110,16 +111,15 @@ def _(node: logical.Session, names: Names, keyed: bool) -> logical.Node:
 
 @_prune.register
 def _(node: logical.Project, names: Names, keyed: bool) -> logical.Node:
-    outputs = tuple((name, one) for name, one in node.outputs if name in names or not total(one))
-    below = _pruned(node.input, _read(columns(one) for _, one in outputs), keyed=keyed)
-    found = with_inputs(node, (below,))
-    return found if outputs == node.outputs else logical.Project(below, outputs)
+    outputs = tuple((name, output) for name, output in node.outputs if name in names or not total(output))
+    below = _pruned(node.input, _union(columns(output) for _, output in outputs), keyed=keyed)
+    return with_inputs(node, (below,)) if outputs == node.outputs else logical.Project(below, outputs)
 
 
 @_prune.register
 def _(node: logical.Join, names: Names, keyed: bool) -> logical.Node:
-    read = names | _read(node.on) | (columns(node.residual) if node.residual is not None else frozenset())
-    return with_inputs(node, tuple(_narrow(one, read, keyed=keyed) for one in inputs(node)))
+    read = names | _union(node.on) | (columns(node.residual) if node.residual is not None else frozenset())
+    return with_inputs(node, tuple(_narrow(side, read, keyed=keyed) for side in inputs(node)))
 
 
 @_prune.register
@@ -132,10 +132,10 @@ def _(node: logical.SemiJoin, names: Names, keyed: bool) -> logical.Node:
 
 @_prune.register
 def _(node: logical.AsofJoin, names: Names, keyed: bool) -> logical.Node:
-    """All columns of the right side break ties, unless there are none."""
-    place = {node.right_time, *(theirs for _, theirs in node.on)}
-    known = keys(node.right)
-    read = names | place if known and set(known) <= place else schema(node.right).names
+    """Ties are broken by all columns of the right side, unless its key is among those compared: then there are none."""
+    compared = {node.right_time, *(theirs for _, theirs in node.on)}
+    key = keys(node.right)
+    read = names | compared if key and set(key) <= compared else schema(node.right).names
     left = _narrow(node.left, names | {node.left_time, *(mine for mine, _ in node.on)}, keyed=keyed)
     return with_inputs(node, (left, _narrow(node.right, read, keyed=True)))
 
@@ -143,17 +143,18 @@ def _(node: logical.AsofJoin, names: Names, keyed: bool) -> logical.Node:
 @_prune.register
 def _(node: logical.Union, names: Names, keyed: bool) -> logical.Node:
     places = [at for at, name in enumerate(schema(node).names) if name in names]
-    own = [[schema(one).names[at] for at in places] for one in node.inputs]
-    return with_inputs(node, tuple(_narrow(one, mine, keyed=False) for one, mine in zip(node.inputs, own, strict=True)))
+    read = [[schema(branch).names[at] for at in places] for branch in node.inputs]
+    branches = zip(node.inputs, read, strict=True)
+    return with_inputs(node, tuple(_narrow(branch, own_names, keyed=False) for branch, own_names in branches))
 
 
 @_prune.register
 def _(node: logical.GroupBy, names: Names, keyed: bool) -> logical.Node:
-    if order_sensitive(node) and not append_only(node.input):
+    if aggregates_depend_on_arrival(node) and not append_only(node.input):
         return with_inputs(node, (_pruned(node.input, schema(node.input).names, keyed=False),))
-    ordered = _read([key.column for key in one.order_by] for one in node.aggregates)
-    filters = frozenset(one.filter for one in node.aggregates if one.filter is not None)
-    read = ordered | filters | _read(one.arguments for one in node.aggregates) | set(node.keys)
+    ordered = _union([key.column for key in aggregate.order_by] for aggregate in node.aggregates)
+    filters = frozenset(aggregate.filter for aggregate in node.aggregates if aggregate.filter is not None)
+    read = ordered | filters | _union(aggregate.arguments for aggregate in node.aggregates) | set(node.keys)
     return with_inputs(node, (_narrow(node.input, read, keyed=False),))
 
 

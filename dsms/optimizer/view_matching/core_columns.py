@@ -1,4 +1,4 @@
-"""Expressions over what a plan gives, instead of over the columns of its core."""
+"""Expressions over the outputs of a plan instead of over the columns of its core."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from dataclasses import replace
 
 from operators.expressions import Call, Column, Expression
 
-Given = dict[Expression, Column]
+#: The output column that holds each expression over the core.
+OutputColumns = dict[Expression, Column]
 
 
-def given(outputs: Mapping[str, Expression]) -> Given:
-    """The column that holds each expression."""
-    return {one: Column(name, one.type, one.nullable) for name, one in outputs.items()}
+def output_columns(outputs: Mapping[str, Expression]) -> OutputColumns:
+    """The column that holds each expression, by the expression."""
+    return {expression: Column(name, expression.type, expression.nullable) for name, expression in outputs.items()}
 
 
-def over(expression: Expression, columns: Given) -> Expression | None:
-    """The expression over columns; None where one does not hold what is needed.
+def over(expression: Expression, columns: OutputColumns) -> Expression | None:
+    """The expression over output columns; None if it reads something that no column holds.
 
     >>> import pyarrow as pa
     >>> from operators.expressions import call, to_sql
     >>> x, y = (Column(name, pa.int64()) for name in "xy")
-    >>> to_sql(over(call("add", x, call("add", x, y)), given({"a": call("add", x, y), "b": x})))
+    >>> to_sql(over(call("add", x, call("add", x, y)), output_columns({"a": call("add", x, y), "b": x})))
     'b + a'
     """
     if expression in columns:
@@ -30,12 +31,12 @@ def over(expression: Expression, columns: Given) -> Expression | None:
         return None
     if not isinstance(expression, Call):
         return expression
-    parts = [over(one, columns) for one in expression.arguments]
-    whole = tuple(one for one in parts if one is not None)
-    return replace(expression, arguments=whole) if len(whole) == len(parts) else None
+    arguments = all_over(expression.arguments, columns)
+    return None if arguments is None else replace(expression, arguments=tuple(arguments))
 
 
-def all_over(expressions: Collection[Expression], columns: Given) -> list[Expression] | None:
-    """All of them, or None."""
-    found = [one for one in (over(expression, columns) for expression in expressions) if one is not None]
-    return found if len(found) == len(expressions) else None
+def all_over(expressions: Collection[Expression], columns: OutputColumns) -> list[Expression] | None:
+    """All expressions over output columns; None if one of them cannot be."""
+    rewritten = [over(expression, columns) for expression in expressions]
+    complete = [expression for expression in rewritten if expression is not None]
+    return complete if len(complete) == len(rewritten) else None

@@ -1,9 +1,9 @@
-"""Whether one predicate implies another: decided by evaluating both where they could differ.
+"""Whether one predicate implies another: decided by evaluating both on finitely many representative rows.
 
-A predicate that compares an expression with constants is the same everywhere between two neighbouring constants. So the
-values that matter are finitely many: the constants and one value of each segment between them, for every expression
-that is compared, TRUE, FALSE and NULL for every condition of another kind. Expressions are taken as independent of each
-other, which can only miss an implication.
+A predicate that compares an expression with constants has one value everywhere between two neighbouring constants. So
+it is enough to try, for every expression that is compared, the constants and one value of each segment between them,
+and TRUE, FALSE and NULL for every condition of another kind. Expressions are taken as independent of each other; that
+can miss an implication, but never find a wrong one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from operators.expressions.arrow_types import polars_type
 _CONNECTIVES = frozenset({"and", "or", "not"})
 _COMPARED = frozenset({*MIRRORED, "not_equal", "in", "distinct", "not_distinct"})
 _TESTED = frozenset({"is_null", "is_not_null"})
-#: Beyond so many combinations of values nothing is said.
-_MOST = 20_000
+#: With more combinations of values than this, an implication is not decided.
+_MOST_POINTS = 20_000
 
 
 def implies(given: Collection[Expression], wanted: Expression) -> bool:
-    """Whether every row for which all of `given` are TRUE makes `wanted` TRUE; False where that is not known.
+    """Whether `wanted` is TRUE on every row on which all of `given` are; False also if that is not decided.
 
-    All of them must be total.
+    All predicates must be total.
 
     >>> import pyarrow as pa
     >>> from operators.expressions import call
@@ -42,20 +42,29 @@ def implies(given: Collection[Expression], wanted: Expression) -> bool:
         return True
     subjects = _Subjects()
     goal = subjects.abstracted(wanted)
-    about = set(subjects.columns)
-    known = [subjects.abstracted(one) for one in given if _Subjects.of(one) & about]
+    goal_subjects = set(subjects.columns)
+    premises = [subjects.abstracted(predicate) for predicate in given if _Subjects.of(predicate) & goal_subjects]
     points = subjects.points()
-    if not known or points is None:
+    if not premises or points is None:
         return False
-    values, faults = evaluate(points, {"goal": goal} | {f"known{at}": one for at, one in enumerate(known)})
+    outputs = {"goal": goal} | {f"premise{at}": premise for at, premise in enumerate(premises)}
+    values, faults = evaluate(points, outputs)
     assert faults.null_count() == len(faults)
-    missed = pl.all_horizontal(pl.exclude("goal")).fill_null(value=False) & ~pl.col("goal").fill_null(value=False)
-    return not values.select(missed.any()).item()
+    refuted = pl.all_horizontal(pl.exclude("goal")).fill_null(value=False) & ~pl.col("goal").fill_null(value=False)
+    return not values.select(refuted.any()).item()
+
+
+def remaining(wanted: frozenset[Expression], available: frozenset[Expression]) -> frozenset[Expression] | None:
+    """The conditions of `wanted` that are still to be tested on rows that satisfy `available`; None if rows that
+    satisfy `wanted` may be missing there."""
+    if not all(implies(wanted, condition) for condition in available):
+        return None
+    return frozenset(condition for condition in wanted if not implies(available, condition))
 
 
 @dataclass
 class _Subjects:
-    """The expressions that predicates are about, each as a column with the constants it is compared with."""
+    """The expressions that predicates test, each as a column, with the constants and prefixes it is compared with."""
 
     columns: dict[Expression, Column] = field(default_factory=dict)
     constants: dict[Expression, set[Hashable]] = field(default_factory=dict)
@@ -63,13 +72,13 @@ class _Subjects:
 
     @staticmethod
     def of(predicate: Expression) -> set[Expression]:
-        """What a predicate is about."""
+        """The expressions that a predicate tests."""
         subjects = _Subjects()
         subjects.abstracted(predicate)
         return set(subjects.columns)
 
     def abstracted(self, predicate: Expression) -> Expression:
-        """The predicate over a column for each subject."""
+        """The predicate with each subject replaced by its column."""
         match predicate:
             case Call(function, parts) if function in _CONNECTIVES:
                 return replace(predicate, arguments=tuple(map(self.abstracted, parts)))
@@ -84,12 +93,13 @@ class _Subjects:
         return self._column(predicate)
 
     def _compared(self, predicate: Call, parts: tuple[Expression, ...]) -> Expression:
-        others = [one for one in parts if columns(one)]
-        if len(others) != 1 or len(parts) == 1:
+        variables = [part for part in parts if columns(part)]
+        if len(variables) != 1 or len(parts) == 1:
             return self._column(predicate)
-        column, values = self._column(others[0]), {_value(one) for one in parts if not columns(one)}
-        self.constants[others[0]] |= values - {None}
-        return replace(predicate, arguments=tuple(column if one is others[0] else one for one in parts))
+        subject = variables[0]
+        column, values = self._column(subject), {_value(part) for part in parts if not columns(part)}
+        self.constants[subject] |= values - {None}
+        return replace(predicate, arguments=tuple(column if part is subject else part for part in parts))
 
     def _column(self, subject: Expression) -> Column:
         if subject not in self.columns:
@@ -98,11 +108,12 @@ class _Subjects:
         return self.columns[subject]
 
     def points(self) -> pl.DataFrame | None:
-        """All combinations of the values that matter; None where they are too many or not known."""
-        each = [self._values(subject) for subject in self.columns]
-        if any(values is None for values in each) or math.prod(len(values or ()) for values in each) > _MOST:
+        """All combinations of representative values; None if there are too many, or a type has none."""
+        values = [self._values(subject) for subject in self.columns]
+        known = [of_subject for of_subject in values if of_subject is not None]
+        if len(known) < len(values) or math.prod(map(len, known)) > _MOST_POINTS:
             return None
-        rows = itertools.product(*(values or () for values in each))
+        rows = itertools.product(*known)
         schema = {column.name: polars_type(column.type) for column in self.columns.values()}
         return pl.DataFrame(list(rows), schema=schema, orient="row")
 

@@ -10,15 +10,15 @@ from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.properties import inputs, walk
 from dsms.model.rebuild import with_inputs
+from dsms.optimizer.algebra.arrival_order import depends_on_arrival
+from dsms.optimizer.algebra.conjuncts import conjunction
+from dsms.optimizer.algebra.split import filtered
 from dsms.optimizer.optimize import as_good
-from dsms.optimizer.rules.conjuncts import conjunction
-from dsms.optimizer.rules.order_sensitive import tells_age
-from dsms.optimizer.rules.remove_identity_project import remove_identity_project
-from dsms.optimizer.rules.split import filtered
-from dsms.optimizer.rules.sync_of_sync import among
-from dsms.optimizer.view_matching.core_columns import all_over, given
-from dsms.optimizer.view_matching.remaining_conditions import remaining
-from dsms.optimizer.view_matching.roll_up import rolled_up
+from dsms.optimizer.rules.remove_no_ops import remove_identity_project
+from dsms.optimizer.rules.synchronisation import is_subset
+from dsms.optimizer.view_matching.core_columns import all_over, output_columns
+from dsms.optimizer.view_matching.implication import remaining
+from dsms.optimizer.view_matching.roll_up import roll_up
 from dsms.optimizer.view_matching.skinned_form import SkinnedForm, digest, skinned_form
 
 _STATEFUL = (logical.Join, logical.SemiJoin, logical.GroupBy, logical.Distinct, logical.Sync)
@@ -26,7 +26,7 @@ _STATEFUL = (logical.Join, logical.SemiJoin, logical.GroupBy, logical.Distinct, 
 
 @dataclass(frozen=True)
 class Answer:
-    """A plan, and the views it was answered over, by their places."""
+    """A plan, and the views that it was answered over, by their places in the list of views."""
 
     node: logical.Node
     views: frozenset[int] = frozenset()
@@ -44,77 +44,84 @@ class _Candidate:
         return skinned_form(self.node)
 
 
-def marks(node: logical.Node) -> frozenset[str]:
-    """Names of what a plan could be answered over, or others over it: two plans without a common one do not match."""
-    parts = list(_worthwhile(node))
-    groups = [digest("groups", skinned_form(one.input).data) for one in parts if isinstance(one, logical.GroupBy)]
-    return frozenset([*groups, *(skinned_form(one).data for one in parts)])
+def match_digests(node: logical.Node) -> frozenset[str]:
+    """Digests of the data of a plan's stateful parts: of two plans without a common digest none can be answered over
+    the other."""
+    parts = list(_stateful_parts(node))
+    groups = (part for part in parts if isinstance(part, logical.GroupBy))
+    grouped = [digest("groups", skinned_form(group.input).data) for group in groups]
+    return frozenset([*grouped, *(skinned_form(part).data for part in parts)])
 
 
 def answered_over(node: logical.Node, views: Sequence[logical.Node]) -> Answer:
-    """The plan over parts of the plans of `views`, which are optimised as it is: it then shares their operators.
+    """The plan over parts of the plans of `views`, which must be optimised as well: it then shares their operators.
 
     The relation is the same at every instant. Records of one instant may come in another order, which is fixed when the
-    query is registered: so nothing is matched below what depends on the order of rows.
+    query is registered: so nothing is matched below a node that depends on the order of rows.
     """
-    candidates = [_Candidate(at, part) for at, view in enumerate(views) for part in _worthwhile(view)]
-    candidates.sort(key=lambda one: -len(one.skinned_form.conditions))
-    return _answered(node, candidates) if candidates else Answer(node)
+    candidates = [_Candidate(at, part) for at, view in enumerate(views) for part in _stateful_parts(view)]
+    candidates.sort(key=lambda candidate: -len(candidate.skinned_form.conditions))
+    return _answer(node, candidates) if candidates else Answer(node)
 
 
-def _worthwhile(node: logical.Node) -> Iterator[logical.Node]:
+def _stateful_parts(node: logical.Node) -> Iterator[logical.Node]:
     """The parts of a plan that hold state, which is what sharing saves."""
-    return (part for part in walk(node) if any(isinstance(one, _STATEFUL) for one in walk(part)))
+    return (part for part in walk(node) if any(isinstance(below, _STATEFUL) for below in walk(part)))
 
 
-def _answered(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer:
-    if tells_age(node) or any(node == one.node for one in candidates):
+def _answer(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer:
+    """The node over candidates; those that it equals are shared without any rewriting."""
+    if depends_on_arrival(node) or any(node == candidate.node for candidate in candidates):
         return Answer(node)
-    found = _best(node, candidates)
-    if found is not None:
-        return found
-    below = [_answered(one, candidates) for one in inputs(node)]
-    over = with_inputs(node, tuple(one.node for one in below))
-    return Answer(over, frozenset().union(*(one.views for one in below)))
+    whole = _answer_whole(node, candidates)
+    if whole is not None:
+        return whole
+    below = [_answer(input_, candidates) for input_ in inputs(node)]
+    over = with_inputs(node, tuple(answer.node for answer in below))
+    return Answer(over, frozenset().union(*(answer.views for answer in below)))
 
 
-def _best(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer | None:
-    """Over the first part that contains it: those with the most conditions, which have the fewest rows, come first."""
-    asked = skinned_form(node)
-    for one in candidates:
-        found = _contained(node, asked, one)
-        if found is not None and as_good(node, found):
-            return Answer(found, frozenset({one.view}))
+def _answer_whole(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer | None:
+    """The node over the first candidate that contains it: those with the most conditions, which have the fewest rows,
+    come first."""
+    wanted = skinned_form(node)
+    for candidate in candidates:
+        plan = _over_candidate(node, wanted, candidate)
+        if plan is not None and as_good(node, plan):
+            return Answer(plan, frozenset({candidate.view}))
     return None
 
 
-def _contained(node: logical.Node, asked: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
-    if asked.cores == candidate.skinned_form.cores:
-        return _selected(asked, candidate)
+def _over_candidate(node: logical.Node, wanted: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
+    if wanted.cores == candidate.skinned_form.cores:
+        return _selection(wanted, candidate)
     if isinstance(node, logical.GroupBy) and isinstance(candidate.node, logical.GroupBy):
-        return rolled_up(node, candidate.node)
+        return roll_up(node, candidate.node)
     return None
 
 
-def _selected(asked: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
-    """Data: the conditions that are left, over the columns that are there. Time: at fewer points."""
-    held = candidate.skinned_form
-    left = remaining(asked.conditions, held.conditions)
-    columns = given(held.outputs)
-    outputs = all_over(list(asked.outputs.values()), columns)
-    conditions = None if left is None else all_over(sorted(left, key=fingerprint), columns)
+def _selection(wanted: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
+    """A plan as its remaining conditions and its outputs over the columns of a candidate with the same core, at its own
+    points; None if the candidate lacks rows, columns or points."""
+    available = candidate.skinned_form
+    rest = remaining(wanted.conditions, available.conditions)
+    columns = output_columns(available.outputs)
+    outputs = all_over(list(wanted.outputs.values()), columns)
+    conditions = None if rest is None else all_over(sorted(rest, key=fingerprint), columns)
     if outputs is None or conditions is None:
         return None
-    rows = _at_points(filtered(candidate.node, conjunction(conditions)), asked, held)
+    rows = _at_points(filtered(candidate.node, conjunction(conditions)), wanted, available)
     if rows is None:
         return None
-    found = logical.Project(rows, tuple(zip(asked.outputs, outputs, strict=True)))
-    return remove_identity_project(found) or found
+    project = logical.Project(rows, tuple(zip(wanted.outputs, outputs, strict=True)))
+    return remove_identity_project(project) or project
 
 
-def _at_points(rows: logical.Node, asked: SkinnedForm, held: SkinnedForm) -> logical.Node | None:
-    if fingerprint(asked.points) == fingerprint(held.points):
+def _at_points(rows: logical.Node, wanted: SkinnedForm, available: SkinnedForm) -> logical.Node | None:
+    """The rows, which are synchronised at the points of `available`, at those of `wanted`; None if some of these are
+    not available."""
+    if fingerprint(wanted.points) == fingerprint(available.points):
         return rows
-    if asked.points is None or (held.points is not None and not among(asked.points, held.points)):
+    if wanted.points is None or (available.points is not None and not is_subset(wanted.points, available.points)):
         return None
-    return logical.Sync(rows, asked.points)
+    return logical.Sync(rows, wanted.points)

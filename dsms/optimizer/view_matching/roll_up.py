@@ -9,68 +9,79 @@ import pyarrow as pa
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.schema import schema
-from dsms.optimizer.rules.conjuncts import conjunction
-from dsms.optimizer.rules.split import filtered
-from dsms.optimizer.view_matching.core_columns import all_over, given
-from dsms.optimizer.view_matching.remaining_conditions import remaining
+from dsms.optimizer.algebra.conjuncts import conjunction
+from dsms.optimizer.algebra.split import filtered
+from dsms.optimizer.view_matching.core_columns import all_over, output_columns
+from dsms.optimizer.view_matching.implication import remaining
 from dsms.optimizer.view_matching.skinned_form import signature, skinned_form
 from operators.aggregates.aggregate import Aggregate
 from operators.expressions import Column, Expression, Literal, call
 
-#: How the results of finer groups are put together. What may overflow in a part and not as a whole is not.
-_TOGETHER = {
-    "count": "sum", "count_if": "sum", "sum": "sum", "min": "min", "max": "max", "bool_and": "bool_and",
+#: The aggregate that combines the results of finer groups, for each aggregate that can be combined.
+_COMBINED_BY = {
+    "count": "sum",
+    "count_if": "sum",
+    "sum": "sum",
+    "min": "min",
+    "max": "max",
+    "bool_and": "bool_and",
     "bool_or": "bool_or",
-}  # fmt: skip
+}
+#: Integers and decimals up to these widths have no sums that overflow.
 _SAFE_BITS, _SAFE_DIGITS = 32, 27
 _ZERO = Literal(0, pa.int64())
 
 
-def rolled_up(wanted: logical.GroupBy, finer: logical.GroupBy) -> logical.Node | None:
-    """`wanted` over the rows of `finer`; None where that cannot be."""
-    asked, held = skinned_form(wanted.input), skinned_form(finer.input)
-    if asked.cores != held.cores or fingerprint(asked.points) != fingerprint(held.points):
+def roll_up(wanted: logical.GroupBy, finer: logical.GroupBy) -> logical.Node | None:
+    """`wanted` over the rows of `finer`; None if that is impossible."""
+    needed, available = skinned_form(wanted.input), skinned_form(finer.input)
+    if needed.cores != available.cores or fingerprint(needed.points) != fingerprint(available.points):
         return None
-    left = remaining(asked.conditions, held.conditions)
-    columns = given({key: held.outputs[key] for key in finer.keys})
-    known = {signature(one, held.outputs): one for one in finer.aggregates}
-    parts = [known.get(signature(one, asked.outputs)) for one in wanted.aggregates]
-    keys = all_over([asked.outputs[key] for key in wanted.keys], columns)
-    conditions = None if left is None else all_over(sorted(left, key=repr), columns)
-    if keys is None or conditions is None or not all(_adds_up(one, finer) for one in parts):
+    rest = remaining(needed.conditions, available.conditions)
+    columns = output_columns({key: available.outputs[key] for key in finer.keys})
+    by_signature = {signature(aggregate, available.outputs): aggregate for aggregate in finer.aggregates}
+    parts = [by_signature.get(signature(aggregate, needed.outputs)) for aggregate in wanted.aggregates]
+    keys = all_over([needed.outputs[key] for key in wanted.keys], columns)
+    conditions = None if rest is None else all_over(sorted(rest, key=repr), columns)
+    combinable = [part for part in parts if part is not None and _can_combine(part, finer)]
+    if keys is None or conditions is None or len(combinable) < len(parts):
         return None
     rows = filtered(finer, conjunction(conditions))
-    found = [one for one in parts if one is not None]
-    return _grouped(wanted, rows, list(zip(wanted.keys, keys, strict=True)), found)
+    return _combined(wanted, rows, list(zip(wanted.keys, keys, strict=True)), combinable)
 
 
-def _adds_up(part: Aggregate | None, finer: logical.GroupBy) -> bool:
-    if part is None or part.function not in _TOGETHER or part.distinct:
+def _can_combine(part: Aggregate, finer: logical.GroupBy) -> bool:
+    if part.function not in _COMBINED_BY or part.distinct:
         return False
-    return part.function != "sum" or _safe(schema(finer.input).field(part.arguments[0]).type)
+    return part.function != "sum" or _cannot_overflow(schema(finer.input).field(part.arguments[0]).type)
 
 
-def _safe(kind: pa.DataType) -> bool:
-    """Whether no sum of a part can be out of range while the whole is not: it would take 2^31 rows of the greatest."""
-    if pa.types.is_integer(kind):
-        return bool(kind.bit_width <= _SAFE_BITS)
-    return isinstance(kind, pa.Decimal128Type) and kind.precision <= _SAFE_DIGITS
+def _cannot_overflow(type_: pa.DataType) -> bool:
+    """Whether no sum of a finer group can be out of range if that of the whole is not: with negative values a part can
+    be larger than the whole, but it takes 2^31 rows of the greatest value."""
+    if pa.types.is_integer(type_):
+        return bool(type_.bit_width <= _SAFE_BITS)
+    return isinstance(type_, pa.Decimal128Type) and type_.precision <= _SAFE_DIGITS
 
 
-def _grouped(
+def _combined(
     wanted: logical.GroupBy, rows: logical.Node, keys: list[tuple[str, Expression]], parts: list[Aggregate]
 ) -> logical.Node:
+    """The groups of `wanted` over the rows of finer groups; each of `parts` is an aggregate of theirs."""
     pairs = list(zip(wanted.aggregates, parts, strict=True))
-    taken = [(one.name, Column(part.name, part.type, part.nullable)) for one, part in pairs]
-    together = tuple(Aggregate(one.name, _TOGETHER[part.function], (one.name,), one.type) for one, part in pairs)
-    grouped = replace(wanted, input=logical.Project(rows, (*keys, *taken)), aggregates=together)
-    named = tuple((key, Column(key, one.type, one.nullable)) for key, one in keys)
+    values = [(aggregate.name, Column(part.name, part.type, part.nullable)) for aggregate, part in pairs]
+    aggregates = tuple(
+        Aggregate(aggregate.name, _COMBINED_BY[part.function], (aggregate.name,), aggregate.type)
+        for aggregate, part in pairs
+    )
+    grouped = replace(wanted, input=logical.Project(rows, (*keys, *values)), aggregates=aggregates)
+    named = tuple((name, Column(name, key.type, key.nullable)) for name, key in keys)
     return logical.Project(grouped, (*named, *map(_result, wanted.aggregates)))
 
 
 def _result(aggregate: Aggregate) -> tuple[str, Expression]:
-    """What was counted is 0 where there is nothing to be added."""
-    found = Column(aggregate.name, aggregate.type)
+    """The combined aggregate; a count over no finer group is 0, whereas a sum of counts is NULL."""
+    combined = Column(aggregate.name, aggregate.type)
     if aggregate.function in ("count", "count_if"):
-        return aggregate.name, call("coalesce", found, _ZERO)
-    return aggregate.name, found
+        return aggregate.name, call("coalesce", combined, _ZERO)
+    return aggregate.name, combined

@@ -1,8 +1,8 @@
 """The skinned form of a plan (SyncSQL section 5.1): data, which is a core with conditions on it, and time.
 
-σ, total π and synchronisation are taken off the operators that they can be moved above of. What is left is the core:
-the operators that hold state, over columns whose names say what they are, whatever the query calls them. Two plans with
-one core differ in conditions, columns and points only.
+σ, total π and synchronisation are pulled up above the operators that allow it. What is left is the core: the operators
+that hold state, over columns whose names are derived from what they hold, whatever the query calls them. Two plans with
+the same core differ in conditions, columns and points only.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import pyarrow as pa
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.schema import schema
-from dsms.optimizer.rules.conjuncts import conjuncts, total
-from dsms.optimizer.rules.order_sensitive import order_sensitive
-from dsms.optimizer.rules.split import agreed
-from dsms.optimizer.rules.substitute import substitute
+from dsms.optimizer.algebra.arrival_order import aggregates_depend_on_arrival
+from dsms.optimizer.algebra.conjuncts import conjuncts, total
+from dsms.optimizer.algebra.split import same_on_equal_rows
+from dsms.optimizer.algebra.substitute import substitute
 from operators.aggregates.aggregate import Aggregate
 from operators.expressions import MIRRORED, Call, Column, Expression, call, column, walk
 from operators.sync.sync_points import Periodic
@@ -31,7 +31,8 @@ _SYMMETRIC = {**MIRRORED, "not_equal": "not_equal"}
 
 @dataclass(frozen=True)
 class SkinnedForm:
-    """The rows of the join of `cores` for which all `conditions` are TRUE, as `outputs`, at `points` (None: always)."""
+    """The rows of the join of `cores` for which all `conditions` are TRUE, as `outputs`, at `points` (None: at every
+    instant)."""
 
     cores: frozenset[str]
     outputs: dict[str, Expression]
@@ -40,12 +41,12 @@ class SkinnedForm:
 
     @property
     def data(self) -> str:
-        """The name of what conditions and columns are about."""
+        """The name of the relation that conditions and outputs are over."""
         return digest(self.cores)
 
 
 def digest(*parts: object) -> str:
-    """A short name of what some parts are.
+    """A short name for a sequence of parts, the same for equal parts alone.
 
     >>> digest("a", 1) == digest("a", 1) != digest("a1")
     True
@@ -55,14 +56,14 @@ def digest(*parts: object) -> str:
 
 @singledispatch
 def skinned_form(node: logical.Node) -> SkinnedForm:
-    """The skinned form of an optimised plan; of a node that nothing can be moved above of, the node itself."""
+    """The skinned form of an optimised plan. A node above which nothing can be pulled is a core by itself."""
     return _leaf(node)
 
 
 def _leaf(node: logical.Node) -> SkinnedForm:
     name = digest(node)
     return SkinnedForm(
-        frozenset({name}), {one.name: replace(column(one), name=f"{name}.{one.name}") for one in schema(node)}
+        frozenset({name}), {field.name: replace(column(field), name=f"{name}.{field.name}") for field in schema(node)}
     )
 
 
@@ -77,9 +78,9 @@ def _(node: logical.Filter) -> SkinnedForm:
 @skinned_form.register
 def _(node: logical.Project) -> SkinnedForm:
     below = skinned_form(node.input)
-    if not all(total(one) for _, one in node.outputs):
+    if not all(total(output) for _, output in node.outputs):
         return _leaf(node)
-    return replace(below, outputs={name: substitute(one, below.outputs) for name, one in node.outputs})
+    return replace(below, outputs={name: substitute(output, below.outputs) for name, output in node.outputs})
 
 
 @skinned_form.register
@@ -90,47 +91,52 @@ def _(node: logical.Sync) -> SkinnedForm:
 
 @skinned_form.register
 def _(node: logical.Join) -> SkinnedForm:
-    """Inner joins: corollary 3, where both sides have the same points."""
+    """Inner joins: corollary 3, if both sides have the same points."""
     if node.outer == "left":
-        return _beside(node)
+        return _form_of_left_side(node)
     left, right = skinned_form(node.left), skinned_form(node.right)
     plain = node.outer == "none" and not node.nulls_equal and (node.residual is None or total(node.residual))
     if not plain or left.points != right.points or left.cores & right.cores:
         return _leaf(node)
     outputs = left.outputs | right.outputs
-    paired = frozenset(_turned(call("equal", outputs[mine], outputs[theirs])) for mine, theirs in node.on)
+    equalities = frozenset(_in_name_order(call("equal", outputs[mine], outputs[theirs])) for mine, theirs in node.on)
     conditions = left.conditions | right.conditions | _conditions(node.residual, outputs)
-    return _merged(SkinnedForm(left.cores | right.cores, outputs, conditions, left.points), paired)
+    return _unified(SkinnedForm(left.cores | right.cores, outputs, conditions, left.points), equalities)
 
 
-def _merged(joined: SkinnedForm, paired: Conditions) -> SkinnedForm:
-    """Of two columns that are equal one stands for both, except of floats: 0.0 and -0.0 are equal and differ."""
-    one_of: dict[str, Expression] = {}
-    for pair in sorted(paired, key=fingerprint):
-        match pair:
+def _unified(joined: SkinnedForm, equalities: Conditions) -> SkinnedForm:
+    """The form in which one of two equal columns stands for both, except for floats: 0.0 and -0.0 are equal but differ.
+
+    The equalities a = b and b = c, in this order, replace b by a and c by a.
+    """
+    substitutes: dict[str, Expression] = {}
+    for equality in sorted(equalities, key=fingerprint):
+        match equality:
             case Call("equal", (Column() as left, Column() as right)) if not pa.types.is_floating(left.type):
-                kept, gone = substitute(left, one_of), substitute(right, one_of)
-                assert isinstance(gone, Column)
-                one_of = {name: substitute(one, {gone.name: kept}) for name, one in one_of.items()} | {gone.name: kept}
-    outputs = {name: substitute(one, one_of) for name, one in joined.outputs.items()}
-    conditions = frozenset(_turned(substitute(one, one_of)) for one in joined.conditions)
-    return replace(joined, outputs=outputs, conditions=conditions | paired)
+                kept, replaced = substitute(left, substitutes), substitute(right, substitutes)
+                assert isinstance(replaced, Column)
+                step = {replaced.name: kept}
+                substitutes = {name: substitute(value, step) for name, value in substitutes.items()} | step
+    outputs = {name: substitute(output, substitutes) for name, output in joined.outputs.items()}
+    conditions = frozenset(_in_name_order(substitute(condition, substitutes)) for condition in joined.conditions)
+    return replace(joined, outputs=outputs, conditions=conditions | equalities)
 
 
 @skinned_form.register(logical.SemiJoin)
-def _beside(node: logical.SemiJoin | logical.Join) -> SkinnedForm:
-    """Semi-joins and left outer joins: conditions on the left side say which of its rows are asked about at all."""
+def _form_of_left_side(node: logical.SemiJoin | logical.Join) -> SkinnedForm:
+    """Semi-joins and left outer joins: conditions on the left side can be pulled up, because each row of that side has
+    its result independently of the others."""
     left = skinned_form(node.left)
     if left.points is not None:
         return _leaf(node)
     keys = [(left.outputs[mine], theirs) for mine, theirs in node.on]
     residual = None if node.residual is None else substitute(node.residual, left.outputs)
-    how = (type(node).__name__, getattr(node, "anti", None), node.nulls_equal)
-    name = digest(*how, left.cores, node.right, keys, residual)
-    moved = _moved(left, name)
-    beside = [one for one in schema(node) if one.name not in left.outputs]
-    padded = {one.name: replace(column(one), name=f"{name}.right.{one.name}") for one in beside}
-    return replace(moved, outputs=moved.outputs | padded)
+    kind = (type(node).__name__, getattr(node, "anti", None), node.nulls_equal)
+    name = digest(*kind, left.cores, node.right, keys, residual)
+    form = _in_core(left, name)
+    right = [field for field in schema(node) if field.name not in left.outputs]
+    padded = {field.name: replace(column(field), name=f"{name}.right.{field.name}") for field in right}
+    return replace(form, outputs=form.outputs | padded)
 
 
 @skinned_form.register
@@ -138,7 +144,7 @@ def _(node: logical.TimeWindow) -> SkinnedForm:
     below = skinned_form(node.input)
     if below.points is not None:
         return _leaf(node)
-    return _moved(below, digest("window", node.length, node.slide, below.data))
+    return _in_core(below, digest("window", node.length, node.slide, below.data))
 
 
 @skinned_form.register
@@ -151,23 +157,24 @@ def _(node: logical.Distinct) -> SkinnedForm:
 
 @skinned_form.register
 def _(node: logical.GroupBy) -> SkinnedForm:
-    """Corollary 2 for γ; σ on its keys may stand above it."""
+    """Corollary 2 for γ; σ on its keys can be pulled up."""
     below = skinned_form(node.input)
-    if not node.keys or (below.points is not None and (order_sensitive(node) or node.bound is not None)):
+    if not node.keys or (below.points is not None and (aggregates_depend_on_arrival(node) or node.bound is not None)):
         return _leaf(node)
     keys = {key: below.outputs[key] for key in node.keys}
     above, inside = _split(below, keys)
     bound = below.outputs[node.bound] if node.bound else None
     name = digest("group", below.data, _sorted(inside), _sorted(keys.values()), bound)
     outputs, conditions = _regrouped(keys, above, name)
-    told = schema(node)
-    for one in node.aggregates:
-        outputs[one.name] = replace(column(told.field(one.name)), name=f"{name}.{signature(one, below.outputs)}")
+    columns = schema(node)
+    for aggregate in node.aggregates:
+        own_name = f"{name}.{signature(aggregate, below.outputs)}"
+        outputs[aggregate.name] = replace(column(columns.field(aggregate.name)), name=own_name)
     return SkinnedForm(frozenset({name}), outputs, conditions, below.points)
 
 
 def signature(aggregate: Aggregate, outputs: Mapping[str, Expression]) -> str:
-    """What an aggregate is, whatever the query calls it and its arguments."""
+    """What an aggregate computes, whatever the query calls it and its arguments."""
     arguments = [outputs[name] for name in aggregate.arguments]
     chosen = outputs[aggregate.filter] if aggregate.filter else None
     order = [(outputs[key.column], key.descending, key.nulls_last) for key in aggregate.order_by]
@@ -175,9 +182,9 @@ def signature(aggregate: Aggregate, outputs: Mapping[str, Expression]) -> str:
 
 
 def _split(below: SkinnedForm, keys: Mapping[str, Expression]) -> tuple[Conditions, Conditions]:
-    """The conditions that hold for a whole group or not at all, and the others."""
-    about_groups = agreed({one.name for one in keys.values() if isinstance(one, Column)})
-    above = frozenset(filter(about_groups, below.conditions))
+    """The conditions that hold for all rows of a group or for none, and the others."""
+    same_on_groups = same_on_equal_rows({key.name for key in keys.values() if isinstance(key, Column)})
+    above = frozenset(filter(same_on_groups, below.conditions))
     return above, below.conditions - above
 
 
@@ -185,20 +192,19 @@ def _regrouped(
     keys: Mapping[str, Expression], above: Conditions, name: str
 ) -> tuple[dict[str, Expression], Conditions]:
     """Keys as columns of a core of this name, and the conditions on them."""
-    new = {one: Column(f"{name}.{digest(one)}", one.type, one.nullable) for one in keys.values()}
-    plain = {one.name: column_ for one, column_ in new.items() if isinstance(one, Column)}
-    return {key: new[one] for key, one in keys.items()}, frozenset(substitute(one, plain) for one in above)
+    columns = {key: Column(f"{name}.{digest(key)}", key.type, key.nullable) for key in keys.values()}
+    renamed = {key.name: new for key, new in columns.items() if isinstance(key, Column)}
+    outputs: dict[str, Expression] = {key_name: columns[key] for key_name, key in keys.items()}
+    return outputs, frozenset(substitute(condition, renamed) for condition in above)
 
 
-def _moved(below: SkinnedForm, name: str) -> SkinnedForm:
-    """The same, with all columns as columns of another core."""
-    every = [*below.outputs.values(), *below.conditions]
-    new = {
-        one.name: replace(one, name=f"{name}.{one.name}")
-        for expression in every for one in walk(expression) if isinstance(one, Column)
-    }  # fmt: skip
-    outputs = {key: substitute(one, new) for key, one in below.outputs.items()}
-    return SkinnedForm(frozenset({name}), outputs, frozenset(substitute(one, new) for one in below.conditions))
+def _in_core(below: SkinnedForm, name: str) -> SkinnedForm:
+    """The form with all its columns as columns of another core."""
+    parts = (part for expression in (*below.outputs.values(), *below.conditions) for part in walk(expression))
+    columns = {part.name: replace(part, name=f"{name}.{part.name}") for part in parts if isinstance(part, Column)}
+    outputs = {key: substitute(output, columns) for key, output in below.outputs.items()}
+    conditions = frozenset(substitute(condition, columns) for condition in below.conditions)
+    return SkinnedForm(frozenset({name}), outputs, conditions)
 
 
 def _sorted(expressions: Iterable[Expression]) -> list[str]:
@@ -206,10 +212,10 @@ def _sorted(expressions: Iterable[Expression]) -> list[str]:
 
 
 def _conditions(predicate: Expression | None, outputs: Mapping[str, Expression]) -> Conditions:
-    return frozenset(_turned(substitute(one, outputs)) for one in conjuncts(predicate))
+    return frozenset(_in_name_order(substitute(part, outputs)) for part in conjuncts(predicate))
 
 
-def _turned(condition: Expression) -> Expression:
+def _in_name_order(condition: Expression) -> Expression:
     """A comparison of two columns in the order of their names."""
     match condition:
         case Call(name, (Column(left), Column(right))) if name in _SYMMETRIC and left > right:

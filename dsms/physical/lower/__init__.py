@@ -1,6 +1,6 @@
 """Logical nodes as operators: one function a node."""
 
-from dsms.physical.lower import final, joins, many_inputs, one_input
+from dsms.physical.lower import joins, many_inputs, one_input
 from dsms.physical.lower.dispatch import lower
 
-__all__ = ["final", "joins", "lower", "many_inputs", "one_input"]
+__all__ = ["joins", "lower", "many_inputs", "one_input"]

@@ -1,4 +1,4 @@
-"""Logical nodes as operators: the port of a node, and the two ways in which most operators stand."""
+"""Lowering a logical node to a port, and the two ways in which most operators are placed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.physical.builder import Builder, Port
 from dsms.physical.column_bounds import Bounds
-from dsms.physical.lower.forgetting import by_key, forgetting
+from dsms.physical.lower.forgetting import forgetting, limited_keys
 
 _NONE = Bounds()
 
 
 def lower(node: logical.Node, builder: Builder) -> Port:
-    """The port of a node; equal nodes have one."""
+    """The port of a node; equal nodes have the same port."""
     identity = fingerprint(node)
     if identity not in builder.lowered:
         builder.lowered[identity] = lowering(node, builder)
@@ -26,21 +26,21 @@ def lower(node: logical.Node, builder: Builder) -> Port:
 
 @singledispatch
 def lowering(node: logical.Node, builder: Builder) -> Port:
-    """The vertices of a kind of node, over the ports of its inputs."""
+    """Adds the vertices of a node over the ports of its inputs. One implementation for each class of nodes."""
     raise TypeError(node)
 
 
 def stateless(operator: object, below: Port, columns: pa.Schema, builder: Builder) -> Port:
-    """A vertex beside its input: what is known of the input holds for it."""
-    found = builder.add(operator, [below], columns)
-    return replace(found, partitioned=below.partitioned, released=below.released, ends=below.ends)
+    """Adds a vertex in the stage of its input: partitioning, release and ends are those of the input."""
+    added = builder.add(operator, [below], columns)
+    return replace(added, partitioned=below.partitioned, released=below.released, ends=below.ends)
 
 
 def stateful(
     operator: object, below: Port, keys: tuple[str, ...], columns: pa.Schema, builder: Builder, known: Bounds = _NONE
-) -> Port:  # fmt: skip
-    """A vertex that takes changes, with rows that are equal in `keys` on one target. Its state is looked up by these:
-    it forgets by what is `known` of them."""
+) -> Port:
+    """Adds a vertex that reads changes, with rows that are equal in `keys` on one target. Its state is looked up by
+    these, so it forgets by the bounds that are `known` of them."""
     (ready,) = builder.release([builder.route(below, keys)], changes=True)
-    forgetful, ports = forgetting(operator, [ready], by_key(operator, keys, known), builder)
+    forgetful, ports = forgetting(operator, [ready], limited_keys(operator, keys, known), builder)
     return replace(builder.add(forgetful, ports, columns, single=not keys), partitioned=ready.partitioned)

@@ -1,4 +1,4 @@
-"""Where rows that cannot be the first of their partition are left out before they are exchanged."""
+"""Leaving out rows that cannot be the first of their partition, before they are exchanged."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from dsms.model.schema import schema
 from operators.ranking.first_candidates import FirstCandidates
 
 
-def foremost(node: logical.TopK) -> FirstCandidates | None:
-    """What stands below a top-k that numbers rows and has the first alone, if rows only come, and by a number or time.
+def first_candidates(node: logical.TopK) -> FirstCandidates | None:
+    """The operator to put below a top-k that keeps the row with number 1 by an integer or a time, if rows never leave
+    its input; None for any other top-k.
 
-    Only where its input is synchronised: there many rows have one instant.
+    Only above a synchronisation: there many rows have one instant.
     """
-    first = node.limit == 1 and not node.offset and node.method == "row_number" and bool(node.order)
-    if not first or not _compared(schema(node.input), node.order[0].column):
+    keeps_first = node.limit == 1 and not node.offset and node.method == "row_number" and bool(node.order)
+    if not keeps_first or not _is_plain_number(schema(node.input), node.order[0].column):
         return None
-    crowded = properties.append_only(node.input) and properties.synchronised(node.input)
-    return FirstCandidates(node.partition, node.order[0]) if crowded else None
+    suitable = properties.append_only(node.input) and properties.synchronised(node.input)
+    return FirstCandidates(node.partition, node.order[0]) if suitable else None
 
 
-def _compared(columns: pa.Schema, name: str) -> bool:
-    """Whether a column's values compare as their numbers do; floats have NaN."""
-    kind = columns.field(name).type
-    return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind))
+def _is_plain_number(columns: pa.Schema, name: str) -> bool:
+    """Whether a column's values are ordered as their numbers are; floats are not, because of NaN."""
+    type_ = columns.field(name).type
+    return bool(pa.types.is_integer(type_) or pa.types.is_temporal(type_))

@@ -9,13 +9,13 @@ import pyarrow as pa
 from dsms.model import logical
 from dsms.model.properties import keys
 from dsms.model.schema import schema
-from dsms.optimizer.rules.identity import as_they_are
+from dsms.optimizer.algebra.column_projections import unchanged
 from dsms.physical.band_conditions import Distance, distance_of
 from dsms.physical.builder import Builder, Partitioning, Port
 from dsms.physical.column_bounds import Bounds, bounds
 from dsms.physical.lower.dispatch import lower, lowering, stateless
-from dsms.physical.lower.forgetting import Bound, What, asked, forgetting, one_life
-from dsms.physical.lower.sides import aligned, summed
+from dsms.physical.lower.forgetting import Limit, Limited, common_life, forgetting, limits_of
+from dsms.physical.lower.sides import aligned, union_all
 from operators.core.sort_key import SortKey
 from operators.expressions import Column, Expression, Literal
 from operators.joins.asof_join import AsofJoin
@@ -26,7 +26,9 @@ from operators.relational.filter import Filter
 from operators.relational.negate import Negate
 from operators.relational.project import Project
 
-_ANY = "__partner"
+#: A column, and what is known of the columns of its relation.
+Bound = tuple[str, Bounds]
+_HAS_PARTNER = "__partner"
 
 
 @lowering.register
@@ -34,11 +36,11 @@ def _(node: logical.Join, builder: Builder) -> Port:
     if node.outer != "none":
         return lower(_outer(node), builder)
     if (distance := distance_of(node)) is not None:
-        return _in_band(node, distance, builder)
-    return _joined(node, None, builder)
+        return _add_band_join(node, distance, builder)
+    return _add_join(node, None, builder)
 
 
-def _joined(node: logical.Join, band: Band | None, builder: Builder) -> Port:
+def _add_join(node: logical.Join, band: Band | None, builder: Builder) -> Port:
     """The pairs with equal keys that are in the band, filtered by the residual."""
     pairs = _keys(node.on)
     sides = aligned([lower(node.left, builder), lower(node.right, builder)], pairs)
@@ -46,41 +48,42 @@ def _joined(node: logical.Join, band: Band | None, builder: Builder) -> Port:
     columns = schema(replace(node, residual=None))
     plain = Join(pairs[0], pairs[1], node.nulls_equal)
     operator = plain if band is None else BandJoin(pairs[0], pairs[1], node.nulls_equal, band=band)
-    asks = _asks(node.on, bounds(node.left), bounds(node.right))
-    forgetful, ports = forgetting(operator, [left, right], asks, builder)
-    found = builder.add(forgetful, ports, columns)
+    limited = _limited_columns(node.on, bounds(node.left), bounds(node.right))
+    forgetful, ports = forgetting(operator, [left, right], limited, builder)
+    added = builder.add(forgetful, ports, columns)
     partitioned: Partitioning = left.partitioned | right.partitioned
-    joined = replace(found, partitioned=partitioned, ends=left.ends or right.ends)
+    joined = replace(added, partitioned=partitioned, ends=left.ends or right.ends)
     return joined if node.residual is None else stateless(Filter(node.residual), joined, columns, builder)
 
 
-def _asks(on: tuple[tuple[str, str], ...], left: Bounds, right: Bounds) -> list[Bound]:
-    """A row of one side is asked for by rows of the other that are equal in the key columns."""
-    mine_forgets = [(0, mine, what) for mine, theirs in on for what in _asked((mine, left), (theirs, right))]
-    return [
-        *mine_forgets,
-        *((1, theirs, what) for mine, theirs in on for what in _asked((theirs, right), (mine, left))),
-    ]
+def _limited_columns(on: tuple[tuple[str, str], ...], left: Bounds, right: Bounds) -> list[Limited]:
+    """The key columns by which the traces of the left side (0) and of the right side (1) forget. Each side is looked up
+    by rows of the other, so what bounds the key columns of the other side limits it."""
+    of_left = [(0, mine, limit) for mine, theirs in on for limit in _limits((mine, left), (theirs, right))]
+    of_right = [(1, theirs, limit) for mine, theirs in on for limit in _limits((theirs, right), (mine, left))]
+    return [*of_left, *of_right]
 
 
-def _asked(held: tuple[str, Bounds], by: tuple[str, Bounds]) -> list[What]:
-    """What is known of the side that asks: of lives only where the values of both are shown at one place."""
-    (mine, here), (theirs, there) = held, by
-    both = one_life([*here.lives.get(mine, ()), *there.lives.get(theirs, ())])
-    return asked(theirs, there if both is not None and mine in here.lives else there._replace(lives={}))
+def _limits(stored: Bound, looked_up_by: Bound) -> list[Limit]:
+    """What bounds the column of the side that looks up; a life only if the values of both columns come from one
+    clustered column."""
+    (stored_name, of_stored), (name, known) = stored, looked_up_by
+    life = common_life([*of_stored.lives.get(stored_name, ()), *known.lives.get(name, ())])
+    usable = life is not None and stored_name in of_stored.lives
+    return limits_of(name, known if usable else known._replace(lives={}))
 
 
-def _in_band(node: logical.Join, distance: Distance, builder: Builder) -> Port:
+def _add_band_join(node: logical.Join, distance: Distance, builder: Builder) -> Port:
     """The join with the two values of the band as columns of its sides."""
     taken = [*schema(node.left).names, *schema(node.right).names]
     left, mine = _with_value(node.left, distance.left, taken)
     right, theirs = _with_value(node.right, distance.right, [*taken, mine])
     band = replace(distance.band, left=mine, right=theirs)
-    found = _joined(replace(node, left=left, right=right), band, builder)
+    joined = _add_join(replace(node, left=left, right=right), band, builder)
     columns = schema(node)
-    if found.schema.names == columns.names:
-        return found
-    return stateless(Project(as_they_are(columns)), found, columns, builder)
+    if joined.schema.names == columns.names:
+        return joined
+    return stateless(Project(unchanged(columns)), joined, columns, builder)
 
 
 def _with_value(node: logical.Node, value: Expression, taken: list[str]) -> tuple[logical.Node, str]:
@@ -90,7 +93,7 @@ def _with_value(node: logical.Node, value: Expression, taken: list[str]) -> tupl
     name = "__near"
     while name in taken:
         name += "'"
-    return logical.Project(node, (*as_they_are(schema(node)), (name, value))), name
+    return logical.Project(node, (*unchanged(schema(node)), (name, value))), name
 
 
 def _keys(on: tuple[tuple[str, str], ...]) -> list[tuple[str, ...]]:
@@ -99,7 +102,7 @@ def _keys(on: tuple[tuple[str, str], ...]) -> list[tuple[str, ...]]:
 
 
 def _outer(node: logical.Join) -> logical.Node:
-    """A ⟕ B is A ⋈ B and the rows of A without a partner, padded with NULLs."""
+    """A ⟕ B as the union of A ⋈ B and the rows of A without a partner, padded with NULLs."""
     parts: list[logical.Node] = [replace(node, outer="none")]
     columns = schema(node)
     if node.outer in ("left", "full"):
@@ -119,43 +122,45 @@ def _swapped(node: logical.Join) -> logical.Join:
 
 
 def _padded(node: logical.SemiJoin, columns: pa.Schema) -> logical.Project:
-    held = schema(node)
-    outputs: list[tuple[str, Expression]] = []
-    for column in columns:
-        known = column.name in held.names
-        value: Expression = Column(column.name, column.type, held.field(column.name).nullable) if known else Literal(
-            None, column.type)  # fmt: skip
-        outputs.append((column.name, value))
-    return logical.Project(node, tuple(outputs))
+    """The node with all of `columns`; those that it does not have are NULL."""
+    available = schema(node)
+    outputs: dict[str, Expression] = {field.name: Literal(None, field.type) for field in columns}
+    outputs |= {name: _column(available, name) for name in available.names}
+    return logical.Project(node, tuple(outputs.items()))
 
 
 @lowering.register
 def _(node: logical.SemiJoin, builder: Builder) -> Port:
-    """A ⋉ B joins A with the distinct keys of B; with a residual, with the distinct rows of A that have a partner."""
+    """A ⋉ B as the join of A with the distinct keys of B; with a residual, with the distinct rows of A that have a
+    partner. A ▷ B is A without the rows of A ⋉ B."""
     left = aligned([lower(node.left, builder), lower(node.right, builder)], _keys(node.on))[0]
     columns = schema(node)
     partners, on, equal = _partners(node)
-    held = lower(partners, builder)
+    right = lower(partners, builder)
     pairs = _keys(on)
-    sides = builder.release(aligned([left, held], pairs))
-    asks = _asks(on, bounds(node.left), bounds(partners))
-    join, ports = forgetting(Join(pairs[0], pairs[1], equal), sides, asks, builder)
-    joined = builder.add(join, ports, pa.schema([*columns, *held.schema]))
-    kept = replace(joined, partitioned=sides[0].partitioned, ends=left.ends)
-    outputs = tuple((column.name, Column(column.name, column.type, column.nullable)) for column in columns)
-    matched = stateless(Project(outputs), kept, columns, builder)
+    sides = builder.release(aligned([left, right], pairs))
+    limited = _limited_columns(on, bounds(node.left), bounds(partners))
+    join, ports = forgetting(Join(pairs[0], pairs[1], equal), sides, limited, builder)
+    added = builder.add(join, ports, pa.schema([*columns, *right.schema]))
+    joined = replace(added, partitioned=sides[0].partitioned, ends=left.ends)
+    matched = stateless(Project(unchanged(columns)), joined, columns, builder)
     if not node.anti:
         return matched
-    return summed([sides[0], stateless(Negate(), matched, columns, builder)], columns, builder)
+    return union_all([sides[0], stateless(Negate(), matched, columns, builder)], columns, builder)
 
 
 def _partners(node: logical.SemiJoin) -> tuple[logical.Node, tuple[tuple[str, str], ...], bool]:
-    """The distinct keys that make a row of the left side stay, and which columns they are compared with."""
+    """The distinct keys that a row of the left side needs one of, the pairs of columns that are compared, and whether
+    NULLs are equal in that."""
     if node.residual is None:
         right = schema(node.right)
         outputs = tuple((f"__partner{at}", _column(right, name)) for at, (_, name) in enumerate(node.on))
         if not outputs:
-            return logical.Distinct(logical.Project(node.right, ((_ANY, Literal(True, pa.bool_())),))), (), False
+            return (
+                logical.Distinct(logical.Project(node.right, ((_HAS_PARTNER, Literal(True, pa.bool_())),))),
+                (),
+                False,
+            )
         on = tuple((mine, name) for (mine, _), (name, _) in zip(node.on, outputs, strict=True))
         return logical.Distinct(logical.Project(node.right, outputs)), on, node.nulls_equal
     joined = logical.Join(node.left, node.right, node.on, node.residual, nulls_equal=node.nulls_equal)
@@ -166,25 +171,25 @@ def _partners(node: logical.SemiJoin) -> tuple[logical.Node, tuple[tuple[str, st
 
 
 def _column(columns: pa.Schema, name: str) -> Column:
-    found = columns.field(name)
-    return Column(name, found.type, found.nullable)
+    field = columns.field(name)
+    return Column(name, field.type, field.nullable)
 
 
 @lowering.register
 def _(node: logical.AsofJoin, builder: Builder) -> Port:
-    """A with the rows of B of which one a key and time is left."""
+    """The operator needs at most one row of B for each key and time."""
     pairs = _keys(node.on)
-    sides = aligned([lower(node.left, builder), lower(_one_a_time(node), builder)], pairs)
+    sides = aligned([lower(node.left, builder), lower(_one_for_each_time(node), builder)], pairs)
     left, right = builder.release(sides, changes=True)
     operator = AsofJoin(pairs[0], pairs[1], node.left_time, node.right_time, node.comparison, node.outer)
     return replace(builder.add(operator, [left, right], schema(node)), partitioned=left.partitioned)
 
 
-def _one_a_time(node: logical.AsofJoin) -> logical.Node:
+def _one_for_each_time(node: logical.AsofJoin) -> logical.Node:
     """The right side with the least row of each key and time."""
-    place = tuple(dict.fromkeys([*(theirs for _, theirs in node.on), node.right_time]))
-    known = keys(node.right)
-    if known and set(known) <= set(place):
+    partition = tuple(dict.fromkeys([*(theirs for _, theirs in node.on), node.right_time]))
+    key = keys(node.right)
+    if key and set(key) <= set(partition):
         return node.right
-    ties = tuple(SortKey(name) for name in schema(node.right).names if name not in place)
-    return logical.TopK(node.right, place, ties, 1)
+    ties = tuple(SortKey(name) for name in schema(node.right).names if name not in partition)
+    return logical.TopK(node.right, partition, ties, 1)

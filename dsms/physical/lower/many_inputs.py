@@ -11,8 +11,8 @@ from dsms.model.schema import schema
 from dsms.physical.builder import Builder, Port
 from dsms.physical.column_bounds import bounds
 from dsms.physical.lower.dispatch import lower, lowering, stateless
-from dsms.physical.lower.forgetting import by_key, forgetting
-from dsms.physical.lower.sides import aligned, summed
+from dsms.physical.lower.forgetting import forgetting, limited_keys
+from dsms.physical.lower.sides import aligned, union_all
 from operators.expressions import Column
 from operators.relational.project import Project
 from operators.relational.set_operation import SetOperation
@@ -24,23 +24,24 @@ from operators.sync.synchronise import EventSync, PeriodicSync
 def _(node: logical.Sync, builder: Builder) -> Port:
     below = lower(node.input, builder)
     if isinstance(node.points, Periodic):
-        found = stateless(PeriodicSync(node.points), below, schema(node), builder)
-        return replace(found, released=False)
+        periodic = stateless(PeriodicSync(node.points), below, schema(node), builder)
+        return replace(periodic, released=False)
     everywhere = replace(lower(node.points, builder), via="all")
     leaves = builder.leaves([below, everywhere])
     (points,) = builder.release([everywhere], changes=True, leaves=leaves)
-    found = builder.add(EventSync(), [*builder.release([below], leaves=leaves), points], schema(node))
-    return replace(found, partitioned=below.partitioned, ends=below.ends, released=False)
+    synchronised = builder.add(EventSync(), [*builder.release([below], leaves=leaves), points], schema(node))
+    return replace(synchronised, partitioned=below.partitioned, ends=below.ends, released=False)
 
 
 @lowering.register
 def _(node: logical.Union, builder: Builder) -> Port:
     columns = schema(node)
-    return summed([_as(lower(one, builder), columns, builder) for one in node.inputs], columns, builder)
+    branches = [_rename(lower(branch, builder), columns, builder) for branch in node.inputs]
+    return union_all(branches, columns, builder)
 
 
-def _as(port: Port, columns: pa.Schema, builder: Builder) -> Port:
-    """The port under the column names of a union."""
+def _rename(port: Port, columns: pa.Schema, builder: Builder) -> Port:
+    """The port with the column names of a union or set operation."""
     if port.schema.names == columns.names:
         return port
     pairs = zip(columns, port.schema, strict=True)
@@ -53,8 +54,8 @@ def _as(port: Port, columns: pa.Schema, builder: Builder) -> Port:
 def _(node: logical.SetOperation, builder: Builder) -> Port:
     columns = schema(node)
     names = tuple(columns.names)
-    sides = [_as(lower(one, builder), columns, builder) for one in (node.left, node.right)]
+    sides = [_rename(lower(side, builder), columns, builder) for side in (node.left, node.right)]
     ready = builder.release(aligned(sides, [names, names]), changes=True)
     operator = SetOperation(node.kind)
-    forgetful, ports = forgetting(operator, ready, by_key(operator, names, bounds(node)), builder)
+    forgetful, ports = forgetting(operator, ready, limited_keys(operator, names, bounds(node)), builder)
     return replace(builder.add(forgetful, ports, columns), partitioned=ready[0].partitioned)

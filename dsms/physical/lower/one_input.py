@@ -9,10 +9,10 @@ from dsms.model.schema import schema
 from dsms.physical.builder import Builder, Port
 from dsms.physical.column_bounds import bounds
 from dsms.physical.lower.dispatch import lower, lowering, stateful, stateless
-from dsms.physical.lower.first_rows import foremost
-from dsms.physical.lower.forgetting import by_key, forgetting
+from dsms.physical.lower.first_rows import first_candidates
+from dsms.physical.lower.forgetting import forgetting, limited_keys
 from dsms.physical.lower.panes import panes
-from dsms.physical.lower.promises import kept
+from dsms.physical.lower.promises import checked_records
 from dsms.physical.lower.session_groups import session_groups
 from operators.expressions import Column
 from operators.grouping.group_by import GroupBy
@@ -34,6 +34,7 @@ from operators.streams.tagger import Tagger
 from operators.sync.sync_points import Periodic
 from operators.sync.to_stream import Dstream, Istream, Rstream
 from operators.windows.assign import Assign
+from operators.windows.final import Final
 from operators.windows.now_filter import NowFilter
 from operators.windows.row_window import RowWindow
 from operators.windows.time_window import TimeWindow
@@ -41,13 +42,13 @@ from operators.windows.time_window import TimeWindow
 
 @lowering.register
 def _(node: logical.StreamScan, builder: Builder) -> Port:
-    leaf = kept(node, builder)
+    leaf = checked_records(node, builder)
     if node.start is not None:
         leaf = stateless(Since(node.start), leaf, leaf.schema, builder)
     if not node.keys:
         return stateless(Stamp(), leaf, schema(node), builder)
     routed, tagger = builder.route(leaf, node.keys), Tagger(node.keys)
-    operator, ports = forgetting(tagger, [routed], by_key(tagger, node.keys, bounds(node)), builder)
+    operator, ports = forgetting(tagger, [routed], limited_keys(tagger, node.keys, bounds(node)), builder)
     return replace(builder.add(operator, ports, schema(node)), partitioned=routed.partitioned)
 
 
@@ -69,16 +70,16 @@ def _(node: logical.Members, builder: Builder) -> Port:
 
 @lowering.register
 def _(node: logical.Project, builder: Builder) -> Port:
-    return _projected(node, lower(node.input, builder), builder)
+    return _add_project(node, lower(node.input, builder), builder)
 
 
-def _projected(node: logical.Project, below: Port, builder: Builder) -> Port:
-    names: dict[str, str] = {}
+def _add_project(node: logical.Project, below: Port, builder: Builder) -> Port:
+    new_names: dict[str, str] = {}
     for name, output in node.outputs:
         if isinstance(output, Column):
-            names.setdefault(output.name, name)
-    found = stateless(Project(node.outputs), below, schema(node), builder)
-    return replace(found, partitioned=below.renamed(names))
+            new_names.setdefault(output.name, name)
+    projected = stateless(Project(node.outputs), below, schema(node), builder)
+    return replace(projected, partitioned=below.renamed(new_names))
 
 
 @lowering.register
@@ -90,10 +91,10 @@ def _(node: logical.Unnest, builder: Builder) -> Port:
 
 @lowering.register
 def _(node: logical.Assign, builder: Builder) -> Port:
-    return _assigned(node, lower(node.input, builder), builder)
+    return _add_assign(node, lower(node.input, builder), builder)
 
 
-def _assigned(node: logical.Assign, below: Port, builder: Builder) -> Port:
+def _add_assign(node: logical.Assign, below: Port, builder: Builder) -> Port:
     operator = Assign(node.kind, node.column, node.size, node.slide, node.offset)
     return stateless(operator, below, schema(node), builder)
 
@@ -116,22 +117,22 @@ def _(node: logical.TimeWindow, builder: Builder) -> Port:
     below = lower(node.input, builder)
     if node.length is None and node.slide == 1:
         return below
-    found = stateless(TimeWindow(node.length, node.slide), below, schema(node), builder)
-    return replace(found, ends=node.length is not None, released=below.released and node.slide == 1)
+    window = stateless(TimeWindow(node.length, node.slide), below, schema(node), builder)
+    return replace(window, ends=node.length is not None, released=below.released and node.slide == 1)
 
 
 @lowering.register
 def _(node: logical.NowFilter, builder: Builder) -> Port:
-    found = stateless(NowFilter(node.ranges), lower(node.input, builder), schema(node), builder)
-    return replace(found, ends=True, released=False)
+    filtered = stateless(NowFilter(node.ranges), lower(node.input, builder), schema(node), builder)
+    return replace(filtered, ends=True, released=False)
 
 
 @lowering.register
 def _(node: logical.Restamp, builder: Builder) -> Port:
-    below, known = lower(node.input, builder), properties.keys(node.input)
-    if not known:
+    below, keys = lower(node.input, builder), properties.keys(node.input)
+    if not keys:
         return stateless(Stamp(), below, schema(node), builder)
-    return stateful(Restamp(known), below, known, schema(node), builder)
+    return stateful(Restamp(keys), below, keys, schema(node), builder)
 
 
 @lowering.register
@@ -144,32 +145,32 @@ def _(node: logical.Distinct, builder: Builder) -> Port:
 def _(node: logical.GroupBy, builder: Builder) -> Port:
     if (sessions := session_groups(node)) is not None:
         partition = sessions.operator.session.partition
-        found = stateful(sessions.operator, lower(sessions.input, builder), partition, schema(node), builder)
-        return replace(found, partitioned=found.renamed(sessions.names))
+        groups = stateful(sessions.operator, lower(sessions.input, builder), partition, schema(node), builder)
+        return replace(groups, partitioned=groups.renamed(sessions.names))
     operator = GroupBy(
         node.keys, node.aggregates, schema(node.input), node.bound, append_only=properties.append_only(node.input)
-    )  # fmt: skip
-    found = stateful(operator, _grouped(node, builder), node.keys, schema(node), builder, bounds(node.input))
-    return replace(found, partitioned=frozenset(one for one in found.partitioned if set(one) <= set(node.keys)))
+    )
+    groups = stateful(operator, _input_of_groups(node, builder), node.keys, schema(node), builder, bounds(node.input))
+    return replace(groups, partitioned=frozenset(keys for keys in groups.partitioned if set(keys) <= set(node.keys)))
 
 
-def _grouped(node: logical.GroupBy, builder: Builder) -> Port:
-    if (found := panes(node)) is None:
+def _input_of_groups(node: logical.GroupBy, builder: Builder) -> Port:
+    """The port of the input, with rows merged by pane where that is possible."""
+    if (split := panes(node)) is None:
         return lower(node.input, builder)
-    project, assign, operator = found
+    project, assign, operator = split
     below = lower(assign.input, builder)
-    return _projected(project, _assigned(assign, stateless(operator, below, below.schema, builder), builder), builder)
+    merged = stateless(operator, below, below.schema, builder)
+    return _add_project(project, _add_assign(assign, merged, builder), builder)
 
 
 @lowering.register
 def _(node: logical.TopK, builder: Builder) -> Port:
-    operator = TopK(
-        node.partition, node.order, node.limit, node.offset, node.method, node.rank, schema(node.input),
-        append_only=properties.append_only(node.input),
-    )  # fmt: skip
+    ranking = (node.partition, node.order, node.limit, node.offset, node.method, node.rank)
+    operator = TopK(*ranking, schema(node.input), append_only=properties.append_only(node.input))
     below = lower(node.input, builder)
-    if (leading := foremost(node)) is not None:
-        below = stateless(leading, below, below.schema, builder)
+    if (candidates := first_candidates(node)) is not None:
+        below = stateless(candidates, below, below.schema, builder)
     return stateful(operator, below, node.partition, schema(node), builder, bounds(node.input))
 
 
@@ -197,11 +198,19 @@ def _(node: logical.ToStream, builder: Builder) -> Port:
     if node.kind == "istream" and properties.append_only(node.input):
         return below
     operators = {"istream": Istream(), "dstream": Dstream(), "rstream": Rstream(node.points or Periodic(1))}
-    keys = () if node.kind == "rstream" and _from_the_beginning(node.input) else tuple(columns.names)
+    keys = () if node.kind == "rstream" and _has_rows_at_start(node.input) else tuple(columns.names)
     return stateful(operators[node.kind], below, keys, columns, builder)
 
 
-def _from_the_beginning(node: logical.Node) -> bool:
-    """Whether there may be rows before any record: Rstream gives them from the first change on, wherever that is."""
-    found = (one for one in properties.walk(node) if isinstance(one, logical.Values | logical.GroupBy))
-    return any(isinstance(one, logical.Values) or not one.keys for one in found)
+@lowering.register
+def _(node: logical.Final, builder: Builder) -> Port:
+    (ready,) = builder.release([lower(node.input, builder)], changes=True)
+    final = builder.add(Final(node.bound, node.after), [ready], schema(node))
+    return replace(final, partitioned=ready.partitioned)
+
+
+def _has_rows_at_start(node: logical.Node) -> bool:
+    """Whether there may be rows before any record, as of constants and of groups without keys: then all rows must be on
+    one target, because Rstream gives them from the first change on, on whichever target that would be."""
+    constant = (below for below in properties.walk(node) if isinstance(below, logical.Values | logical.GroupBy))
+    return any(isinstance(below, logical.Values) or not below.keys for below in constant)

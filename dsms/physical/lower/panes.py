@@ -1,4 +1,4 @@
-"""Where rows are added up by panes: below windows whose rows are only counted."""
+"""Where rows of one pane are merged into one before they are multiplied by their windows."""
 
 from __future__ import annotations
 
@@ -9,31 +9,37 @@ import pyarrow as pa
 
 from dsms.model import logical, properties
 from dsms.model.schema import schema
-from dsms.optimizer.rules.identity import kept, renamed
+from dsms.optimizer.algebra.column_projections import computes_nothing, keep_columns
 from operators.expressions import columns
 from operators.windows.panes import Panes
 
 
 def panes(node: logical.GroupBy) -> tuple[logical.Project, logical.Assign, Panes] | None:
-    """π(assign(A)) of γ, with only the columns of A that are read, and what stands on A, if γ counts rows that only
-    come, and π renames all but the time.
+    """The π and the assignment of windows below γ, with only the columns that are read, and the operator that merges
+    the rows of a pane; None unless γ counts rows that never leave and π renames columns other than the time.
 
-    Only where A is synchronised: there many rows have one instant, and no order of theirs shows but the greatest.
+    Only where the input is synchronised: there many rows have one instant, and of their orders only the greatest shows.
     """
     match node.input:
-        case logical.Project(logical.Assign(input=below) as assign) as project if _counts(node) and renamed(project):
-            read = {one for _, output in project.outputs for one in columns(output)}
+        case logical.Project(logical.Assign(input=below) as assign) as project:
+            if not _only_counts(node) or not computes_nothing(project):
+                return None
+            read = {name for _, output in project.outputs for name in columns(output)}
             time = schema(below).field(assign.column).type
             if assign.column in read or not pa.types.is_timestamp(time) or not properties.synchronised(below):
                 return None
-            narrow = replace(assign, input=kept(below, {assign.column, *read}))
+            narrow = replace(assign, input=keep_columns(below, {assign.column, *read}))
             return project, narrow, Panes(assign.column, gcd(assign.size, assign.slide), assign.offset)
     return None
 
 
-def _counts(node: logical.GroupBy) -> bool:
+def _only_counts(node: logical.GroupBy) -> bool:
+    """Whether all aggregates are COUNT(*), over the groups of some keys, of rows that never leave."""
     plain = all(
-        one.function == "count" and not one.arguments and one.filter is None and not one.distinct
-        for one in node.aggregates
+        aggregate.function == "count"
+        and not aggregate.arguments
+        and aggregate.filter is None
+        and not aggregate.distinct
+        for aggregate in node.aggregates
     )
     return plain and bool(node.keys) and properties.append_only(node.input)

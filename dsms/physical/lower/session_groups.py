@@ -1,4 +1,4 @@
-"""A group-by right above a session, as one operator where its aggregates are running sums."""
+"""A group-by right above a session as one operator, if its aggregates are running sums."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from dsms.model import logical, properties
 from dsms.model.schema import WINDOW_COLUMNS, schema
-from dsms.optimizer.rules.conjuncts import total
-from dsms.optimizer.rules.identity import as_they_are
+from dsms.optimizer.algebra.column_projections import unchanged
+from dsms.optimizer.algebra.conjuncts import total
 from operators.aggregates.aggregate import Aggregate
 from operators.expressions import Column, Expression, columns
 from operators.sessions.session import Session
@@ -24,57 +24,61 @@ class SessionGroups:
 
     @property
     def names(self) -> dict[str, str]:
-        """What the columns of the input are called above the operator."""
-        return {own: name for name, own in reversed(self.operator.keys)}
+        """The names of the key columns above the operator, by their names in its input."""
+        return {input_name: name for name, input_name in reversed(self.operator.keys)}
 
 
 def session_groups(node: logical.GroupBy) -> SessionGroups | None:
-    """The one operator, if K are the columns of the partition and bounds of the session, π is total and reads no bound
-    for an aggregate, and the aggregates are exact running sums.
+    """The one operator; None unless K are the columns of the partition and bounds of the session, π is total and reads
+    no bound for an aggregate, and the aggregates are exact running sums.
 
-    What π computes is computed below the session: the rows that cancel within an instant are the same ones.
+    The outputs of π that aggregates read are computed below the session instead: the rows that cancel within an instant
+    are the same there.
     """
     session, values = _session(node.input)
-    if session is None or not all(total(one) for one in values.values()):
+    if session is None or not all(total(value) for value in values.values()):
         return None
-    keys = tuple((key, one.name) for key in node.keys if isinstance(one := values[key], Column))
-    owns = {own for _, own in keys}
-    if len(keys) < len(node.keys) or not set(session.partition) <= owns <= {*session.partition, *WINDOW_COLUMNS}:
+    keys = tuple((key, value.name) for key in node.keys if isinstance(value := values[key], Column))
+    key_columns = {column for _, column in keys}
+    allowed = {*session.partition, *WINDOW_COLUMNS}
+    if len(keys) < len(node.keys) or not set(session.partition) <= key_columns <= allowed:
         return None
-    read = {name: values[name] for one in node.aggregates for name in _read(one)}
-    if owns.isdisjoint(WINDOW_COLUMNS) or any(columns(one) & set(WINDOW_COLUMNS) for one in read.values()):
+    read = {name: values[name] for aggregate in node.aggregates for name in _columns_read(aggregate)}
+    if key_columns.isdisjoint(WINDOW_COLUMNS) or any(columns(value) & set(WINDOW_COLUMNS) for value in read.values()):
         return None
-    made = {f"__of_{name}": one for name, one in read.items() if not isinstance(one, Column)}
-    below = _with(session.input, made)
-    own = {name: one.name if isinstance(one, Column) else f"__of_{name}" for name, one in read.items()}
-    aggregates = tuple(_over(one, own) for one in node.aggregates)
+    computed = {f"__of_{name}": value for name, value in read.items() if not isinstance(value, Column)}
+    below = _with_columns(session.input, computed)
+    own = {name: value.name if isinstance(value, Column) else f"__of_{name}" for name, value in read.items()}
+    aggregates = tuple(_over(aggregate, own) for aggregate in node.aggregates)
     if not supported(aggregates, schema(below)):
         return None
     operator = Session(session.column, session.gap, session.partition)
-    once = properties.append_only(session.input)
-    return SessionGroups(below, SessionGroup(operator, keys, aggregates, schema(below), append_only=once))
+    append_only = properties.append_only(session.input)
+    return SessionGroups(below, SessionGroup(operator, keys, aggregates, schema(below), append_only=append_only))
 
 
 def _session(node: logical.Node) -> tuple[logical.Session | None, dict[str, Expression]]:
-    """The session below, and the columns of the node over it."""
+    """The session below a group-by, and the columns of the group-by's input over the session; None if there is none."""
     match node:
         case logical.Session():
-            return node, dict(as_they_are(schema(node)))
+            return node, dict(unchanged(schema(node)))
         case logical.Project(logical.Session() as session, outputs):
             return session, dict(outputs)
     return None, {}
 
 
-def _read(one: Aggregate) -> tuple[str, ...]:
-    return (*one.arguments, *(key.column for key in one.order_by), *([one.filter] if one.filter else []))
+def _columns_read(aggregate: Aggregate) -> tuple[str, ...]:
+    order = (key.column for key in aggregate.order_by)
+    return (*aggregate.arguments, *order, *([aggregate.filter] if aggregate.filter else []))
 
 
-def _over(one: Aggregate, names: Mapping[str, str]) -> Aggregate:
+def _over(aggregate: Aggregate, names: Mapping[str, str]) -> Aggregate:
     """The aggregate over columns of other names."""
-    order = tuple(replace(key, column=names[key.column]) for key in one.order_by)
-    condition = names[one.filter] if one.filter else None
-    return replace(one, arguments=tuple(names[name] for name in one.arguments), order_by=order, filter=condition)
+    arguments = tuple(names[name] for name in aggregate.arguments)
+    order = tuple(replace(key, column=names[key.column]) for key in aggregate.order_by)
+    condition = names[aggregate.filter] if aggregate.filter else None
+    return replace(aggregate, arguments=arguments, order_by=order, filter=condition)
 
 
-def _with(node: logical.Node, made: Mapping[str, Expression]) -> logical.Node:
-    return logical.Project(node, (*as_they_are(schema(node)), *made.items())) if made else node
+def _with_columns(node: logical.Node, computed: Mapping[str, Expression]) -> logical.Node:
+    return logical.Project(node, (*unchanged(schema(node)), *computed.items())) if computed else node

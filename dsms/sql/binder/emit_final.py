@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model.position import error_at
-from dsms.optimizer.rules.bound_group import window_of
+from dsms.optimizer.algebra.column_origin import window_of
 from dsms.sql.binder.relation import Relation
 from dsms.sql.parser.nodes import Emit
 

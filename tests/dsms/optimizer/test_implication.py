@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.properties import walk
-from dsms.optimizer.rules.conjuncts import conjuncts
+from dsms.optimizer.algebra.conjuncts import conjuncts
 from dsms.optimizer.view_matching.implication import implies
 from dsms.sql.binder.bind import bind
 from dsms.sql.parser.dialect import Dsms
@@ -40,10 +40,15 @@ def atoms(draw: st.DrawFn, columns: str) -> str:
     name = draw(st.sampled_from(columns))
     if name == "b":
         return draw(st.sampled_from(["b", "NOT b", "b IS NULL"]))
-    one, other = (draw(st.sampled_from(NUMBERS[name])) for _ in range(2))
+    first, second = (draw(st.sampled_from(NUMBERS[name])) for _ in range(2))
     sign = draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="]))
-    forms = [f"{name} {sign} {one}", f"{one} {sign} {name}", f"{name} IN ({one}, {other})", f"{name} IS NOT NULL"]
-    forms += [f"{name} BETWEEN {one} AND {other}", f"{name} IS NULL", f"{name} IS NOT DISTINCT FROM {one}"]
+    forms = [
+        f"{name} {sign} {first}",
+        f"{first} {sign} {name}",
+        f"{name} IN ({first}, {second})",
+        f"{name} IS NOT NULL",
+    ]
+    forms += [f"{name} BETWEEN {first} AND {second}", f"{name} IS NULL", f"{name} IS NOT DISTINCT FROM {first}"]
     if name == "s":
         forms += ["s LIKE 'a%'", "s LIKE 'ab%'", "s LIKE '%'", "starts_with(s, 'a')", "s LIKE '%b'"]
     return draw(st.sampled_from(forms))
@@ -51,8 +56,8 @@ def atoms(draw: st.DrawFn, columns: str) -> str:
 
 def predicates(columns: str) -> st.SearchStrategy[str]:
     def nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-        pair = st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda one: f"({' '.join(one)})")
-        return pair | inner.map(lambda one: f"NOT ({one})")
+        pair = st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda parts: f"({' '.join(parts)})")
+        return pair | inner.map(lambda predicate: f"NOT ({predicate})")
 
     return st.recursive(atoms(columns), nested, max_leaves=3)
 
@@ -72,8 +77,8 @@ def catalog() -> Catalog:
 def bound(text: str) -> tuple[Expression, ...]:
     """The conjuncts of a predicate, as the planner sees them."""
     node = bind(sqlglot.parse_one(f"SELECT n FROM S WHERE {text}", read=Dsms), catalog())
-    (found,) = [one for one in walk(node) if isinstance(one, logical.Filter)]
-    return conjuncts(found.predicate)
+    (filter_,) = [below for below in walk(node) if isinstance(below, logical.Filter)]
+    return conjuncts(filter_.predicate)
 
 
 def holds(given: str, wanted: str, duck: duckdb.DuckDBPyConnection) -> bool:
@@ -87,15 +92,15 @@ def holds(given: str, wanted: str, duck: duckdb.DuckDBPyConnection) -> bool:
 @given(st.data())
 def test_predicates_over_one_column_are_decided(column: str, duck, data: st.DataObject) -> None:
     given_, wanted = (data.draw(predicates(column)) for _ in range(2))
-    found = all(implies(bound(given_), one) for one in bound(wanted))
-    if found or "%b" not in given_ + wanted:
-        assert found == holds(given_, wanted, duck)
+    implied = all(implies(bound(given_), part) for part in bound(wanted))
+    if implied or "%b" not in given_ + wanted:
+        assert implied == holds(given_, wanted, duck)
 
 
 @settings(max_examples=examples(100))
 @given(predicates("nsdfb"), predicates("nsdfb"))
 def test_what_is_implied_holds(duck, given_: str, wanted: str) -> None:
-    if all(implies(bound(given_), one) for one in bound(wanted)):
+    if all(implies(bound(given_), part) for part in bound(wanted)):
         assert holds(given_, wanted, duck)
 
 
@@ -112,5 +117,5 @@ def test_what_is_implied_holds(duck, given_: str, wanted: str) -> None:
     ],
 )
 def test_implications_of_many_kinds(given_: str, wanted: str) -> None:
-    assert all(implies(bound(given_), one) for one in bound(wanted))
-    assert not all(implies(bound(wanted), one) for one in bound(given_))
+    assert all(implies(bound(given_), part) for part in bound(wanted))
+    assert not all(implies(bound(wanted), part) for part in bound(given_))

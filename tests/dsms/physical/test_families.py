@@ -46,12 +46,12 @@ SHAPES = {
     "JOIN (SELECT k, n FROM A WHERE n > {c}) y ON x.k = y.k",
     "as of": "SELECT f.k, f.n, S.v FROM (SELECT k, n, TS AS t FROM A WHERE n > {c}) f "
     "ASOF LEFT JOIN (SELECT k, v, TS AS t FROM S) S ON f.k = S.k AND f.t >= S.t",
-}  # fmt: skip
+}
 SETTING = f"{SOURCES} CREATE STREAMED VIEW Seen AS SELECT k, v FROM S;"
 
 
 def tried(session: LocalSession, shape: str, steps, only: str | None = None) -> dict[str, list]:
-    """What the query of each constant gave."""
+    """The records that the query of each constant published."""
     kind = "" if "Istream" in SHAPES[shape] else "STREAMED "
 
     def statement(constant: int, name: str) -> str:
@@ -70,16 +70,16 @@ def test_each_member_gives_what_it_gives_alone(shape: str, steps, partitions: in
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queries, "ALONE", 0)
         together = tried(LocalSession(partitions, batch), shape, steps)
-    for query, found in together.items():
+    for query, records in together.items():
         alone = tried(LocalSession(sharing=False), shape, steps, only=query)
-        assert found == alone[query], query
+        assert records == alone[query], query
 
 
 def planned(*selects: str):
     sql = SETTING + "".join(f"CREATE QUERY q{at} AS SELECT STREAMED {select};" for at, select in enumerate(selects))
     catalog, results = apply_all(sql, topics=Topics({"t": {0: 0}, "e": {0: 0}}))
     plan = plan_fragment(catalog, 1)
-    return compile_lane("lane", [one for one in plan.queries.values() if one.name.startswith("q")]), results
+    return compile_lane("lane", [query for query in plan.queries.values() if query.name.startswith("q")]), results
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if "Istream" not in SHAPES[shape]])
@@ -93,13 +93,16 @@ def test_from_the_third_query_of_a_shape_on_one_plan_runs_all(shape: str) -> Non
     assert operators(9) == operators(3)
 
 
-def test_a_query_that_joins_a_family_is_told() -> None:
+def test_a_notice_says_which_family_a_query_joins() -> None:
     _, results = planned(*(f"k FROM A WHERE n = {at}" for at in range(5)))
-    notices = [[one for one in result.notices if one.startswith("shares one plan")] for result in results[-5:]]
+    notices = [[notice for notice in result.notices if notice.startswith("shares one plan")] for result in results[-5:]]
     assert notices == [
-        [], [], [], ["shares one plan with 1 query that differs only in constants"],
+        [],
+        [],
+        [],
+        ["shares one plan with 1 query that differs only in constants"],
         ["shares one plan with 2 queries that differ only in constants"],
-    ]  # fmt: skip
+    ]
 
 
 def test_what_is_equal_to_a_query_that_runs_runs_with_it() -> None:
@@ -134,13 +137,13 @@ def test_a_query_that_is_not_shared_runs_by_itself() -> None:
     assert all(session.changes(f"q{at}") == session.changes(f"s{at}") != [] for at in range(4))
 
 
-def test_explain_tells_the_plan_of_a_family_and_who_is_in_it() -> None:
+def test_explain_shows_the_plan_of_a_family_and_its_members() -> None:
     session = LocalSession()
     session.execute(SOURCES)
     for at in range(5):
         session.execute(f"CREATE QUERY q{at} AS SELECT STREAMED k FROM A WHERE n = {at}")
-    told = session.explain("q3").splitlines()
-    assert "  Filter n = 3  [key: none]" in told
-    assert "  Members n = __constant0  [key: none]" in told
-    assert "shared with q2, q4: Members → Project → StreamOutput" in told
+    lines = session.explain("q3").splitlines()
+    assert "  Filter n = 3  [key: none]" in lines
+    assert "  Members n = __constant0  [key: none]" in lines
+    assert "shared with q2, q4: Members → Project → StreamOutput" in lines
     assert "Members" not in session.explain("q0")

@@ -27,20 +27,20 @@ def written(lane: Lane, path: Path) -> Lane:
     """Through a file: while it is written other threads have their turn."""
     with path.open("wb") as file:
         pickle.dump(lane, file)
-    found = pickle.loads(path.read_bytes())
-    assert isinstance(found, Lane)
-    return found
+    read = pickle.loads(path.read_bytes())
+    assert isinstance(read, Lane)
+    return read
 
 
-def _remembers(one: object) -> bool:
-    return any(isinstance(found, cached_property) for found in vars(type(one)).values())
+def _has_cached_properties(part: object) -> bool:
+    return any(isinstance(attribute, cached_property) for attribute in vars(type(part)).values())
 
 
 def test_what_is_computed_meanwhile_disturbs_nothing(tmp_path: Path) -> None:
     """Everything of a plan gains and loses what it remembers, again and again, while it is pickled."""
     lane, done = lane_of(), threading.Event()
     all_parts = [lane, lane.flow, *lane.flow.vertices, *(vertex.operator for vertex in lane.flow.vertices)]
-    parts = [one for one in all_parts if _remembers(one)]
+    parts = [part for part in all_parts if _has_cached_properties(part)]
 
     def remember() -> None:
         while not done.is_set():
@@ -54,9 +54,9 @@ def test_what_is_computed_meanwhile_disturbs_nothing(tmp_path: Path) -> None:
     sys.setswitchinterval(1e-6)
     other.start()
     try:
-        found = [written(lane, tmp_path / "plan") for _ in range(300)]
+        copies = [written(lane, tmp_path / "plan") for _ in range(300)]
     finally:
         done.set()
         other.join()
         sys.setswitchinterval(interval)
-    assert len(parts) > 3 and all(one.flow.keys == lane.flow.keys for one in found)
+    assert len(parts) > 3 and all(copy.flow.keys == lane.flow.keys for copy in copies)

@@ -39,9 +39,9 @@ def statement(name: str, view: str) -> str:
 )
 def test_each_query_gives_what_it_gives_alone(steps, partitions: int, batch: int | None) -> None:
     together = play(made(LocalSession(partitions, batch)), steps, statement)
-    for query, found in together.items():
+    for query, records in together.items():
         alone = play(made(LocalSession(sharing=False)), steps, statement, only=query)
-        assert found == alone[query], query
+        assert records == alone[query], query
 
 
 def made(session: LocalSession) -> LocalSession:
@@ -57,12 +57,12 @@ def operators_of(*selects: str) -> list[str]:
 
 
 def test_equal_queries_share_every_operator() -> None:
-    one = operators_of("SELECT k, COUNT(*) AS n FROM A WHERE n > 1 GROUP BY k")
-    assert operators_of(*["SELECT k, COUNT(*) AS n FROM A WHERE n > 1 GROUP BY k"] * 3) == one
+    select = "SELECT k, COUNT(*) AS n FROM A WHERE n > 1 GROUP BY k"
+    assert operators_of(select, select, select) == operators_of(select)
 
 
 def test_equal_parts_of_different_queries_are_there_once() -> None:
     big = "SELECT k, v FROM S WHERE v > 1"
-    found = operators_of(big, "SELECT SUM(v) AS s FROM S WHERE v > 1", "SELECT k, v FROM S")
-    assert found.count("Tagger") == 1
-    assert found.count("Filter") == 1
+    operators = operators_of(big, "SELECT SUM(v) AS s FROM S WHERE v > 1", "SELECT k, v FROM S")
+    assert operators.count("Tagger") == 1
+    assert operators.count("Filter") == 1

@@ -39,6 +39,8 @@ TAGS = logical.Unnest(
     project(KEYED, "a", tags=call("array", col(KEYED, "b"), Literal("z", pa.string()))), "tags", "tag"
 )
 NUMBERED = WindowCall("number", "row_number", (), pa.int64(), ("b",), (SortKey("a"),))
+RUNNING_SUM = WindowCall("s", "sum", ("a",), pa.int64(), ("b",), (SortKey("TS"),), "rows", -1)
+NUMBERS = logical.WindowFunctions(KEYED, (NUMBERED,))
 RATIO = call("divide", big(6), col(KEYED, "a"))
 RATIOS = project(KEYED, "id", r=RATIO)
 SEMI = logical.SemiJoin(KEYED, project(EVENTS, "a"), (("a", "a"),))
@@ -129,7 +131,8 @@ CASES: dict[str, list[logical.Node]] = {
         where(TOP, call("is_not_null", col(TOP, "b")), over(TOP, "a")),
         where(ROWS, call("is_not_null", col(ROWS, "b")), over(ROWS, "a")),
         where(SESSION, call("is_not_null", col(SESSION, "b"))),
-        where(logical.WindowFunctions(KEYED, (NUMBERED,)), call("is_not_null", col(KEYED, "b"))),
+        where(NUMBERS, call("is_not_null", col(KEYED, "b")), over(NUMBERS, "number", "less", 2)),
+        where(logical.WindowFunctions(EVENTS, (NUMBERED, RUNNING_SUM)), call("is_not_null", col(EVENTS, "b"))),
     ],
     "filter_through_project": [
         where(RATIOS, over(RATIOS, "r", "greater", 2), over(RATIOS, "id")),

@@ -39,7 +39,7 @@ EVENTS = logical.StreamScan(source("e"), "E", ())
 
 
 def prefixed(node: logical.Node, prefix: str) -> logical.Project:
-    return logical.Project(node, tuple((prefix + one.name, column(one)) for one in schema(node)))
+    return logical.Project(node, tuple((prefix + field.name, column(field)) for field in schema(node)))
 
 
 def project(node: logical.Node, *names: str, **made: Expression) -> logical.Project:
@@ -64,8 +64,8 @@ def where(node: logical.Node, *predicates: Expression) -> logical.Filter:
 
 def everywhere(rule: Rule, node: logical.Node) -> logical.Node:
     """The rule applied once to each node that it applies to, inputs first."""
-    found = with_inputs(node, tuple(everywhere(rule, one) for one in inputs(node)))
-    return rule(found) or found
+    over_rewritten = with_inputs(node, tuple(everywhere(rule, below) for below in inputs(node)))
+    return rule(over_rewritten) or over_rewritten
 
 
 def histories() -> st.SearchStrategy[History]:
@@ -93,7 +93,7 @@ class Published:
 def published(
     node: logical.Node, plan: logical.Node, history: History, cuts: tuple[int, ...] = (5,), targets: int = 1
 ) -> Published:
-    """What the lane of `node` publishes where it runs as `plan`."""
+    """What the lane of `node` publishes if it runs as `plan`: its columns and key are those of `node`."""
     with patch("dsms.physical.fragment_plan.optimize", lambda _: plan):
         lane = compile_lane("lane", [Planned("lane", "lane", node)])
     (output,) = lane.outputs
@@ -103,8 +103,8 @@ def published(
     edges = [BEGINNING, *cuts, END]
     for start, end in zip(edges, edges[1:], strict=False):
         arrived: list[dict[int, list[Delta]]] = [defaultdict(list) for _ in range(targets)]
-        for leaf, one in lane.sources.items():
-            delta = Delta.of(history[one.id], one.schema).between(start, end)
+        for leaf, scanned in lane.sources.items():
+            delta = Delta.of(history[scanned.id], scanned.schema).between(start, end)
             _send(lane, read_stage(lane, leaf, delta), arrived, 0, faults)
         for stage in range(1, lane.flow.stages + 1):
             for target in range(targets):
@@ -113,8 +113,8 @@ def published(
                 step = target_stage(lane, (stage, target), came, state[target], moves)
                 state[target] |= step.state
                 _send(lane, step, arrived, target, faults)
-                for found in step.changes.values():
-                    rows = found.select(FROM, OP, *sorted(set(output.schema.names))).rows()
+                for frame in step.changes.values():
+                    rows = frame.select(FROM, OP, *sorted(set(output.schema.names))).rows()
                     changes.update(tuple(map(repr, _of_key(row, output))) for row in rows)
     return Published(changes, frozenset(faults))
 

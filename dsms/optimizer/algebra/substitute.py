@@ -10,7 +10,7 @@ from operators.windows.now_filter import NowRange
 
 
 def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expression:
-    """The expression with each column replaced by its value.
+    """The expression with each column that is in `values` replaced by its value.
 
     >>> import pyarrow as pa
     >>> from operators.expressions import call, to_sql
@@ -21,11 +21,16 @@ def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expr
     if isinstance(expression, Column):
         return values.get(expression.name, expression)
     if isinstance(expression, Call):
-        return replace(expression, arguments=tuple(substitute(one, values) for one in expression.arguments))
+        return replace(expression, arguments=tuple(substitute(part, values) for part in expression.arguments))
     return expression
 
 
-def substitute_range(one: NowRange, values: Mapping[str, Expression]) -> NowRange:
-    """A range of Now over other columns."""
-    parts = (one.lower, one.upper, one.condition)
+def substitute_range(now_range: NowRange, values: Mapping[str, Expression]) -> NowRange:
+    """The range of Now with each column that is in `values` replaced by its value."""
+    parts = (now_range.lower, now_range.upper, now_range.condition)
     return NowRange(*(None if part is None else substitute(part, values) for part in parts))
+
+
+def range_expressions(now_range: NowRange) -> list[Expression]:
+    """The bounds and the condition that a range of Now has."""
+    return [part for part in (now_range.lower, now_range.upper, now_range.condition) if part is not None]

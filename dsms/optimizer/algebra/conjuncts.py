@@ -1,4 +1,4 @@
-"""Predicates as sets of conjuncts, and what may be done with one of them."""
+"""Predicates as sets of conjuncts, and the condition under which a rewrite may move an expression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from operators.expressions import Call, Expression, call, compile_expression
 
 
 def conjuncts(predicate: Expression | None) -> tuple[Expression, ...]:
-    """The operands of a conjunction, nested ones too; none of no predicate."""
+    """The operands of a conjunction, those of nested conjunctions too; () for no predicate."""
     if predicate is None:
         return ()
     if isinstance(predicate, Call) and predicate.function == "and":
@@ -17,7 +17,7 @@ def conjuncts(predicate: Expression | None) -> tuple[Expression, ...]:
 
 
 def conjunction(parts: Iterable[Expression]) -> Expression | None:
-    """The conjunction of the parts, each once; None of none.
+    """The conjunction of the distinct parts; None if there are none.
 
     >>> import pyarrow as pa
     >>> from operators.expressions import Column, to_sql
@@ -25,14 +25,14 @@ def conjunction(parts: Iterable[Expression]) -> Expression | None:
     >>> to_sql(conjunction([p, q, p]))
     'p AND q'
     """
-    each = list(dict.fromkeys(parts))
-    return None if not each else each[0] if len(each) == 1 else call("and", *each)
+    distinct = list(dict.fromkeys(parts))
+    return None if not distinct else distinct[0] if len(distinct) == 1 else call("and", *distinct)
 
 
 def total(expression: Expression) -> bool:
-    """Whether no row can be in fault, so that the expression may be evaluated on rows it was not asked for.
+    """Whether the expression has a value on every row, so that evaluating it never puts a row in fault.
 
-    A rewrite may evaluate an expression on fewer rows, but on more only where it is total: no row is reported that was
-    not. It may leave out only a total one: a row in fault leaves the relation.
+    A rewrite may evaluate any expression on fewer rows than before; on more rows only a total one, otherwise rows would
+    be reported that were not. It may leave out only a total one, because a row in fault leaves the relation.
     """
     return compile_expression(expression).fault is None

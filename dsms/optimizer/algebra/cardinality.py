@@ -9,10 +9,11 @@ _STREAM, _KEYED, _FEW = 100_000.0, 10_000.0, 100.0
 _FILTERED, _WINDOWED, _GROUPED = 0.3, 0.1, 0.5
 
 
-def estimate(node: logical.Node) -> float:
-    """Rows of a relation, from its shape alone: nothing is measured, so equal plans have one order everywhere.
+def estimated_rows(node: logical.Node) -> float:
+    """Rows of a relation, from the shape of its plan alone: nothing is measured, so every process orders the joins of
+    equal plans alike.
 
-    Unbounded streams are the largest, then keyed relations; filters and windows make less of them.
+    Unbounded streams are the largest, then keyed relations; filters and windows reduce them.
     """
     match node:
         case logical.StreamScan(keys=keys):
@@ -20,17 +21,17 @@ def estimate(node: logical.Node) -> float:
         case logical.Values(rows=rows):
             return float(len(rows))
         case logical.TimeWindow(below, None):
-            return estimate(below)
+            return estimated_rows(below)
         case logical.RowWindow() | logical.TopK():
             return _FEW
         case logical.Sample(below, percent):
-            return estimate(below) * percent / 100
+            return estimated_rows(below) * percent / 100
         case logical.Join() if not node.on:
-            return estimate(node.left) * estimate(node.right)
-    return max(estimate(one) for one in inputs(node)) * _share(node)
+            return estimated_rows(node.left) * estimated_rows(node.right)
+    return max(estimated_rows(below) for below in inputs(node)) * _selectivity(node)
 
 
-def _share(node: logical.Node) -> float:
+def _selectivity(node: logical.Node) -> float:
     """The part of its input's rows that a node has."""
     match node:
         case logical.Filter() | logical.SemiJoin():

@@ -1,4 +1,4 @@
-"""Nodes whose result depends on more than the rows at an instant."""
+"""Nodes whose result depends on when or in what order rows came, not only on which rows there are at an instant."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ _EXACT = frozenset({"count", "count_if", "min", "max", "bool_and", "bool_or", "b
 _SUMS = frozenset({"sum", "avg"})
 
 
-def tells_age(node: logical.Node) -> bool:
+def depends_on_arrival(node: logical.Node) -> bool:
     """Whether the result may depend on when or in what order rows came: ties of top-k and OVER, windows of the last
-    rows, and some aggregates; and samples by the records that rows come from."""
+    rows, some aggregates, and samples, which choose by the records that rows come from."""
     match node:
         case logical.Sample(keys=()) | logical.Shed():
             return True
         case logical.TopK() | logical.WindowFunctions() | logical.RowWindow():
             return True
         case logical.GroupBy():
-            return order_sensitive(node)
+            return aggregates_depend_on_arrival(node)
     return False
 
 
-def order_sensitive(node: logical.GroupBy) -> bool:
-    """Whether an aggregate may depend on when rows came or on changes that cancel: all but those known not to.
+def aggregates_depend_on_arrival(node: logical.GroupBy) -> bool:
+    """Whether an aggregate may depend on when rows came, or on changes that cancel each other: true of all that are not
+    known to be exact.
 
     Floats are added in the order of time, and x + y - y need not be x.
     """
     columns = schema(node.input)
     return not all(
-        _exact(one.function, [columns.field(name).type for name in one.arguments]) for one in node.aggregates
+        _is_exact(aggregate.function, [columns.field(name).type for name in aggregate.arguments])
+        for aggregate in node.aggregates
     )
 
 
-def _exact(function: str, types: list[pa.DataType]) -> bool:
+def _is_exact(function: str, types: list[pa.DataType]) -> bool:
     name = ALIASES.get(function, function)
-    return name in _EXACT or (name in _SUMS and not any(pa.types.is_floating(kind) for kind in types))
+    return name in _EXACT or (name in _SUMS and not any(pa.types.is_floating(type_) for type_ in types))
