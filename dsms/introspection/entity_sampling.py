@@ -12,7 +12,7 @@ from dsms.scheduler.work import Measured, Measures
 from operators.constraints.clustered import Clustered
 from operators.constraints.referenced import Referenced
 from operators.core.adherence import Adherence as Kept
-from operators.core.ordering import Ordering, told
+from operators.core.ordering import Ordering, declared_distance
 from operators.expressions.arrow_types import polars_type
 
 SOURCE = "Source"
@@ -93,8 +93,8 @@ class Sampler:
                 yield Adherence(
                     id=f"{self.fragment}-{lane.id}-{source_id}-{partition}-{constraint.column}",
                     fragment=self.fragment, lane=lane.id, queries=names, source=source.name, partition=partition,
-                    column=constraint.column, promise=constraint.sql, k=constraint.k, worst=told(dtype, order.worst),
-                    violations=order.violations,
+                    column=constraint.column, promise=constraint.sql, k=constraint.k,
+                    worst=declared_distance(dtype, order.worst), violations=order.violations,
                 )  # fmt: skip
 
     def _keepers(self, lane: Lane) -> Iterator[Adherence]:

@@ -10,7 +10,7 @@ import polars as pl
 
 from operators.aggregates.function import Holistic, Use
 from operators.aggregates.holistic import RESULT
-from operators.aggregates.winner import held
+from operators.aggregates.winner import rows_of_groups
 from operators.core.delta import ORDER, WEIGHT
 from operators.expressions.arrow_types import polars_type
 from operators.kernels.cells import CELL, Cells
@@ -35,7 +35,7 @@ class Collected:
     ) -> list[pl.Series]:
         """For each use its result at every cell. `rows` are the changes, with `CELL`."""
         changes = rows.select(*self.columns, CELL, WEIGHT, ORDER)
-        present = held(cells, trace, np.arange(cells.members)) if trace.runs else changes.clear()
+        present = rows_of_groups(cells, trace, np.arange(cells.members)) if trace.runs else changes.clear()
         lives = Lifetimes.of(cells, present, changes, ())
         return [self._evaluated(cells, lives, use, method) for use, method in uses]
 

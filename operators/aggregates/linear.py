@@ -24,7 +24,7 @@ def rows_with(columns: tuple[str, ...], name: str = "") -> Part:
     return Part(name or f"count({','.join(columns)})", "exact", INT64, present.cast(pl.Int64))
 
 
-def where(condition: pl.Expr, name: str) -> Part:
+def count_where(condition: pl.Expr, name: str) -> Part:
     """How many rows a condition is TRUE for."""
     return Part(name, "exact", INT64, condition.fill_null(False).cast(pl.Int64))
 
@@ -54,9 +54,9 @@ def _sum_parts(use: Use) -> tuple[Part, ...]:
         return (
             count,
             Part(f"sum({column})", "float", FLOAT64, finite(column), count.name),
-            where(value.is_nan(), f"nan({column})"),
-            where(value.is_infinite() & (value > 0), f"inf({column})"),
-            where(value.is_infinite() & (value < 0), f"-inf({column})"),
+            count_where(value.is_nan(), f"nan({column})"),
+            count_where(value.is_infinite() & (value > 0), f"inf({column})"),
+            count_where(value.is_infinite() & (value < 0), f"-inf({column})"),
         )
     whole = Part(f"sum({column})", "exact", INT128, unscaled(column, type_))
     if not decimal(type_) or digits(type_)[0] <= _SAFE_DIGITS:
@@ -125,7 +125,7 @@ def _average(use: Use, part: Columns) -> pl.Expr:
 
 def _truths(use: Use) -> tuple[Part, ...]:
     (column,) = use.columns
-    return where(pl.col(column), f"true({column})"), where(~pl.col(column), f"false({column})")
+    return count_where(pl.col(column), f"true({column})"), count_where(~pl.col(column), f"false({column})")
 
 
 def _all(use: Use, part: Columns) -> pl.Expr:

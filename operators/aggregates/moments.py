@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.aggregates.function import AggregateFunction, Columns, Linear, Part, Use
-from operators.aggregates.linear import FLOAT64, INT128, finite, rows_with, scale, unscaled, where
+from operators.aggregates.linear import FLOAT64, INT128, count_where, finite, rows_with, scale, unscaled
 from operators.aggregates.rules import always, numbers_to_double
 from operators.expressions.arrow_types import floating
 from operators.expressions.quotient import quotient
@@ -46,7 +46,7 @@ def _parts(use: Use) -> tuple[Part, ...]:
     if _exact(use):
         return count, *(Part(name, "exact", INT128, value) for name, value in sums.items())
     wild = pl.any_horizontal([~pl.col(column).cast(pl.Float64).is_finite() for column in use.columns])
-    strange = where(present & wild, f"not finite({','.join(use.columns)})")
+    strange = count_where(present & wild, f"not finite({','.join(use.columns)})")
     return count, strange, *(Part(name, "float", FLOAT64, value, count.name) for name, value in sums.items())
 
 

@@ -40,7 +40,7 @@ class RunningSums:
     @cached_property
     def _weighted(self) -> tuple[pl.Expr, ...]:
         """Made once: to make them takes longer than to evaluate them over a few rows."""
-        return tuple(weighted(part).alias(part.name) for part in self.parts)
+        return tuple(weighted_value(part).alias(part.name) for part in self.parts)
 
     @cached_property
     def _floats(self) -> tuple[Part, ...]:
@@ -70,7 +70,7 @@ def _copies(filter: str | None) -> str:
     return f"{_COPIES}{filter or ''}"
 
 
-def weighted(part: Part) -> pl.Expr:
+def weighted_value(part: Part) -> pl.Expr:
     """What each row adds to a sum."""
     counts = pl.lit(value=True) if part.filter is None else pl.col(part.filter)
     if part.kind == "xor":

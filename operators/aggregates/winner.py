@@ -53,11 +53,11 @@ class Winner:
             return kept
         # The winner is the first of its group's rows: whatever comes before it has been retracted.
         behind = stored[self.order[0].column].gather(losing) if self.order else None
-        found = held(cells, trace, losing, pl.Series(leaving[losing] + 1), behind)
+        found = rows_of_groups(cells, trace, losing, pl.Series(leaving[losing] + 1), behind)
         return pl.concat([kept, found.select(kept.columns)])
 
 
-def held(
+def rows_of_groups(
     cells: Cells,
     trace: SortedTrace,
     groups: np.ndarray,
@@ -73,7 +73,7 @@ def held(
     return equal_join(found, numbered, trace.keys, "inner")
 
 
-def appended(trace: SortedTrace, cells: Cells, rows: pl.DataFrame, frontier: int) -> SortedTrace:
+def append_changes(trace: SortedTrace, cells: Cells, rows: pl.DataFrame, frontier: int) -> SortedTrace:
     """The trace with the changes of `rows`, under the keys of their groups."""
     keys = cells.groups.select(pl.all().gather(cells.group[rows[CELL].to_numpy()]))
     columns = rows.drop(CELL, ORDER, *keys.columns, strict=False)

@@ -14,8 +14,8 @@ from operators.core.operator import Move, Step, reject
 from operators.core.run import key_hash
 from operators.state.accumulators import Accumulators
 from operators.state.hash_set import Hashes
-from operators.state.last_seen import LAST, earlier, last_of, noted, swept
-from operators.state.promise_counts import counted
+from operators.state.last_seen import LAST, forget_before, instant_before, last_seen, record_last_seen
+from operators.state.promise_counts import record_adherence
 
 _GAP, _OVER = "__gap", "__over"
 
@@ -54,15 +54,17 @@ class Clustered:
         seen, over, held = traces
         told = self._told(delta.frame, seen, over)
         kept, faults = reject(delta, told.select(self._fault()).to_series(), raw=True)
-        held, adherence = counted(held, _adherence(told))
-        live = swept(noted(seen, kept.frame.drop_nulls(self.column)), earlier(move.end, self.within))
-        return Step(kept, (live.seen, over.add(live.gone), held), faults, adherence)
+        held, adherence = record_adherence(held, _adherence(told))
+        live = forget_before(
+            record_last_seen(seen, kept.frame.drop_nulls(self.column)), instant_before(move.end, self.within)
+        )
+        return Step(kept, (live.seen, over.add(live.dropped), held), faults, adherence)
 
     def _told(self, records: pl.DataFrame, seen: Accumulators, over: Hashes) -> pl.DataFrame:
         """For each record how far it is from the one before it of its value, and whether the value's life was over. The
         first that comes too late leaves all after it too late."""
         values = records[self.column]
-        last = last_of(seen, values)
+        last = last_seen(seen, values)
         ended = over.has(_hashes(values)) & last.is_null().to_numpy()
         told = records.select(self.column, FROM).with_columns(last, pl.Series(_OVER, ended))
         gap = pl.col(FROM) - pl.coalesce(pl.col(FROM).shift(1).over(self.column), LAST)

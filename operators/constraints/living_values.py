@@ -10,7 +10,7 @@ import polars as pl
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.state.accumulators import Accumulators
-from operators.state.last_seen import earlier, noted, swept
+from operators.state.last_seen import forget_before, instant_before, record_last_seen
 
 #: The column of the input, and of the result.
 VALUE = "__value"
@@ -41,8 +41,10 @@ class Living:
     def step(self, delta: Delta, traces: tuple[Accumulators], move: Move) -> Step:
         """All that live, where half of what was known does not any more."""
         (seen,) = traces
-        live = swept(noted(seen, delta.frame.drop_nulls(VALUE)), earlier(move.end, self.within))
-        return Step(_told(delta, live.seen, move.end - 1) if live.anew else Delta(delta.frame.clear()), (live.seen,))
+        live = forget_before(
+            record_last_seen(seen, delta.frame.drop_nulls(VALUE)), instant_before(move.end, self.within)
+        )
+        return Step(_told(delta, live.seen, move.end - 1) if live.changed else Delta(delta.frame.clear()), (live.seen,))
 
 
 def _told(delta: Delta, seen: Accumulators, at: int) -> Delta:

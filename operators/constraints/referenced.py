@@ -11,8 +11,8 @@ from operators.core.adherence import Adherence
 from operators.core.delta import FROM, Delta
 from operators.core.operator import Move, Step, reject
 from operators.state.accumulators import Accumulators
-from operators.state.last_seen import LAST, earlier, last_of, noted, swept
-from operators.state.promise_counts import counted
+from operators.state.last_seen import LAST, forget_before, instant_before, last_seen, record_last_seen
+from operators.state.promise_counts import record_adherence
 
 _GAP, _VALUE = "__gap", "__value"
 
@@ -55,8 +55,10 @@ class Referenced:
         broken = many.frame[self.column].is_not_null() & (gaps > self.within).fill_null(True)
         kept, faults = reject(many, many.frame.select(self._fault(broken)).to_series(), raw=True)
         worst = int(gaps.filter(~broken).max() or 0)  # type: ignore[arg-type]
-        held, adherence = counted(held, Adherence(worst, int(broken.sum())))
-        live = swept(noted(seen, one.frame.drop_nulls(self.partner)), earlier(move.end, self.within))
+        held, adherence = record_adherence(held, Adherence(worst, int(broken.sum())))
+        live = forget_before(
+            record_last_seen(seen, one.frame.drop_nulls(self.partner)), instant_before(move.end, self.within)
+        )
         return Step(kept, (live.seen, held), faults, adherence)
 
     def _gaps(self, many: pl.DataFrame, one: pl.DataFrame, seen: Accumulators) -> pl.Series:
@@ -64,7 +66,7 @@ class Referenced:
         asked = many.select(pl.col(self.column).alias(_VALUE), FROM)
         told = one.select(pl.col(self.partner).alias(_VALUE), FROM, pl.col(FROM).alias(LAST))
         found = asked.join_asof(told, on=FROM, by=_VALUE, check_sortedness=False)
-        known = last_of(seen, many[self.column].alias(self.partner))
+        known = last_seen(seen, many[self.column].alias(self.partner))
         return found.select(pl.col(FROM) - pl.coalesce(LAST, known)).to_series()
 
     def _fault(self, broken: pl.Series) -> pl.Expr:

@@ -16,7 +16,7 @@ from operators.core.operator import FAULT, FAULT_ROW, Move, Step
 from operators.expressions.arrow_types import polars_type
 from operators.grouping.group_plan import BOUND, EXISTS, FAULTY, GroupPlan
 from operators.kernels.canonical_zero import with_canonical_zero
-from operators.kernels.cells import Cells, netted
+from operators.kernels.cells import Cells, cancel_within_instants
 from operators.state.accumulators import Accumulators
 from operators.state.sorted_trace import SortedTrace
 
@@ -68,7 +68,7 @@ class GroupBy:
 
     def _rows(self, delta: Delta, *, new: bool) -> pl.DataFrame:
         """The changes with the columns needed; the group without keys begins with a change of weight 0."""
-        rows = netted(with_canonical_zero(delta)).select(*self.schema.names, FROM, WEIGHT, ORDER)
+        rows = cancel_within_instants(with_canonical_zero(delta)).select(*self.schema.names, FROM, WEIGHT, ORDER)
         if new:
             begin = pl.DataFrame({FROM: [BEGINNING], WEIGHT: [0], ORDER: [0]})
             rows = pl.concat([rows, begin], how="diagonal")

@@ -14,13 +14,13 @@ from operators.aggregates.function import Best, Holistic, Linear, Part, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
 from operators.aggregates.values import distinct_changes
-from operators.aggregates.winner import PRESENT, Winner, appended
+from operators.aggregates.winner import PRESENT, Winner, append_changes
 from operators.core.delta import WEIGHT, Delta
 from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type
 from operators.kernels.cells import CELL, Cells
 from operators.state.accumulators import Accumulators
-from operators.state.arrivals import AT, SEQUENCE, arrivals, placed
+from operators.state.arrivals import AT, SEQUENCE, arrivals, with_arrivals
 from operators.state.sorted_trace import SortedTrace
 
 State = Accumulators | SortedTrace
@@ -172,15 +172,15 @@ class GroupSource:
             results = Collected(self.collected).at_cells(cells, rows, self.holistic, traces[0])
             numbers = [call.number for call in self.calls if isinstance(call.method, Holistic)]
             columns |= {held_column(number, ""): result for number, result in zip(numbers, results, strict=True)}
-            after.append(appended(traces[0], cells, rows.select(*self.collected, CELL, WEIGHT), frontier))
+            after.append(append_changes(traces[0], cells, rows.select(*self.collected, CELL, WEIGHT), frontier))
         return columns, tuple(after)
 
     def _placed(self, rows: pl.DataFrame, traces: list[SortedTrace], frontier: int) -> tuple[pl.DataFrame, list[State]]:
         """The changes with the places of the rows they add or take, in the order of the cells."""
         if self.append_only:
-            return placed(rows, arrivals(self.identity)), []
+            return with_arrivals(rows, arrivals(self.identity)), []
         present = traces.pop(0)
-        found = placed(rows, present)
+        found = with_arrivals(rows, present)
         kept = [*self.identity, AT, SEQUENCE, WEIGHT, *([self.bound] if self.bound else [])]
         return found.sort(CELL, maintain_order=True), [present.append(Delta(found.select(kept)), frontier)]
 
@@ -201,6 +201,8 @@ class GroupSource:
         trace = SortedTrace(self.keys, call.order) if self.append_only else traces.pop(0)
         found = Winner(call.order, call.columns).at_cells(cells, rows, known, trace)
         after: list[State] = (
-            [] if self.append_only else [appended(trace, cells, rows.select(*call.columns, CELL, WEIGHT), frontier)]
+            []
+            if self.append_only
+            else [append_changes(trace, cells, rows.select(*call.columns, CELL, WEIGHT), frontier)]
         )
         return {held: found[column] for column, held in names.items()}, after

@@ -13,7 +13,7 @@ from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Del
 from operators.core.operator import Move, Step
 from operators.core.run import key_hash
 from operators.joins.asof_touches import Lives, Touches
-from operators.kernels.cells import netted
+from operators.kernels.cells import cancel_within_instants
 from operators.kernels.points import LEAST, points_of
 from operators.state.copies import first_equal
 from operators.state.point_versions import KEY, PointVersions
@@ -74,7 +74,7 @@ class AsofJoin:
         pieces += [(alone, np.full(alone.height, -1))] if self.outer else []
         changes = self._side_by_side(pieces, left.columns, partners.select(right.columns))
         kept = held_left.append(Delta(lefts.drop(KEY)), move.end), versions.kept(move.end)
-        return Step(Delta(netted(Delta(changes))), kept)
+        return Step(Delta(cancel_within_instants(Delta(changes))), kept)
 
     def _placed(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """The changes of A that find nothing, and those of both sides that may, with HASH, POINT and KEY."""

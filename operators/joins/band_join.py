@@ -10,8 +10,8 @@ from operators.core.delta import Delta
 from operators.core.run import Run
 from operators.joins.band_range import Band
 from operators.joins.join import Join, Positions
-from operators.kernels.points import expanded
-from operators.state.range_trace import POINT, RangeTrace, in_ranges, places
+from operators.kernels.points import expand_ranges
+from operators.state.range_trace import POINT, RangeTrace, arranged_by_point, range_places
 from operators.state.trace import Trace
 
 
@@ -42,7 +42,7 @@ class BandJoin(Join):
     def _new(self, delta: Delta, *, right: bool) -> Run:
         keys, column = (self.right_keys, self.band.right) if right else (self.left_keys, self.band.left)
         frame = delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))
-        return Run(in_ranges(frame, keys, column), "key")
+        return Run(arranged_by_point(frame, keys, column), "key")
 
     def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
         """The smaller run is looked up in the larger: one of them may be state."""
@@ -55,4 +55,4 @@ class BandJoin(Join):
 def _in_band(left: Run, right: Run, band: Band) -> tuple[Positions, Positions]:
     if not left.height:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return expanded(*places(right, left.positions, *band.of_right(left.frame[POINT].to_numpy())))
+    return expand_ranges(*range_places(right, left.positions, *band.of_right(left.frame[POINT].to_numpy())))

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from operators.kernels.points import GREATEST, LEAST, float_points, floats_of, moved
+from operators.kernels.points import GREATEST, LEAST, float_points, floats_of, saturating_add
 
 _ROUNDING = {"single": 2.0**-22, "double": 2.0**-51}
 
@@ -46,7 +46,7 @@ class Band:
 
     def _away(self, points: np.ndarray, distance: float, inwards: int, open_: bool) -> np.ndarray:
         if self.kind == "exact" or not self.terms:
-            return moved(points, int(distance) + (inwards if open_ else 0))
+            return saturating_add(points, int(distance) + (inwards if open_ else 0))
         limit = np.finfo(np.float64).max
         values = np.clip(floats_of(points), -limit, limit)
         error = _ROUNDING[self.kind] * np.abs(values) + _ROUNDING[self.kind] * self.terms

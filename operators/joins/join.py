@@ -12,8 +12,8 @@ import polars as pl
 from operators.core.delta import FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.core.run import HASH, Run, arranged
-from operators.kernels.cancellation import settled
-from operators.kernels.consolidation import added_up
+from operators.kernels.cancellation import cancel_retractions
+from operators.kernels.consolidation import add_up
 from operators.state.key_trace import KeyTrace
 from operators.state.range_trace import POINT
 from operators.state.trace import Trace
@@ -170,8 +170,8 @@ def _net(pairs: pl.DataFrame) -> pl.DataFrame:
     caused = pairs.with_columns(pl.col(ORDER).alias(_CAUSE))
     hashes = caused.drop(WEIGHT).hash_rows().to_numpy()
     order = np.argsort(hashes)
-    net = settled(caused, order, hashes[order], ())
-    return added_up(pairs, [name for name in pairs.columns if name != WEIGHT]) if net is None else net.drop(_CAUSE)
+    net = cancel_retractions(caused, order, hashes[order], ())
+    return add_up(pairs, [name for name in pairs.columns if name != WEIGHT]) if net is None else net.drop(_CAUSE)
 
 
 def _values(frame: pl.DataFrame, name: str) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from operators.core.delta import ORDER, WEIGHT
-from operators.kernels.points import expanded
+from operators.kernels.points import expand_ranges
 
 Places = np.ndarray
 #: Pairs a row to be compared, at most; there are more where few keys have many rows.
@@ -18,12 +18,14 @@ _MOST = 8
 _AT_ONCE = 1 << 22
 
 
-def settled(frame: pl.DataFrame, order: Places, hashes: np.ndarray, keys: Sequence[str]) -> pl.DataFrame | None:
+def cancel_retractions(
+    frame: pl.DataFrame, order: Places, hashes: np.ndarray, keys: Sequence[str]
+) -> pl.DataFrame | None:
     """The rows at `order`, in which their `hashes` ascend; those that are equal but for weight and order, and of which
     one is negative, are added up. None where it would be dear, as few hashes have many rows.
 
     >>> rows = pl.DataFrame({"k": [1, 2, 2], "__weight": [1, 1, -1], "__order": [3, 4, 5]})
-    >>> settled(rows, np.arange(3), np.array([7, 8, 8]), ["k"]).rows()
+    >>> cancel_retractions(rows, np.arange(3), np.array([7, 8, 8]), ["k"]).rows()
     [(1, 1, 3)]
     """
     negative = np.flatnonzero(frame[WEIGHT].to_numpy()[order] < 0)
@@ -61,7 +63,7 @@ def _of_one_hash(chosen: Places, hashes: np.ndarray) -> Iterator[tuple[Places, P
 
 
 def _pairs(chosen: Places, begin: Places, counts: np.ndarray) -> tuple[Places, Places]:
-    which, found = expanded(begin, counts)
+    which, found = expand_ranges(begin, counts)
     others = chosen[which] != found
     return chosen[which[others]], found[others]
 

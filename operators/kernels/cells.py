@@ -94,7 +94,7 @@ def _untied(sorting: pl.DataFrame, frame: pl.DataFrame, keys: Sequence[str]) -> 
     return at
 
 
-def netted(delta: Delta) -> pl.DataFrame:
+def cancel_within_instants(delta: Delta) -> pl.DataFrame:
     """The elements with what cancels within an instant taken out, duplicates that do not cancel kept apart.
 
     An upstream operator may give `+row` and `-row` at one instant or nothing at all: both are the same delta.

@@ -66,13 +66,13 @@ def merge_stack(runs: tuple[T, ...], height: Callable[[T], int], merge: Callable
     return stack
 
 
-def mostly(frame: pl.DataFrame, dead: pl.Expr) -> bool:
+def mostly_dead(frame: pl.DataFrame, dead: pl.Expr) -> bool:
     """Whether half of a sample of the rows is dead, in time that does not depend on the height.
 
     The rows are in the order of their hashes, so that evenly spaced ones are a random sample.
 
     >>> run = pl.DataFrame({"end": [1, 2, 3, 9]})
-    >>> mostly(run, pl.col("end") <= 5), mostly(run, pl.col("end") <= 0)
+    >>> mostly_dead(run, pl.col("end") <= 5), mostly_dead(run, pl.col("end") <= 0)
     (True, False)
     """
     sample = frame[np.linspace(0, frame.height - 1, min(_SAMPLE, frame.height)).astype(np.int64)]

@@ -49,10 +49,10 @@ def floats_of(points: np.ndarray) -> np.ndarray:
     return floats
 
 
-def moved(points: np.ndarray, distance: int) -> np.ndarray:
+def saturating_add(points: np.ndarray, distance: int) -> np.ndarray:
     """The points so far away, at most the least or greatest.
 
-    >>> moved(np.array([GREATEST, 3]), 2).tolist() == [GREATEST, 5]
+    >>> saturating_add(np.array([GREATEST, 3]), 2).tolist() == [GREATEST, 5]
     True
     """
     if distance >= 0:
@@ -85,10 +85,10 @@ def first_above(points: np.ndarray, begin: np.ndarray, end: np.ndarray, wanted: 
     return first_at_least(points, np.where(last, end, begin), end, wanted + ~last)
 
 
-def expanded(begin: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def expand_ranges(begin: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All places of the ranges `begin`, `begin + 1`, … of these lengths, and for each place the number of its range.
 
-    >>> [part.tolist() for part in expanded(np.array([4, 0]), np.array([2, 1]))]
+    >>> [part.tolist() for part in expand_ranges(np.array([4, 0]), np.array([2, 1]))]
     [[0, 0, 1], [4, 5, 0]]
     """
     ranges = np.repeat(np.arange(len(counts)), counts)

@@ -13,10 +13,10 @@ _SPREAD = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _DIGITS = 53
 
 
-def chances(numbers: np.ndarray, salt: int) -> np.ndarray:
+def random_fractions(numbers: np.ndarray, salt: int) -> np.ndarray:
     """One number in [0, 1) for each 64-bit integer: the finaliser of splitmix64. Those of two salts are independent.
 
-    >>> chances(np.array([1, 2]), 0).round(3).tolist()
+    >>> random_fractions(np.array([1, 2]), 0).round(3).tolist()
     [0.567, 0.591]
     """
     mixed = numbers.astype(np.int64).view(np.uint64) + np.uint64(_GOLDEN * (2 * salt + 1) % 2**64)
@@ -27,10 +27,10 @@ def chances(numbers: np.ndarray, salt: int) -> np.ndarray:
     return found
 
 
-def key_numbers(frame: pl.DataFrame, keys: Sequence[str]) -> np.ndarray:
+def key_checksums(frame: pl.DataFrame, keys: Sequence[str]) -> np.ndarray:
     """A 32-bit number for each row, a function of its key columns as text: the same in every version and process.
 
-    >>> numbers = key_numbers(pl.DataFrame({"a": [1, 2, 1], "b": ["x", None, "x"]}), ["a", "b"])
+    >>> numbers = key_checksums(pl.DataFrame({"a": [1, 2, 1], "b": ["x", None, "x"]}), ["a", "b"])
     >>> bool(numbers[0] == numbers[2] != numbers[1])
     True
     """

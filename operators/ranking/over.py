@@ -23,11 +23,11 @@ from operators.state.copies import (
     ROW,
     first_equal,
     held_copies,
-    match,
+    match_copies,
     net_changes,
     ordered_by,
     state_of_partitions,
-    updated,
+    updated_state,
 )
 from operators.state.trace import Trace
 
@@ -72,9 +72,9 @@ class Over:
             none = [pl.Series(call.name, [], polars_type(call.type)) for call in self.calls]
             return Step(_output(delta.frame.clear(), none, row), traces)
         held = held_copies(state, changes, partition, move.start)
-        copies = match(held, changes)
+        copies = match_copies(held, changes)
         line = Timeline.of(copies, groups_of(copies, partition))
-        after = updated(state, copies, partition, move.end)
+        after = updated_state(state, copies, partition, move.end)
         delta, faults = self._changes(copies, line, row)
         return Step(delta, (after,), faults)
 

@@ -20,14 +20,14 @@ from operators.ranking.timeline import Timeline
 from operators.state.copies import (
     DEATH,
     ROW,
-    by_partition_changes,
     first_equal,
     held_copies,
-    match,
+    match_copies,
     net_changes,
     ordered_by,
+    state_changes,
     state_of_partitions,
-    updated,
+    updated_state,
 )
 from operators.state.ranked_state import best_and_leaving, ranked_state, with_changes
 from operators.state.trace import Trace
@@ -85,14 +85,14 @@ class TopK:
             changed, state = levels.changed(changes, traces, move)
             return Step(self._of_levels(changed, row), state)
         keys = [(key.column, key.descending, key.nulls_last) for key in self.order]
-        copies = ordered_by(match(self._held(changes, traces, move), changes), keys)
+        copies = ordered_by(match_copies(self._held(changes, traces, move), changes), keys)
         line = Timeline.of(copies, groups_of(copies, self.partition))
         best = self._ranking(copies, line)
         kept = _only_best(copies, best, line) if self.append_only and self.limit is not None else copies
         if self._searches():
-            after = with_changes(traces, by_partition_changes(kept, row, move.end), move.end)
+            after = with_changes(traces, state_changes(kept, row, move.end), move.end)
         else:
-            after = (updated(traces[0], kept, self.partition, move.end),)
+            after = (updated_state(traces[0], kept, self.partition, move.end),)
         return Step(self._changes(copies, best, line, row), after)
 
     def _searches(self) -> bool:

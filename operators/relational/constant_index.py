@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from operators.kernels.points import expanded
+from operators.kernels.points import expand_ranges
 
 #: The index holds at most so many entries; beyond, every value concerns every predicate.
 MOST_ENTRIES = 1 << 22
@@ -42,7 +42,7 @@ class ConstantIndex:
         segment = 2 * place + exact
         counts = self._counts[segment]
         found = np.flatnonzero(counts)
-        which, entries = expanded(self.starts[segment[found]], counts[found])
+        which, entries = expand_ranges(self.starts[segment[found]], counts[found])
         return there[found[which]], self.predicates[entries]
 
     def _worth_a_search(self, values: pl.Series) -> pl.Series:
@@ -70,7 +70,7 @@ def constant_index(comparisons: Sequence[tuple[str, pl.Series]]) -> ConstantInde
     lengths = np.maximum(high - low + 1, 0)
     if lengths.sum() > MOST_ENTRIES:
         return None
-    owners, entries = expanded(low, lengths)
+    owners, entries = expand_ranges(low, lengths)
     order = np.argsort(entries, kind="stable")
     return ConstantIndex(constants, np.searchsorted(entries[order], np.arange(last + 2)), owners[order])
 

@@ -18,10 +18,10 @@ from operators.state.copies import (
     ROW,
     first_equal,
     held_copies,
-    match,
+    match_copies,
     net_changes,
     state_of_partitions,
-    updated,
+    updated_state,
 )
 from operators.state.trace import Trace
 from operators.windows.assign import WINDOW_END, WINDOW_START, in_type, instants_of, window_type
@@ -68,8 +68,8 @@ class Session:
             none = np.empty(0, np.int64)
             return Step(self._output(delta.frame.clear(), delta, none, none), traces, rejected)
         held = held_copies(state, changes, self.partition, move.start)
-        copies = match(held, changes)
-        after = updated(state, copies, self.partition, move.end)
+        copies = match_copies(held, changes)
+        after = updated_state(state, copies, self.partition, move.end)
         near, values, chains = self._near_changes(copies)
         line = _with_orders_of_partitions(Timeline.of(near, chains), near)
         return Step(self._changes(near.drop(_GROUP), values, line, delta), (after,), rejected)

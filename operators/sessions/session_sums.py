@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from operators.aggregates.function import Part
-from operators.aggregates.running import weighted
+from operators.aggregates.running import weighted_value
 from operators.core.delta import FROM, ORDER, WEIGHT
 from operators.grouping.group_plan import GroupPlan
 from operators.kernels.cells import CELL, Cells
@@ -56,7 +56,12 @@ class SessionSums:
     def by_value(self, rows: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
         """The sums of the changes at each (partition, instant, value); `GOES` says whether a row is retracted."""
         changes = rows.select(
-            *partition, FROM, VALUE, ORDER, WEIGHT, *(weighted(part).alias(name) for name, part in self.parts.items())
+            *partition,
+            FROM,
+            VALUE,
+            ORDER,
+            WEIGHT,
+            *(weighted_value(part).alias(name) for name, part in self.parts.items()),
         )
         return changes.group_by([*partition, FROM, VALUE], maintain_order=True).agg(
             pl.col(WEIGHT).sum(), pl.col(ORDER).max(), *self._added, (pl.col(WEIGHT) < 0).any().alias(GOES)

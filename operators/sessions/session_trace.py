@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from operators.core.run import HASH, Arrangement, Run, key_hash
-from operators.kernels.consolidation import apart
+from operators.kernels.consolidation import split_rows
 from operators.kernels.merging import distinct_sorted, merge_stack
 
 #: The bounds of a session; for a question, the range of values.
@@ -119,7 +119,7 @@ class SessionTrace:
         repeats = np.flatnonzero(same.to_series().fill_null(False).to_numpy())
         if not len(repeats):
             return Run(both, "key")
-        alone, versions = apart(both, np.union1d(repeats - 1, repeats))
+        alone, versions = split_rows(both, np.union1d(repeats - 1, repeats))
         latest = versions.unique([*self.keys, LOW], keep="last", maintain_order=True)
         return Run(_sorted(pl.concat([alone, latest])), "key")
 

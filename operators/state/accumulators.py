@@ -11,7 +11,7 @@ import polars as pl
 
 from operators.core.run import HASH, Arrangement, Run, arranged, key_hash
 from operators.kernels.cancellation import merged_places
-from operators.kernels.merging import distinct_sorted, mostly
+from operators.kernels.merging import distinct_sorted, mostly_dead
 from operators.state.cascade import cascade
 from operators.state.versions import newest
 
@@ -76,7 +76,7 @@ class Accumulators:
         return pl.col(self.bound).is_null() | (pl.col(self.bound) > frontier)
 
     def _swept(self, run: Run, frontier: int) -> Run:
-        if self.bound is None or not mostly(run.frame, ~self._alive(frontier)):
+        if self.bound is None or not mostly_dead(run.frame, ~self._alive(frontier)):
             return run
         return Run(run.frame.filter(self._alive(frontier)), "key")
 

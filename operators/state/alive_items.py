@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from operators.kernels.points import expanded
+from operators.kernels.points import expand_ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Alive:
         pairs = [(lows[:0], lows[:0])]
         for base in self._nodes(states):
             begin = np.searchsorted(self.codes, base + lows)
-            question, at = expanded(begin, np.searchsorted(self.codes, base + np.maximum(lows, highs)) - begin)
+            question, at = expand_ranges(begin, np.searchsorted(self.codes, base + np.maximum(lows, highs)) - begin)
             pairs.append((question, self.codes[at] - base[question]))
         return np.concatenate([one for one, _ in pairs]), np.concatenate([item for _, item in pairs])
 

@@ -21,14 +21,14 @@ def arrivals(identity: tuple[str, ...], bound: str | None = None) -> SortedTrace
     return SortedTrace(identity, ARRIVAL, bound=bound)
 
 
-def placed(rows: pl.DataFrame, present: SortedTrace) -> pl.DataFrame:
+def with_arrivals(rows: pl.DataFrame, present: SortedTrace) -> pl.DataFrame:
     """The changes with `AT` and `SEQUENCE`: an insertion's own, for a retraction those of the eldest copy still there.
 
     Of equal rows the first in is the first out. A retraction of several copies becomes as many pieces as it takes.
 
     >>> from operators.core.delta import Delta
     >>> changes = Delta.of([("+", {"a": 1}, 5), ("+", {"a": 1}, 6), ("-", {"a": 1}, 8)]).frame
-    >>> placed(changes, arrivals(("a",))).select("__from", "__weight", AT).rows()
+    >>> with_arrivals(changes, arrivals(("a",))).select("__from", "__weight", AT).rows()
     [(5, 1, 5), (6, 1, 6), (8, -1, 5)]
     """
     own = rows.with_columns(pl.col(FROM).alias(AT), pl.col(ORDER).alias(SEQUENCE))

@@ -8,20 +8,20 @@ _A_MILLISECOND = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 _A_DAY = 86_400_000
 
 
-def over(bounds: pl.Series, frontier: int) -> pl.Series:
+def expired(bounds: pl.Series, frontier: int) -> pl.Series:
     """Whether bounds are at or below the frontier; NULL never is. Times count as their milliseconds, rounded up.
 
-    >>> over(pl.Series([3, 5, None]), 4).to_list()
+    >>> expired(pl.Series([3, 5, None]), 4).to_list()
     [True, False, False]
     """
-    return (instants(bounds) <= frontier).fill_null(False)
+    return (bound_instants(bounds) <= frontier).fill_null(False)
 
 
-def instants(bounds: pl.Series) -> pl.Series:
+def bound_instants(bounds: pl.Series) -> pl.Series:
     """The instants of integers, dates and timestamps.
 
     >>> from datetime import datetime
-    >>> instants(pl.Series([datetime(1970, 1, 1, 0, 0, 1, 1)])).to_list()
+    >>> bound_instants(pl.Series([datetime(1970, 1, 1, 0, 0, 1, 1)])).to_list()
     [1001]
     """
     if isinstance(bounds.dtype, pl.Datetime):

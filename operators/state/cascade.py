@@ -17,17 +17,17 @@ def cascade(runs: Sequence[Run], merge: Callable[[Sequence[Run]], Run]) -> tuple
     [9, 4]
     """
     filled = tuple(run for run in runs if run.height)
-    many = due([run.height for run in filled])
+    many = runs_due([run.height for run in filled])
     if many < 2:
         return filled
     together = merge(filled[-many:])
     return (*filled[:-many], together) if together.height else filled[:-many]
 
 
-def due(heights: Sequence[int]) -> int:
+def runs_due(heights: Sequence[int]) -> int:
     """How many of the youngest runs merge: as many as would if they merged in pairs and nothing cancelled.
 
-    >>> due([8, 4, 1]), due([9, 2, 1, 1]), due([4, 1, 1]), due([])
+    >>> runs_due([8, 4, 1]), runs_due([9, 2, 1, 1]), runs_due([4, 1, 1]), runs_due([])
     (1, 3, 2, 0)
     """
     many, height = min(1, len(heights)), sum(heights[-1:])

@@ -30,7 +30,7 @@ def held_copies(state: Trace, changes: pl.DataFrame, partition: Sequence[str], f
     """The copies of a state in the partitions that changes touch; None where there is none."""
     if not changes.height or not state.runs:
         return None
-    found = state.lookup(by_partition(changes, partition).select(partition or [ALL]).unique(), frontier).frame
+    found = state.lookup(with_partition_key(changes, partition).select(partition or [ALL]).unique(), frontier).frame
     return found if found.height else None
 
 
@@ -39,7 +39,7 @@ def state_of_partitions(partition: Sequence[str]) -> Trace:
     return Trace("key", tuple(partition) or (ALL,))
 
 
-def by_partition(frame: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
+def with_partition_key(frame: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
     """The frame with a key column where there is no partition."""
     return frame if partition else frame.with_columns(pl.lit(0, pl.Int8).alias(ALL))
 
@@ -49,13 +49,13 @@ def net_changes(delta: Delta) -> pl.DataFrame:
     return delta.consolidate().frame.drop(TO)
 
 
-def match(held: pl.DataFrame | None, changes: pl.DataFrame) -> pl.DataFrame:
+def match_copies(held: pl.DataFrame | None, changes: pl.DataFrame) -> pl.DataFrame:
     """Copies of the rows with `SINCE`, `ARRIVAL`, `BIRTH`, `DEATH`, `DEPARTURE`, `ROW` and their number `__weight`.
 
     A retraction takes out the copy of the row that came in first. Copies that stay have `DEATH` FOREVER.
 
     >>> changes = net_changes(Delta.of([("+", {"a": 1}, 3), ("+", {"a": 1}, 4), ("-", {"a": 1}, 5)]))
-    >>> match(None, changes).select("a", BIRTH, DEATH).rows() == [(1, 3, 5), (1, 4, FOREVER)]
+    >>> match_copies(None, changes).select("a", BIRTH, DEATH).rows() == [(1, 3, 5), (1, 4, FOREVER)]
     True
     """
     row = [name for name in changes.columns if name not in RESERVED]
@@ -136,16 +136,16 @@ def _same_row(numbers: np.ndarray, found: np.ndarray, bounds: np.ndarray, span: 
     return same
 
 
-def updated(state: Trace, copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Trace:
+def updated_state(state: Trace, copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Trace:
     """The state with the copies that stay, and without those that left."""
-    return state.append(by_partition_changes(copies, partition, frontier), frontier)
+    return state.append(state_changes(copies, partition, frontier), frontier)
 
 
-def by_partition_changes(copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Delta:
+def state_changes(copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Delta:
     """The copies that stay, and the negatives of those that left: what a step adds to a state of copies."""
     stay = copies.filter((pl.col(BIRTH) != HELD) & (pl.col(DEATH) == FOREVER))
     left = copies.filter((pl.col(BIRTH) == HELD) & (pl.col(DEATH) < FOREVER)).with_columns(-pl.col(WEIGHT))
-    moved = by_partition(pl.concat([stay, left]), partition).drop(BIRTH, DEATH, DEPARTURE, ROW)
+    moved = with_partition_key(pl.concat([stay, left]), partition).drop(BIRTH, DEATH, DEPARTURE, ROW)
     elements = moved.drop(WEIGHT).with_columns(
         pl.lit(frontier, pl.Int64).alias(FROM),
         pl.lit(FOREVER, pl.Int64).alias(TO),

@@ -10,15 +10,15 @@ from operators.state.accumulators import Accumulators
 _WORST, _VIOLATIONS = "__worst", "__violations"
 
 
-def counted(held: Accumulators, more: Adherence) -> tuple[Accumulators, Adherence]:
+def record_adherence(held: Accumulators, more: Adherence) -> tuple[Accumulators, Adherence]:
     """What is known with what a step has shown.
 
-    >>> counted(counted(Accumulators(()), Adherence(3, 1))[0], Adherence(2, 4))[1]
+    >>> record_adherence(record_adherence(Accumulators(()), Adherence(3, 1))[0], Adherence(2, 4))[1]
     Adherence(worst=3, violations=5)
     """
     rows = held.lookup(pl.DataFrame({"": [0]})).select(_WORST, _VIOLATIONS).rows() if held.runs else []
     before = Adherence(*rows[0]) if rows else Adherence()
-    after = before.beside(more)
+    after = before.combined(more)
     if after == before:
         return held, before
     row = pl.DataFrame({_WORST: [after.worst], _VIOLATIONS: [after.violations]})

@@ -11,7 +11,7 @@ import polars as pl
 
 from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.run import HASH, Run, arranged, key_hash
-from operators.kernels.points import GREATEST, LEAST, expanded, first_at_least, points_of
+from operators.kernels.points import GREATEST, LEAST, expand_ranges, first_at_least, points_of
 from operators.state.trace import Trace, consolidated
 
 #: The value of the column as a point.
@@ -65,7 +65,7 @@ class RangeTrace(Trace):
         """The rows present at the frontier with the key of a question and a point from the question's to `highs`, both
         included, with POINT, QUESTION and their multiplicity `__weight`: O(log |state|) a question and what is found.
         """
-        found = [_gathered(run, *places(run, questions.hashes, questions.points, highs)) for run in self.runs]
+        found = [_gathered(run, *range_places(run, questions.hashes, questions.points, highs)) for run in self.runs]
         return _net(self._of_key(pl.concat(found), questions)) if found else pl.DataFrame()
 
     def nearest(self, questions: Questions, *, above: bool = False) -> pl.DataFrame:
@@ -90,7 +90,7 @@ class RangeTrace(Trace):
         unsure, limits = np.zeros(size, np.bool_), np.full(size, GREATEST if above else LEAST)
         found = []
         for run in self.runs:
-            begin, counts = places(run, questions.hashes, low, high)
+            begin, counts = range_places(run, questions.hashes, low, high)
             taken = np.minimum(counts, most)
             first = begin if above else begin + counts - taken
             cut = np.flatnonzero(taken < counts)
@@ -116,21 +116,21 @@ class RangeTrace(Trace):
 
     def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
         alive = self._alive(frame, frontier)
-        placed = alive if POINT in alive.columns else in_ranges(alive, self.keys, self.column)
-        return Run(by_point(consolidated(placed)), "key")
+        placed = alive if POINT in alive.columns else arranged_by_point(alive, self.keys, self.column)
+        return Run(sort_by_point(consolidated(placed)), "key")
 
     def _merge(self, frontier: int, elder: Run, younger: Run) -> Run:
         both = pl.concat([self._alive(elder.frame, frontier), self._alive(younger.frame, frontier)])
-        return Run(by_point(consolidated(by_point(both))), "key")
+        return Run(sort_by_point(consolidated(sort_by_point(both))), "key")
 
 
-def in_ranges(frame: pl.DataFrame, keys: Sequence[str], column: str) -> pl.DataFrame:
+def arranged_by_point(frame: pl.DataFrame, keys: Sequence[str], column: str) -> pl.DataFrame:
     """The frame with the hash of the keys and the point of a column, without NULLs in it, sorted by both."""
     ordered = arranged(frame.drop_nulls(column), keys)
-    return by_point(ordered.with_columns(pl.Series(POINT, points_of(ordered[column]), pl.Int64)))
+    return sort_by_point(ordered.with_columns(pl.Series(POINT, points_of(ordered[column]), pl.Int64)))
 
 
-def by_point(frame: pl.DataFrame) -> pl.DataFrame:
+def sort_by_point(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame sorted by (hash, point)."""
     hashes, points = frame[HASH].to_numpy(), frame[POINT].to_numpy()
     later, same = hashes[1:] > hashes[:-1], hashes[1:] == hashes[:-1]
@@ -139,7 +139,7 @@ def by_point(frame: pl.DataFrame) -> pl.DataFrame:
     return frame[np.lexsort((points, hashes))]
 
 
-def places(run: Run, hashes: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def range_places(run: Run, hashes: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each hash where its elements with `low ≤ point ≤ high` begin in a run, and how many there are."""
     begin, counts = run.matches(hashes)
     points = run.frame[POINT].to_numpy()
@@ -151,7 +151,7 @@ def places(run: Run, hashes: np.ndarray, lows: np.ndarray, highs: np.ndarray) ->
 
 def _gathered(run: Run, begin: np.ndarray, counts: np.ndarray) -> pl.DataFrame:
     """The elements at these places with the number of the question each answers."""
-    question, at = expanded(begin, counts)
+    question, at = expand_ranges(begin, counts)
     return run.frame[at].drop(HASH, FROM, TO, ORDER).with_columns(pl.Series(QUESTION, question, pl.Int64))
 
 

@@ -13,7 +13,7 @@ from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.run import HASH, Arrangement, Run, key_hash
 from operators.core.sort_key import SortKey
 from operators.kernels.equal_join import equal_join
-from operators.state.bound import over
+from operators.state.bound import expired
 from operators.state.cascade import cascade
 
 _KEY, _COUNT, _TAKE, _CUT, _PLACE = "__sorted_key", "__sorted_count", "__sorted_take", "__sorted_cut", "__sorted_place"
@@ -135,7 +135,7 @@ class SortedTrace:
         )
 
     def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
-        alive = frame.filter(~over(frame[self.bound], frontier)) if self.bound else frame
+        alive = frame.filter(~expired(frame[self.bound], frontier)) if self.bound else frame
         ordered = self._sorted(alive)
         return Run(_net(ordered, [*self._columns(ordered, self.keys), *self.keys]), "key")
 
@@ -143,9 +143,9 @@ class SortedTrace:
         return self._run(pl.concat([run.frame for run in runs]), frontier)
 
     def _swept(self, run: Run, frontier: int) -> Run:
-        if self.bound is None or 2 * int(over(run.sample[self.bound], frontier).sum()) < max(1, run.sample.height):
+        if self.bound is None or 2 * int(expired(run.sample[self.bound], frontier).sum()) < max(1, run.sample.height):
             return run
-        return Run(run.frame.filter(~over(run.frame[self.bound], frontier)), "key")
+        return Run(run.frame.filter(~expired(run.frame[self.bound], frontier)), "key")
 
 
 def _head(run: Run, limits: pl.DataFrame, takes: np.ndarray, order: SortKey | None) -> pl.DataFrame:

@@ -15,12 +15,12 @@ from typing import cast
 import numpy as np
 import polars as pl
 
-from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta, in_time
+from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta, in_time_order
 from operators.core.run import HASH, Arrangement, Run, arranged, key_hash
-from operators.kernels.cancellation import merged_places, settled
-from operators.kernels.consolidation import added_up, apart, repeats
+from operators.kernels.cancellation import cancel_retractions, merged_places
+from operators.kernels.consolidation import add_up, repeated_rows, split_rows
 from operators.kernels.merging import distinct_sorted, merge_order, merge_stack, repeated
-from operators.state.bound import over
+from operators.state.bound import expired
 
 #: Rows of a run are added up when one in so many repeats; this many neighbours in the order of hashes are looked at.
 REPEATS, _SAMPLE = 8, 2048
@@ -92,11 +92,11 @@ class Trace:
 
     def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
         if self.arrangement == "time":
-            ordered = in_time(frame)
+            ordered = in_time_order(frame)
             return Run(retractions_summed(ordered) if self.sums_retractions else ordered, "time")
         alive = self._alive(frame, frontier)
         hashed = alive if HASH in alive.columns else arranged(alive, self.keys)
-        return Run(combined([hashed], self.keys), "key")
+        return Run(merge_consolidated([hashed], self.keys), "key")
 
     def _merge(self, frontier: int, elder: Run, younger: Run) -> Run:
         if self.arrangement == "time":
@@ -105,7 +105,7 @@ class Trace:
         return self._merge_all(frontier, (elder, younger))
 
     def _merge_all(self, frontier: int, runs: Sequence[Run]) -> Run:
-        return Run(combined([self._alive(run.frame, frontier) for run in runs], self.keys), "key")
+        return Run(merge_consolidated([self._alive(run.frame, frontier) for run in runs], self.keys), "key")
 
     def _alive(self, frame: pl.DataFrame, frontier: int) -> pl.DataFrame:
         dead = self._dead_rows(frame, frontier)
@@ -116,23 +116,23 @@ class Trace:
 
     def _dead_rows(self, frame: pl.DataFrame, frontier: int) -> pl.Series:
         ended = frame[TO] <= frontier
-        return ended if self.bound is None else ended | over(frame[self.bound], frontier)
+        return ended if self.bound is None else ended | expired(frame[self.bound], frontier)
 
     def _swept(self, run: Run, frontier: int) -> Run:
         dead = self._dead_rows(run.sample, frontier)
         return run if 2 * int(dead.sum()) < max(1, len(dead)) else Run(self._alive(run.frame, frontier), "key")
 
 
-def merged(elder: pl.DataFrame, younger: pl.DataFrame) -> pl.DataFrame:
+def merge_sorted(elder: pl.DataFrame, younger: pl.DataFrame) -> pl.DataFrame:
     """Elements sorted by hash, of two frames of such."""
     return pl.concat([elder, younger])[merge_order(elder[HASH].to_numpy(), younger[HASH].to_numpy())]
 
 
-def combined(frames: Sequence[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
+def merge_consolidated(frames: Sequence[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
     """As `consolidated`, of frames sorted by hash."""
     together = pl.concat(frames, rechunk=len(frames) > _CHUNKS)
     order, hashes = merged_places([frame[HASH].to_numpy() for frame in frames])
-    sums = None if _repetitive(together, order, hashes) else settled(together, order, hashes, (*keys, HASH))
+    sums = None if _repetitive(together, order, hashes) else cancel_retractions(together, order, hashes, (*keys, HASH))
     return consolidated(together[order]) if sums is None else sums
 
 
@@ -162,8 +162,8 @@ def consolidated(ordered: pl.DataFrame) -> pl.DataFrame:
     if not len(twins):
         return ordered
     same = [name for name in ordered.columns if name not in (WEIGHT, ORDER)]
-    alone, together = apart(ordered, twins)
-    return merged(alone, added_up(together, same))
+    alone, together = split_rows(ordered, twins)
+    return merge_sorted(alone, add_up(together, same))
 
 
 def retractions_summed(ordered: pl.DataFrame) -> pl.DataFrame:
@@ -174,18 +174,18 @@ def retractions_summed(ordered: pl.DataFrame) -> pl.DataFrame:
     middle = slice(max(0, ordered.height // 2 - _SAMPLE // 2), ordered.height // 2 + _SAMPLE // 2)
     sample, negative = ordered[middle], ordered[WEIGHT] < 0
     same = [name for name in ordered.columns if name not in (WEIGHT, ORDER)]
-    if REPEATS * len(repeats(sample, same)) < max(1, sample.height) or negative.sum() < 2:
+    if REPEATS * len(repeated_rows(sample, same)) < max(1, sample.height) or negative.sum() < 2:
         return ordered
-    return pl.concat([ordered.filter(~negative), added_up(ordered.filter(negative), same)]).sort(FROM, ORDER)
+    return pl.concat([ordered.filter(~negative), add_up(ordered.filter(negative), same)]).sort(FROM, ORDER)
 
 
 def _twins(ordered: pl.DataFrame, candidates: np.ndarray) -> np.ndarray:
     """Those of the candidates whose row and interval occur more than once among them."""
     same = [name for name in ordered.columns if name not in (WEIGHT, ORDER)]
-    return candidates[repeats(ordered[candidates], same)] if len(candidates) > 1 else candidates[:0]
+    return candidates[repeated_rows(ordered[candidates], same)] if len(candidates) > 1 else candidates[:0]
 
 
-def split(delta: Delta, keys: Sequence[str], parts: int) -> list[Delta]:
+def split_by_key(delta: Delta, keys: Sequence[str], parts: int) -> list[Delta]:
     """The delta cut by key hash into `parts`: rows of one key are always together."""
     if parts == 1 or not len(delta):
         return [delta] * parts

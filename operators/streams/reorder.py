@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from operators.core.delta import FROM, Delta, in_time, union_all
+from operators.core.delta import FROM, Delta, in_time_order, union_all
 from operators.core.operator import Move, Step
 from operators.state.trace import Trace
 
@@ -31,7 +31,7 @@ class Reorder:
         early = pending.between(move.start, move.end)
         if not early and not len(delta):
             return Step(delta, (pending.forget(move.end),))
-        ordered = in_time(union_all([*early, delta]).frame)
+        ordered = in_time_order(union_all([*early, delta]).frame)
         first, end = np.searchsorted(ordered[FROM].to_numpy(), (move.start, move.end))
         kept = pending.forget(move.end).append(Delta(ordered[end:]), move.end)
         return Step(Delta(ordered[first:end]), (kept,))

@@ -9,7 +9,7 @@ import polars as pl
 
 from operators.core.delta import ORDER, Delta
 from operators.core.operator import Move, Step
-from operators.kernels.random_fraction import chances, key_numbers
+from operators.kernels.random_fraction import key_checksums, random_fractions
 from operators.state.trace import Trace
 
 
@@ -42,5 +42,5 @@ class Sample:
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements that are in the sample."""
         frame = delta.frame
-        numbers = key_numbers(frame, self.keys) if self.keys else frame[ORDER].to_numpy()
-        return Step(Delta(frame.filter(pl.Series(chances(numbers, self.number) < self.percent / 100))))
+        numbers = key_checksums(frame, self.keys) if self.keys else frame[ORDER].to_numpy()
+        return Step(Delta(frame.filter(pl.Series(random_fractions(numbers, self.number) < self.percent / 100))))

@@ -13,7 +13,7 @@ import polars as pl
 
 from operators.core.delta import FROM, ORDER, ORDER_SHIFT, RESERVED, SOURCE_SHIFT, Delta
 from operators.core.operator import Move, Step
-from operators.kernels.random_fraction import chances
+from operators.kernels.random_fraction import random_fractions
 from operators.state.trace import Trace
 
 #: The column that says how many elements one stands for: the inverse of the chance that it had to stay.
@@ -125,7 +125,7 @@ class Shed:
             rates = np.where(self._open(delta.frame).to_numpy(), rates, 1.0)
         if (rates >= 1.0).all():
             return Step(_with_shares(delta.frame, np.ones(len(orders))))
-        kept = chances(orders, _SALT) < rates
+        kept = random_fractions(orders, _SALT) < rates
         return Step(_with_shares(delta.frame.filter(pl.Series(kept)), 1.0 / rates[kept]))
 
     def seen(self, delta: Delta, kept: int) -> Seen | None:
