@@ -104,7 +104,7 @@ class Sampler:
             shown = self.measures.of(lane.id, lane.flow.keys[at]).adherence.values()
             if not shown or not isinstance(keeper := vertex.operator, Clustered | Referenced):
                 continue
-            worst, violations = reduce(Kept.beside, shown, Kept())
+            worst, violations = reduce(Kept.combined, shown, Kept())
             yield Adherence(
                 id=name(at), fragment=self.fragment, lane=lane.id, queries=_queries(lane, at),
                 source=lane.sources[_records(lane, at)].name, partition=None, column=keeper.column,

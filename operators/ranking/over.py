@@ -15,7 +15,7 @@ from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type
 from operators.ranking.over_reach import Reach, Touched, reach_of
 from operators.ranking.timeline import Differences, Timeline
-from operators.ranking.top_k import equals_before, groups_of
+from operators.ranking.top_k import equals_before, partition_numbers
 from operators.ranking.window_call import WindowCall
 from operators.ranking.window_frames import Segments, frame_bounds
 from operators.ranking.window_functions import Frames, window_values
@@ -73,7 +73,7 @@ class Over:
             return Step(_output(delta.frame.clear(), none, row), traces)
         held = held_copies(state, changes, partition, move.start)
         copies = match_copies(held, changes)
-        line = Timeline.of(copies, groups_of(copies, partition))
+        line = Timeline.of(copies, partition_numbers(copies, partition))
         after = updated_state(state, copies, partition, move.end)
         delta, faults = self._changes(copies, line, row)
         return Step(delta, (after,), faults)

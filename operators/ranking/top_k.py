@@ -86,7 +86,7 @@ class TopK:
             return Step(self._of_levels(changed, row), state)
         keys = [(key.column, key.descending, key.nulls_last) for key in self.order]
         copies = ordered_by(match_copies(self._held(changes, traces, move), changes), keys)
-        line = Timeline.of(copies, groups_of(copies, self.partition))
+        line = Timeline.of(copies, partition_numbers(copies, self.partition))
         best = self._ranking(copies, line)
         kept = _only_best(copies, best, line) if self.append_only and self.limit is not None else copies
         if self._searches():
@@ -167,7 +167,7 @@ class TopK:
         return Delta(elements.with_columns(pl.Series(self.rank, ranks, pl.Int64)).select(*row, self.rank, *RESERVED))
 
 
-def groups_of(copies: pl.DataFrame, partition: Sequence[str]) -> np.ndarray:
+def partition_numbers(copies: pl.DataFrame, partition: Sequence[str]) -> np.ndarray:
     """The partition of each row, numbered from 0."""
     leaders = first_equal(copies, partition).to_numpy()
     numbers = np.cumsum(leaders == np.arange(len(leaders))) - 1
