@@ -1,4 +1,4 @@
-"""Band join: a join in which partners are also near to each other, found by searching a range of sorted rows."""
+"""Band join: a join whose partners are also near each other in a column, found by range searches in sorted rows."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class BandJoin(Join):
-    """A ⋈ B where `low ≤ a - b ≤ high` for a column of each side (or nearly so: a filter above decides).
+    """A ⋈ B where `low ≤ a - b ≤ high` for a column of each side. Of floats the band is slightly wider, and a filter
+    above the join decides.
 
-    Both sides are sorted by that column within each key, so that no more pairs are looked at than are in the band.
-    NULLs in it find no partner.
+    Both sides are sorted by that column within each key, so that only pairs in the band are read. NULLs in it have no
+    partner.
 
     >>> from operators.core.operator import Move
     >>> join = BandJoin((), (), band=Band("a", "b", -1, 1))
@@ -45,7 +46,8 @@ class BandJoin(Join):
         return Run(arranged_by_point(frame, keys, column), "key")
 
     def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
-        """The smaller run is looked up in the larger: one of them may be state."""
+        """The places of pairs with equal hashes in the band. The smaller run is looked up in the larger, which may be
+        state."""
         if left.height <= right.height:
             return _in_band(left, right, self.band)
         at_right, at_left = _in_band(right, left, self.band.swapped())
