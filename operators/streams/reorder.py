@@ -14,15 +14,15 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Reorder:
-    """The identity on collections: each element passes exactly once, in the step whose move covers its start.
+    """The identity on collections: each element is released exactly once, in the step whose move covers its start.
 
-    Its trace is arranged by time; a release is a binary search in each run, so it costs what it releases.
+    Its trace is arranged by time, and a release is a binary search in each run, so a step costs what it releases.
     """
 
     operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
-        """One trace by time: the elements at or above the frontier."""
+        """A trace by time of the elements at or above the frontier."""
         return (Trace("time"),)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
