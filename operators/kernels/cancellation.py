@@ -15,7 +15,7 @@ Places = np.ndarray
 #: Pairs compared per row, at most; there would be more where few keys have many rows.
 MOST_PAIRS_PER_ROW = 8
 #: How many pairs are compared at a time, to bound memory.
-_PAIRS_AT_ONCE = 1 << 22
+PAIRS_AT_ONCE = 1 << 22
 
 
 def cancel_retractions(
@@ -60,7 +60,7 @@ def _of_one_hash(chosen: Places, hashes: np.ndarray) -> Iterator[tuple[Places, P
     # Cut where the running number of pairs passes a multiple of the bound: upto [3, 5, 9] and bound 4 cut at 1.
     if total > MOST_PAIRS_PER_ROW * len(hashes) + len(chosen):
         return None
-    edges = [0, *np.searchsorted(upto, np.arange(_PAIRS_AT_ONCE, total, _PAIRS_AT_ONCE)), len(chosen)]
+    edges = [0, *np.searchsorted(upto, np.arange(PAIRS_AT_ONCE, total, PAIRS_AT_ONCE)), len(chosen)]
     parts = (slice(start, end) for start, end in itertools.pairwise(edges))
     return (_pairs(chosen[part], begin[part], counts[part]) for part in parts)
 

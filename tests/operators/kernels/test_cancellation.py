@@ -55,7 +55,7 @@ def test_what_one_takes_back_meets_what_another_gave(frames, spread, at_once) ->
     everything = [row[:-1] for part in parts for row in part.rows()]
     order, merged = merged_places([part[HASH].to_numpy() for part in parts])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operators.kernels.cancellation, "_AT_ONCE", at_once)
+        patch.setattr(operators.kernels.cancellation, "PAIRS_AT_ONCE", at_once)
         found = cancel_retractions(pl.concat(parts), order, merged, ["k"])
     for result in (found, merge_consolidated(parts, ["k"])):
         if result is not None:
