@@ -22,7 +22,7 @@ def distinct_changes(
     changes = rows.select(*columns, CELL, WEIGHT, ORDER)
     if (changes[WEIGHT] > 0).all():
         return _entered(cells, changes, columns, counts, frontier)
-    lives = Lifetimes.of(cells, _held(cells, changes, columns, counts), changes, ())
+    lives = Lifetimes.of(cells, _present_values(cells, changes, columns, counts), changes, ())
     return _entries(cells, lives, columns), _counted(cells, lives, counts, frontier)
 
 
@@ -46,7 +46,9 @@ def _entered(
     return entries.sort(CELL, ORDER, WEIGHT, *columns), counts.upsert(rows, multiplicity == 0, frontier)
 
 
-def _held(cells: Cells, changes: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators) -> pl.DataFrame:
+def _present_values(
+    cells: Cells, changes: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators
+) -> pl.DataFrame:
     """The values that change and are present before the step, with their multiplicity then."""
     groups = pl.Series(GROUP, cells.group[changes[CELL].to_numpy()], pl.Int64)
     values = changes.select(columns).with_columns(groups).unique()

@@ -33,14 +33,16 @@ class Winner:
     def at_cells(self, cells: Cells, rows: pl.DataFrame, stored: pl.DataFrame, trace: SortedTrace) -> pl.DataFrame:
         """The winners at every cell: `columns`, and `PRESENT`. `rows` has the changes, with `CELL`."""
         changes = rows.select(*self.columns, CELL, WEIGHT, ORDER)
-        lives = Lifetimes.of(cells, self._held(cells, changes, stored, trace), changes, self.order)
+        lives = Lifetimes.of(cells, self._candidates(cells, changes, stored, trace), changes, self.order)
         alive = lives.multiplicity > 0
         winners = best_of_ranges(lives.start[alive], lives.end[alive], lives.row[alive], cells.size)
         present = pl.Series(PRESENT, winners >= 0)
         places = pl.Series(winners).replace(-1, None)
         return lives.rows.select(pl.col(self.columns).gather(places)).with_columns(present)
 
-    def _held(self, cells: Cells, changes: pl.DataFrame, stored: pl.DataFrame, trace: SortedTrace) -> pl.DataFrame:
+    def _candidates(
+        self, cells: Cells, changes: pl.DataFrame, stored: pl.DataFrame, trace: SortedTrace
+    ) -> pl.DataFrame:
         weights, groups = changes[WEIGHT].to_numpy(), cells.group[changes[CELL].to_numpy()]
         leaving = np.bincount(groups, np.maximum(-weights, 0), cells.members).astype(np.int64)
         weight = pl.lit(1, pl.Int64).alias(WEIGHT)

@@ -16,7 +16,7 @@ from operators.core.operator import Operator, State, Step
 from operators.core.run import Run
 
 #: For each row of a frame, whether it is to be dropped.
-Gone = Callable[[pl.DataFrame], pl.Series]
+RowTest = Callable[[pl.DataFrame], pl.Series]
 
 
 class Sweep(NamedTuple):
@@ -26,7 +26,7 @@ class Sweep(NamedTuple):
     column: str
     told: int
 
-    def gone(self, mark: Delta) -> Gone:
+    def unreachable(self, mark: Delta) -> RowTest:
         """The rows to drop by a mark of the input: the lowest value only rises."""
         low = cast(int, mark.frame[LOW].max())
         return lambda frame: (frame[self.column].to_physical().cast(pl.Int64) < low).fill_null(False)
@@ -40,7 +40,7 @@ class Outlived(NamedTuple):
     column: str
     told: int
 
-    def gone(self, mark: Delta) -> Gone:
+    def unreachable(self, mark: Delta) -> RowTest:
         """The rows to drop by marks of the input, of which the last one holds."""
         last = mark.frame.filter(pl.col(FROM) == pl.col(FROM).max())[VALUE]
         return lambda frame: (~frame[self.column].is_in(last.implode())).fill_null(False)
@@ -85,18 +85,18 @@ class Forget:
         after = list(step.traces)
         for sweep in self.sweeps:
             if len(mark := inputs[sweep.told]):
-                after[sweep.trace] = drop_unreachable(after[sweep.trace], sweep.column, sweep.gone(mark))
+                after[sweep.trace] = drop_unreachable(after[sweep.trace], sweep.column, sweep.unreachable(mark))
         return replace(step, traces=tuple(after))
 
 
-def drop_unreachable(state: State, column: str, gone: Gone) -> State:
-    """The state with the rows `gone` dropped from runs of which they are at least half; the same object if none is."""
-    runs = tuple(kept for run in state.runs if (kept := _kept(run, column, gone)).height)
+def drop_unreachable(state: State, column: str, unreachable: RowTest) -> State:
+    """The state with `unreachable` rows dropped from runs of which they are half or more; the same object if none is."""
+    runs = tuple(kept for run in state.runs if (kept := _kept(run, column, unreachable)).height)
     same = len(runs) == len(state.runs) and all(map(operator.is_, runs, state.runs))
     return state if same else replace(state, runs=runs)  # type: ignore[type-var]
 
 
-def _kept(run: Run, column: str, gone: Gone) -> Run:
-    if column not in run.frame.columns or 2 * int(gone(run.sample).sum()) < run.sample.height:
+def _kept(run: Run, column: str, unreachable: RowTest) -> Run:
+    if column not in run.frame.columns or 2 * int(unreachable(run.sample).sum()) < run.sample.height:
         return run
-    return Run(run.frame.filter(~gone(run.frame)), run.arrangement)
+    return Run(run.frame.filter(~unreachable(run.frame)), run.arrangement)

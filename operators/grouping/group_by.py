@@ -80,13 +80,13 @@ class GroupBy:
         of cells [a a b] of two groups the stages are [a b | a a b], `now` is [2 3 4] and `old` is [0 2 1]."""
         now = np.arange(cells.members, stages.height)
         old = np.where(cells.leads, cells.group, now - 1)
-        there = stages[EXISTS].to_numpy()
+        present = stages[EXISTS].to_numpy()
         results = stages.select(aggregate.name for aggregate in self.aggregates)
-        changed = there[old] != there[now]
+        changed = present[old] != present[now]
         earlier = results.select(pl.all().gather(old)).get_columns()
         for now_column, before_column in zip(results[cells.members :].get_columns(), earlier, strict=True):
             changed |= now_column.ne_missing(before_column).to_numpy()
-        leaving, entering = np.flatnonzero(changed & there[old]), np.flatnonzero(changed & there[now])
+        leaving, entering = np.flatnonzero(changed & present[old]), np.flatnonzero(changed & present[now])
         cell, stage = np.concatenate([leaving, entering]), np.concatenate([old[leaving], now[entering]])
         keys = cells.groups.select(self.keys)
         columns = [*_gathered(keys, cells.group[cell]), *_gathered(results, stage)]

@@ -164,7 +164,7 @@ class GroupSource:
         if self.best or self.holistic:
             rows = rows.filter(pl.col(WEIGHT) != 0)
             if self.identity:
-                rows, arrived = self._placed(rows, traces, frontier)
+                rows, arrived = self._with_arrivals(rows, traces, frontier)
                 after += arrived
             for call in self.best:
                 best_columns, kept = self._winner(call, cells, rows, stored, traces, frontier)
@@ -176,7 +176,9 @@ class GroupSource:
             after.append(append_changes(traces[0], cells, rows.select(*self.collected, CELL, WEIGHT), frontier))
         return columns, tuple(after)
 
-    def _placed(self, rows: pl.DataFrame, traces: list[SortedTrace], frontier: int) -> tuple[pl.DataFrame, list[State]]:
+    def _with_arrivals(
+        self, rows: pl.DataFrame, traces: list[SortedTrace], frontier: int
+    ) -> tuple[pl.DataFrame, list[State]]:
         """The changes with the arrivals of the rows they insert or retract, sorted by cell, and the new state."""
         if self.append_only:
             return with_arrivals(rows, arrivals(self.identity)), []

@@ -66,7 +66,7 @@ class AsofJoin:
             none = left.frame.drop(RESERVED).hstack(right.frame.drop(RESERVED))
             return Step(Delta(none.hstack(left.frame.select(RESERVED))), traces)
         held_left, held_right = cast(tuple[RangeTrace, RangeTrace], traces)
-        alone, lefts, rights = self._placed(left.consolidate().frame, right.consolidate().frame)
+        alone, lefts, rights = self._changes_by_point(left.consolidate().frame, right.consolidate().frame)
         versions = PointVersions.of(rights, held_right, move.start)
         touches = Touches.of(versions, self.right_keys)
         lives = Lives.of(touches.near(held_left), lefts, left.columns, versions.states)
@@ -76,7 +76,9 @@ class AsofJoin:
         kept = held_left.append(Delta(lefts.drop(KEY)), move.end), versions.kept(move.end)
         return Step(Delta(cancel_within_instants(Delta(changes))), kept)
 
-    def _placed(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    def _changes_by_point(
+        self, left: pl.DataFrame, right: pl.DataFrame
+    ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Returns the changes of A that cannot have a partner, then those of A and of B that may, with HASH, POINT and
         KEY. Points are chosen so that the partner is always the row of B with the greatest point ≤ that of A."""
         mirrored, strict = self.comparison in ("less", "less_or_equal"), self.comparison in ("greater", "less")

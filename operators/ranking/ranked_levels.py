@@ -65,7 +65,7 @@ class RankedLevels:
         rows, levels = state[0], cast(SortedTrace, state[1])
         needed = changes.select(*self.columns, FROM, WEIGHT, ORDER).with_row_index(_PLACE)
         cells = Cells.of(needed, self.partition)
-        lives = Lifetimes.of(cells, self._held(cells, levels), self._of_levels(cells), self.keys)
+        lives = Lifetimes.of(cells, self._stored_levels(cells, levels), self._of_levels(cells), self.keys)
         standing = self._standing(cells, lives)
         held_rows = self._held_rows(cells, lives, standing, rows, move)
         own = self._own(cells, lives, standing)
@@ -77,7 +77,7 @@ class RankedLevels:
     def _of_levels(self, cells: Cells) -> pl.DataFrame:
         return cells.rows.select(*(key.column for key in self.keys), CELL, WEIGHT, ORDER)
 
-    def _held(self, cells: Cells, levels: SortedTrace) -> pl.DataFrame:
+    def _stored_levels(self, cells: Cells, levels: SortedTrace) -> pl.DataFrame:
         """The levels before the step that may have a rank below `worst` at some instant, with their numbers of rows."""
         if not levels.runs:
             return self._of_levels(cells).clear()

@@ -86,7 +86,7 @@ class TopK:
             changed, state = levels.changed(changes, traces, move)
             return Step(self._of_levels(changed, row), state)
         keys = [(key.column, key.descending, key.nulls_last) for key in self.order]
-        copies = ordered_by(match_copies(self._held(changes, traces, move), changes), keys)
+        copies = ordered_by(match_copies(self._stored_copies(changes, traces, move), changes), keys)
         line = Timeline.of(copies, partition_numbers(copies, self.partition))
         best = self._ranking(copies, line)
         kept = _only_best(copies, best, line) if self.append_only and self.limit is not None else copies
@@ -121,7 +121,7 @@ class TopK:
         )
         return self._output(elements, row, changed.above + 1)
 
-    def _held(self, changes: pl.DataFrame, traces: tuple[Trace, ...], move: Move) -> pl.DataFrame | None:
+    def _stored_copies(self, changes: pl.DataFrame, traces: tuple[Trace, ...], move: Move) -> pl.DataFrame | None:
         if self._searches():
             return best_and_leaving(traces, changes, self.partition, self._worst(), move.start)
         return held_copies(traces[0], changes, self.partition, move.start)

@@ -93,7 +93,7 @@ class SessionGroup:
 
     def _lines(self, cells: Cells, traces: tuple[State, ...], move: Move) -> list[SessionLine]:
         """For each partition that changes, its sessions near the changes."""
-        sums, held = _sums(self), self._held(cells, cast(SessionTrace, traces[0]))
+        sums, held = _sums(self), self._nearby_sessions(cells, cast(SessionTrace, traces[0]))
         sessions: list[list[Version]] = [[] for _ in range(cells.members)]
         for group, low, high, *parts in held.select(ASKED, LOW, HIGH, *sums.names).iter_rows():
             sessions[group].append(Version(low, high, tuple(parts)))
@@ -101,7 +101,7 @@ class SessionGroup:
         how = self._gap, sums.plus, sums.minus
         return [SessionLine(*how, own, at) for own, at in zip(sessions, points, strict=True)]
 
-    def _held(self, cells: Cells, sessions: SessionTrace) -> pl.DataFrame:
+    def _nearby_sessions(self, cells: Cells, sessions: SessionTrace) -> pl.DataFrame:
         """The sessions that changes may belong to or connect, sorted by partition and value."""
         if not sessions.runs:
             types = {name: pl.Int64() for name in (ASKED, LOW, HIGH)}

@@ -163,8 +163,8 @@ def gather_ranges(run: Run, begin: np.ndarray, counts: np.ndarray) -> pl.DataFra
 
 def _best(rows: pl.DataFrame, *, above: bool) -> pl.DataFrame:
     """For each question the row that is present at the nearest point."""
-    there = rows.group_by(QUESTION, POINT).agg(pl.col(WEIGHT).sum()).filter(pl.col(WEIGHT) > 0)
-    best = there.group_by(QUESTION).agg(pl.col(POINT).min() if above else pl.col(POINT).max())
+    present = rows.group_by(QUESTION, POINT).agg(pl.col(WEIGHT).sum()).filter(pl.col(WEIGHT) > 0)
+    best = present.group_by(QUESTION).agg(pl.col(POINT).min() if above else pl.col(POINT).max())
     return _net(rows.join(best, on=[QUESTION, POINT], how="semi")).drop(WEIGHT)
 
 

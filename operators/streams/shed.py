@@ -155,10 +155,12 @@ class Shed:
         some = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
         times = frame.height / some.height
         hashes = some.select(self.keys).hash_rows() if self.keys else pl.Series(np.zeros(some.height, np.uint64))
-        each = some.with_columns(hashes.alias(_KEY), self._open(some).alias(_OPEN)).select(
+        contributions = some.with_columns(hashes.alias(_KEY), self._open(some).alias(_OPEN)).select(
             _KEY, _OPEN, *_each(self.values)
         )
-        summed = each.group_by(_KEY).agg(pl.len().alias("rows"), pl.col(_OPEN).mean(), *_sums(self.values, self.where))
+        summed = contributions.group_by(_KEY).agg(
+            pl.len().alias("rows"), pl.col(_OPEN).mean(), *_sums(self.values, self.where)
+        )
         return {key: _spread(times, rows, part, sums) for key, rows, part, *sums in summed.iter_rows()}
 
 

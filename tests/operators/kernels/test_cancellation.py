@@ -48,7 +48,7 @@ def counted(rows: list[tuple]) -> dict[str, tuple[int, int]]:
 @example([[(("a", 0.0), -2, 0), (("a", -0.0), 2, 0)]], 3, 1)
 @settings(max_examples=examples(50))
 @given(FRAMES, st.integers(1, 3), st.sampled_from([1, 2, 100]))
-def test_what_one_takes_back_meets_what_another_gave(frames, spread, at_once) -> None:
+def test_retractions_cancel_insertions_of_other_frames(frames, spread, at_once) -> None:
     """Few hashes, so that different keys have one."""
     hashes = {key: number % spread for number, key in enumerate((None, "a", "b"))}
     parts = [frame_of(rows, hashes, 100 * number) for number, rows in enumerate(frames)]
