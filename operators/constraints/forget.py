@@ -90,7 +90,7 @@ class Forget:
 
 
 def drop_unreachable(state: State, column: str, unreachable: RowTest) -> State:
-    """The state with `unreachable` rows dropped from runs of which they are half or more; the same object if none is."""
+    """Drops `unreachable` rows from runs of which they are at least half; returns the same object if there are none."""
     runs = tuple(kept for run in state.runs if (kept := _kept(run, column, unreachable)).height)
     same = len(runs) == len(state.runs) and all(map(operator.is_, runs, state.runs))
     return state if same else replace(state, runs=runs)  # type: ignore[type-var]
