@@ -12,7 +12,7 @@ from dsms.scheduler.work import Measured, Measures
 from operators.constraints.clustered import Clustered
 from operators.constraints.referenced import Referenced
 from operators.core.adherence import Adherence as Kept
-from operators.core.ordering import Ordering, told
+from operators.core.ordering import Ordering, declared_distance
 from operators.expressions.arrow_types import polars_type
 
 SOURCE = "Source"
@@ -119,7 +119,7 @@ class Sampler:
                     column=constraint.column,
                     promise=constraint.sql,
                     k=constraint.k,
-                    worst=told(dtype, order.worst),
+                    worst=declared_distance(dtype, order.worst),
                     violations=order.violations,
                 )
 
@@ -130,7 +130,7 @@ class Sampler:
             adherences = self.measures.of(lane.id, lane.flow.keys[at]).adherence.values()
             if not adherences or not isinstance(keeper := vertex.operator, Clustered | Referenced):
                 continue
-            worst, violations = reduce(Kept.beside, adherences, Kept())
+            worst, violations = reduce(Kept.combined, adherences, Kept())
             yield Adherence(
                 id=name(at),
                 fragment=self.fragment,

@@ -1,4 +1,4 @@
-"""Aggregates of all rows of a group, at every cell at which the group changes."""
+"""Collected: holistic aggregates, evaluated over all rows of a group at every cell of the group."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import polars as pl
 
 from operators.aggregates.function import Holistic, Use
 from operators.aggregates.holistic import RESULT
-from operators.aggregates.winner import held
+from operators.aggregates.winner import rows_of_groups
 from operators.core.delta import ORDER, WEIGHT
 from operators.expressions.arrow_types import polars_type
 from operators.kernels.cells import CELL, Cells
 from operators.state.lifetimes import Lifetimes
 from operators.state.sorted_trace import SortedTrace
 
-#: Rows that are laid out at once.
+#: About how many rows are materialised at once.
 _CHUNK = 4_000_000
 
 
 @dataclass(frozen=True)
 class Collected:
-    """Σ over the changed cells of the rows of their group: the whole group is read again at each of its changes.
+    """Reads a whole group again at each of its changes: the work is the sum of the group's sizes over its cells.
 
-    All aggregates with one filter share the rows of the group in one trace, `columns` of them.
+    All aggregates with the same filter share a trace with the `columns` of the group's rows.
     """
 
     columns: tuple[str, ...]
@@ -33,13 +33,13 @@ class Collected:
     def at_cells(
         self, cells: Cells, rows: pl.DataFrame, uses: Sequence[tuple[Use, Holistic]], trace: SortedTrace
     ) -> list[pl.Series]:
-        """For each use its result at every cell. `rows` are the changes, with `CELL`."""
+        """The results of each use at every cell. `rows` has the changes, with `CELL`."""
         changes = rows.select(*self.columns, CELL, WEIGHT, ORDER)
-        present = held(cells, trace, np.arange(cells.members)) if trace.runs else changes.clear()
+        present = rows_of_groups(cells, trace, np.arange(cells.members)) if trace.runs else changes.clear()
         lives = Lifetimes.of(cells, present, changes, ())
-        return [self._evaluated(cells, lives, use, method) for use, method in uses]
+        return [self._results(cells, lives, use, method) for use, method in uses]
 
-    def _evaluated(self, cells: Cells, lives: Lifetimes, use: Use, method: Holistic) -> pl.Series:
+    def _results(self, cells: Cells, lives: Lifetimes, use: Use, method: Holistic) -> pl.Series:
         order, required = method.order(use), method.required(use)
         ranks = lives.rows.with_row_index(RESULT).sort(
             [key.column for key in order] + [RESULT],
@@ -57,27 +57,29 @@ class Collected:
             method.evaluate(
                 use, wanted.select(pl.all().gather(row)).with_columns(pl.Series(CELL, cell), pl.Series(WEIGHT, weight))
             )
-            for row, cell, weight in _laid_out(lives, rank, counted)
+            for row, cell, weight in _rows_by_cell(lives, rank, counted)
         ]
         at_all = pl.DataFrame({CELL: np.arange(cells.size)})
         if not parts:
             return pl.repeat(None, cells.size, dtype=polars_type(use.result), eager=True)
-        found = at_all.join(pl.concat(parts), on=CELL, how="left", maintain_order="left")
-        return found[RESULT].cast(polars_type(use.result))
+        results = at_all.join(pl.concat(parts), on=CELL, how="left", maintain_order="left")
+        return results[RESULT].cast(polars_type(use.result))
 
 
-def _laid_out(
+def _rows_by_cell(
     lives: Lifetimes, rank: np.ndarray, counted: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Rows at each cell at which they are present, sorted by (cell, rank), a bounded number of them at a time."""
+    """Yields (row, cell, multiplicity) for each cell in which a row is present, sorted by (cell, rank), in chunks of
+    whole cells."""
     alive = np.flatnonzero((lives.multiplicity > 0) & counted[lives.row])
     if not len(alive):
         return
     by_start = alive[np.argsort(lives.start[alive], kind="stable")]
     for low, high in _bands(lives.start[alive], lives.end[alive]):
         start, end = np.maximum(lives.start[by_start], low), np.minimum(lives.end[by_start], high)
-        here = end > start
-        spans, start, lengths = by_start[here], start[here], (end - start)[here]
+        in_band = end > start
+        spans, start, lengths = by_start[in_band], start[in_band], (end - start)[in_band]
+        # A span that starts at cell 4 and has the length 3 becomes the cells 4, 5 and 6.
         span = np.repeat(np.arange(len(spans)), lengths)
         cell = np.arange(len(span)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + start[span]
         row = lives.row[spans][span]
@@ -86,8 +88,9 @@ def _laid_out(
 
 
 def _bands(starts: np.ndarray, ends: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of cells that have about `_CHUNK` rows each, or are one cell."""
+    """Ranges of cells that have about `_CHUNK` rows each, or are a single cell."""
     size = int(ends.max())
+    # The inner sum is how many spans cover each cell, the outer one how many rows the cells up to it have.
     load = np.cumsum(np.cumsum(np.bincount(starts, minlength=size + 1) - np.bincount(ends, minlength=size + 1)))
     edges = np.searchsorted(load, np.arange(_CHUNK, load[-1] + _CHUNK, _CHUNK)) + 1
     bounds = np.unique(np.concatenate([[0], np.minimum(edges, size), [size]]))

@@ -1,4 +1,4 @@
-"""What an aggregate function is: its typing rule and one of three ways to maintain it."""
+"""What an aggregate function is: its typing rule and one of three methods to maintain it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from operators.expressions import type_name
 
 Types: TypeAlias = tuple[pa.DataType, ...]
 Parameters: TypeAlias = tuple[object, ...]
-#: The type of the result, or None where the function does not take the arguments.
+#: The type of the result, or None if the function does not take arguments of these types.
 Rule: TypeAlias = Callable[[Types, Parameters], pa.DataType | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A function at work: the columns it is given, their types and its constants."""
+    """The use of a function: its argument columns, their types, the type of the result, the order and the constants."""
 
     columns: tuple[str, ...]
     types: Types
@@ -34,9 +34,9 @@ class Use:
 class Part:
     """A running sum over the rows of a group: Σ value * weight; `value` has no NULL.
 
-    "exact" sums are integers modulo 2^128 (or 2^64), "xor" adds without carry, "float" sums are taken in the order of
-    time and start again from 0 where `counted`, the exact part that counts their rows, is 0. `filter` names a column:
-    only rows for which it is TRUE count.
+    "exact" sums are integers modulo 2^128 (or 2^64), "xor" adds without carry, and "float" sums are added up in the
+    order of time and start again from 0 when `counted`, the exact part that counts their rows, is 0. `filter` names a
+    column: only rows for which it is TRUE count.
     """
 
     name: str
@@ -47,13 +47,13 @@ class Part:
     filter: str | None = None
 
 
-#: The column that holds a part.
+#: Maps the name of a part to its column.
 Columns: TypeAlias = Callable[[str], pl.Expr]
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """The result is a function of running sums. `fault` says where there is no result."""
+    """The result is a function of running sums. `fault` says where there is no result, `problem` why."""
 
     parts: Callable[[Use], tuple[Part, ...]]
     result: Callable[[Use, Columns], pl.Expr]
@@ -63,7 +63,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The result is `columns[0]` of the first row by an order, of those whose `required` columns are not NULL."""
+    """The result is `columns[0]` of the first row, in an order, among those whose `required` columns are not NULL."""
 
     order: Callable[[Use], tuple[SortKey, ...]]
     required: Callable[[Use], tuple[str, ...]]
@@ -71,9 +71,9 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Holistic:
-    """The result is computed from all rows of the group: `evaluate` gives (cell, result) of rows sorted by the order.
+    """The result is computed from all rows of a group: `evaluate` maps rows to a frame (cell, result).
 
-    The frame has the rows of each cell one after the other, with their multiplicities in `__weight`.
+    The rows are sorted by cell and then by `order`, and have their multiplicities in `__weight`.
     """
 
     order: Callable[[Use], tuple[SortKey, ...]]
@@ -83,7 +83,7 @@ class Holistic:
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """One entry of the registry. `arguments` are how few and how many it takes."""
+    """An entry of the registry. `arguments` has the least and the greatest number of arguments."""
 
     name: str
     summary: str
@@ -93,16 +93,18 @@ class AggregateFunction:
     nullable: bool = True
     #: Whether DISTINCT is allowed.
     distinct: bool = True
-    #: Repeated values count unless DISTINCT takes them out, or make no difference, or never count.
+    #: Whether repeated values count unless DISTINCT removes them, make no difference, or never count.
     repeats: Literal["count", "no difference", "never count"] = "count"
 
     def result(self, argument_types: Types, parameters: Parameters = ()) -> pa.DataType:
-        """Returns the type of the result. Raises UserError where the function does not take these types."""
+        """Returns the type of the result. Raises UserError if the function does not take these types."""
         least, most = self.arguments
         if not least <= len(argument_types) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
             raise UserError(f'"{self.name}" takes {wanted} arguments, not {len(argument_types)}')
         type_ = self.rule(argument_types, parameters)
         if type_ is None:
-            raise UserError(f'"{self.name}" does not take ({", ".join(type_name(each) for each in argument_types)})')
+            raise UserError(
+                f'"{self.name}" does not take ({", ".join(type_name(argument) for argument in argument_types)})'
+            )
         return type_

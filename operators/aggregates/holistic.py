@@ -37,7 +37,7 @@ def _whole(use: Use) -> tuple[str, ...]:
 
 
 def _counts(rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The cells, how many values each has and how many those before it have, and the running number of values."""
+    """The cells, the number of values of each, the number of values before each, and the running number of values."""
     cell = rows[CELL].to_numpy()
     starts = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]])[: len(cell)])
     running = np.cumsum(rows[WEIGHT].to_numpy())
@@ -47,7 +47,7 @@ def _counts(rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 
 
 def _continuous(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
-    """Between the values at the places around fraction * (n - 1), counted from 0."""
+    """Interpolates between the values at the places around fraction * (n - 1), from 0."""
     cells, count, before, running = _counts(rows)
     place = fraction(use.parameters) * (count - 1)
     low, high = (
@@ -58,16 +58,16 @@ def _continuous(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
     column = rows[use.columns[0]].cast(pl.Datetime("us")).to_physical() if times else rows[use.columns[0]]
     values = column.cast(pl.Float64).to_numpy()
     share = place - np.floor(place)
-    one, two = values[low], values[high]
+    lower, upper = values[low], values[high]
     with np.errstate(invalid="ignore", over="ignore"):
-        between = np.where(np.isfinite(one) & np.isfinite(two), one + (two - one) * share, one + two)
-    result = np.where((low == high) | (one == two), one, between)
+        between = np.where(np.isfinite(lower) & np.isfinite(upper), lower + (upper - lower) * share, lower + upper)
+    result = np.where((low == high) | (lower == upper), lower, between)
     typed = pl.Series(RESULT, result).round().cast(pl.Int64).cast(pl.Datetime("us")) if times else result
     return pl.DataFrame({CELL: cells, RESULT: typed})
 
 
 def _discrete(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
-    """The value at the place ceil(fraction * n), counted from 1."""
+    """The value at the place ceil(fraction * n), from 1."""
     cells, count, before, running = _counts(rows)
     place = np.maximum(count - np.floor(count - fraction(use.parameters) * count).astype(np.int64), 1) - 1
     chosen = rows[use.columns[0]][np.searchsorted(running, before + place, side="right")]

@@ -13,35 +13,37 @@ from operators.expressions.arrow_types import decimal, digits, floating
 from operators.expressions.quotient import quotient
 
 INT64, INT128, FLOAT64 = pl.Int64(), pl.Int128(), pl.Float64()
-#: Digits of a decimal type below which no sum of less than 10^10 rows can leave 128 bits.
+#: The digits of a decimal type up to which no sum of fewer than 10^10 rows can exceed 128 bits.
 _SAFE_DIGITS = 28
 _HIGH = 10**19
 
 
 def rows_with(columns: tuple[str, ...], name: str = "") -> Part:
-    """How many rows have no NULL in any of the columns."""
-    present = reduce(lambda one, two: one & two, [pl.col(each).is_not_null() for each in columns], pl.lit(value=True))
+    """Counts the rows without a NULL in any of the columns."""
+    present = reduce(
+        lambda left, right: left & right, [pl.col(column).is_not_null() for column in columns], pl.lit(value=True)
+    )
     return Part(name or f"count({','.join(columns)})", "exact", INT64, present.cast(pl.Int64))
 
 
-def where(condition: pl.Expr, name: str) -> Part:
-    """How many rows a condition is TRUE for."""
+def count_where(condition: pl.Expr, name: str) -> Part:
+    """Counts the rows for which a condition is TRUE."""
     return Part(name, "exact", INT64, condition.fill_null(False).cast(pl.Int64))
 
 
 def scale(type_: pa.DataType) -> int:
-    """Digits after the point."""
+    """The number of digits after the decimal point; 0 for types other than decimals."""
     return digits(type_)[1] if decimal(type_) else 0
 
 
 def unscaled(column: str, type_: pa.DataType) -> pl.Expr:
-    """A number that is not a float as an integer; NULL is 0."""
+    """An integer or the unscaled value of a decimal, as Int128; 0 for NULL."""
     value = pl.col(column).to_physical() if decimal(type_) else pl.col(column)
     return value.cast(pl.Int128).fill_null(0)
 
 
 def finite(column: str) -> pl.Expr:
-    """A float; NULL, NaN and the infinities are 0."""
+    """A number as Float64; 0 for NULL, NaN and the infinities."""
     value = pl.col(column).cast(pl.Float64)
     return pl.when(value.is_finite()).then(value).otherwise(0.0)
 
@@ -54,9 +56,9 @@ def _sum_parts(use: Use) -> tuple[Part, ...]:
         return (
             count,
             Part(f"sum({column})", "float", FLOAT64, finite(column), count.name),
-            where(value.is_nan(), f"nan({column})"),
-            where(value.is_infinite() & (value > 0), f"inf({column})"),
-            where(value.is_infinite() & (value < 0), f"-inf({column})"),
+            count_where(value.is_nan(), f"nan({column})"),
+            count_where(value.is_infinite() & (value > 0), f"inf({column})"),
+            count_where(value.is_infinite() & (value < 0), f"-inf({column})"),
         )
     whole = Part(f"sum({column})", "exact", INT128, unscaled(column, type_))
     if not decimal(type_) or digits(type_)[0] <= _SAFE_DIGITS:
@@ -89,7 +91,7 @@ def _sum(use: Use, part: Columns) -> pl.Expr:
 
 
 def as_decimal(unscaled_: pl.Expr, scale_: int) -> pl.Expr:
-    """DECIMAL(38, scale) from its unscaled integer; NULL beyond 38 digits."""
+    """DECIMAL(38, scale) from its unscaled value; NULL beyond 38 digits."""
 
     def rescaled(whole: pl.Series) -> pl.Series:
         array = whole.rechunk().to_arrow()
@@ -101,7 +103,8 @@ def as_decimal(unscaled_: pl.Expr, scale_: int) -> pl.Expr:
 
 
 def _too_large(use: Use, part: Columns) -> pl.Expr:
-    """Where an exact sum is outside its type. `high` is there when the sum itself may have wrapped around."""
+    """Whether an exact sum is outside the range of its type. If the sum itself may have wrapped around, the sum of the
+    `high` digits tells."""
     column, type_ = use.columns[0], use.types[0]
     if floating(type_):
         return pl.lit(value=False)
@@ -125,7 +128,7 @@ def _average(use: Use, part: Columns) -> pl.Expr:
 
 def _truths(use: Use) -> tuple[Part, ...]:
     (column,) = use.columns
-    return where(pl.col(column), f"true({column})"), where(~pl.col(column), f"false({column})")
+    return count_where(pl.col(column), f"true({column})"), count_where(~pl.col(column), f"false({column})")
 
 
 def _all(use: Use, part: Columns) -> pl.Expr:
@@ -187,16 +190,12 @@ LINEAR: dict[str, AggregateFunction] = {
         summed,
         Linear(_sum_parts, _sum, _too_large, "sum out of range"),
     ),
-    "avg": AggregateFunction(
-        "avg", "The arithmetic mean.", (1, 1), numbers_to_double, Linear(_sum_parts, _average)
-    ),
+    "avg": AggregateFunction("avg", "The arithmetic mean.", (1, 1), numbers_to_double, Linear(_sum_parts, _average)),
     "bool_and": AggregateFunction(
         "bool_and", "Whether all values are TRUE, NULL left out.", (1, 1), booleans, Linear(_truths, _all)
     ),
     "bool_or": AggregateFunction(
         "bool_or", "Whether any value is TRUE, NULL left out.", (1, 1), booleans, Linear(_truths, _any)
     ),
-    "bit_xor": AggregateFunction(
-        "bit_xor", "The bitwise exclusive or.", (1, 1), integers, Linear(_xor_parts, _xor)
-    ),
-}  # fmt: skip
+    "bit_xor": AggregateFunction("bit_xor", "The bitwise exclusive or.", (1, 1), integers, Linear(_xor_parts, _xor)),
+}

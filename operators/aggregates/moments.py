@@ -1,8 +1,8 @@
 """Variance, covariance and correlation from running sums of x, y, x², xy and y².
 
-Over integers and decimals the sums are exact, modulo 2^128: the result is right while n Σ(x-mean)² is below 2^127, and
-good to a few units in the last place beyond it, while Σ(x-mean)² is below 2^127. Over floats n Σx² - (Σx)² loses the
-digits that mean² has more than the variance: with a mean of 10^6 deviations about 10 digits are left of 16.
+Over integers and decimals the sums are exact modulo 2^128: the result is exact while n Σ(x-mean)² is below 2^127, and
+beyond that accurate to a few units in the last place while Σ(x-mean)² is below 2^127. Over floats n Σx² - (Σx)² loses
+as many digits as mean² has more than the variance: with a mean of 10^6 standard deviations, about 10 of 16 are left.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import polars as pl
 import pyarrow as pa
 
 from operators.aggregates.function import AggregateFunction, Columns, Linear, Part, Use
-from operators.aggregates.linear import FLOAT64, INT128, finite, rows_with, scale, unscaled, where
+from operators.aggregates.linear import FLOAT64, INT128, count_where, finite, rows_with, scale, unscaled
 from operators.aggregates.rules import always, numbers_to_double
 from operators.expressions.arrow_types import floating
 from operators.expressions.quotient import quotient
 
-#: Where n Σ(x-mean)² is near the end of 128 bits, it is not computed as an integer.
+#: From here on n Σ(x-mean)² may exceed 128 bits and is not computed as an integer.
 _NEAR_THE_END = 1e37
 Pair = tuple[int, int]
 
@@ -27,8 +27,8 @@ def _exact(use: Use) -> bool:
     return not any(floating(type_) for type_ in use.types)
 
 
-def _name(use: Use, *which: int) -> str:
-    return f"sum of {'*'.join(use.columns[each] for each in which)} ({','.join(use.columns)})"
+def _name(use: Use, *positions: int) -> str:
+    return f"sum of {'*'.join(use.columns[position] for position in positions)} ({','.join(use.columns)})"
 
 
 def _parts(use: Use) -> tuple[Part, ...]:
@@ -41,12 +41,12 @@ def _parts(use: Use) -> tuple[Part, ...]:
         values = [finite(column) for column in use.columns]
     kept = [pl.when(present).then(value).otherwise(0) for value in values]
     sums = {_name(use, at): value for at, value in enumerate(kept)}
-    pairs = [(one, two) for one in range(len(kept)) for two in range(one, len(kept))]
-    sums |= {_name(use, one, two): kept[one] * kept[two] for one, two in pairs}
+    pairs = [(first, second) for first in range(len(kept)) for second in range(first, len(kept))]
+    sums |= {_name(use, first, second): kept[first] * kept[second] for first, second in pairs}
     if _exact(use):
         return count, *(Part(name, "exact", INT128, value) for name, value in sums.items())
     wild = pl.any_horizontal([~pl.col(column).cast(pl.Float64).is_finite() for column in use.columns])
-    strange = where(present & wild, f"not finite({','.join(use.columns)})")
+    strange = count_where(present & wild, f"not finite({','.join(use.columns)})")
     return count, strange, *(Part(name, "float", FLOAT64, value, count.name) for name, value in sums.items())
 
 
@@ -54,24 +54,25 @@ def _count(use: Use, part: Columns) -> pl.Expr:
     return part(rows_with(use.columns).name)
 
 
-def _deviations(use: Use, part: Columns, one: int, two: int) -> pl.Expr:
-    """Σ (x - mean x)(y - mean y); of one argument with itself at least 0."""
+def _deviations(use: Use, part: Columns, first: int, second: int) -> pl.Expr:
+    """Σ (x - mean x)(y - mean y) of two arguments; of an argument with itself it is at least 0."""
     if _exact(use):
-        total = _exact_deviations(use, part, one, two)
-        return quotient(total, 10.0 ** (scale(use.types[one]) + scale(use.types[two])))
+        total = _exact_deviations(use, part, first, second)
+        return quotient(total, 10.0 ** (scale(use.types[first]) + scale(use.types[second])))
     count = _count(use, part)
-    total = part(_name(use, one, two)) - quotient(part(_name(use, one)) * part(_name(use, two)), count)
-    total = total.clip(lower_bound=0.0) if one == two else total
+    total = part(_name(use, first, second)) - quotient(part(_name(use, first)) * part(_name(use, second)), count)
+    total = total.clip(lower_bound=0.0) if first == second else total
     return pl.when(part(f"not finite({','.join(use.columns)})") > 0).then(float("nan")).otherwise(total)
 
 
-def _exact_deviations(use: Use, part: Columns, one: int, two: int) -> pl.Expr:
-    """With whole means mx, my and rests rx, ry: Σ(x-mx)(y-my) = Σxy - mx Σy - my rx needs no more bits than it has."""
+def _exact_deviations(use: Use, part: Columns, first: int, second: int) -> pl.Expr:
+    """With means rounded down mx, my and remainders rx, ry: Σ(x-mx)(y-my) = Σxy - mx Σy - my rx, which needs no more
+    bits than its result."""
     count = _count(use, part).cast(pl.Int128)
-    x, y = part(_name(use, one)), part(_name(use, two))
+    x, y = part(_name(use, first)), part(_name(use, second))
     mean_x, mean_y = x // count, y // count
     rest_x, rest_y = x - mean_x * count, y - mean_y * count
-    around = part(_name(use, one, two)) - mean_x * y - mean_y * rest_x
+    around = part(_name(use, first, second)) - mean_x * y - mean_y * rest_x
     rough = around.cast(pl.Float64) - quotient(rest_x.cast(pl.Float64) * rest_y.cast(pl.Float64), count)
     fine = quotient(count * around - rest_x * rest_y, count)
     near = (around.cast(pl.Float64) * count.cast(pl.Float64)).abs() > _NEAR_THE_END

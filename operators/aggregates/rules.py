@@ -9,7 +9,7 @@ from operators.expressions.arrow_types import decimal, digits, integer, numeric,
 
 
 def always(type_: pa.DataType) -> Rule:
-    """Any arguments, one result."""
+    """The result has the same type whatever the arguments."""
     return lambda types, parameters: type_
 
 
@@ -19,7 +19,7 @@ def same(types: Types, parameters: Parameters) -> pa.DataType:
 
 
 def listed(types: Types, parameters: Parameters) -> pa.DataType:
-    """A list of the argument."""
+    """The result is a list of the first argument."""
     return pa.list_(types[0])
 
 
@@ -29,22 +29,22 @@ def numbers_to_double(types: Types, parameters: Parameters) -> pa.DataType | Non
 
 
 def integers(types: Types, parameters: Parameters) -> pa.DataType | None:
-    """An integer type stays."""
+    """Integers only; the result has the type of the argument."""
     return types[0] if integer(types[0]) else None
 
 
 def booleans(types: Types, parameters: Parameters) -> pa.DataType | None:
-    """BOOLEAN only."""
+    """BOOLEAN only; the result is BOOLEAN."""
     return pa.bool_() if types[0] == pa.bool_() else None
 
 
 def counted_booleans(types: Types, parameters: Parameters) -> pa.DataType | None:
-    """How many of a BOOLEAN."""
+    """BOOLEAN only; the result is a count, BIGINT."""
     return pa.int64() if types[0] == pa.bool_() else None
 
 
 def strings(types: Types, parameters: Parameters) -> pa.DataType | None:
-    """VARCHAR only."""
+    """VARCHAR only; the result is VARCHAR."""
     return pa.string() if types[0] == pa.string() else None
 
 
@@ -62,12 +62,12 @@ def summed(types: Types, parameters: Parameters) -> pa.DataType | None:
 
 
 def fraction(parameters: Parameters) -> float:
-    """The fraction of a percentile; a half when none is given."""
+    """The fraction of a percentile; 0.5 if none is given."""
     return float(str(parameters[0])) if parameters else 0.5
 
 
 def interpolated(types: Types, parameters: Parameters) -> pa.DataType | None:
-    """Between two values there is a DOUBLE, between two times a TIMESTAMP."""
+    """Interpolation between numbers gives DOUBLE, between times TIMESTAMP."""
     if not 0 <= fraction(parameters) <= 1:
         return None
     if temporal(types[0]):
@@ -76,5 +76,5 @@ def interpolated(types: Types, parameters: Parameters) -> pa.DataType | None:
 
 
 def picked(types: Types, parameters: Parameters) -> pa.DataType | None:
-    """One of the values."""
+    """The result is one of the values, so it has their type."""
     return types[0] if 0 <= fraction(parameters) <= 1 else None

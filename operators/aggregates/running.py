@@ -1,4 +1,4 @@
-"""Running sums: the parts of linear aggregates at every cell, from the stored ones on."""
+"""Running sums: the parts of linear aggregates at every cell, continued from those stored."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SEGMENT, _FIRST, _COPIES = "__segment", "__first_of_segment", "__copies"
 
 @dataclass(frozen=True)
 class RunningSums:
-    """For each part its sum at every cell: stored at the cell's group + Σ value * weight of the rows up to the cell."""
+    """For each part its sum at every cell: the group's stored sum + Σ value * weight of its rows up to the cell."""
 
     parts: tuple[Part, ...]
 
     def at_cells(self, cells: Cells, rows: pl.DataFrame, stored: pl.DataFrame) -> dict[str, pl.Series]:
-        """`rows` are sorted by cell; `stored` has one row a group and a column a part."""
+        """The sums by part. `rows` are sorted by cell; `stored` has a row for each group and a column for each part."""
         at = rows[CELL].to_numpy()
         ends = np.searchsorted(at, np.arange(cells.size), side="right")
         begins = np.searchsorted(at, cells.first)[cells.group]
@@ -33,14 +33,14 @@ class RunningSums:
         for part in self.parts:
             if part.kind == "xor":
                 sums[part.name] = _xor(added[part.name], begins, ends, stored[part.name][cells.group])
-        for nothing, names in _alike(self._floats, sums):
-            sums |= _in_turn(cells, added.select(names), at, nothing, stored.select(names))
+        for emptied, names in _by_empty_cells(self._floats, sums):
+            sums |= _sequential_sums(cells, added.select(names), at, emptied, stored.select(names))
         return sums
 
     @cached_property
     def _weighted(self) -> tuple[pl.Expr, ...]:
-        """Made once: to make them takes longer than to evaluate them over a few rows."""
-        return tuple(weighted(part).alias(part.name) for part in self.parts)
+        """Cached, as building these takes longer than evaluating them over a few rows."""
+        return tuple(weighted_value(part).alias(part.name) for part in self.parts)
 
     @cached_property
     def _floats(self) -> tuple[Part, ...]:
@@ -48,8 +48,9 @@ class RunningSums:
 
 
 def _with_copies(rows: pl.DataFrame, floats: Sequence[Part]) -> pl.DataFrame:
-    """The rows with the weights for sums of floats: of equal values that tie in cell and order the first has all
-    copies. x + x + x is not 3x, and how copies are divided among elements must not show."""
+    """The rows with the weights for float sums in columns of their own: among equal values that tie in cell and order
+    the first has the weight of all. As x + x + x may differ from 3x, the result would otherwise depend on how copies
+    are divided among elements."""
     filters = dict.fromkeys(part.filter for part in floats)
     at = [CELL, ORDER]
     tied = floats and rows.select(pl.all_horizontal(pl.col(at) == pl.col(at).shift(1))).to_series().any()
@@ -70,8 +71,8 @@ def _copies(filter: str | None) -> str:
     return f"{_COPIES}{filter or ''}"
 
 
-def weighted(part: Part) -> pl.Expr:
-    """What each row adds to a sum."""
+def weighted_value(part: Part) -> pl.Expr:
+    """What each row adds to the sum of a part."""
     counts = pl.lit(value=True) if part.filter is None else pl.col(part.filter)
     if part.kind == "xor":
         return pl.when(counts & (pl.col(WEIGHT) % 2 != 0)).then(part.value).otherwise(0)
@@ -79,18 +80,19 @@ def weighted(part: Part) -> pl.Expr:
     return value if part.filter is None else pl.when(counts).then(value).otherwise(pl.lit(0, part.dtype))
 
 
-def _alike(floats: Sequence[Part], sums: dict[str, pl.Series]) -> Iterable[tuple[np.ndarray, list[str]]]:
-    """The sums of floats of which nothing is left at the same cells, and whether that is so at each."""
+def _by_empty_cells(floats: Sequence[Part], sums: dict[str, pl.Series]) -> Iterable[tuple[np.ndarray, list[str]]]:
+    """Groups the float sums that have no rows left at the same cells: a mask of these cells, and the sums' names."""
     empty = {count: sums[count].to_numpy() == 0 for count in dict.fromkeys(part.counted for part in floats)}
-    found: dict[bytes, tuple[np.ndarray, list[str]]] = {}
+    groups: dict[bytes, tuple[np.ndarray, list[str]]] = {}
     for part in floats:
-        nothing = empty[part.counted]
-        found.setdefault(nothing.tobytes(), (nothing, []))[1].append(part.name)
-    return found.values()
+        empty_cells = empty[part.counted]
+        groups.setdefault(empty_cells.tobytes(), (empty_cells, []))[1].append(part.name)
+    return groups.values()
 
 
 def _exact(values: pl.DataFrame, begins: np.ndarray, ends: np.ndarray, stored: pl.DataFrame) -> dict[str, pl.Series]:
-    """Sums modulo 2^64 or 2^128: a running sum over all groups, less what it was at the group's begin, is right."""
+    """Sums modulo 2^64 or 2^128: the running sum over all groups, minus its value where the group begins. The modulus
+    makes that exact even if the running sum overflows."""
     running = pl.all().cum_sum()
     upto, before = (pl.Series(places - 1).replace(-1, None) for places in (ends, begins))
     sums = values.select(running.gather(upto).fill_null(0) - running.gather(before).fill_null(0))
@@ -102,11 +104,12 @@ def _xor(values: pl.Series, begins: np.ndarray, ends: np.ndarray, stored: pl.Ser
     return pl.Series(values.name, running[ends] ^ running[begins] ^ stored.to_numpy())
 
 
-def _in_turn(
-    cells: Cells, values: pl.DataFrame, at: np.ndarray, nothing: np.ndarray, stored: pl.DataFrame
+def _sequential_sums(
+    cells: Cells, values: pl.DataFrame, at: np.ndarray, emptied: np.ndarray, stored: pl.DataFrame
 ) -> dict[str, pl.Series]:
-    """Sums one after the other, from the stored one, and from 0 again behind a cell at which nothing is left to sum."""
-    opens = cells.leads | np.concatenate([[False], nothing[:-1]])[: cells.size]
+    """Float sums in the order of rows, starting from the stored one, and again from 0 after a cell at which no rows are
+    left. A segment is the cells of a group between two such starts."""
+    opens = cells.leads | np.concatenate([[False], emptied[:-1]])[: cells.size]
     segment = (np.cumsum(opens) - 1)[at]
     first = np.concatenate([[True], segment[1:] != segment[:-1]])[: len(segment)]
     continued = cells.leads[np.flatnonzero(opens)][segment] if len(segment) else first
@@ -117,16 +120,17 @@ def _in_turn(
     )
     running = begun.select(pl.col(values.columns).cum_sum().over(_SEGMENT, mapping_strategy="explode"))
     last = np.searchsorted(at, np.arange(cells.size), side="right") - 1
-    own = last >= np.searchsorted(at, np.flatnonzero(opens))[np.cumsum(opens) - 1]
+    has_row = last >= np.searchsorted(at, np.flatnonzero(opens))[np.cumsum(opens) - 1]
     held = stored.select(pl.all().gather(cells.group))
     return {
-        name: _at_cells(running[name].to_numpy(), last, own, nothing, held[name].to_numpy()) for name in values.columns
+        name: _at_cells(running[name].to_numpy(), last, has_row, emptied, held[name].to_numpy())
+        for name in values.columns
     }
 
 
 def _at_cells(
-    running: np.ndarray, last: np.ndarray, own: np.ndarray, nothing: np.ndarray, held: np.ndarray
+    running: np.ndarray, last: np.ndarray, has_row: np.ndarray, emptied: np.ndarray, held: np.ndarray
 ) -> pl.Series:
-    """The running sum at the last row up to each cell; where its segment has no row yet, what it began with."""
+    """The running sum at the last row up to each cell; the stored one where the cell's segment has no row yet."""
     kept = running[np.maximum(last, 0)] if len(running) else np.zeros(len(last))
-    return pl.Series(np.where(nothing, 0.0, np.where(own, kept, held)))
+    return pl.Series(np.where(emptied, 0.0, np.where(has_row, kept, held)))

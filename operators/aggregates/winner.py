@@ -1,4 +1,4 @@
-"""The best row of each group at every cell."""
+"""Winner: the best row of each group at every cell."""
 
 from __future__ import annotations
 
@@ -20,61 +20,63 @@ PRESENT = "__present"
 
 @dataclass(frozen=True)
 class Winner:
-    """At each cell: the first row by `order` of those in the group, as its `columns`, all NULL where there is none.
+    """At each cell, the `columns` of the group's first row by `order`, all NULL if the group has none.
 
-    `stored` has the winners before the step. Where nothing is retracted a stored winner stands for all rows of its
-    group; elsewhere as many of the best rows are taken from the trace as are retracted, and one more: at least one of
-    them is left at any cell, and nothing behind them can win.
+    `stored` has the winners before the step. If nothing is retracted from a group its stored winner stands for all of
+    its rows. Otherwise the best r + 1 rows are read from the trace if r are retracted: at least one of them is left at
+    any cell, so no row behind them can win.
     """
 
     order: tuple[SortKey, ...]
     columns: tuple[str, ...]
 
     def at_cells(self, cells: Cells, rows: pl.DataFrame, stored: pl.DataFrame, trace: SortedTrace) -> pl.DataFrame:
-        """The winners: `columns`, and `PRESENT`. `rows` are the changes, with `CELL`."""
+        """The winners at every cell: `columns`, and `PRESENT`. `rows` has the changes, with `CELL`."""
         changes = rows.select(*self.columns, CELL, WEIGHT, ORDER)
-        lives = Lifetimes.of(cells, self._held(cells, changes, stored, trace), changes, self.order)
+        lives = Lifetimes.of(cells, self._candidates(cells, changes, stored, trace), changes, self.order)
         alive = lives.multiplicity > 0
         winners = best_of_ranges(lives.start[alive], lives.end[alive], lives.row[alive], cells.size)
-        there = pl.Series(PRESENT, winners >= 0)
+        present = pl.Series(PRESENT, winners >= 0)
         places = pl.Series(winners).replace(-1, None)
-        return lives.rows.select(pl.col(self.columns).gather(places)).with_columns(there)
+        return lives.rows.select(pl.col(self.columns).gather(places)).with_columns(present)
 
-    def _held(self, cells: Cells, changes: pl.DataFrame, stored: pl.DataFrame, trace: SortedTrace) -> pl.DataFrame:
+    def _candidates(
+        self, cells: Cells, changes: pl.DataFrame, stored: pl.DataFrame, trace: SortedTrace
+    ) -> pl.DataFrame:
         weights, groups = changes[WEIGHT].to_numpy(), cells.group[changes[CELL].to_numpy()]
         leaving = np.bincount(groups, np.maximum(-weights, 0), cells.members).astype(np.int64)
-        one = pl.lit(1, pl.Int64).alias(WEIGHT)
-        standing = stored.with_columns(pl.Series(GROUP, np.arange(stored.height)), one).filter(
+        weight = pl.lit(1, pl.Int64).alias(WEIGHT)
+        standing = stored.with_columns(pl.Series(GROUP, np.arange(stored.height)), weight).filter(
             pl.col(PRESENT) & pl.Series(leaving == 0)
         )
         kept = standing.select(*self.columns, GROUP, WEIGHT)
         losing = np.flatnonzero((leaving > 0) & stored[PRESENT].to_numpy())
         if not len(losing) or not trace.runs:
             return kept
-        # The winner is the first of its group's rows: whatever comes before it has been retracted.
+        # The stored winner is the first of its group's rows: whatever the trace has before it has been retracted.
         behind = stored[self.order[0].column].gather(losing) if self.order else None
-        found = held(cells, trace, losing, pl.Series(leaving[losing] + 1), behind)
-        return pl.concat([kept, found.select(kept.columns)])
+        best = rows_of_groups(cells, trace, losing, pl.Series(leaving[losing] + 1), behind)
+        return pl.concat([kept, best.select(kept.columns)])
 
 
-def held(
+def rows_of_groups(
     cells: Cells,
     trace: SortedTrace,
     groups: np.ndarray,
     n: pl.Series | None = None,
     behind: pl.Series | None = None,
 ) -> pl.DataFrame:
-    """The first `n` rows, or all, that a trace has of some of the groups, with `GROUP`. `behind` is as of `best`."""
+    """The first `n` rows, or all, that a trace has of some groups, with `GROUP`. `behind` is that of `best`."""
     wanted = cells.groups.select(pl.all().gather(groups))
-    found = trace.best(wanted, n, behind)
+    best = trace.best(wanted, n, behind)
     if not trace.keys:
-        return found.with_columns(pl.lit(0, pl.Int64).alias(GROUP))
+        return best.with_columns(pl.lit(0, pl.Int64).alias(GROUP))
     numbered = wanted.with_columns(pl.Series(GROUP, groups, pl.Int64))
-    return equal_join(found, numbered, trace.keys, "inner")
+    return equal_join(best, numbered, trace.keys, "inner")
 
 
-def appended(trace: SortedTrace, cells: Cells, rows: pl.DataFrame, frontier: int) -> SortedTrace:
-    """The trace with the changes of `rows`, under the keys of their groups."""
+def append_changes(trace: SortedTrace, cells: Cells, rows: pl.DataFrame, frontier: int) -> SortedTrace:
+    """The trace with the changes of `rows` added, with the keys of their groups."""
     keys = cells.groups.select(pl.all().gather(cells.group[rows[CELL].to_numpy()]))
     columns = rows.drop(CELL, ORDER, *keys.columns, strict=False)
     return trace.append(Delta(columns.with_columns(keys.get_columns())), frontier)

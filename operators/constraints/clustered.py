@@ -1,4 +1,4 @@
-"""Clustered: the records of which the value of a column lives, once."""
+"""Clustered: enforces that the records of each value of a column are clustered in time."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from operators.core.operator import Move, Step, reject
 from operators.core.run import key_hash
 from operators.state.accumulators import Accumulators
 from operators.state.hash_set import Hashes
-from operators.state.last_seen import LAST, earlier, last_of, noted, swept
-from operators.state.promise_counts import counted
+from operators.state.last_seen import LAST, forget_before, instant_before, last_seen, record_last_seen
+from operators.state.promise_counts import record_adherence
 
 _GAP, _OVER = "__gap", "__over"
 
 
 @dataclass(frozen=True, slots=True)
 class Clustered:
-    """The life of a value begins with its first record, and is over when for more than `within` instants there was none
-    with it: what comes then is refused. So at τ a value lives only if its last record has an instant ≥ τ - within, and
-    one that does not live any more never comes again. NULL is no value.
+    """The life of a value begins with its first record and ends when more than `within` instants pass without another;
+    records of the value after that are refused. So at τ a value is alive only if its last record has an instant
+    ≥ τ - within, and a value whose life has ended never returns. NULL is no value.
 
-    Records come released: complete, by instant. State: when values that live were seen last, eight bytes of each value
-    whose life is over, and how the promise was kept.
+    The input is complete and sorted by instant. State: when each live value was last seen, eight bytes of each value
+    whose life has ended, and how well the promise was kept.
 
     >>> records = Delta.of([("+", {"a": a}, ts) for a, ts in ((1, 0), (2, 1), (1, 2), (2, 9), (3, 9), (2, 10))])
     >>> clustered = Clustered("a", within=3)
@@ -42,33 +42,35 @@ class Clustered:
 
     @property
     def promise(self) -> str:
-        """What is kept, as it is written."""
+        """The promise as it is declared in SQL."""
         return f"CLUSTERED BY {self.column} WITHIN {self.within}"
 
     def traces(self) -> tuple[Accumulators, Hashes, Accumulators]:
-        """What lives with its last instants, the hashes of what does not any more, and the adherence."""
+        """The live values with their last instants, the hashes of values whose life has ended, and the adherence."""
         return Accumulators((self.column,)), Hashes(), Accumulators(())
 
     def step(self, delta: Delta, traces: tuple[Accumulators, Hashes, Accumulators], move: Move) -> Step:
         """The records that keep the promise, the others as faults."""
-        seen, over, held = traces
-        told = self._told(delta.frame, seen, over)
-        kept, faults = reject(delta, told.select(self._fault()).to_series(), raw=True)
-        held, adherence = counted(held, _adherence(told))
-        live = swept(noted(seen, kept.frame.drop_nulls(self.column)), earlier(move.end, self.within))
-        return Step(kept, (live.seen, over.add(live.gone), held), faults, adherence)
+        seen, over, counts = traces
+        judged = self._judged(delta.frame, seen, over)
+        kept, faults = reject(delta, judged.select(self._fault()).to_series(), raw=True)
+        counts, adherence = record_adherence(counts, _adherence(judged))
+        live = forget_before(
+            record_last_seen(seen, kept.frame.drop_nulls(self.column)), instant_before(move.end, self.within)
+        )
+        return Step(kept, (live.seen, over.add(live.dropped), counts), faults, adherence)
 
-    def _told(self, records: pl.DataFrame, seen: Accumulators, over: Hashes) -> pl.DataFrame:
-        """For each record how far it is from the one before it of its value, and whether the value's life was over. The
-        first that comes too late leaves all after it too late."""
+    def _judged(self, records: pl.DataFrame, seen: Accumulators, over: Hashes) -> pl.DataFrame:
+        """The records' values with the distance from the value's previous record and whether the life was over. Once a
+        record comes too late, so do all later records of its value."""
         values = records[self.column]
-        last = last_of(seen, values)
+        last = last_seen(seen, values)
         ended = over.has(_hashes(values)) & last.is_null().to_numpy()
-        told = records.select(self.column, FROM).with_columns(last, pl.Series(_OVER, ended))
+        records_seen = records.select(self.column, FROM).with_columns(last, pl.Series(_OVER, ended))
         gap = pl.col(FROM) - pl.coalesce(pl.col(FROM).shift(1).over(self.column), LAST)
         late = (pl.col(_GAP) > self.within).fill_null(False).cast(pl.Int8).cum_max().over(self.column) > 0
         broken = (late | pl.col(_OVER)) & pl.col(self.column).is_not_null()
-        return told.with_columns(gap.alias(_GAP)).with_columns(broken.alias(_OVER))
+        return records_seen.with_columns(gap.alias(_GAP)).with_columns(broken.alias(_OVER))
 
     def _fault(self) -> pl.Expr:
         what = f"violates {self.promise}: "
@@ -80,6 +82,6 @@ def _hashes(values: pl.Series) -> np.ndarray:
     return key_hash(values.to_frame(), [values.name]).to_numpy()
 
 
-def _adherence(told: pl.DataFrame) -> Adherence:
-    kept = told.filter(~pl.col(_OVER) & pl.nth(0).is_not_null())[_GAP]
-    return Adherence(int(kept.max() or 0), int(told[_OVER].sum()))  # type: ignore[arg-type]
+def _adherence(judged: pl.DataFrame) -> Adherence:
+    kept = judged.filter(~pl.col(_OVER) & pl.nth(0).is_not_null())[_GAP]
+    return Adherence(int(kept.max() or 0), int(judged[_OVER].sum()))  # type: ignore[arg-type]

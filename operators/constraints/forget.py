@@ -1,7 +1,8 @@
-"""Forget: an operator whose state forgets the rows that no element to come can ask for."""
+"""Forget: wraps an operator and drops from its state the rows that no element to come can ask for."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, cast
@@ -14,45 +15,45 @@ from operators.core.delta import FROM, Delta
 from operators.core.operator import Operator, State, Step
 from operators.core.run import Run
 
-#: Which rows of a frame go.
-Gone = Callable[[pl.DataFrame], pl.Series]
+#: For each row of a frame, whether it is to be dropped.
+RowTest = Callable[[pl.DataFrame], pl.Series]
 
 
 class Sweep(NamedTuple):
-    """Of a trace, by number, the rows go whose column is below what an input, by number, says."""
+    """Drops from trace number `trace` the rows whose column is below the lowest value that input number `told` says."""
 
     trace: int
     column: str
     told: int
 
-    def gone(self, told: Delta) -> Gone:
-        """Which rows of a frame go by what was told: the lowest value only rises."""
-        low = cast(int, told.frame[LOW].max())
+    def unreachable(self, mark: Delta) -> RowTest:
+        """The rows to drop by a mark of the input: the lowest value only rises."""
+        low = cast(int, mark.frame[LOW].max())
         return lambda frame: (frame[self.column].to_physical().cast(pl.Int64) < low).fill_null(False)
 
 
 class Outlived(NamedTuple):
-    """Of a trace, by number, the rows go whose column has a value that is not among those which an input, by number,
-    says may still come. All values of the column were seen where that is known."""
+    """Drops from trace number `trace` the rows whose column has a value that is not among those which may still come,
+    as input number `told` says. All values of the column have passed the operator that knows this."""
 
     trace: int
     column: str
     told: int
 
-    def gone(self, told: Delta) -> Gone:
-        """Which rows of a frame go by what was told: what was told last is so."""
-        last = told.frame.filter(pl.col(FROM) == pl.col(FROM).max())[VALUE]
+    def unreachable(self, mark: Delta) -> RowTest:
+        """The rows to drop by marks of the input, of which the last one holds."""
+        last = mark.frame.filter(pl.col(FROM) == pl.col(FROM).max())[VALUE]
         return lambda frame: (~frame[self.column].is_in(last.implode())).fill_null(False)
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """The operator, with the output that it has; its inputs are followed by one or more of `Lowest` and `Living`.
+    """Has the output of `operator`; its inputs are followed by one or more outputs of `Lowest` and `Living`.
 
-    The promise is that a row of a trace with a value below the lowest one, or that does not live, is not asked for by
-    any element at or after the frontier: values of columns that are compared by equality, or that are held apart by
-    them. A NULL stays. Runs are rewritten when a sample says that half of them goes, so that a step costs
-    O(log |state|) more, and the state is at most a few times what is still needed.
+    The promise is that no element at or after the frontier asks for a row of a trace whose value is below the lowest
+    one, or not alive; this holds for columns that are compared by equality or are grouped by. Rows with a NULL stay.
+    A run is rewritten when a sample says that half of it is to be dropped, so that a step costs O(log |state|) more,
+    and the state is at most a few times the size of what is needed.
 
     >>> from operators.relational.distinct import Distinct
     >>> from operators.core.operator import Move
@@ -74,32 +75,28 @@ class Forget:
         return min(sweep.told for sweep in self.sweeps)
 
     def traces(self) -> tuple[State, ...]:
-        """Those of the operator."""
+        """The traces of the operator."""
         return cast(Operator, self.operator).traces()
 
     def step(self, *given: Any) -> Step:
-        """The operator's step; then what is below goes from its state."""
+        """The operator's step, after which unreachable rows are dropped from its state."""
         *inputs, traces, move = given
         step: Step = self.operator.step(*inputs[: self.own], traces, move)
         after = list(step.traces)
         for sweep in self.sweeps:
-            if len(told := inputs[sweep.told]):
-                after[sweep.trace] = swept(after[sweep.trace], sweep.column, sweep.gone(told))
+            if len(mark := inputs[sweep.told]):
+                after[sweep.trace] = drop_unreachable(after[sweep.trace], sweep.column, sweep.unreachable(mark))
         return replace(step, traces=tuple(after))
 
 
-def swept(state: State, column: str, gone: Gone) -> State:
-    """The state without rows that go, where they are the half of a run; the same object where nothing goes."""
-    runs = tuple(found for run in state.runs if (found := _kept(run, column, gone)).height)
-    same = len(runs) == len(state.runs) and all(map(_is, runs, state.runs))
+def drop_unreachable(state: State, column: str, unreachable: RowTest) -> State:
+    """Drops `unreachable` rows from runs of which they are at least half; returns the same object if there are none."""
+    runs = tuple(kept for run in state.runs if (kept := _kept(run, column, unreachable)).height)
+    same = len(runs) == len(state.runs) and all(map(operator.is_, runs, state.runs))
     return state if same else replace(state, runs=runs)  # type: ignore[type-var]
 
 
-def _is(one: Run, other: Run) -> bool:
-    return one is other
-
-
-def _kept(run: Run, column: str, gone: Gone) -> Run:
-    if column not in run.frame.columns or 2 * int(gone(run.sample).sum()) < run.sample.height:
+def _kept(run: Run, column: str, unreachable: RowTest) -> Run:
+    if column not in run.frame.columns or 2 * int(unreachable(run.sample).sum()) < run.sample.height:
         return run
-    return Run(run.frame.filter(~gone(run.frame)), run.arrangement)
+    return Run(run.frame.filter(~unreachable(run.frame)), run.arrangement)

@@ -1,4 +1,4 @@
-"""Living: which values of a column may still come, now and then."""
+"""Living: from time to time, which values of a column may still come."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.state.accumulators import Accumulators
-from operators.state.last_seen import earlier, noted, swept
+from operators.state.last_seen import forget_before, instant_before, record_last_seen
 
 #: The column of the input, and of the result.
 VALUE = "__value"
@@ -18,11 +18,11 @@ VALUE = "__value"
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """At a move's end τ, now and then, the values that were seen in [τ - within, τ), and NULL, which is always told.
+    """At the ends τ of some moves, the values that were seen in [τ - within, τ), and NULL, which is always alive.
 
-    Of the values before τ no other comes at or after it. They are told when half of what was told has ended, which
-    costs O(1) amortised for each record. An element says what lives when it came; it is not taken back. State: when
-    each value was seen last.
+    No other value seen before τ comes at or after it. The values are output whenever about half of those known have
+    ended, which costs O(1) amortised for each record. The elements of an instant say which values are alive at it and
+    are never retracted. State: when each value was last seen.
 
     >>> records = Delta.of([("+", {VALUE: a}, ts) for a, ts in ((1, 0), (2, 5), (2, 6))])
     >>> living = Living(within=3)
@@ -39,14 +39,19 @@ class Living:
         return (Accumulators((VALUE,)),)
 
     def step(self, delta: Delta, traces: tuple[Accumulators], move: Move) -> Step:
-        """All that live, where half of what was known does not any more."""
+        """All values that are alive, if about half of those known no longer are."""
         (seen,) = traces
-        live = swept(noted(seen, delta.frame.drop_nulls(VALUE)), earlier(move.end, self.within))
-        return Step(_told(delta, live.seen, move.end - 1) if live.anew else Delta(delta.frame.clear()), (live.seen,))
+        live = forget_before(
+            record_last_seen(seen, delta.frame.drop_nulls(VALUE)), instant_before(move.end, self.within)
+        )
+        return Step(
+            _living_values(delta, live.seen, move.end - 1) if live.changed else Delta(delta.frame.clear()),
+            (live.seen,),
+        )
 
 
-def _told(delta: Delta, seen: Accumulators, at: int) -> Delta:
+def _living_values(delta: Delta, seen: Accumulators, at: int) -> Delta:
     values = [run.frame.select(VALUE) for run in seen.runs]
     every = pl.concat([*values, pl.DataFrame({VALUE: [None]}, schema={VALUE: delta.frame.schema[VALUE]})])
     reserved = {FROM: at, TO: FOREVER, WEIGHT: 1, ORDER: 0}
-    return Delta(every.unique().with_columns(pl.lit(one, pl.Int64).alias(name) for name, one in reserved.items()))
+    return Delta(every.unique().with_columns(pl.lit(value, pl.Int64).alias(name) for name, value in reserved.items()))

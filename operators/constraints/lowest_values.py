@@ -1,4 +1,4 @@
-"""Lowest: how far a column of a collection has come, from what the partitions of its sources told."""
+"""Lowest: a lower bound of a column's values to come, from the marks of the partitions of its sources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARTITION = "__partition"
 
 
 class Term(NamedTuple):
-    """A column of a source with so many partitions, and what is to be added to it."""
+    """A column of a source, the number of the source's partitions, and the offset that is added to the column."""
 
     column: str
     partitions: int
@@ -26,16 +26,16 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lowest:
-    """low(τ) = the least, over the terms and the partitions of each, of the greatest value told up to τ, plus the
-    term's offset; nothing as long as a partition has told nothing.
+    """low(τ) = the minimum, over all terms and their partitions, of the greatest mark up to τ plus the term's offset;
+    undefined until every partition has a mark.
 
-    Every input has the marks of one term: from its instant on, no element of its partition has a lower value in the
-    column. So no element at or after the frontier has a value below `low`. An element says that `low` has risen; what
-    it was is not taken back. State: the greatest value of every partition.
+    Each input has the marks of a term: from a mark's instant on, no element of its partition has a lower value in the
+    column. So no element at or after the frontier has a value below `low`. An element says that `low` has risen; the
+    value before it is not retracted. State: the greatest mark of every partition.
 
-    >>> told = Delta.of([("+", {"c": 5}, 3), ("+", {"c": 7}, 4)])
+    >>> marks = Delta.of([("+", {"c": 5}, 3), ("+", {"c": 7}, 4)])
     >>> lowest = Lowest((Term("c", 1, offset=-1),))
-    >>> lowest.step(told, lowest.traces(), Move(0, 9)).delta.frame[LOW].to_list()
+    >>> lowest.step(marks, lowest.traces(), Move(0, 9)).delta.frame[LOW].to_list()
     [6]
     """
 
@@ -43,26 +43,26 @@ class Lowest:
     terms: tuple[Term, ...]
 
     def traces(self) -> tuple[Accumulators, ...]:
-        """For each term the greatest value by partition."""
+        """For each term, the greatest mark by partition."""
         return tuple(Accumulators((_PARTITION,)) for _ in self.terms)
 
     def step(self, *given: object) -> Step:
-        """The new lowest value, where it has risen: the inputs, the traces and the move, as of every operator."""
+        """The lowest value if it has risen; takes the inputs, the traces and the move, as every operator does."""
         *marks, traces, move = given
         assert isinstance(move, Move) and isinstance(traces, tuple)
-        told = [one for one in marks if isinstance(one, Delta)]
-        after = tuple(map(_told, self.terms, told, traces))
-        was, now = self._low(traces), self._low(after)
-        at = move.end - 1 if now is not None and now != was else None
-        return Step(_risen(now, at), after)
+        deltas = [mark for mark in marks if isinstance(mark, Delta)]
+        after = tuple(map(_raised, self.terms, deltas, traces))
+        before, after_low = self._low(traces), self._low(after)
+        at = move.end - 1 if after_low is not None and after_low != before else None
+        return Step(_risen(after_low, at), after)
 
     def _low(self, traces: tuple[Accumulators, ...]) -> int | None:
-        """The least value of all partitions of all terms; None where one is not known."""
-        found = [_least(term, trace) for term, trace in zip(self.terms, traces, strict=True)]
-        return None if None in found else min(one for one in found if one is not None)
+        """The least value over all partitions of all terms; None if a partition has no mark."""
+        lows = [_least(term, trace) for term, trace in zip(self.terms, traces, strict=True)]
+        return None if None in lows else min(low for low in lows if low is not None)
 
 
-def _told(term: Term, marks: Delta, trace: Accumulators) -> Accumulators:
+def _raised(term: Term, marks: Delta, trace: Accumulators) -> Accumulators:
     value = pl.col(term.column).alias(LOW)
     fresh = marks.frame.select(partition_of().alias(_PARTITION), value).drop_nulls()
     if not fresh.height:
@@ -75,10 +75,10 @@ def _told(term: Term, marks: Delta, trace: Accumulators) -> Accumulators:
 
 def _least(term: Term, trace: Accumulators) -> int | None:
     every = pl.DataFrame({_PARTITION: range(term.partitions)}, schema={_PARTITION: pl.Int64})
-    found = trace.lookup(every)
-    if found.height < term.partitions:
+    greatest = trace.lookup(every)
+    if greatest.height < term.partitions:
         return None
-    least = found[LOW].min()
+    least = greatest[LOW].min()
     return int(least) + term.offset if isinstance(least, int) else None
 
 

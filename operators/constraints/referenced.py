@@ -1,4 +1,4 @@
-"""Referenced: the records whose partner came before them, and not long before."""
+"""Referenced: enforces that each record refers to a recent record of another source."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from operators.core.adherence import Adherence
 from operators.core.delta import FROM, Delta
 from operators.core.operator import Move, Step, reject
 from operators.state.accumulators import Accumulators
-from operators.state.last_seen import LAST, earlier, last_of, noted, swept
-from operators.state.promise_counts import counted
+from operators.state.last_seen import LAST, forget_before, instant_before, last_seen, record_last_seen
+from operators.state.promise_counts import record_adherence
 
 _GAP, _VALUE = "__gap", "__value"
 
 
 @dataclass(frozen=True, slots=True)
 class Referenced:
-    """A record with value v at instant t stays if another source has a record with v in [t - within, t]; of one instant
-    the other source's comes first. NULL refers to nothing and stays.
+    """A record with value v at instant t is kept if another source has a record with v in [t - within, t], where at the
+    same instant the other source's comes first. NULL refers to nothing and is kept.
 
-    Both inputs come released: complete, by instant; the second has the referenced column alone. State: when each of its
-    values was seen last, for `within` instants, and how the promise was kept.
+    Both inputs are complete and sorted by instant; the second has only the referenced column. State: when each of its
+    values was last seen, for `within` instants, and how well the promise was kept.
 
     >>> orders = Delta.of([("+", {"id": 1}, 0), ("+", {"id": 2}, 5)])
     >>> paid = Delta.of([("+", {"of": of}, ts) for of, ts in ((1, 2), (2, 4), (2, 5), (1, 8))])
@@ -41,31 +41,33 @@ class Referenced:
 
     @property
     def promise(self) -> str:
-        """What is kept, as it is written."""
+        """The promise as it is declared in SQL."""
         return f"{self.column} REFERENCES {self.other} ({self.partner}) WITHIN {self.within}"
 
     def traces(self) -> tuple[Accumulators, Accumulators]:
-        """When values were seen last, and the adherence."""
+        """When each value was last seen, and the adherence."""
         return Accumulators((self.partner,)), Accumulators(())
 
-    def step(self, many: Delta, one: Delta, traces: tuple[Accumulators, Accumulators], move: Move) -> Step:
+    def step(self, records: Delta, partners: Delta, traces: tuple[Accumulators, Accumulators], move: Move) -> Step:
         """The records with a partner, the others as faults."""
-        seen, held = traces
-        gaps = self._gaps(many.frame, one.frame.drop_nulls(self.partner), seen)
-        broken = many.frame[self.column].is_not_null() & (gaps > self.within).fill_null(True)
-        kept, faults = reject(many, many.frame.select(self._fault(broken)).to_series(), raw=True)
+        seen, counts = traces
+        gaps = self._gaps(records.frame, partners.frame.drop_nulls(self.partner), seen)
+        broken = records.frame[self.column].is_not_null() & (gaps > self.within).fill_null(True)
+        kept, faults = reject(records, records.frame.select(self._fault(broken)).to_series(), raw=True)
         worst = int(gaps.filter(~broken).max() or 0)  # type: ignore[arg-type]
-        held, adherence = counted(held, Adherence(worst, int(broken.sum())))
-        live = swept(noted(seen, one.frame.drop_nulls(self.partner)), earlier(move.end, self.within))
-        return Step(kept, (live.seen, held), faults, adherence)
+        counts, adherence = record_adherence(counts, Adherence(worst, int(broken.sum())))
+        live = forget_before(
+            record_last_seen(seen, partners.frame.drop_nulls(self.partner)), instant_before(move.end, self.within)
+        )
+        return Step(kept, (live.seen, counts), faults, adherence)
 
-    def _gaps(self, many: pl.DataFrame, one: pl.DataFrame, seen: Accumulators) -> pl.Series:
-        """How far the last partner before each record is back; NULL where there was none."""
-        asked = many.select(pl.col(self.column).alias(_VALUE), FROM)
-        told = one.select(pl.col(self.partner).alias(_VALUE), FROM, pl.col(FROM).alias(LAST))
-        found = asked.join_asof(told, on=FROM, by=_VALUE, check_sortedness=False)
-        known = last_of(seen, many[self.column].alias(self.partner))
-        return found.select(pl.col(FROM) - pl.coalesce(LAST, known)).to_series()
+    def _gaps(self, records: pl.DataFrame, partners: pl.DataFrame, seen: Accumulators) -> pl.Series:
+        """The distance of each record from the last partner at or before it; NULL where there is none."""
+        questions = records.select(pl.col(self.column).alias(_VALUE), FROM)
+        answers = partners.select(pl.col(self.partner).alias(_VALUE), FROM, pl.col(FROM).alias(LAST))
+        nearest = questions.join_asof(answers, on=FROM, by=_VALUE, check_sortedness=False)
+        known = last_seen(seen, records[self.column].alias(self.partner))
+        return nearest.select(pl.col(FROM) - pl.coalesce(LAST, known)).to_series()
 
     def _fault(self, broken: pl.Series) -> pl.Expr:
         what = f"violates {self.promise}: "

@@ -1,4 +1,4 @@
-"""Adherence: how the records that came kept a promise of their source."""
+"""Adherence: how well the records that arrived kept a promise of their source."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 
 class Adherence(NamedTuple):
-    """The greatest distance among the records that kept a promise, and how many others were refused.
+    """`worst` is the greatest distance among the records that kept the promise, `violations` the number refused.
 
-    >>> Adherence(3, 1).beside(Adherence(2, 4))
+    >>> Adherence(3, 1).combined(Adherence(2, 4))
     Adherence(worst=3, violations=5)
     """
 
     worst: int = 0
     violations: int = 0
 
-    def beside(self, other: Adherence) -> Adherence:
-        """Of both together."""
+    def combined(self, other: Adherence) -> Adherence:
+        """The adherence of both sets of records together."""
         return Adherence(max(self.worst, other.worst), self.violations + other.violations)

@@ -1,4 +1,4 @@
-"""The clock of one log partition: which instants are still open, and which records come too late."""
+"""The clock of a log partition: which instants are still open, and which records are late."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class PartitionClock:
-    """`frontier` bounds all records to come from below; `high` is the greatest instant seen so far. `orders` tells of
-    the columns that are promised to be ordered.
+    """No record to come has an instant below `frontier`; `high` is the greatest instant seen so far. `orders` has the
+    `Ordering` of each column that is promised to arrive in order.
 
-    All are functions of the partition's log up to a position, whatever the batches.
+    All three are functions of the partition's log up to a position and do not depend on how it is cut into batches.
 
     >>> late, clock = PartitionClock().admit(np.array([5, 3, 7, 6]), np.arange(4), slack=1)
     >>> late.tolist(), clock.frontier, clock.high
@@ -38,9 +38,11 @@ class PartitionClock:
     def admit(
         self, instants: np.ndarray, offsets: np.ndarray, *, slack: int = 0, heartbeats: Sequence[Heartbeat] = ()
     ) -> tuple[np.ndarray, PartitionClock]:
-        """Which records are late (instant below the frontier at their position), and the clock after them.
+        """Returns a boolean mask of the late records (instant below the frontier at their position), and the clock
+        after them.
 
-        A heartbeat at offset o counts for the records at o and after it, and for the clock.
+        `instants` and `offsets` are int64 arrays in the order of the log; `slack` is in the unit of instants. A
+        heartbeat at offset o holds for the records from o on, and for the clock.
         """
         highest_before = np.maximum.accumulate(np.concatenate([[self.high], instants]))[:-1]
         bound = np.maximum(highest_before - slack, self.frontier)
@@ -51,8 +53,8 @@ class PartitionClock:
         return instants < bound, replace(self, frontier=max(self.frontier, high - slack, promised), high=high)
 
     def latent(self, instants: np.ndarray, offsets: np.ndarray, heartbeats: Sequence[Heartbeat] = ()) -> np.ndarray:
-        """The instants of records whose time is that of their arrival: none below what the partition had reached
-        before, so that none is late (ESL's latent timestamps). A function of the log, whatever the batches.
+        """The instants of records that are timestamped on arrival (ESL's latent timestamps): raised to what the
+        partition had reached before, so that no record is late. A function of the log, however it is cut into batches.
 
         >>> PartitionClock(high=4).latent(np.array([3, 7, 5]), np.arange(3), [Heartbeat(2, 9)]).tolist()
         [4, 7, 9]
@@ -62,7 +64,7 @@ class PartitionClock:
 
 
 def _promised(offsets: np.ndarray, heartbeats: Sequence[Heartbeat]) -> np.ndarray:
-    """For each offset the greatest time that a heartbeat at or before it promises."""
+    """For each offset, the greatest time promised by a heartbeat at or before it; BEGINNING where there is none."""
     ordered = sorted(heartbeats, key=lambda beat: beat.offset)
     times = np.maximum.accumulate(np.array([BEGINNING, *(beat.time for beat in ordered)], np.int64))
     return times[np.searchsorted([beat.offset for beat in ordered], offsets, side="right")]

@@ -19,8 +19,8 @@ from operators.core.row_differences import all_differ
 FROM = "__from"
 TO = "__to"
 WEIGHT = "__weight"
-#: Provenance of the record that caused the element, `source << 55 | partition << 45 | offset`: ties of one instant
-#: break by it.
+#: Provenance of the record that caused the element, `source << 55 | partition << 45 | offset`. Elements of the same
+#: instant are ordered by it.
 ORDER = "__order"
 RESERVED = (FROM, TO, WEIGHT, ORDER)
 
@@ -28,14 +28,14 @@ RESERVED = (FROM, TO, WEIGHT, ORDER)
 BEGINNING = -(2**62)
 FOREVER = 2**63 - 1
 ORDER_SHIFT = 45
-#: Where the number of the source stands, and how many partitions fit below it.
+#: The bits of an order from this one on are the number of the source.
 SOURCE_SHIFT = 55
 MAX_PARTITIONS = 1 << (SOURCE_SHIFT - ORDER_SHIFT)
 MAX_SOURCES = 1 << (63 - SOURCE_SHIFT)
 
 
 def origin(order: int) -> tuple[int, int, int]:
-    """Source, partition and offset of the record that an order names.
+    """The source, partition and offset packed into an order.
 
     >>> origin((2 << 55) + (3 << 45) + 7)
     (2, 3, 7)
@@ -48,11 +48,11 @@ def partition_of() -> pl.Expr:
     return (pl.col(ORDER) // (1 << ORDER_SHIFT)) % MAX_PARTITIONS
 
 
-def in_time(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame sorted by (from, order): as it is, if it is so already. Where the orders ascend, as those of records
-    just read, instants are enough: that is seven times cheaper.
+def in_time_order(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame sorted by (from, order); the same object if it is sorted already. Where orders ascend, as in records
+    just read, a stable sort by instant is enough, which is seven times cheaper.
 
-    >>> in_time(pl.DataFrame({FROM: [5, 3, 5], ORDER: [0, 1, 2]})).rows()
+    >>> in_time_order(pl.DataFrame({FROM: [5, 3, 5], ORDER: [0, 1, 2]})).rows()
     [(3, 1), (5, 0), (5, 2)]
     """
     if frame[FROM].is_sorted() and _ties_in_order(frame):
@@ -61,13 +61,13 @@ def in_time(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ties_in_order(frame: pl.DataFrame) -> bool:
-    """Whether elements of one instant stand together in their order; instants ascend."""
+    """Whether elements of the same instant ascend by order, given that instants ascend."""
     instants, orders = frame[FROM].to_numpy(), frame[ORDER].to_numpy()
     return bool(((orders[1:] >= orders[:-1]) | (instants[1:] > instants[:-1])).all())
 
 
 def polars_schema(schema: pa.Schema) -> dict[str, pl.DataType]:
-    """The Polars dtypes of an Arrow schema, by column.
+    """The Polars dtype of each column of an Arrow schema.
 
     >>> polars_schema(pa.schema([("a", pa.int32())]))
     {'a': Int32}
@@ -78,7 +78,7 @@ def polars_schema(schema: pa.Schema) -> dict[str, pl.DataType]:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Elements as one frame: the columns of the row, then `__from`, `__to`, `__weight`, `__order`."""
+    """Elements as one frame: the columns of the row, then `__from`, `__to`, `__weight` and `__order`, all Int64."""
 
     frame: pl.DataFrame
 
@@ -96,7 +96,7 @@ class Delta:
 
     @staticmethod
     def of(changes: Iterable[tuple[str, Mapping[str, object], int]], schema: pa.Schema | None = None) -> Delta:
-        """The elements of signed rows: `+` is `[t, ∞)` with weight 1, `-` the same with weight -1.
+        """The elements of changes (sign, row, instant t): `+` is `[t, ∞)` with weight 1, `-` the same with weight -1.
 
         >>> Delta.of([("+", {"a": 1}, 5), ("-", {"a": 1}, 7)]).snapshot(6).to_dicts()
         [{'a': 1}]
@@ -110,11 +110,11 @@ class Delta:
 
     @staticmethod
     def empty(schema: Mapping[str, pl.DataType]) -> Delta:
-        """No element, over the columns of a row."""
+        """A delta without elements whose row has these columns."""
         return Delta(pl.DataFrame(schema={**schema, **dict.fromkeys(RESERVED, pl.Int64())}))
 
     def narrowed(self, names: Collection[str]) -> Delta:
-        """The elements with only some columns of the row; names that it does not have do no harm.
+        """The elements with only some columns of the row; names of other columns are ignored.
 
         >>> Delta.of([("+", {"a": 1, "b": 2}, 5)]).narrowed({"b", "c"}).columns
         ['b']
@@ -133,7 +133,7 @@ class Delta:
         return Delta(self.frame.filter(pl.col(FROM).is_between(start, end, closed="left")))
 
     def advance(self, frontier: int) -> Delta:
-        """Equal at every τ ≥ frontier: earlier starts move up to it, elements that ended by it are gone.
+        """A delta equal at every τ ≥ frontier: starts below it move up to it, elements that ended by it are dropped.
 
         >>> Delta.of([("+", {"a": 1}, 5), ("-", {"a": 1}, 7)]).advance(9).consolidate().frame.height
         0
@@ -154,7 +154,8 @@ class Delta:
     def snapshot(self, at: int) -> pl.DataFrame:
         """The relation at an instant: a bag of rows, ordered by provenance.
 
-        Raises ValueError where a multiplicity is negative: no collection of ours has one.
+        Raises:
+            ValueError: a multiplicity is negative, which no relation has.
         """
         alive = self.frame.filter((pl.col(FROM) <= at) & (pl.col(TO) > at))
         columns = self.columns
@@ -167,17 +168,17 @@ class Delta:
         return present.explode(columns) if present.height else ordered.select(columns).clear()
 
     def to_ipc(self) -> bytes:
-        """The frame as an Arrow IPC stream."""
+        """The frame as an Arrow IPC stream, which `from_ipc` reads."""
         return frame_to_ipc(self.frame)
 
     @staticmethod
     def from_ipc(blob: bytes) -> Delta:
-        """What `to_ipc` wrote."""
+        """The delta that `to_ipc` wrote."""
         return Delta(frame_from_ipc(blob))
 
 
 def union_all(deltas: Sequence[Delta]) -> Delta:
-    """The sum of collections of one schema: multiplicities add at every τ.
+    """The sum of at least one delta, all of the same schema: multiplicities add at every τ.
 
     >>> union_all([Delta.of([("+", {"a": 1}, 5)]), Delta.of([("+", {"a": 1}, 6)])]).snapshot(6).height
     2

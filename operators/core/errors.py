@@ -4,14 +4,14 @@ DsmsError
 ├── UserError          the request is wrong; repeating it does not help
 │   ├── SqlError       …at a line and column of a statement
 │   └── ConfigError    …in a setting, an option or the environment
-├── ExternalError      another system failed; `retryable` says if repeating helps
-│   └── Fenced         a newer owner has taken over; stop
-└── InternalError      an invariant of ours is broken
+├── ExternalError      another system failed; `retryable` says whether repeating may help
+│   └── Fenced         a newer owner has taken over: stop
+└── InternalError      an invariant of this code is broken
 """
 
 
 class DsmsError(Exception):
-    """The root: a message in lower case that says what, where and what to do.
+    """The root: a lower-case message that says what is wrong and where, and a hint what to do about it.
 
     >>> str(UserError("stream \\"x\\" not found", hint="have: a, b"))
     'stream "x" not found; have: a, b'
@@ -60,4 +60,4 @@ class Fenced(ExternalError):
 
 
 class InternalError(DsmsError):
-    """An invariant of ours is broken: a defect to report, never a user's mistake."""
+    """An invariant of this code is broken: a defect to report, never a user's mistake."""

@@ -1,4 +1,4 @@
-"""HashDirectory: where each part of the range of hashes begins in a long sorted column, to keep searches short."""
+"""HashDirectory: for each prefix of hashes, where it begins in a long sorted column, to keep searches short."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: From this length on a binary search over the whole column misses the processor's caches at most of its steps.
+#: The length from which most steps of a binary search over the whole column miss the processor's caches.
 WORTHWHILE = 1 << 21
 _BITS = 64
-#: So many values share an entry, on average, as the logarithm of their number.
+#: The binary logarithm of the average number of values that share a directory entry.
 _SHARE = 5
 
 
 @dataclass(frozen=True, slots=True)
 class HashDirectory:
-    """`first(h)` = `numpy.searchsorted(hashes, h)`, in a number of steps that does not depend on the column's length.
+    """`first(h)` = `numpy.searchsorted(hashes, h)`, in an expected number of steps that is independent of the length.
 
-    Hashes are evenly spread, so their leading bits tell nearly where they stand. Any others are found as well, in up to
-    log steps.
+    Hashes are uniformly distributed, so their leading bits say nearly where they stand. A skewed column is searched
+    correctly as well, in up to log n steps.
 
     >>> directory = HashDirectory.of(np.arange(0, 2**64, 2**56, dtype=np.uint64))
     >>> directory.first(np.array([0, 2**56 + 1, 2**57], np.uint64))
@@ -31,14 +31,14 @@ class HashDirectory:
 
     @staticmethod
     def of(hashes: np.ndarray) -> HashDirectory:
-        """The directory of an ascending column."""
+        """The directory of an ascending uint64 column."""
         bits = max(1, len(hashes).bit_length() - _SHARE)
         shift = np.uint64(_BITS - bits)
         edges = np.arange(1 << bits, dtype=np.uint64) << shift
         return HashDirectory(hashes, np.append(np.searchsorted(hashes, edges), len(hashes)), shift)
 
     def first(self, wanted: np.ndarray) -> np.ndarray:
-        """For each of `wanted` the place of the first hash that is not less."""
+        """For each of the `wanted` uint64 hashes, the place of the first hash in the column that is not less."""
         entry = (wanted >> self.shift).astype(np.int64)
         begin, end = self.begins[entry], self.begins[entry + 1]
         while len(wide := np.flatnonzero(begin < end)):

@@ -1,4 +1,4 @@
-"""Ordered arrival: in the log of a partition, a column falls back behind its greatest value by no more than k."""
+"""Ordered arrival: in a partition's log, no value of a column is more than k below the greatest value before it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-_UNITS_A_MILLISECOND = {"ms": 1, "us": 1_000, "ns": 1_000_000}
-_A_DAY = 86_400_000
+_UNITS_PER_MILLISECOND = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_MILLISECONDS_PER_DAY = 86_400_000
 _LEAST = np.iinfo(np.int64).min
 
 
 class Ordering(NamedTuple):
-    """What a partition's log has shown of a column: its greatest value (None: none was seen), by how much a value was
-    below the greatest before it at most, and how many were by too much."""
+    """What a partition's log has shown of a column: its greatest value `high` (None: no value yet), the `worst`
+    distance of a value below the greatest one before it, and the number of `violations`: values too far below."""
 
     high: int | None = None
     worst: int = 0
     violations: int = 0
 
     def admit(self, values: pl.Series, k: int | None) -> tuple[np.ndarray, pl.Series, Ordering]:
-        """Which values are more than k below the greatest before them, the least value that each of them may have
-        (None before the first), and what is known after all of them. A NULL is no value; no k allows all.
+        """Returns a boolean mask of the values that are more than k below the greatest one before them, the least value
+        that was allowed at each place (NULL before the first value), and the ordering after all of them.
 
-        The law: all three are functions of the partition's log, whatever the batches.
+        A NULL is no value; if `k` is None every value is allowed. All three results are functions of the partition's
+        log, however it is cut into batches.
 
         >>> low, least, after = Ordering().admit(pl.Series([5, 9, 6, None, 7]), 2)
         >>> low.tolist(), least.to_list(), after
@@ -43,33 +44,33 @@ class Ordering(NamedTuple):
 
 
 def _below(value: pl.Expr, k: int) -> pl.Expr:
-    """`value - k` of 64-bit integers, the least one where there is none so small."""
+    """`value - k` in 64-bit integers, saturated at the least one."""
     return pl.when(value < _LEAST + k).then(pl.lit(_LEAST, pl.Int64)).otherwise(value - k)
 
 
 def _distances(seen: pl.DataFrame) -> np.ndarray:
-    """How far values are below the greatest before them, which may be more than a signed number holds."""
+    """How far each value is below the greatest one before it, as uint64: it may exceed the range of int64."""
     value, before = (seen[name].to_numpy() for name in ("value", "before"))
     return np.where(before > value, before.astype(np.uint64) - value.astype(np.uint64), np.uint64(0))
 
 
-def physical(dtype: pl.DataType, k: int) -> int:
-    """`k` in the units in which values of a type are held: it is milliseconds for times, else the type's own unit.
+def physical_distance(dtype: pl.DataType, k: int) -> int:
+    """A declared distance `k`, in ms for times and else in the type's own unit, in the unit of the physical values.
 
-    >>> physical(pl.Datetime("us"), 5), physical(pl.Date(), 90_000_000), physical(pl.Int32(), 7)
-    (5000, 1, 7)
+    >>> [physical_distance(dtype, k) for dtype, k in ((pl.Datetime("us"), 5), (pl.Date(), 90_000_000), (pl.Int32(), 7))]
+    [5000, 1, 7]
     """
     if isinstance(dtype, pl.Datetime):
-        return k * _UNITS_A_MILLISECOND[dtype.time_unit]
-    return k // _A_DAY if dtype == pl.Date else k
+        return k * _UNITS_PER_MILLISECOND[dtype.time_unit]
+    return k // _MILLISECONDS_PER_DAY if dtype == pl.Date else k
 
 
-def told(dtype: pl.DataType, distance: int) -> int:
-    """A distance between held values in the units of k, rounded up.
+def declared_distance(dtype: pl.DataType, distance: int) -> int:
+    """A distance between physical values in the unit of a declared distance, rounded up.
 
-    >>> told(pl.Datetime("us"), 4001), told(pl.Date(), 2), told(pl.Int32(), 7)
+    >>> declared_distance(pl.Datetime("us"), 4001), declared_distance(pl.Date(), 2), declared_distance(pl.Int32(), 7)
     (5, 172800000, 7)
     """
     if isinstance(dtype, pl.Datetime):
-        return -(-distance // _UNITS_A_MILLISECOND[dtype.time_unit])
-    return distance * _A_DAY if dtype == pl.Date else distance
+        return -(-distance // _UNITS_PER_MILLISECOND[dtype.time_unit])
+    return distance * _MILLISECONDS_PER_DAY if dtype == pl.Date else distance

@@ -1,4 +1,4 @@
-"""Whether rows all differ, by their hashes alone: the common case of what is added up, found without grouping."""
+"""Whether all rows differ, decided by their hashes: then nothing has to be grouped to be added up, the common case."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import polars as pl
 
 
 def all_differ(frame: pl.DataFrame) -> bool:
-    """Whether no two rows are equal: if so TRUE, but for rows whose hashes collide or columns that nest.
+    """Whether no two rows are equal. True is certain; False may be wrong where hashes collide or columns are nested.
 
     >>> all_differ(pl.DataFrame({"a": [1, 2]})), all_differ(pl.DataFrame({"a": [1, 1]}))
     (True, False)

@@ -1,4 +1,4 @@
-"""Run: an immutable, sorted piece of a trace, and the hash by which the runs of a trace by key are sorted."""
+"""Run: an immutable, sorted part of a trace, and the hash by which the runs of a trace by key are sorted."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from operators.core.hash_directory import WORTHWHILE, HashDirectory
 HASH = "__hash"
 #: What a run is sorted by: the hash of its key columns, or the instant from which elements hold.
 Arrangement = Literal["key", "time"]
-#: So many elements of a hash are found by looking at one after the other.
+#: How many elements of a hash are counted by linear probing before a binary search is used.
 _NEIGHBOURS = 3
-#: Rows by which it is seen that a run is mostly dead.
-_FEW = 64
+#: The size of the sample from which it is estimated how much of a run is dead.
+_SAMPLE_SIZE = 64
 
 
 def key_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
-    """A 64-bit hash of the key columns, the same in every process that runs one version of Polars.
+    """A UInt64 hash of the key columns, the same in every process that runs the same version of Polars.
 
-    It depends on the values in the order of `keys`, not on the names. Without keys it is 0.
+    It depends on the values in the order of `keys`, not on their names. Without keys it is 0.
 
     >>> key_hash(pl.DataFrame({"a": [1, 1]}), ["a"]).n_unique()
     1
@@ -34,19 +34,20 @@ def key_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
         return pl.repeat(0, frame.height, dtype=pl.UInt64, eager=True).alias(HASH)
     if len(keys) == 1:
         return frame.select(pl.col(keys[0]).hash().alias(HASH)).to_series()
-    named = [pl.col(key).alias(str(at)) for at, key in enumerate(keys)]  # a column may be a key twice
+    named = [pl.col(key).alias(str(at)) for at, key in enumerate(keys)]  # a column may occur twice among the keys
     return frame.select(pl.struct(named).hash().alias(HASH)).to_series()
 
 
 def arranged(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The frame with the hash of the key columns, sorted by it."""
+    """The frame with the hash of the key columns in HASH, sorted by it."""
     hashed = frame.with_columns(key_hash(frame, keys))
     return hashed[np.argsort(hashed[HASH].to_numpy())]
 
 
 @dataclass(frozen=True)
 class Run:
-    """An immutable piece of a trace, sorted by its arrangement's column. `name` is set once it is stored."""
+    """An immutable part of a trace, sorted by HASH or by `__from` according to `arrangement`. `name` is set once it is
+    stored."""
 
     frame: pl.DataFrame
     arrangement: Arrangement
@@ -64,20 +65,20 @@ class Run:
 
     @cached_property
     def distinct(self) -> tuple[np.ndarray, np.ndarray]:
-        """By key: the hashes, each once, and for each element the place of its hash among them."""
+        """Of a run by key: its distinct hashes, ascending, and for each element the place of its hash among them."""
         opens = np.ones(self.height, np.bool_)
         opens[1:] = self.positions[1:] != self.positions[:-1]
         return self.positions[opens], np.cumsum(opens) - 1
 
     @cached_property
     def directory(self) -> HashDirectory | None:
-        """The directory of the hashes, where the run is long enough to need one."""
+        """The directory of the hashes, if the run is long enough to profit from it."""
         return HashDirectory.of(self.positions) if self.arrangement == "key" and self.height >= WORTHWHILE else None
 
     @cached_property
     def sample(self) -> pl.DataFrame:
-        """A few rows, evenly spaced: by key, in the order of hashes, they are random ones."""
-        return self.frame[np.linspace(0, self.height - 1, min(_FEW, self.height)).astype(np.int64)]
+        """A few evenly spaced rows. In a run by key they are a random sample, as rows are in the order of hashes."""
+        return self.frame[np.linspace(0, self.height - 1, min(_SAMPLE_SIZE, self.height)).astype(np.int64)]
 
     def slice(self, start: int, end: int) -> pl.DataFrame:
         """The elements whose sorted column lies in [start, end)."""
@@ -85,10 +86,10 @@ class Run:
         return self.frame[int(low) : int(high)]
 
     def matches(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each of the `hashes`, ascending: where its elements begin, and how many there are."""
+        """For each of the ascending `hashes`, where its elements begin and how many there are; int64 arrays."""
         low = self.directory.first(hashes) if self.directory else np.searchsorted(self.positions, hashes, side="left")
         counts, several = np.zeros(len(hashes), np.int64), np.arange(len(hashes))
-        # Most hashes occur once or twice in a run: a look at the next neighbours saves the second search.
+        # Most hashes occur once or twice in a run: probing the next neighbours saves the second search.
         for further in range(_NEIGHBOURS):
             inner = several[low[several] + further < self.height]
             several = inner[self.positions[low[inner] + further] == hashes[inner]]
@@ -98,10 +99,11 @@ class Run:
         return low, counts
 
     def within(self, hashes: np.ndarray) -> np.ndarray:
-        """Where the elements are whose hash is one of the ascending, distinct `hashes`."""
+        """The places of the elements whose hash is among the ascending, distinct `hashes`."""
         low, counts = self.matches(hashes)
+        # Ranges [low, low + count) one after the other: low = [4, 0], counts = [2, 1] gives [4, 5, 0].
         return np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
 
     def gather(self, hashes: np.ndarray) -> pl.DataFrame:
-        """The elements whose hash is one of the ascending, distinct `hashes`."""
+        """The elements whose hash is among the ascending, distinct `hashes`."""
         return self.frame[self.within(hashes)]

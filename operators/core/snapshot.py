@@ -1,11 +1,11 @@
-"""Plans that one thread pickles while others read them."""
+"""Snapshot: a base of plans that one thread pickles while others read them."""
 
 from __future__ import annotations
 
 
 class Snapshot:
-    """Pickled as it is at one moment. What a cached property holds is added to an object by whoever reads it first, and
-    an object that grows while it is pickled would be an error.
+    """Pickles a copy of the object's attributes. The first reader of a cached property adds an attribute, and pickling
+    an object whose `__dict__` grows meanwhile would raise an error.
 
     >>> import pickle
     >>> class Plan(Snapshot): pass

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """A column and its direction. Without a word about NULLs they come last ascending and first descending, as in
-    PostgreSQL: NULL counts as the greatest value.
+    """A column and its direction. Unless `nulls_first` says otherwise NULLs come last ascending and first descending,
+    as in PostgreSQL: NULL counts as the greatest value.
 
     >>> SortKey("price", descending=True).nulls_last
     False
@@ -20,5 +20,5 @@ class SortKey:
 
     @property
     def nulls_last(self) -> bool:
-        """Where NULLs go."""
+        """Whether NULLs come last."""
         return not self.descending if self.nulls_first is None else not self.nulls_first

@@ -4,7 +4,7 @@ from operators.expressions.build import call, cast, coerce, column
 from operators.expressions.evaluate import compile_expression, evaluate
 from operators.expressions.function import Compiled, Function
 from operators.expressions.functions import FUNCTIONS
-from operators.expressions.mirrored import MIRRORED, ORDERS
+from operators.expressions.functions.comparison import MIRRORED, ORDERS
 from operators.expressions.rendering import to_sql, type_name
 from operators.expressions.tree import Call, Column, Expression, Interval, Literal, columns, walk
 

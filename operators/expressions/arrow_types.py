@@ -1,4 +1,4 @@
-"""The type lattice of expressions: Arrow types, their Polars twins and the common type of several."""
+"""The type lattice of expressions: Arrow types, their Polars counterparts and the common type of several."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ _POLARS: dict[pa.DataType, pl.DataType] = {
 
 
 def polars_type(type_: pa.DataType) -> pl.DataType:
-    """Returns the Polars type that holds exactly the values of an Arrow type.
+    """Returns the Polars type with exactly the values of an Arrow type. Raises TypeError if there is none.
 
     >>> polars_type(pa.list_(pa.decimal128(9, 2)))
     List(Decimal(precision=9, scale=2))

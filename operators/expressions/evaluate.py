@@ -1,4 +1,4 @@
-"""Expressions run as Polars expressions over the columns of a frame; faults are values, not exceptions."""
+"""Evaluates expressions as Polars expressions over the columns of a frame; faults are values, not exceptions."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -9,7 +9,7 @@ import pyarrow as pa
 from operators.expressions.arrow_types import INTERVAL, polars_type
 from operators.expressions.function import Compiled, first_fault
 from operators.expressions.functions import FUNCTIONS
-from operators.expressions.mirrored import MIRRORED
+from operators.expressions.functions.comparison import MIRRORED
 from operators.expressions.tree import Column, Expression, Literal, columns
 
 _OPTIMIZATIONS = pl.QueryOptFlags.none().update(comm_subexpr_elim=True, simplify_expression=True)
@@ -19,7 +19,7 @@ _FAULTLESS = pl.Series("fault", [None], pl.String)
 
 @lru_cache(maxsize=8192)
 def compile_expression(expression: Expression) -> Compiled:
-    """Returns value and fault as Polars expressions: the value never raises, and is null where the row is in fault.
+    """Returns the value and the fault as Polars expressions: the value never raises and is null where there is a fault.
 
     >>> from operators.expressions.build import call
     >>> ratio = compile_expression(call("divide", Column("a", pa.int32()), Column("b", pa.int32())))
@@ -34,9 +34,11 @@ def compile_expression(expression: Expression) -> Compiled:
     arguments = [compile_expression(argument) for argument in expression.arguments]
     compiled = FUNCTIONS[expression.function].evaluate(expression, arguments)
     if expression.function in _STRICT and any(map(_is_null, expression.arguments)):
-        # Polars takes a column compared with NULL for a NULL of the column's type
+        # Polars evaluates a column compared with NULL as a NULL of the column's type, not as a BOOLEAN.
         compiled = Compiled(pl.lit(None, dtype=pl.Boolean), compiled.fault)
-    return compiled if columns(expression) or expression.type == INTERVAL else _folded(compiled, expression.type)
+    return (
+        compiled if columns(expression) or expression.type == INTERVAL else _constant_folded(compiled, expression.type)
+    )
 
 
 def _is_null(constant: Expression) -> bool:
@@ -49,14 +51,14 @@ def _is_null(constant: Expression) -> bool:
     return compiled.fault is None and pl.select(compiled.value.alias("value"))["value"][0] is None
 
 
-def _folded(constant: Compiled, type_: pa.DataType) -> Compiled:
-    """A call without columns as a literal, unless it is in fault: Polars gives such an expression one row, not all."""
+def _constant_folded(constant: Compiled, type_: pa.DataType) -> Compiled:
+    """A call without columns as a literal, unless it is in fault: Polars evaluates such a call to a single row."""
     fault = pl.lit(None, dtype=pl.String) if constant.fault is None else constant.fault
     dtype = polars_type(type_)
-    found = pl.select(constant.value.cast(dtype, strict=False).alias("value"), fault.alias("fault"))
-    if found["fault"][0] is not None:
+    evaluated = pl.select(constant.value.cast(dtype, strict=False).alias("value"), fault.alias("fault"))
+    if evaluated["fault"][0] is not None:
         return constant
-    return Compiled(pl.lit(pl.Series("", found["value"], dtype=dtype)).first())
+    return Compiled(pl.lit(pl.Series("", evaluated["value"], dtype=dtype)).first())
 
 
 def _literal(literal: Literal) -> pl.Expr:
@@ -69,7 +71,8 @@ def _literal(literal: Literal) -> pl.Expr:
 
 
 def evaluate(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tuple[pl.DataFrame, pl.Series]:
-    """Returns the values in their declared types and, for each row, its first fault or null.
+    """Returns the values in their declared types, a column for each expression, and for each row its first fault or
+    null.
 
     >>> from operators.expressions.build import call
     >>> a = Column("a", pa.int8())
@@ -80,36 +83,36 @@ def evaluate(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tupl
     if (renamed := _renamed(frame, expressions)) is not None:
         return renamed, _FAULTLESS.new_from_index(0, frame.height)
     compiled = {name: compile_expression(expression) for name, expression in expressions.items()}
-    fault = first_fault([one.fault for one in compiled.values()])
+    fault = first_fault([program.fault for program in compiled.values()])
     outputs = {
-        f"\0{position}": one.value.cast(polars_type(expression.type), strict=False)
-        for position, (one, expression) in enumerate(zip(compiled.values(), expressions.values(), strict=True))
+        f"\0{position}": program.value.cast(polars_type(expression.type), strict=False)
+        for position, (program, expression) in enumerate(zip(compiled.values(), expressions.values(), strict=True))
     }
     outputs["\0fault"] = pl.lit(None, dtype=pl.String) if fault is None else fault
     result = (
-        _whole(frame, frozenset().union(*map(columns, expressions.values())))
+        _read_columns(frame, frozenset().union(*map(columns, expressions.values())))
         .lazy()
         .with_columns(**outputs)
         .select(list(outputs))
     )
-    done = result.collect(optimizations=_OPTIMIZATIONS, engine="in-memory")
-    faults = done.drop_in_place("\0fault").alias("fault")
-    done.columns = list(expressions)
-    return done, faults
+    evaluated = result.collect(optimizations=_OPTIMIZATIONS, engine="in-memory")
+    faults = evaluated.drop_in_place("\0fault").alias("fault")
+    evaluated.columns = list(expressions)
+    return evaluated, faults
 
 
 def _renamed(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> pl.DataFrame | None:
-    """The values where all of them are columns as they are."""
+    """The values if all expressions are columns that have their declared types already, else None."""
     picked = [
-        frame[one.name].alias(name)
-        for name, one in expressions.items()
-        if isinstance(one, Column) and frame.schema[one.name] == polars_type(one.type)
+        frame[expression.name].alias(name)
+        for name, expression in expressions.items()
+        if isinstance(expression, Column) and frame.schema[expression.name] == polars_type(expression.type)
     ]
     return pl.DataFrame(picked) if picked and len(picked) == len(expressions) else None
 
 
-def _whole(frame: pl.DataFrame, read: frozenset[str]) -> pl.DataFrame:
-    """The columns that are read (else the first), none as the one value that Polars may hold instead of equal ones: a
-    literal compared with such a column has one row."""
+def _read_columns(frame: pl.DataFrame, read: frozenset[str]) -> pl.DataFrame:
+    """The columns that are read, or the first if none is. Rebuilding the frame materialises columns that Polars holds
+    as a single repeated value: a literal compared with such a column would have a single row."""
     kept = [name for name in frame.columns if name in read] or frame.columns[:1]
     return pl.DataFrame([frame[name] for name in kept]) if kept else frame

@@ -26,7 +26,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The types the arguments are widened to and the type of the result; `nullable` None: when an argument is."""
+    """The types to which the arguments are widened, and the type of the result; `nullable` None: if an argument is."""
 
     arguments: tuple[pa.DataType, ...]
     result: pa.DataType
@@ -40,7 +40,7 @@ Evaluation: TypeAlias = Callable[[Call, Sequence[Compiled]], Compiled]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One entry of the catalogue. `resolve` returns None when the arguments do not fit `takes`."""
+    """An entry of the catalogue. `resolve` returns None if the arguments do not fit `takes`."""
 
     kind: str
     takes: str
@@ -51,7 +51,7 @@ class Function:
 
 
 def first_fault(faults: Sequence[pl.Expr | None]) -> pl.Expr | None:
-    """Returns the leftmost fault of a row, or None when none is possible."""
+    """Returns the first fault of each row, or None if no fault is possible."""
     possible = [fault for fault in faults if fault is not None]
     if len(possible) < 2:
         return possible[0] if possible else None
@@ -64,7 +64,7 @@ def total(build: Callable[..., pl.Expr]) -> Evaluation:
 
 
 def total_call(build: Callable[..., pl.Expr]) -> Evaluation:
-    """As `total`, for a builder that also wants the call."""
+    """As `total`, for a builder that also takes the call."""
 
     def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
         value = build(call, *[argument.value for argument in arguments])
@@ -79,7 +79,7 @@ def partial(build: Callable[..., pl.Expr], problem: str) -> Evaluation:
 
 
 def partial_call(build: Callable[..., pl.Expr], message: Callable[..., pl.Expr]) -> Evaluation:
-    """As `partial`, for builders of value and message that also want the call."""
+    """As `partial`, for builders of the value and the message that also take the call."""
 
     def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
         values = [argument.value for argument in arguments]

@@ -1,8 +1,7 @@
-"""The quotient of two floats, correctly rounded whatever the batch holds.
+"""The quotient of two floats, correctly rounded and independent of the other rows of the batch.
 
-Polars multiplies by the reciprocal where the divisor is one value for a whole column (a literal, or a column of one
-value): x / 3.0 is then wrong in the last place for a third of all x, and the result depends on the other rows of the
-batch.
+If the divisor is the same for a whole column, a literal or a repeated value, Polars multiplies by its reciprocal:
+x / 3.0 is then wrong in the last place for a third of all x, and the result depends on the other rows of the batch.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ import pyarrow.compute as pc
 
 
 def quotient(dividend: pl.Expr, divisor: pl.Expr | float) -> pl.Expr:
-    """dividend / divisor in double precision by IEEE 754, and so right in single precision after a cast; null for null.
+    """dividend / divisor in double precision by IEEE 754, so correct in single precision after a cast; null for null.
 
-    One of them must hold a column: of two literals Polars would make one row.
+    At least one of the two must read a column, since Polars evaluates two literals to a single row.
 
     >>> frame = pl.DataFrame({"x": [0.28, 0.0, None]})
     >>> frame.select(quotient(pl.col("x"), 0.0), y=quotient(pl.col("x"), 3)).rows()

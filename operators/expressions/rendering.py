@@ -1,4 +1,4 @@
-"""How expressions read in EXPLAIN and in fault messages: SQL that DuckDB understands wherever it has the function."""
+"""Renders expressions for EXPLAIN and fault messages as SQL, which DuckDB understands wherever it has the function."""
 
 import datetime
 import json
@@ -80,7 +80,7 @@ def type_name(type_: pa.DataType) -> str:
 
 
 def simple_type(name: str) -> pa.DataType | None:
-    """Returns the type of a spelling that `type_name` gives a type without parts, None for any other text.
+    """Returns the type that `type_name` spells as `name` if it is a type without parameters, else None.
 
     >>> simple_type("BIGINT"), simple_type("BIGINT[]")
     (DataType(int64), None)
@@ -95,7 +95,7 @@ def identifier(name: str) -> str:
 
 
 def to_sql(expression: Expression) -> str:
-    """Returns the expression as SQL text; casts the system has added to widen a value are left out.
+    """Returns the expression as SQL text; casts that the system added to widen a value are left out.
 
     >>> x = Column("x", pa.int64())
     >>> total = Call("add", (x, Literal(1, pa.int64())), pa.int64(), True)

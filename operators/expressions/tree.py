@@ -1,7 +1,7 @@
 """The intermediate form of a scalar expression: columns, literals and typed calls.
 
-A tree is frozen data: it can be hashed, pickled and compared, and two equal trees have equal values on every row.
-What a call means is in `functions`, how it runs in `evaluate`, how it reads in `rendering`.
+A tree is immutable data that can be hashed, pickled and compared; equal trees have equal values on every row. The
+meaning of calls is in `functions`, their evaluation in `evaluate`, their SQL text in `rendering`.
 """
 
 from collections.abc import Hashable, Iterator
@@ -44,12 +44,12 @@ class Literal:
         return hash(self._identity())
 
     def _identity(self) -> Hashable:
-        # 1, 1.0 and True are equal in Python and so are 0.0 and -0.0; NaN is not equal to itself
+        # In Python 1, 1.0 and True are equal, as are 0.0 and -0.0, and NaN does not equal itself.
         return (str(self.type), type(self.value).__name__, repr(self.value))
 
 
 class Interval(NamedTuple):
-    """The value of a literal interval: a number of months, of days and of microseconds, each with its sign."""
+    """The value of an interval literal: signed numbers of months, days and microseconds."""
 
     months: int
     days: int
@@ -58,7 +58,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The function of the registry applied to the arguments, which already have the types its signature asks for.
+    """A function of the registry applied to arguments, which already have the types that its signature requires.
 
     >>> x = Column("x", pa.int64())
     >>> Call("add", (x, Literal(1, pa.int64())), pa.int64(), True).function

@@ -1,4 +1,4 @@
-"""Group-by: γ(A) at τ has one row for each group of A at τ: the keys and the aggregates over the group's rows."""
+"""Group-by: γ(A) at τ has a row for each group of A at τ: the keys and the aggregates over the group's rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from operators.core.operator import FAULT, FAULT_ROW, Move, Step
 from operators.expressions.arrow_types import polars_type
 from operators.grouping.group_plan import BOUND, EXISTS, FAULTY, GroupPlan
 from operators.kernels.canonical_zero import with_canonical_zero
-from operators.kernels.cells import Cells, netted
+from operators.kernels.cells import Cells, cancel_within_instants
 from operators.state.accumulators import Accumulators
 from operators.state.sorted_trace import SortedTrace
 
@@ -25,15 +25,16 @@ State = Accumulators | SortedTrace
 
 @dataclass(frozen=True, slots=True)
 class GroupBy:
-    """For each instant t at which a group's result row changes: `-old` and `+new` from t on, nothing where it stays.
+    """For each instant t at which a group's result row changes, `-old` and `+new` from t on.
 
-    A group is the rows that agree in `keys`, NULLs being equal; without keys all rows are one group, which is there at
-    every instant, even when it is empty. `schema` has the keys and the arguments. Cost of a step: O(|Δ| log |state|)
-    for linear aggregates and for the best of a group; the size of the group at each of its changes for the others.
-    A group whose exact sum is out of range has no row while that lasts, which is reported as a fault when it begins.
+    A group is the rows that agree in `keys`, NULLs being equal; without keys all rows are a single group, which exists
+    at every instant, even when it is empty. `schema` has the keys and the arguments. A step costs O(|Δ| log |state|)
+    for linear aggregates and for the best row of a group, and for holistic ones the size of each changed group at each
+    of its changes. A group whose exact sum is out of range has no row while that lasts, and is reported as a fault when
+    it begins.
 
     `bound` names a key column: a group with `bound ≤ frontier` never changes again and leaves the state.
-    `append_only` promises that no row is ever retracted: then only the best rows of a group are kept, not all.
+    `append_only` promises that no row is ever retracted: then only the best row of each aggregate is kept.
 
     >>> count = Aggregate("n", "count", (), pa.int64(), nullable=False)
     >>> group = GroupBy(("k",), (count,), pa.schema([("k", pa.string())]))
@@ -50,7 +51,7 @@ class GroupBy:
     append_only: bool = False
 
     def traces(self) -> tuple[State, ...]:
-        """The accumulators by group, and what distinct, ordered and holistic aggregates keep besides."""
+        """The accumulators by group, then the states of distinct, ordered and holistic aggregates."""
         return _plan(self).states()
 
     def step(self, delta: Delta, traces: tuple[State, ...], move: Move) -> Step:
@@ -67,28 +68,29 @@ class GroupBy:
         return Step(self._changes(cells, stages), after, self._faults(cells, stages))
 
     def _rows(self, delta: Delta, *, new: bool) -> pl.DataFrame:
-        """The changes with the columns needed; the group without keys begins with a change of weight 0."""
-        rows = netted(with_canonical_zero(delta)).select(*self.schema.names, FROM, WEIGHT, ORDER)
+        """The changes, with only the columns needed; the group without keys begins with a change of weight 0."""
+        rows = cancel_within_instants(with_canonical_zero(delta)).select(*self.schema.names, FROM, WEIGHT, ORDER)
         if new:
             begin = pl.DataFrame({FROM: [BEGINNING], WEIGHT: [0], ORDER: [0]})
             rows = pl.concat([rows, begin], how="diagonal")
         return rows.with_columns(_bound(self.bound, self.schema).alias(BOUND)) if self.bound else rows
 
     def _changes(self, cells: Cells, stages: pl.DataFrame) -> Delta:
-        """`stages` has the results before the step by group, then those at each cell."""
+        """The changes of result rows. `stages` has the results of each group before the step, then those at each cell:
+        of cells [a a b] of two groups the stages are [a b | a a b], `now` is [2 3 4] and `old` is [0 2 1]."""
         now = np.arange(cells.members, stages.height)
         old = np.where(cells.leads, cells.group, now - 1)
-        there = stages[EXISTS].to_numpy()
+        present = stages[EXISTS].to_numpy()
         results = stages.select(aggregate.name for aggregate in self.aggregates)
-        changed = there[old] != there[now]
-        before = results.select(pl.all().gather(old)).get_columns()
-        for new, one in zip(results[cells.members :].get_columns(), before, strict=True):
-            changed |= new.ne_missing(one).to_numpy()
-        gone, come = np.flatnonzero(changed & there[old]), np.flatnonzero(changed & there[now])
-        cell, stage = np.concatenate([gone, come]), np.concatenate([old[gone], now[come]])
+        changed = present[old] != present[now]
+        earlier = results.select(pl.all().gather(old)).get_columns()
+        for now_column, before_column in zip(results[cells.members :].get_columns(), earlier, strict=True):
+            changed |= now_column.ne_missing(before_column).to_numpy()
+        leaving, entering = np.flatnonzero(changed & present[old]), np.flatnonzero(changed & present[now])
+        cell, stage = np.concatenate([leaving, entering]), np.concatenate([old[leaving], now[entering]])
         keys = cells.groups.select(self.keys)
         columns = [*_gathered(keys, cells.group[cell]), *_gathered(results, stage)]
-        sides = np.repeat([-1, 1], [len(gone), len(come)])
+        sides = np.repeat([-1, 1], [len(leaving), len(entering)])
         return Delta(pl.DataFrame([*columns, *_elements(cells.instant[cell], sides, cells.order[cell])]))
 
     def _faults(self, cells: Cells, stages: pl.DataFrame) -> pl.DataFrame | None:
@@ -105,7 +107,7 @@ class GroupBy:
 
     def _empty(self) -> Delta:
         columns = {name: polars_type(self.schema.field(name).type) for name in self.keys}
-        return Delta.empty(columns | {each.name: polars_type(each.type) for each in self.aggregates})
+        return Delta.empty(columns | {aggregate.name: polars_type(aggregate.type) for aggregate in self.aggregates})
 
 
 def _gathered(frame: pl.DataFrame, rows: np.ndarray) -> list[pl.Series]:
@@ -122,7 +124,7 @@ def _elements(instants: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> 
 
 
 def _bound(column: str, schema: pa.Schema) -> pl.Expr:
-    """The bound in milliseconds where it is a time, rounded up."""
+    """The bound column as Int64; a time in ms, rounded up."""
     type_ = schema.field(column).type
     if pa.types.is_timestamp(type_):
         return -((-pl.col(column).cast(pl.Datetime("us")).to_physical()) // 1000)

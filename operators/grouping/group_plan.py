@@ -1,4 +1,4 @@
-"""How a group-by is computed: which rows its aggregates read, what they share, and where their state is."""
+"""GroupPlan: how a group-by is computed: which rows its aggregates read, what they share, and where their state is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ State = Accumulators | SortedTrace
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The sources of a group-by, one for each set of rows that aggregates read; the first is all rows."""
+    """The sources of a group-by: one for each set of rows that some aggregates read, the first of which is all rows."""
 
     keys: tuple[str, ...]
     bound: str | None
@@ -70,7 +70,7 @@ class GroupPlan:
     def run(
         self, cells: Cells, states: tuple[State, ...], frontier: int, *, new: bool
     ) -> tuple[pl.DataFrame, tuple[State, ...]]:
-        """The results of every group before the step, then those at every cell; and the states after it.
+        """Returns the results of every group before the step, followed by those at every cell, and the states after it.
 
         `new` says that the group without keys begins in this step.
         """
@@ -80,28 +80,28 @@ class GroupPlan:
         columns = self._sums.at_cells(cells, cells.rows, stored)
         after: list[State] = []
         for source in self.sources:
-            mine, others = others[: len(source.states())], others[len(source.states()) :]
-            found, kept = source.run(cells, stored, tuple(mine), frontier)
-            columns |= found
-            after += kept
+            own, others = others[: len(source.states())], others[len(source.states()) :]
+            values, state = source.run(cells, stored, tuple(own), frontier)
+            columns |= values
+            after += state
         at_cells = pl.DataFrame([column.alias(name) for name, column in columns.items()]).select(stored.columns)
         last = pl.DataFrame([*cells.groups.get_columns(), *at_cells.select(pl.all().gather(cells.last)).get_columns()])
-        gone = (last[part_column(0, ROWS.name)] == 0) if self.keys else pl.Series([False])
+        empty = (last[part_column(0, ROWS.name)] == 0) if self.keys else pl.Series([False])
         results = self.results(pl.concat([stored, at_cells]), new)
-        return results, (accumulators.upsert(last, gone, frontier), *after)
+        return results, (accumulators.upsert(last, empty, frontier), *after)
 
     def _stored(self, cells: Cells, accumulators: Accumulators) -> pl.DataFrame:
-        """The accumulators of every group, those of nothing where none are stored."""
-        found = accumulators.lookup(cells.groups)
-        if not found.height:
+        """The accumulators of every group before the step; those of an empty group where none are stored."""
+        stored = accumulators.lookup(cells.groups)
+        if not stored.height:
             return self._zeros.select(pl.all().gather(np.zeros(cells.members, np.int64)))
         if self.keys:
             keys = cells.groups.select(self.keys)
-            found = equal_join(keys, found, self.keys, "left")
-        return found.select(self._filled)
+            stored = equal_join(keys, stored, self.keys, "left")
+        return stored.select(self._filled)
 
     def results(self, columns: pl.DataFrame, new: bool) -> pl.DataFrame:
-        """The aggregates from running sums and what is held, whether the group is there, and why it is missing."""
+        """The aggregates computed from accumulators, with EXISTS, whether the group has a row, and FAULTY, why not."""
         present = pl.col(part_column(0, ROWS.name)) > 0
         if not self.keys:
             present = pl.int_range(pl.len()) >= int(new)
@@ -109,16 +109,16 @@ class GroupPlan:
         results = columns.select(*self._aggregates, present.alias(EXISTS), faulty.alias(FAULTY))
         return results.with_columns(pl.col(EXISTS) & pl.col(FAULTY).is_null())
 
-    # What follows is made once: with many aggregates to make it takes longer than to work on a few rows.
+    # The expressions below are built once: with many aggregates, building them takes longer than evaluating a few rows.
 
     @cached_property
     def _sums(self) -> RunningSums:
         """The sums over rows, not over distinct values."""
-        return RunningSums(tuple(part for one in self.sources if one.distinct is None for part in one.parts))
+        return RunningSums(tuple(part for source in self.sources if source.distinct is None for part in source.parts))
 
     @cached_property
     def _zeros(self) -> pl.DataFrame:
-        """What is stored of a group of which nothing is."""
+        """The accumulators of an empty group, as a single row."""
         zeros = (zero for source in self.sources for zero in source.zeros())
         return pl.DataFrame([pl.Series(name, [value], dtype) for name, (dtype, value) in zeros])
 
@@ -158,7 +158,7 @@ def _result(call: Call) -> pl.Expr:
     method = call.method
     if isinstance(method, Linear):
         value = method.result(call.use, _columns(call))
-        # rows that a filter leaves out add 0, and 0 - 0 is -0 in Polars if one side is constant
+        # Rows excluded by a filter add 0, and 0 - 0 is -0 in Polars if one side is constant.
         value = canonical_zero(value) if floating(call.aggregate.type) else value
     else:
         value = pl.col(held_column(call.number, call.use.columns[0] if isinstance(method, Best) else ""))

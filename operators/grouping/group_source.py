@@ -14,25 +14,25 @@ from operators.aggregates.function import Best, Holistic, Linear, Part, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
 from operators.aggregates.values import distinct_changes
-from operators.aggregates.winner import PRESENT, Winner, appended
+from operators.aggregates.winner import PRESENT, Winner, append_changes
 from operators.core.delta import WEIGHT, Delta
 from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type
 from operators.kernels.cells import CELL, Cells
 from operators.state.accumulators import Accumulators
-from operators.state.arrivals import AT, SEQUENCE, arrivals, placed
+from operators.state.arrivals import AT, SEQUENCE, arrivals, with_arrivals
 from operators.state.sorted_trace import SortedTrace
 
 State = Accumulators | SortedTrace
-#: Distinct columns (None: all rows) and the column of the filter.
+#: The distinct columns (None: all rows) and the filter column (None: no filter).
 Reads = tuple[tuple[str, ...] | None, str | None]
-#: The type of a column of the accumulators, and its value where nothing is stored.
+#: The dtype of an accumulator column, and its value for a group without stored accumulators.
 Zero = tuple[pl.DataType, int | None]
 
 
 @dataclass(frozen=True)
 class Call:
-    """An aggregate with its method, what it works on, and the number of the source it reads."""
+    """An aggregate with its number, its method and how that is used, and the number of the source that it reads."""
 
     number: int
     aggregate: Aggregate
@@ -42,7 +42,7 @@ class Call:
 
     @property
     def order(self) -> tuple[SortKey, ...]:
-        """The order of rows that its method wants."""
+        """The order of rows that its method requires."""
         return () if isinstance(self.method, Linear) else self.method.order(self.use)
 
     @property
@@ -52,18 +52,18 @@ class Call:
 
 
 def part_column(source: int, part: str) -> str:
-    """Where the accumulators hold a running sum of a source."""
+    """The accumulator column of a running sum of a source."""
     return f"__sum_{source}_{part}"
 
 
 def held_column(call: int, column: str) -> str:
-    """Where the accumulators hold a column of the best row of an aggregate, or the result of a holistic one."""
+    """The accumulator column of a column of an aggregate's best row, or of a holistic aggregate's result (`""`)."""
     return f"__held_{call}_{column}"
 
 
 @dataclass(frozen=True)
 class GroupSource:
-    """The changes of the rows, or of the distinct values, for which a filter is TRUE."""
+    """The changes of the rows for which a filter is TRUE, or of their distinct values, and the aggregates over them."""
 
     number: int
     keys: tuple[str, ...]
@@ -76,8 +76,8 @@ class GroupSource:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The running sums, by their columns of the accumulators, each once however many aggregates use it; of all rows
-        also how many there are."""
+        """The running sums, named by their accumulator columns; aggregates share equal ones. The source of all rows
+        also counts them."""
         linear = [(call.method, call.use) for call in self.calls if isinstance(call.method, Linear)]
         every = [part for method, use in linear for part in method.parts(use)]
         known = {part.name: part for part in ([rows_with(())] if self.number == 0 else []) + every}
@@ -85,7 +85,7 @@ class GroupSource:
 
     def _own(self, part: Part) -> Part:
         counted = part.counted and part_column(self.number, part.counted)
-        # of distinct values those that pass are taken before
+        # The rows behind distinct values are filtered before their distinct values are taken.
         filter = self.filter if self.distinct is None else None
         return replace(part, name=part_column(self.number, part.name), counted=counted, filter=filter)
 
@@ -95,7 +95,7 @@ class GroupSource:
 
     @cached_property
     def best(self) -> tuple[Call, ...]:
-        """The aggregates that are the best row of a group."""
+        """The aggregates whose result is a column of the best row of a group."""
         return tuple(call for call in self.calls if isinstance(call.method, Best))
 
     @cached_property
@@ -111,9 +111,9 @@ class GroupSource:
 
     @cached_property
     def identity(self) -> tuple[str, ...]:
-        """The columns that tell rows apart, where an aggregate asks in which order they arrived; else none.
+        """The columns that identify a row, if an aggregate depends on the order of arrival; else none.
 
-        All columns there are, not only those of the aggregate: a retraction takes back the copy of its own row.
+        These are all columns, not only those of the aggregate, as a retraction takes back a copy of its own row.
         """
         if not any(AT in call.columns for call in self.calls):
             return ()
@@ -121,7 +121,8 @@ class GroupSource:
         return tuple(dict.fromkeys((*self.keys, *(name for name in every if name not in (AT, SEQUENCE)))))
 
     def states(self) -> tuple[State, ...]:
-        """The empty states: distinct values, arrivals, one a best aggregate, the rows of holistic ones."""
+        """The empty states, each only if needed: the distinct values, the arrivals, a trace for each best aggregate,
+        and the rows of holistic aggregates."""
         states: list[State] = []
         if self.distinct is not None:
             states.append(Accumulators(tuple(dict.fromkeys((*self.keys, *self.distinct))), self.bound))
@@ -132,7 +133,7 @@ class GroupSource:
         return tuple(states)
 
     def zeros(self) -> Iterator[tuple[str, Zero]]:
-        """The columns of the accumulators."""
+        """The accumulator columns of this source, each with its dtype and empty value."""
         for part in self.parts:
             yield part.name, (part.dtype, 0)
         types = dict(self.types)
@@ -147,42 +148,44 @@ class GroupSource:
     def run(
         self, cells: Cells, stored: pl.DataFrame, states: tuple[State, ...], frontier: int
     ) -> tuple[dict[str, pl.Series], tuple[State, ...]]:
-        """The columns of the accumulators at every cell but for sums over rows, and the states after the step."""
+        """Returns the accumulator columns at every cell, except sums over all rows, and the states after the step."""
         if self.distinct is None and not (self.best or self.holistic):
             return {}, ()
-        held = list(states)
+        remaining = list(states)
         after: list[State] = []
         rows = cells.rows if self.filter is None else cells.rows.filter(pl.col(self.filter))
         if self.distinct is not None:
-            values = held.pop(0)
+            values = remaining.pop(0)
             assert isinstance(values, Accumulators)
             rows, values = distinct_changes(cells, rows, self.distinct, values, frontier)
             after.append(values)
         columns = self._sums.at_cells(cells, rows, stored) if self.distinct is not None and self.parts else {}
-        traces = [state for state in held if isinstance(state, SortedTrace)]
+        traces = [state for state in remaining if isinstance(state, SortedTrace)]
         if self.best or self.holistic:
             rows = rows.filter(pl.col(WEIGHT) != 0)
             if self.identity:
-                rows, arrived = self._placed(rows, traces, frontier)
+                rows, arrived = self._with_arrivals(rows, traces, frontier)
                 after += arrived
             for call in self.best:
-                found, kept = self._winner(call, cells, rows, stored, traces, frontier)
-                columns, after = columns | found, after + kept
+                best_columns, kept = self._winner(call, cells, rows, stored, traces, frontier)
+                columns, after = columns | best_columns, after + kept
         if self.holistic:
             results = Collected(self.collected).at_cells(cells, rows, self.holistic, traces[0])
             numbers = [call.number for call in self.calls if isinstance(call.method, Holistic)]
             columns |= {held_column(number, ""): result for number, result in zip(numbers, results, strict=True)}
-            after.append(appended(traces[0], cells, rows.select(*self.collected, CELL, WEIGHT), frontier))
+            after.append(append_changes(traces[0], cells, rows.select(*self.collected, CELL, WEIGHT), frontier))
         return columns, tuple(after)
 
-    def _placed(self, rows: pl.DataFrame, traces: list[SortedTrace], frontier: int) -> tuple[pl.DataFrame, list[State]]:
-        """The changes with the places of the rows they add or take, in the order of the cells."""
+    def _with_arrivals(
+        self, rows: pl.DataFrame, traces: list[SortedTrace], frontier: int
+    ) -> tuple[pl.DataFrame, list[State]]:
+        """The changes with the arrivals of the rows they insert or retract, sorted by cell, and the new state."""
         if self.append_only:
-            return placed(rows, arrivals(self.identity)), []
+            return with_arrivals(rows, arrivals(self.identity)), []
         present = traces.pop(0)
-        found = placed(rows, present)
+        arrived = with_arrivals(rows, present)
         kept = [*self.identity, AT, SEQUENCE, WEIGHT, *([self.bound] if self.bound else [])]
-        return found.sort(CELL, maintain_order=True), [present.append(Delta(found.select(kept)), frontier)]
+        return arrived.sort(CELL, maintain_order=True), [present.append(Delta(arrived.select(kept)), frontier)]
 
     def _winner(
         self,
@@ -199,8 +202,10 @@ class GroupSource:
         names = {column: held_column(call.number, column) for column in (*call.columns, PRESENT)}
         known = stored.select(pl.col(held).alias(column) for column, held in names.items())
         trace = SortedTrace(self.keys, call.order) if self.append_only else traces.pop(0)
-        found = Winner(call.order, call.columns).at_cells(cells, rows, known, trace)
+        winners = Winner(call.order, call.columns).at_cells(cells, rows, known, trace)
         after: list[State] = (
-            [] if self.append_only else [appended(trace, cells, rows.select(*call.columns, CELL, WEIGHT), frontier)]
+            []
+            if self.append_only
+            else [append_changes(trace, cells, rows.select(*call.columns, CELL, WEIGHT), frontier)]
         )
-        return {held: found[column] for column, held in names.items()}, after
+        return {held: winners[column] for column, held in names.items()}, after

@@ -1,4 +1,4 @@
-"""As-of join: each row of A at τ with the row of B at τ that has its key and the nearest time before it, or after."""
+"""As-of join: each row of A at τ with the row of B at τ of the same key and the nearest time before it, or after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Del
 from operators.core.operator import Move, Step
 from operators.core.run import key_hash
 from operators.joins.asof_touches import Lives, Touches
-from operators.kernels.cells import netted
+from operators.kernels.cells import cancel_within_instants
 from operators.kernels.points import LEAST, points_of
 from operators.state.copies import first_equal
 from operators.state.point_versions import KEY, PointVersions
@@ -22,26 +22,26 @@ from operators.state.trace import Trace
 
 Comparison = Literal["greater", "greater_or_equal", "less", "less_or_equal"]
 _AT = "__at"
-#: Rows of A with instant, weight and order, and for each the place of its partner, -1 for none.
+#: Rows of A with instant, weight and order, and for each the place of its partner in a frame, -1 for none.
 _Piece = tuple[pl.DataFrame, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
 class AsofJoin:
-    """asof(A, B) at τ = each row a of A at τ with the row b of B at τ that has its key, for which `a.time comparison
-    b.time`, and of those the one with the nearest time. Without one a is gone or, if `outer`, padded with NULLs.
+    """asof(A, B) at τ = each row a of A at τ with the row b of B at τ that has the same key and the nearest time for
+    which `a.time comparison b.time` holds. A row without such a partner is dropped or, if `outer`, padded with NULLs.
 
-    Of a key and time B has at most one row at an instant. Changes in and out; NULL keys and times find nothing. A
-    change of b meets the rows of A from b to its neighbour and no others: O((|Δ| log |Δ| + effect) log |state|). An
-    element has the order of the change of a or b that causes it, the greater one where both begin at one instant.
-    State: both sides by key and time. `bound` is a key column of A, of integers or times, with the promise that rows of
-    a key with `bound ≤ frontier` neither come nor go on either side: they leave the state.
+    At any instant B has at most one row of a key and time. Input and output are changes; NULL keys and times have no
+    partner. A change of b reads only the rows of A between b and its neighbour: O((|Δ| log |Δ| + effect) log |state|).
+    An element has the order of the change of a or b that causes it, the greater one if both begin at the same instant.
+    State: both sides by key and time. `bound` is a key column of A, of integers or times, with the promise that no row
+    of a key with `bound ≤ frontier` enters or leaves either side any more: such rows are dropped from the state.
 
     >>> join = AsofJoin(("k",), ("l",), "t", "u")
     >>> trades = Delta.of([("+", {"k": "x", "t": 5}, 5), ("+", {"k": "x", "t": 9}, 9)])
     >>> quotes = Delta.of([("+", {"l": "x", "u": 4}, 4), ("+", {"l": "x", "u": 5}, 7)])
-    >>> found = join.step(trades, quotes, join.traces(), Move(0, 10)).delta.frame
-    >>> found.select("t", "u", FROM, WEIGHT).sort(FROM, WEIGHT).rows()
+    >>> pairs = join.step(trades, quotes, join.traces(), Move(0, 10)).delta.frame
+    >>> pairs.select("t", "u", FROM, WEIGHT).sort(FROM, WEIGHT).rows()
     [(5, 4, 5, 1), (5, 4, 7, -1), (5, 5, 7, 1), (9, 5, 9, 1)]
     """
 
@@ -66,7 +66,7 @@ class AsofJoin:
             none = left.frame.drop(RESERVED).hstack(right.frame.drop(RESERVED))
             return Step(Delta(none.hstack(left.frame.select(RESERVED))), traces)
         held_left, held_right = cast(tuple[RangeTrace, RangeTrace], traces)
-        alone, lefts, rights = self._placed(left.consolidate().frame, right.consolidate().frame)
+        alone, lefts, rights = self._changes_by_point(left.consolidate().frame, right.consolidate().frame)
         versions = PointVersions.of(rights, held_right, move.start)
         touches = Touches.of(versions, self.right_keys)
         lives = Lives.of(touches.near(held_left), lefts, left.columns, versions.states)
@@ -74,13 +74,16 @@ class AsofJoin:
         pieces += [(alone, np.full(alone.height, -1))] if self.outer else []
         changes = self._side_by_side(pieces, left.columns, partners.select(right.columns))
         kept = held_left.append(Delta(lefts.drop(KEY)), move.end), versions.kept(move.end)
-        return Step(Delta(netted(Delta(changes))), kept)
+        return Step(Delta(cancel_within_instants(Delta(changes))), kept)
 
-    def _placed(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        """The changes of A that find nothing, and those of both sides that may, with HASH, POINT and KEY."""
+    def _changes_by_point(
+        self, left: pl.DataFrame, right: pl.DataFrame
+    ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """Returns the changes of A that cannot have a partner, then those of A and of B that may, with HASH, POINT and
+        KEY. Points are chosen so that the partner is always the row of B with the greatest point ≤ that of A."""
         mirrored, strict = self.comparison in ("less", "less_or_equal"), self.comparison in ("greater", "less")
         reach = _with_points(left, self.left_keys, self.left_time, mirrored=mirrored)
-        if strict:  # what is before a point is at or below the one ahead of it; nothing is before the least one
+        if strict:  # p < q is p ≤ q - 1, and nothing is below the least point
             reach = reach.filter(pl.col(POINT) > LEAST).with_columns(pl.col(POINT) - 1)
         rights = _with_points(right, self.right_keys, self.right_time, mirrored=mirrored)
         both = [_keys_of(rights, self.right_keys), _keys_of(reach, self.left_keys)]
@@ -92,13 +95,14 @@ class AsofJoin:
     def _pieces(
         self, lefts: pl.DataFrame, touches: Touches, lives: Lives, versions: PointVersions
     ) -> tuple[list[_Piece], pl.DataFrame]:
-        """The changes of A with the partners that they find, and the rows of A whose partners change."""
+        """Returns the changes of A with their partners, the negated rows of A with the partners they lose and the rows
+        with the partners they get; and the frame that holds the partners."""
         own_keys = lefts[KEY].to_numpy()
         states = versions.states.at(own_keys, lefts[FROM].to_numpy())
-        asked = Questions.of(lefts, self.left_keys, lefts[POINT].to_numpy()) + touches.questions + touches.questions
+        questions = Questions.of(lefts, self.left_keys, lefts[POINT].to_numpy()) + touches.questions + touches.questions
         keys = np.concatenate([own_keys, touches.key, touches.key])
-        found, partners = versions.nearest(asked, keys, np.concatenate([states, touches.state - 1, touches.state]))
-        own, before, after = np.split(found, [len(states), len(states) + len(touches.key)])
+        places, partners = versions.nearest(questions, keys, np.concatenate([states, touches.state - 1, touches.state]))
+        own, before, after = np.split(places, [len(states), len(states) + len(touches.key)])
         orders = np.maximum(lefts[ORDER].to_numpy(), versions.orders_of_new(own, lefts[FROM].to_numpy()))
         touch, row = lives.concerned(touches)
         rows = lives.rows[row].with_columns(
@@ -109,25 +113,24 @@ class AsofJoin:
         return [*pieces, (rows.with_columns(-pl.col(WEIGHT)), before[touch]), (rows, after[touch])], partners
 
     def _side_by_side(self, pieces: Sequence[_Piece], row: Sequence[str], partners: pl.DataFrame) -> pl.DataFrame:
-        """The pairs as elements."""
+        """The pairs as elements; rows without a partner are padded with NULLs or dropped."""
         rows = pl.concat([frame.select(*row, FROM, WEIGHT, ORDER) for frame, _ in pieces])
         places = np.concatenate([places for _, places in pieces])
         if not self.outer:
             rows, places = rows.filter(pl.Series(places >= 0)), places[places >= 0]
-        found = partners.select(pl.all().gather(pl.Series(places, dtype=pl.Int64).replace(-1, None)))
+        partner_columns = partners.select(pl.all().gather(pl.Series(places, dtype=pl.Int64).replace(-1, None)))
         ends = pl.repeat(FOREVER, rows.height, dtype=pl.Int64, eager=True).alias(TO)
-        return pl.DataFrame([*rows.select(row), *found, rows[FROM], ends, rows[WEIGHT], rows[ORDER]])
+        return pl.DataFrame([*rows.select(row), *partner_columns, rows[FROM], ends, rows[WEIGHT], rows[ORDER]])
 
 
 def _with_points(frame: pl.DataFrame, keys: Sequence[str], time: str, *, mirrored: bool) -> pl.DataFrame:
-    """The rows without NULLs in keys and time with HASH, POINT and their place; points of later times are less where
-    they are mirrored."""
+    """The rows without NULLs in keys and time, with HASH, POINT and their place. Mirrored points descend with time."""
     known = frame.with_row_index(_AT).drop_nulls([*keys, time])
     points = points_of(known[time])
     return known.with_columns(key_hash(known, keys), pl.Series(POINT, ~points if mirrored else points, pl.Int64))
 
 
 def _keys_of(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The key columns under names that do not depend on the side; a constant where there are none."""
+    """The key columns named by position, so that both sides have the same names; a constant if there are none."""
     constant = pl.repeat(0, frame.height, dtype=pl.Int8, eager=True).alias("none")
     return pl.DataFrame([frame[key].alias(str(at)) for at, key in enumerate(keys)] or [constant])

@@ -1,4 +1,4 @@
-"""Touches: the changes of B in an as-of join, each with the range of points of A that it alone is the nearest of."""
+"""Touches: the changes of B in an as-of join, each with the range of points of A whose nearest row it may be."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _ROW, _UNTIL = "__row", "__until"
 
 @dataclass(frozen=True)
 class Touches:
-    """A touch is a place (key, point) of B with a state, after an instant at which the row there changes.
+    """A touch is a place (key, point) of B with an instant at which its row changes, and the state from then on.
 
-    At that instant the change concerns the rows of A with `point ≤ their point ≤ last`: up to the next row of B that is
-    there before or after it. `far` is the last point up to the next row that is there all the time or has a touch.
+    It concerns the rows of A of the key from `point` to `last`: up to the next row of B that is present before or after
+    the instant. `far` is the point before the next row of B that is present all the time or has a touch.
     """
 
     questions: Questions
@@ -47,7 +47,7 @@ class Touches:
         state = versions.states.at(key, at[starts])
         questions = Questions.of(touched, keys, point)
         settled = _settled_above(versions, questions)
-        next_ = [versions.above(key, point, one) for one in (state - 1, state)]
+        next_ = [versions.above(key, point, neighbour_state) for neighbour_state in (state - 1, state)]
         nearest = np.minimum(*next_)
         known = np.append(versions.points, GREATEST)[np.minimum(nearest, len(versions.made))]
         ends = np.minimum(settled, np.where(nearest < len(versions.made), known - 1, GREATEST))
@@ -63,23 +63,25 @@ class Touches:
         places = np.flatnonzero(_opens(self.key, self.point))
         if not len(places) or not held.runs:
             return pl.DataFrame()
-        found = held.within(self.questions[places], self.far[places])
-        owner = pl.Series(KEY, self.key[places][found[QUESTION].to_numpy()], pl.Int64)
-        return found.drop(QUESTION).with_columns(owner)
+        rows = held.within(self.questions[places], self.far[places])
+        owner = pl.Series(KEY, self.key[places][rows[QUESTION].to_numpy()], pl.Int64)
+        return rows.drop(QUESTION).with_columns(owner)
 
 
 def _settled_above(versions: PointVersions, questions: Questions) -> np.ndarray:
-    """The last point ahead of the next row above each place that does not change."""
+    """For each place, the point before the next row above it that does not change; GREATEST if there is none."""
     ends = np.full(len(questions.points), GREATEST)
-    asked = np.flatnonzero(questions.points < GREATEST)
-    found = versions.settled.nearest(replace(questions[asked], points=questions.points[asked] + 1), above=True)
-    if found.height:
-        ends[asked[found[QUESTION].to_numpy()]] = found[POINT].to_numpy() - 1
+    below_greatest = np.flatnonzero(questions.points < GREATEST)
+    neighbours = versions.settled.nearest(
+        replace(questions[below_greatest], points=questions.points[below_greatest] + 1), above=True
+    )
+    if neighbours.height:
+        ends[below_greatest[neighbours[QUESTION].to_numpy()]] = neighbours[POINT].to_numpy() - 1
     return ends
 
 
 def _before_next(key: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """The last point ahead of the next place of the same key."""
+    """For each touch, the point before the next place of the same key; GREATEST if there is none."""
     last = np.full(len(key), GREATEST)
     place = np.cumsum(_opens(key, point))
     following = np.searchsorted(place, place, side="right")
@@ -90,7 +92,7 @@ def _before_next(key: np.ndarray, point: np.ndarray) -> np.ndarray:
 
 
 def _opens(key: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Where a place begins among touches sorted by place."""
+    """For each touch, sorted by place, whether it is the first of its place."""
     opens = np.ones(len(key), np.bool_)
     opens[1:] = (key[1:] != key[:-1]) | (point[1:] != point[:-1])
     return opens
@@ -98,15 +100,15 @@ def _opens(key: np.ndarray, point: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Lives:
-    """Rows of A, sorted by (key, point), each with a multiplicity while it is alive."""
+    """Spans of rows of A, sorted by (key, point), in which the multiplicity of a row is constant and not 0."""
 
     rows: pl.DataFrame
     alive: Alive
 
     @staticmethod
     def of(held: pl.DataFrame, changes: pl.DataFrame, row: Sequence[str], states: KeyStates) -> Lives:
-        """The lives of rows with multiplicities before the move, under changes. Of rows that were there before but are
-        not among `held` the multiplicities are off by a constant."""
+        """The lives of the rows `held` before the move under changes. The multiplicities of rows that were present
+        before but are not in `held` are off by a constant."""
         names = [*row, KEY, POINT, WEIGHT, FROM]
         events = changes.select(names)
         if held.height:
@@ -120,7 +122,7 @@ class Lives:
         return Lives(spans, Alive.of(states.at(key, start), states.at(key, end)))
 
     def concerned(self, touches: Touches) -> tuple[np.ndarray, np.ndarray]:
-        """All pairs of a touch and a row that it concerns, there before it."""
+        """All pairs of a touch and a row that it concerns, present before the touch."""
         keys, points = self.rows[KEY].to_numpy(), self.rows[POINT].to_numpy()
         begin, end = np.searchsorted(keys, touches.key), np.searchsorted(keys, touches.key, side="right")
         low = first_at_least(points, begin, end, touches.point)

@@ -1,4 +1,4 @@
-"""Band join: a join in which partners are also near to each other, found by searching a range of sorted rows."""
+"""Band join: a join whose partners are also near each other in a column, found by range searches in sorted rows."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from operators.core.delta import Delta
 from operators.core.run import Run
 from operators.joins.band_range import Band
 from operators.joins.join import Join, Positions
-from operators.kernels.points import expanded
-from operators.state.range_trace import POINT, RangeTrace, in_ranges, places
+from operators.kernels.points import expand_ranges
+from operators.state.range_trace import POINT, RangeTrace, arranged_by_point, range_places
 from operators.state.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
 class BandJoin(Join):
-    """A ⋈ B where `low ≤ a - b ≤ high` for a column of each side (or nearly so: a filter above decides).
+    """A ⋈ B where `low ≤ a - b ≤ high` for a column of each side. Of floats the band is slightly wider, and a filter
+    above the join decides.
 
-    Both sides are sorted by that column within each key, so that no more pairs are looked at than are in the band.
-    NULLs in it find no partner.
+    Both sides are sorted by that column within each key, so that only pairs in the band are read. NULLs in it have no
+    partner.
 
     >>> from operators.core.operator import Move
     >>> join = BandJoin((), (), band=Band("a", "b", -1, 1))
@@ -42,10 +43,11 @@ class BandJoin(Join):
     def _new(self, delta: Delta, *, right: bool) -> Run:
         keys, column = (self.right_keys, self.band.right) if right else (self.left_keys, self.band.left)
         frame = delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))
-        return Run(in_ranges(frame, keys, column), "key")
+        return Run(arranged_by_point(frame, keys, column), "key")
 
     def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
-        """The smaller run is looked up in the larger: one of them may be state."""
+        """The places of pairs with equal hashes in the band. The smaller run is looked up in the larger, which may be
+        state."""
         if left.height <= right.height:
             return _in_band(left, right, self.band)
         at_right, at_left = _in_band(right, left, self.band.swapped())
@@ -55,4 +57,4 @@ class BandJoin(Join):
 def _in_band(left: Run, right: Run, band: Band) -> tuple[Positions, Positions]:
     if not left.height:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return expanded(*places(right, left.positions, *band.of_right(left.frame[POINT].to_numpy())))
+    return expand_ranges(*range_places(right, left.positions, *band.of_right(left.frame[POINT].to_numpy())))

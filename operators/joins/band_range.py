@@ -1,4 +1,4 @@
-"""Band: `low ≤ left - right ≤ high` as the range of points of one side that a point of the other may meet."""
+"""Band: `low ≤ left - right ≤ high` as a range of points of one side for each point of the other."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Literal
 
 import numpy as np
 
-from operators.kernels.points import GREATEST, LEAST, float_points, floats_of, moved
+from operators.kernels.points import GREATEST, LEAST, float_points, floats_of, saturating_add
 
 _ROUNDING = {"single": 2.0**-22, "double": 2.0**-51}
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The distances from the column `right` to the column `left` that are looked for; `open` ends are left out.
+    """The condition `low ≤ left - right ≤ high` on two columns; `low_open` and `high_open` exclude an end.
 
-    Of floats, where a sum is rounded, the range is a little wider: by what terms up to `terms` may be rounded.
+    Float sums are rounded, so for floats ranges are widened by the rounding errors of terms of a magnitude up to
+    `terms`.
 
     >>> lows, highs = Band("a", "b", 2, 5, high_open=True).of_right(np.array([10]))
     >>> lows.tolist(), highs.tolist()
@@ -33,20 +34,21 @@ class Band:
     terms: float = 0
 
     def of_right(self, lefts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The least and the greatest point of the right side that may meet each point of the left side."""
+        """The least and the greatest point of the right side that is in the band, for each point of the left side."""
         lows = np.full(len(lefts), LEAST) if self.high is None else self._away(lefts, -self.high, 1, self.high_open)
         highs = np.full(len(lefts), GREATEST) if self.low is None else self._away(lefts, -self.low, -1, self.low_open)
         return lows, highs
 
     def swapped(self) -> Band:
-        """The same seen from the right side."""
+        """The same condition with the sides swapped."""
         low, high = (None if end is None else -end for end in (self.high, self.low))
         ends = {"low": low, "high": high, "low_open": self.high_open, "high_open": self.low_open}
         return replace(self, left=self.right, right=self.left, **ends)  # type: ignore[arg-type]
 
     def _away(self, points: np.ndarray, distance: float, inwards: int, open_: bool) -> np.ndarray:
+        """The points at a distance; `inwards` is the direction (1 or -1) into the band, to exclude an open end."""
         if self.kind == "exact" or not self.terms:
-            return moved(points, int(distance) + (inwards if open_ else 0))
+            return saturating_add(points, int(distance) + (inwards if open_ else 0))
         limit = np.finfo(np.float64).max
         values = np.clip(floats_of(points), -limit, limit)
         error = _ROUNDING[self.kind] * np.abs(values) + _ROUNDING[self.kind] * self.terms

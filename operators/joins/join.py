@@ -12,8 +12,8 @@ import polars as pl
 from operators.core.delta import FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.core.run import HASH, Run, arranged
-from operators.kernels.cancellation import settled
-from operators.kernels.consolidation import added_up
+from operators.kernels.cancellation import cancel_retractions
+from operators.kernels.consolidation import add_up
 from operators.state.key_trace import KeyTrace
 from operators.state.range_trace import POINT
 from operators.state.trace import Trace
@@ -21,7 +21,7 @@ from operators.state.trace import Trace
 _CAUSE = "__cause"
 _NOT_ROW = (*RESERVED, HASH, POINT)
 Positions = np.ndarray
-_Met = tuple[pl.DataFrame, pl.DataFrame]
+_Sides = tuple[pl.DataFrame, pl.DataFrame]
 _Search = Callable[[Run, Run], tuple[Positions, Positions]]
 
 
@@ -29,12 +29,12 @@ _Search = Callable[[Run, Run], tuple[Positions, Positions]]
 class Join:
     """Bilinear: Δ(A ⋈ B) = ΔA ⋈ B + A ⋈ ΔB + ΔA ⋈ ΔB, where intervals intersect and weights multiply.
 
-    The row is the left one's columns, then the right one's; names are disjoint, the key columns of both sides have the
-    same types. NULL keys find no partner unless `nulls_equal`. Without keys it is the cross product. An element has the
-    order of the newer one of its two, the greater order where both start at one instant. `left_bound` is a
-    column of the left, of integers or times, with the promise that rows with `bound ≤ frontier` find no further partner
-    and neither come nor go: they leave the state, and so do elements that have ended. The bound of a key holds for what
-    equals it on the other side.
+    A row has the columns of the left side, then those of the right; names are disjoint, and the key columns of both
+    sides have the same types. NULL keys have no partner unless `nulls_equal`. Without keys it is the cross product. An
+    element has the order of the newer of its two elements, or the greater order if both start at the same instant.
+    `left_bound` is a column of the left side, of integers or times, with the promise that rows with `bound ≤ frontier`
+    have no further partner and neither enter nor leave: they are dropped from the state, as are elements that ended.
+    `right_bound` is the same for the right side. The bound of a key column holds for the equal key of the other side.
 
     >>> join = Join(("a",), ("b",))
     >>> left, right = Delta.of([("+", {"a": 1}, 3)]), Delta.of([("+", {"b": 1}, 5), ("-", {"b": 1}, 7)])
@@ -56,46 +56,46 @@ class Join:
         return KeyTrace("key", self.left_keys, bound=left), KeyTrace("key", self.right_keys, bound=right)
 
     def _bounds(self) -> tuple[str | None, str | None]:
-        """The bounds of both sides; a key's is that of the other side as well."""
+        """The bounds of both sides; that of a key column is also the bound of the other side's equal key."""
         to_right = dict(zip(self.left_keys, self.right_keys, strict=True))
         to_left = dict(zip(self.right_keys, self.left_keys, strict=True))
         left, right = self.left_bound, self.right_bound
         return left or to_left.get(right or ""), right or to_right.get(left or "")
 
     def step(self, left: Delta, right: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The pairs with at least one element of the step."""
+        """The pairs of which at least one element is of this step."""
         if not len(left) and not len(right):
             return Step(Delta(_side_by_side(left.frame, right.frame, left.frame)), traces)
         held_left, held_right = traces
         new_left, new_right = self._new(left, right=False), self._new(right, right=True)
         pieces = [
             _side_by_side(new_left.frame.clear(), new_right.frame.clear(), new_left.frame.clear()),
-            self._pairs(_met(new_left, held_right.runs, self._places), right_new=False),
-            self._pairs(_swapped(_met(new_right, held_left.runs, self._places_of_right)), left_new=False),
-            self._pairs(_met(new_left, (new_right,), self._places)),
+            self._pairs(paired_elements(new_left, held_right.runs, self._places), right_new=False),
+            self._pairs(_swapped(paired_elements(new_right, held_left.runs, self._places_of_right)), left_new=False),
+            self._pairs(paired_elements(new_left, (new_right,), self._places)),
         ]
         kept = held_left.append(Delta(new_left.frame), move.end), held_right.append(Delta(new_right.frame), move.end)
         return Step(Delta(_net(pl.concat([piece for piece in pieces if piece is not None]))), kept)
 
     def _new(self, delta: Delta, *, right: bool) -> Run:
-        """The elements of a side that may find a partner."""
+        """The elements of a side that may have a partner, as a run by key."""
         keys = self.right_keys if right else self.left_keys
         frame = delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))
         return Run(arranged(frame, keys), "key")
 
     def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
-        """The places of pairs that may be true."""
+        """The places of candidate pairs in two runs; `_true` decides."""
         return _equal_hashes(left, right)
 
     def _places_of_right(self, right: Run, left: Run) -> tuple[Positions, Positions]:
         at_left, at_right = self._places(left, right)
         return at_right, at_left
 
-    def _pairs(self, met: _Met | None, *, left_new: bool = True, right_new: bool = True) -> pl.DataFrame | None:
-        """The true pairs of elements side by side; a side that is not new, of this step, is older than the other."""
-        if met is None:
+    def _pairs(self, sides: _Sides | None, *, left_new: bool = True, right_new: bool = True) -> pl.DataFrame | None:
+        """The joined elements of candidate pairs. A side that is not `new`, of this step, is older than the other."""
+        if sides is None:
             return None
-        left, right = met
+        left, right = sides
         start, order = _cause(_Side(left, left_new), _Side(right, right_new))
         end = np.minimum(_values(left, TO), _values(right, TO))
         weight = _values(left, WEIGHT) * _values(right, WEIGHT)
@@ -105,10 +105,10 @@ class Join:
         return pairs if true.all() else pairs.filter(true)
 
     def _true(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.Series:
-        """Whether keys are equal: their hashes are."""
+        """For each candidate pair, whether its keys are equal, as their hashes are."""
         true = pl.repeat(True, left.height, eager=True, dtype=pl.Boolean)
-        for ours, theirs in zip(self.left_keys, self.right_keys, strict=True):
-            true &= left[ours].eq_missing(right[theirs])
+        for left_key, right_key in zip(self.left_keys, self.right_keys, strict=True):
+            true &= left[left_key].eq_missing(right[right_key])
         return true
 
 
@@ -119,7 +119,7 @@ class _Side:
 
 
 def _cause(left: _Side, right: _Side) -> tuple[np.ndarray, np.ndarray]:
-    """Where pairs begin, and their order."""
+    """The instants at which pairs begin, and their orders."""
     if not (left.new and right.new):
         newer = left if left.new else right
         return _values(newer.frame, FROM), _values(newer.frame, ORDER)
@@ -134,44 +134,47 @@ def _side_by_side(left: pl.DataFrame, right: pl.DataFrame, reserved: pl.DataFram
     return pl.DataFrame([*rows, *(reserved[name] for name in RESERVED)])
 
 
-def _swapped(met: _Met | None) -> _Met | None:
-    return None if met is None else (met[1], met[0])
+def _swapped(sides: _Sides | None) -> _Sides | None:
+    return None if sides is None else (sides[1], sides[0])
 
 
-def _met(new: Run, others: Sequence[Run], search: _Search) -> _Met | None:
-    """The elements of a run and those of others that a search finds, side by side."""
+def paired_elements(new: Run, others: Sequence[Run], search: _Search) -> _Sides | None:
+    """The candidate pairs of a run and the others: two frames of the same height, None if there are no pairs."""
     places = [search(new, other) for other in others]
-    met = [(at_new, other.frame[at]) for other, (at_new, at) in zip(others, places, strict=True) if len(at)]
-    if not met:
+    sides = [(at_new, other.frame[at]) for other, (at_new, at) in zip(others, places, strict=True) if len(at)]
+    if not sides:
         return None
-    return new.frame[np.concatenate([at_new for at_new, _ in met])], pl.concat([found for _, found in met])
+    return new.frame[np.concatenate([at_new for at_new, _ in sides])], pl.concat([rows for _, rows in sides])
 
 
 def _equal_hashes(left: Run, right: Run) -> tuple[Positions, Positions]:
-    """The pairs of places whose hashes agree. The smaller run is looked up in the larger: one of them may be state."""
+    """The pairs of places with equal hashes. The smaller run is looked up in the larger, which may be state."""
     if left.height > right.height:
         at_right, at_left = _equal_hashes(right, left)
         return at_left, at_right
     if not left.height:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     hashes, which = left.distinct
-    low, counts = (found[which] for found in right.matches(hashes))
+    low, counts = (column[which] for column in right.matches(hashes))
+    # Left element i pairs with the places low[i], low[i] + 1, … of the right: low [4, 0] and counts [2, 1] give
+    # at_left [0, 0, 1] and at_right [4, 5, 0].
     at_left = np.repeat(np.arange(left.height), counts)
     return at_left, np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(len(at_left))
 
 
 def _net(pairs: pl.DataFrame) -> pl.DataFrame:
-    """The pairs without those that cancel each other, cause by cause.
+    """The pairs without those that cancel each other within a cause.
 
-    Rows that a state has added up are never paired; where another cut of time pairs them, their orders must not show.
+    Rows that cancelled in a state are never paired. If time is cut otherwise they are in the same step and are paired,
+    and the result must be the same.
     """
     if not (pairs[WEIGHT] < 0).any():
         return pairs
     caused = pairs.with_columns(pl.col(ORDER).alias(_CAUSE))
     hashes = caused.drop(WEIGHT).hash_rows().to_numpy()
     order = np.argsort(hashes)
-    net = settled(caused, order, hashes[order], ())
-    return added_up(pairs, [name for name in pairs.columns if name != WEIGHT]) if net is None else net.drop(_CAUSE)
+    net = cancel_retractions(caused, order, hashes[order], ())
+    return add_up(pairs, [name for name in pairs.columns if name != WEIGHT]) if net is None else net.drop(_CAUSE)
 
 
 def _values(frame: pl.DataFrame, name: str) -> np.ndarray:

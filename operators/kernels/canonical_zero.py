@@ -1,4 +1,4 @@
-"""Zero without a sign: 0.0 and -0.0 are equal, and only one of them is ever seen."""
+"""Zero without a sign: 0.0 and -0.0 are equal, and only 0.0 is ever shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from operators.core.delta import Delta
 
 
 def canonical_zero(value: pl.Expr) -> pl.Expr:
-    """A float, with 0.0 for -0.0. To add 0.0 would change nothing in Polars.
+    """The float with 0.0 for -0.0. Adding 0.0 would leave -0.0 as it is in Polars.
 
     >>> pl.DataFrame({"x": [-0.0, 1.5, None]}).select(canonical_zero(pl.col("x")))["x"].to_list()
     [0.0, 1.5, None]
@@ -17,7 +17,7 @@ def canonical_zero(value: pl.Expr) -> pl.Expr:
 
 
 def with_canonical_zero(delta: Delta) -> Delta:
-    """The elements with one zero in all columns of floats: as keys both are one.
+    """The elements with 0.0 for -0.0 in all float columns, so that both are the same key.
 
     >>> with_canonical_zero(Delta.of([("+", {"x": -0.0}, 5)])).frame["x"].to_list()
     [0.0]

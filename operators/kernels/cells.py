@@ -1,4 +1,4 @@
-"""Cells: the pairs (group, instant) at which groups change, laid out group by group in the order of time."""
+"""Cells: the pairs (group, instant) at which groups change, sorted by group and then by instant."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _GROUP, _AT = "__cell_group", "__cell_at"
 
 @dataclass(frozen=True)
 class Cells:
-    """The changes of a step with the cell each belongs to, sorted by (cell, order, what else tells them apart).
+    """The changes of a step with the cell that each belongs to in CELL, sorted by (cell, order, other columns).
 
     >>> Cells.of(Delta.of([("+", {"k": "a"}, 5), ("+", {"k": "b"}, 5), ("-", {"k": "a"}, 6)]).frame, ["k"]).instant
     array([5, 6, 5])
     """
 
     rows: pl.DataFrame
-    #: One row a group: the key columns, and those that depend on them.
+    #: A row for each group: the key columns, and those that depend on them.
     groups: pl.DataFrame
     #: For each cell its group, its instant and the greatest order of its changes.
     group: np.ndarray
@@ -34,7 +34,8 @@ class Cells:
 
     @staticmethod
     def of(frame: pl.DataFrame, keys: Sequence[str], also: Sequence[str] = ()) -> Cells:
-        """The cells of a frame of elements. Rows that agree in instant and order come by the values of all columns.
+        """The cells of a frame of elements grouped by `keys`. Rows with the same instant and order are sorted by their
+        values, so that the order of rows in the frame has no influence.
 
         `also` are columns that depend on the keys, kept with them in `groups`.
         """
@@ -43,6 +44,8 @@ class Cells:
         sorting = frame.select(leader.alias(_GROUP), FROM, ORDER, _AT).sort(_GROUP, FROM, ORDER)
         ordered = frame[_untied(sorting, frame.drop(_AT), keys)]
         group, instant = sorting[_GROUP].to_numpy(), sorting[FROM].to_numpy()
+        # A cell opens where the group or the instant differs from the row before:
+        #   group [a a a b], instant [5 5 6 5] -> opens [1 0 1 1], starts [0 2 3], ends [1 2 3], leads [1 0 1].
         opens = np.concatenate([[True], (group[1:] != group[:-1]) | (instant[1:] != instant[:-1])])[: len(group)]
         starts = np.flatnonzero(opens)
         ends = np.concatenate([starts[1:], [len(group)]]).astype(np.int64) - 1
@@ -60,12 +63,12 @@ class Cells:
 
     @property
     def members(self) -> int:
-        """How many groups there are."""
+        """How many groups change."""
         return len(self.first)
 
     @cached_property
     def leads(self) -> np.ndarray:
-        """Whether a cell is its group's first."""
+        """For each cell, whether it is the first of its group."""
         return np.concatenate([[True], self.group[1:] != self.group[:-1]])[: self.size]
 
     @cached_property
@@ -80,7 +83,7 @@ class Cells:
 
 
 def _untied(sorting: pl.DataFrame, frame: pl.DataFrame, keys: Sequence[str]) -> np.ndarray:
-    """The sorted rows' places. Those that tie come by their values: the order of rows in a frame must not show."""
+    """The places of the rows in sorted order, where rows that tie are sorted by their values."""
     at = sorting[_AT].to_numpy().copy()
     same = sorting.select(pl.all_horizontal(pl.col(_GROUP, FROM, ORDER).eq(pl.col(_GROUP, FROM, ORDER).shift(1))))
     tied = same.to_series().fill_null(False).to_numpy()
@@ -94,10 +97,10 @@ def _untied(sorting: pl.DataFrame, frame: pl.DataFrame, keys: Sequence[str]) -> 
     return at
 
 
-def netted(delta: Delta) -> pl.DataFrame:
-    """The elements with what cancels within an instant taken out, duplicates that do not cancel kept apart.
+def cancel_within_instants(delta: Delta) -> pl.DataFrame:
+    """The elements without those that cancel within an instant; duplicates that do not cancel stay apart.
 
-    An upstream operator may give `+row` and `-row` at one instant or nothing at all: both are the same delta.
+    An upstream operator may emit `+row` and `-row` at the same instant or neither: both are the same delta.
     """
     frame = delta.frame.filter(pl.col(WEIGHT) != 0)
     negative = frame[WEIGHT] < 0

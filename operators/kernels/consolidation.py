@@ -1,4 +1,4 @@
-"""Consolidation of few among many: only rows that occur more than once are grouped."""
+"""Consolidation where few of many rows repeat: only those that occur more than once are grouped."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from operators.core.delta import ORDER, WEIGHT
 from operators.kernels.merging import repeated
 
 
-def repeats(frame: pl.DataFrame, same: Sequence[str]) -> np.ndarray:
-    """The positions, ascending, of rows that are equal in the columns `same` to another row, by their hash.
+def repeated_rows(frame: pl.DataFrame, same: Sequence[str]) -> np.ndarray:
+    """The places, ascending, of rows whose columns `same` have the hash of those of another row.
 
-    >>> repeats(pl.DataFrame({"a": [1, 2, 1]}), ["a"]).tolist()
+    >>> repeated_rows(pl.DataFrame({"a": [1, 2, 1]}), ["a"]).tolist()
     [0, 2]
     """
     hashes = frame.select(pl.struct(list(same)).hash()).to_series().to_numpy()
@@ -22,10 +22,10 @@ def repeats(frame: pl.DataFrame, same: Sequence[str]) -> np.ndarray:
     return np.sort(by_hash[repeated(hashes[by_hash])])
 
 
-def apart(frame: pl.DataFrame, positions: np.ndarray) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows that are not at the positions, and those that are.
+def split_rows(frame: pl.DataFrame, positions: np.ndarray) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows that are not at `positions`, and those that are.
 
-    >>> [part.rows() for part in apart(pl.DataFrame({"a": [5, 6, 7]}), np.array([1]))]
+    >>> [part.rows() for part in split_rows(pl.DataFrame({"a": [5, 6, 7]}), np.array([1]))]
     [[(5,), (7,)], [(6,)]]
     """
     others = np.ones(frame.height, np.bool_)
@@ -33,10 +33,11 @@ def apart(frame: pl.DataFrame, positions: np.ndarray) -> tuple[pl.DataFrame, pl.
     return frame.filter(pl.Series(others)), frame[positions]
 
 
-def added_up(frame: pl.DataFrame, same: Sequence[str]) -> pl.DataFrame:
-    """One row for each that is equal in the columns `same`, weights summed, zeros dropped, in order of appearance.
+def add_up(frame: pl.DataFrame, same: Sequence[str]) -> pl.DataFrame:
+    """Rows equal in the columns `same` as a single row with their summed weight and greatest order, in the order of
+    first appearance; rows of weight 0 are dropped.
 
-    >>> added_up(pl.DataFrame({"a": [1, 2, 1], "__weight": [1, 1, -1], "__order": [3, 4, 5]}), ["a"]).rows()
+    >>> add_up(pl.DataFrame({"a": [1, 2, 1], "__weight": [1, 1, -1], "__order": [3, 4, 5]}), ["a"]).rows()
     [(2, 1, 4)]
     """
     order = [] if ORDER in same else [pl.col(ORDER).max()]

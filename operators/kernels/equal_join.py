@@ -13,7 +13,7 @@ _SAME = "__same_for_all"
 def equal_join(
     left: pl.DataFrame, right: pl.DataFrame, keys: Sequence[str], how: Literal["inner", "left", "semi"]
 ) -> pl.DataFrame:
-    """The rows of `left`, in their order, with those of `right` that agree in `keys`.
+    """The rows of `left`, in their order, joined with those of `right` that have the same `keys`.
 
     >>> nan = pl.DataFrame({"a": [float("nan")]})
     >>> equal_join(nan, nan.with_columns(n=1), ["a"], "inner").rows()
@@ -21,9 +21,10 @@ def equal_join(
     """
     if len(keys) > 1 or not left.schema[keys[0]].is_float():
         return left.join(right, on=list(keys), how=how, nulls_equal=True, maintain_order="left")
-    # Polars merges two sorted columns without holding NaN equal to itself; several columns are never merged.
+    # On a single sorted float column Polars does a merge join, in which NaN does not equal NaN; several key columns
+    # are always hashed, so a constant is added as a second one.
     same = pl.lit(0, pl.Int8).alias(_SAME)
-    together = left.with_columns(same).join(
+    joined = left.with_columns(same).join(
         right.with_columns(same), on=[*keys, _SAME], how=how, nulls_equal=True, maintain_order="left"
     )
-    return together.drop(_SAME)
+    return joined.drop(_SAME)

@@ -1,4 +1,4 @@
-"""What LSM runs are made of: merging sorted columns, and seeing from a sample that a run is mostly dead."""
+"""The primitives of LSM runs: merging sorted columns, and estimating from a sample that a run is mostly dead."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 
 T = TypeVar("T")
-#: A run is merged into its elder when the elder is less than this many times as large.
+#: A run is merged into the next older one when that is less than this many times as large.
 MERGE_RATIO = 2
-_SAMPLE = 64
+_SAMPLE_SIZE = 64
 
 
 def distinct_sorted(hashes: np.ndarray) -> np.ndarray:
-    """The distinct values in ascending order; several times as fast as `numpy.unique`.
+    """The distinct values in ascending order, several times as fast as `numpy.unique`.
 
     >>> distinct_sorted(np.array([3, 1, 3])).tolist()
     [1, 3]
@@ -42,7 +42,7 @@ def repeated(ordered: np.ndarray) -> np.ndarray:
 
 
 def merge_order(elder: np.ndarray, younger: np.ndarray) -> np.ndarray:
-    """Where the values of two sorted columns stand in their sorted union; of equals the elder's come first.
+    """The places that sort the concatenation of two sorted columns; of equal values the elder's come first.
 
     >>> merge_order(np.array([1, 3]), np.array([1, 2])).tolist()
     [0, 2, 3, 1]
@@ -52,7 +52,8 @@ def merge_order(elder: np.ndarray, younger: np.ndarray) -> np.ndarray:
 
 
 def merge_stack(runs: tuple[T, ...], height: Callable[[T], int], merge: Callable[[T, T], T]) -> tuple[T, ...]:
-    """Runs from the eldest on, each at least `MERGE_RATIO` times as large as the next: O(log) merges an element.
+    """Merges neighbouring runs, eldest first, until each is at least `MERGE_RATIO` times as large as the next: every
+    element takes part in O(log n) merges.
 
     >>> merge_stack((5, 3, 2), lambda run: run, lambda elder, younger: elder + younger)
     (8, 2)
@@ -61,19 +62,19 @@ def merge_stack(runs: tuple[T, ...], height: Callable[[T], int], merge: Callable
     for run in runs:
         stack = (*stack, run) if height(run) else stack
         while len(stack) > 1 and height(stack[-2]) < MERGE_RATIO * height(stack[-1]):
-            together = merge(stack[-2], stack[-1])
-            stack = (*stack[:-2], together) if height(together) else stack[:-2]
+            merged_run = merge(stack[-2], stack[-1])
+            stack = (*stack[:-2], merged_run) if height(merged_run) else stack[:-2]
     return stack
 
 
-def mostly(frame: pl.DataFrame, dead: pl.Expr) -> bool:
-    """Whether half of a sample of the rows is dead, in time that does not depend on the height.
+def mostly_dead(frame: pl.DataFrame, dead: pl.Expr) -> bool:
+    """Whether at least half of a sample of the rows is dead, in time that does not depend on the height.
 
-    The rows are in the order of their hashes, so that evenly spaced ones are a random sample.
+    The rows are sorted by hash, so evenly spaced ones are a random sample.
 
     >>> run = pl.DataFrame({"end": [1, 2, 3, 9]})
-    >>> mostly(run, pl.col("end") <= 5), mostly(run, pl.col("end") <= 0)
+    >>> mostly_dead(run, pl.col("end") <= 5), mostly_dead(run, pl.col("end") <= 0)
     (True, False)
     """
-    sample = frame[np.linspace(0, frame.height - 1, min(_SAMPLE, frame.height)).astype(np.int64)]
+    sample = frame[np.linspace(0, frame.height - 1, min(_SAMPLE_SIZE, frame.height)).astype(np.int64)]
     return 2 * sample.filter(dead).height >= max(1, sample.height)

@@ -1,4 +1,4 @@
-"""Points: values of ordered types as 64-bit integers in the same order, and searches for them in many ranges."""
+"""Points: values of ordered types as 64-bit integers in the same order, and binary searches in many ranges at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def has_points(kind: pa.DataType) -> bool:
 
 
 def points_of(values: pl.Series) -> np.ndarray:
-    """p with p(a) < p(b) if and only if a < b; 0.0 is -0.0, and NaN is the greatest number. No value is NULL.
+    """The int64 points p of values without NULLs: p(a) < p(b) if and only if a < b, where 0.0 equals -0.0 and NaN is
+    the greatest number.
 
     >>> points_of(pl.Series([float("nan"), 1.5, -2.0, float("inf")])).argsort().tolist()
     [2, 1, 3, 0]
@@ -34,7 +35,7 @@ def points_of(values: pl.Series) -> np.ndarray:
 
 
 def float_points(values: np.ndarray) -> np.ndarray:
-    """The points of floats: their bits, those of negative numbers in the opposite order.
+    """The points of float64 values: their bits, with all but the sign inverted for negative numbers.
 
     >>> floats_of(float_points(np.array([-1.5, 0.0, 2.0]))).tolist()
     [-1.5, 0.0, 2.0]
@@ -44,15 +45,15 @@ def float_points(values: np.ndarray) -> np.ndarray:
 
 
 def floats_of(points: np.ndarray) -> np.ndarray:
-    """The floats that have these points."""
+    """The floats with these points: the inverse of `float_points`."""
     floats: np.ndarray = (points ^ ((points >> 63) & GREATEST)).view(np.float64)
     return floats
 
 
-def moved(points: np.ndarray, distance: int) -> np.ndarray:
-    """The points so far away, at most the least or greatest.
+def saturating_add(points: np.ndarray, distance: int) -> np.ndarray:
+    """The points plus a distance, saturated at LEAST and GREATEST.
 
-    >>> moved(np.array([GREATEST, 3]), 2).tolist() == [GREATEST, 5]
+    >>> saturating_add(np.array([GREATEST, 3]), 2).tolist() == [GREATEST, 5]
     True
     """
     if distance >= 0:
@@ -61,7 +62,7 @@ def moved(points: np.ndarray, distance: int) -> np.ndarray:
 
 
 def first_at_least(values: np.ndarray, begin: np.ndarray, end: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """For each range [begin, end), in which the values ascend, the place of its first value that is not less.
+    """For each range [begin, end) in which the values ascend, the place of its first value ≥ `wanted`; `end` if none.
 
     >>> first_at_least(np.array([1, 5, 2, 4]), np.array([0, 2]), np.array([2, 4]), np.array([2, 5])).tolist()
     [1, 4]
@@ -76,7 +77,7 @@ def first_at_least(values: np.ndarray, begin: np.ndarray, end: np.ndarray, wante
 
 
 def first_above(points: np.ndarray, begin: np.ndarray, end: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """For each range, in which points ascend, the place of its first point that is greater.
+    """For each range [begin, end) in which the points ascend, the place of its first point > `wanted`; `end` if none.
 
     >>> first_above(np.array([1, 3, 3]), np.array([0, 0]), np.array([3, 3]), np.array([1, 3])).tolist()
     [1, 3]
@@ -85,10 +86,11 @@ def first_above(points: np.ndarray, begin: np.ndarray, end: np.ndarray, wanted: 
     return first_at_least(points, np.where(last, end, begin), end, wanted + ~last)
 
 
-def expanded(begin: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All places of the ranges `begin`, `begin + 1`, … of these lengths, and for each place the number of its range.
+def expand_ranges(begin: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The places of ranges of consecutive integers, one range after the other: for each place the number of its range,
+    and the place. Range i is `begin[i]`, `begin[i] + 1`, … and has the length `counts[i]`.
 
-    >>> [part.tolist() for part in expanded(np.array([4, 0]), np.array([2, 1]))]
+    >>> [part.tolist() for part in expand_ranges(np.array([4, 0]), np.array([2, 1]))]
     [[0, 0, 1], [4, 5, 0]]
     """
     ranges = np.repeat(np.arange(len(counts)), counts)

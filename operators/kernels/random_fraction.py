@@ -1,4 +1,4 @@
-"""Chance that can be repeated: a number in [0, 1) for each element, a function of what the element is alone."""
+"""Reproducible pseudo-random numbers: a number in [0, 1) for each element, a function of the element alone."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _SPREAD = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _DIGITS = 53
 
 
-def chances(numbers: np.ndarray, salt: int) -> np.ndarray:
-    """One number in [0, 1) for each 64-bit integer: the finaliser of splitmix64. Those of two salts are independent.
+def random_fractions(numbers: np.ndarray, salt: int) -> np.ndarray:
+    """A float64 in [0, 1) for each 64-bit integer, by the finaliser of splitmix64. Those of two salts are independent.
 
-    >>> chances(np.array([1, 2]), 0).round(3).tolist()
+    >>> random_fractions(np.array([1, 2]), 0).round(3).tolist()
     [0.567, 0.591]
     """
     mixed = numbers.astype(np.int64).view(np.uint64) + np.uint64(_GOLDEN * (2 * salt + 1) % 2**64)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(_SPREAD[0])
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(_SPREAD[1])
     mixed ^= mixed >> np.uint64(31)
-    found: np.ndarray = (mixed >> np.uint64(64 - _DIGITS)).astype(np.float64) * 2.0**-_DIGITS
-    return found
+    fractions: np.ndarray = (mixed >> np.uint64(64 - _DIGITS)).astype(np.float64) * 2.0**-_DIGITS
+    return fractions
 
 
-def key_numbers(frame: pl.DataFrame, keys: Sequence[str]) -> np.ndarray:
-    """A 32-bit number for each row, a function of its key columns as text: the same in every version and process.
+def key_checksums(frame: pl.DataFrame, keys: Sequence[str]) -> np.ndarray:
+    """The CRC-32 of each row's key columns as JSON text: the same in every process and version.
 
-    >>> numbers = key_numbers(pl.DataFrame({"a": [1, 2, 1], "b": ["x", None, "x"]}), ["a", "b"])
+    >>> numbers = key_checksums(pl.DataFrame({"a": [1, 2, 1], "b": ["x", None, "x"]}), ["a", "b"])
     >>> bool(numbers[0] == numbers[2] != numbers[1])
     True
     """

@@ -1,4 +1,4 @@
-"""The best of what is alive: minima over ranges, all positions at once."""
+"""The best of what is alive: the minimum over the ranges that cover a position, for all positions at once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _NONE = np.iinfo(np.int64).max
 def best_of_ranges(starts: np.ndarray, ends: np.ndarray, ranks: np.ndarray, size: int) -> np.ndarray:
     """For each position p < size, the least rank among the ranges with `start ≤ p < end`; -1 where there is none.
 
-    A range is covered by two blocks, each a power of two long, that may overlap: the minimum does not mind. Blocks of
-    one length are halved together, so the work is O(ranges + size log longest).
+    A range is covered by two blocks of the same power of two, which may overlap, as a minimum is idempotent. From the
+    longest on, all blocks of a length are halved at once, so the work is O(ranges + size log longest).
 
     >>> best_of_ranges(np.array([0, 1]), np.array([3, 2]), np.array([5, 4]), 4).tolist()
     [5, 4, 5, -1]
@@ -21,16 +21,17 @@ def best_of_ranges(starts: np.ndarray, ends: np.ndarray, ranks: np.ndarray, size
     levels = np.frexp(ends - starts)[1] - 1
     best = np.full(size, _NONE, np.int64)
     for level in range(int(levels.max(initial=0)), -1, -1):
-        best = _lay(best, level, starts, ends, ranks, levels == level)
+        best = _lay_blocks(best, level, starts, ends, ranks, levels == level)
         if level:
             half = 1 << (level - 1)
             best[half:] = np.minimum(best[half:], best[:-half].copy()) if half < size else best[half:]
     return np.where(best == _NONE, -1, best)
 
 
-def _lay(
+def _lay_blocks(
     best: np.ndarray, level: int, starts: np.ndarray, ends: np.ndarray, ranks: np.ndarray, chosen: np.ndarray
 ) -> np.ndarray:
+    """Lowers `best` at the first positions of the two blocks of 2^level that cover each chosen range."""
     if chosen.any():
         np.minimum.at(best, starts[chosen], ranks[chosen])
         np.minimum.at(best, ends[chosen] - (1 << level), ranks[chosen])

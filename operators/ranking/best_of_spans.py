@@ -1,4 +1,4 @@
-"""The k best of what is alive, at all positions at once."""
+"""The k best of the items that are alive at a position, for all positions at once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Method = Literal["row_number", "rank", "dense_rank"]
 
 @dataclass(frozen=True)
 class Ranking:
-    """Entries in nodes: `item` is the place of an item in the order of all items, `above` its rank from 0 among the
-    items of its node by the method."""
+    """Entries of nodes: `item` is the place of an item in the order of all items, `above` its rank, from 0, among the
+    items of its node."""
 
     node: np.ndarray
     item: np.ndarray
@@ -23,12 +23,13 @@ class Ranking:
 def best_of_spans(
     starts: np.ndarray, ends: np.ndarray, weights: np.ndarray, peers: np.ndarray, limit: int, method: Method
 ) -> Ranking:
-    """For each position, the items whose rank from 0 is below `limit` among the items with `start ≤ position < end`.
+    """For each position, the items whose rank, from 0, is below `limit` among those with `start ≤ position < end`; the
+    nodes of the result are positions.
 
-    Items are in order, best first; `weights` are their numbers of copies, `peers` the numbers, ascending, of groups of
-    items that are equal in the order. A segment tree over positions: an item lies in the O(log) nodes that cover its
-    span, nodes hand their best to their halves, level by level. What is not among the best of a node cannot be among
-    the best of a position below it, so the work is O(items log positions + positions · limit).
+    Items are in order, best first; `weights` has their numbers of copies and `peers` ascending numbers that are equal
+    for items that tie. This descends a segment tree over positions: an item starts in the O(log positions) nodes that
+    cover its span, and each level passes the best of its nodes on to their halves. An item that is not among the best
+    of a node is not among the best of any position below it, so the work is O(items log positions + positions · limit).
 
     >>> args = [np.array(column) for column in ([1, 0, 0], [2, 3, 2], [1, 1, 1], [0, 1, 2])]
     >>> best = best_of_spans(*args, limit=2, method="row_number")
@@ -37,20 +38,25 @@ def best_of_spans(
     """
     size = int(ends.max(initial=1))
     depth = max(int(size - 1).bit_length(), 0)
+    # An entry is a single integer, node << shift | item, so that sorting orders by (node, item).
     levels = _cover(starts, ends, depth)
     shift = max(int(len(starts)).bit_length(), 1)
-    held = np.empty(0, np.int64)
+    inherited = np.empty(0, np.int64)
     for level in range(depth + 1):
-        down = _halved(held, shift) if level else held
-        both = np.sort(np.concatenate([down, *((node << shift) | item for node, item in levels[level])]))
-        ranking = _ranked(both >> shift, both & ((1 << shift) - 1), weights, peers, method)
+        halves = _halved(inherited, shift) if level else inherited
+        entries = np.sort(np.concatenate([halves, *((node << shift) | item for node, item in levels[level])]))
+        ranking = _ranked(entries >> shift, entries & ((1 << shift) - 1), weights, peers, method)
         best = ranking.above < limit
-        held = both[best]
+        inherited = entries[best]
     return replace(ranking, node=ranking.node[best], item=ranking.item[best], above=ranking.above[best])
 
 
 def _cover(starts: np.ndarray, ends: np.ndarray, depth: int) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-    """By level from the root on: the nodes that together cover each span, and their items."""
+    """For each level, from the root on, pairs of arrays: nodes and the items whose spans they cover as a whole.
+
+    On a level, a span [low, high) of nodes is covered by its odd first node and by its last one if `high` is odd; the
+    rest are sibling pairs, which its parent level covers: [1, 6) takes node 1, then [1, 3) of the parents, and so on.
+    """
     levels: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(depth + 1)]
     item = np.flatnonzero(starts < ends)
     low, high = starts[item], ends[item]
@@ -60,19 +66,19 @@ def _cover(starts: np.ndarray, ends: np.ndarray, depth: int) -> list[list[tuple[
         low, high = (low + odd) >> 1, (high - odd_end) >> 1
         wide = low < high
         low, high, item = low[wide], high[wide], item[wide]
-    # at the root a span [0, 1) has an odd end only
+    # At the root the only span is [0, 1), which has an odd end.
     return levels
 
 
 def _halved(held: np.ndarray, shift: int) -> np.ndarray:
-    """Every entry in both halves of its node."""
+    """Every entry in both halves of its node: those of node n are 2n and 2n + 1."""
     node, item = held >> shift, held & ((1 << shift) - 1)
     left = (node << (shift + 1)) | item
     return np.concatenate([left, left | (1 << shift)])
 
 
 def _ranked(node: np.ndarray, item: np.ndarray, weights: np.ndarray, peers: np.ndarray, method: Method) -> Ranking:
-    """Entries sorted by (node, item) with their ranks."""
+    """The ranks of entries that are sorted by (node, item)."""
     opens = np.ones(len(node), np.bool_)
     opens[1:] = node[1:] != node[:-1]
     if method == "row_number":
@@ -91,7 +97,7 @@ def _ranked(node: np.ndarray, item: np.ndarray, weights: np.ndarray, peers: np.n
 
 
 def _at_last(values: np.ndarray, marks: np.ndarray) -> np.ndarray:
-    """For each place the value at the last mark at or before it."""
+    """For each place the value at the last marked place at or before it."""
     places = np.flatnonzero(marks)
     spread: np.ndarray = np.repeat(values[places], np.diff(np.append(places, len(values))))
     return spread

@@ -1,4 +1,4 @@
-"""FirstCandidates: of the rows that come to a partition at one instant, those that may be its first."""
+"""FirstCandidates: of the rows that enter a partition at the same instant, those that may be its first."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class FirstCandidates:
-    """foremost(A): A without elements that are behind another one of their partition and instant in the column `by`.
+    """A without the elements that come after another element of their partition and instant in the order of `by`.
 
-    Where rows only come, `TopK` of one row by `by` and any further keys gives the same elements over it: who was behind
-    when it came stays behind. Of each partition and instant the element with the greatest order stays too, for a change
-    has that order. What is left out depends on what is in the delta, what `TopK` makes of it does not. Stateless.
-    `by` is an integer, a date or a time; where it is NULL, all elements of the delta stay.
+    If A is append-only, `TopK` of a single row by `by` and any further keys has the same output over it, as a row that
+    is behind on entry stays behind. For each partition and instant the element with the greatest order is kept as well,
+    because a change has that order. Which elements are left out depends on how A is cut into deltas, the output of
+    `TopK` does not. Stateless. `by` is an integer, a date or a time; if a delta has a NULL in it, all elements stay.
 
     >>> bids = Delta.of([("+", {"a": 1, "p": p}, ts) for p, ts in ((5, 3), (9, 3), (8, 3), (7, 3), (2, 4))])
-    >>> foremost = FirstCandidates(("a",), SortKey("p", descending=True))
-    >>> foremost.step(bids, (), Move(0, 9)).delta.frame["p"].to_list()
+    >>> candidates = FirstCandidates(("a",), SortKey("p", descending=True))
+    >>> candidates.step(bids, (), Move(0, 9)).delta.frame["p"].to_list()
     [9, 7, 2]
     """
 
@@ -37,11 +37,11 @@ class FirstCandidates:
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The elements that may be first, and the last ones."""
+        """The elements that may be first, and the last of each partition and instant."""
         if not len(delta) or delta.frame[self.by.column].null_count():
             return Step(delta)
-        value, order, together = pl.col(self.by.column), pl.col(ORDER), [*self.partition, FROM]
+        value, order, group = pl.col(self.by.column), pl.col(ORDER), [*self.partition, FROM]
         best = value.max() if self.by.descending else value.min()
-        leads = (value == best.over(together)) | (order == order.max().over(together))
-        stay = delta.frame.select(leads).to_series()
+        candidate = (value == best.over(group)) | (order == order.max().over(group))
+        stay = delta.frame.select(candidate).to_series()
         return Step(delta if stay.all() else Delta(delta.frame.filter(stay)))

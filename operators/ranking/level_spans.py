@@ -1,6 +1,8 @@
-"""Levels that are in for some of the changed instants, and the rows that enter and leave with them.
+"""Levels that are among those asked for at some of the changed instants, and the rows that enter and leave with them.
 
-Nodes number, group by group, the state before the step and then each cell: cell c of group g is node c + g + 1.
+Nodes number the states of groups: for each group the one before the step, then the one from each of its cells on. Of
+groups with the cells [0 1] and [2] the nodes are [before 0 1] = [0 1 2] and [before 2] = [3 4]: cell c of group g is
+node c + g + 1.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ import polars as pl
 
 from operators.kernels.cells import Cells
 
-#: The rank of a level that is kept although it is not asked for.
+#: The rank of a level that is kept in the state although it is not asked for.
 OUTSIDE = -1
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of cells: their instants and orders, and for each group the one before the step and the one behind."""
+    """The nodes of cells: their instants and orders, and for each group its first node, `before` the step, and the node
+    `behind` its last."""
 
     instant: np.ndarray
     order: np.ndarray
@@ -37,9 +40,8 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Standing:
-    """Level `level[i]` is in, at rank `above[i]`, during the nodes `start[i] ≤ node < end[i]`; by (level, start).
-
-    `group` is the group of each level.
+    """Spans, sorted by (level, start): level `level[i]` is asked for, at rank `above[i]` from 0, in the nodes
+    `start[i] ≤ node < end[i]`. `group` has the group of each level.
     """
 
     nodes: Nodes
@@ -51,7 +53,7 @@ class Standing:
 
     @staticmethod
     def of(cells: Cells, group: np.ndarray, level: np.ndarray, node: np.ndarray, above: np.ndarray) -> Standing:
-        """Entries (level, node, rank) as the longest spans."""
+        """The longest spans of entries (level, node, rank)."""
         order = np.lexsort((node, level))
         level, node, above = level[order], node[order], above[order]
         opens = np.ones(len(level), np.bool_)
@@ -62,17 +64,19 @@ class Standing:
 
     @property
     def moves(self) -> np.ndarray:
-        """Which spans begin or end within the step."""
+        """For each span, whether it begins or ends within the step."""
         group = self.group[self.level]
         moves: np.ndarray = (self.start > self.nodes.before[group]) | (self.end < self.nodes.behind[group])
         return moves
 
     def at_end(self, levels: np.ndarray) -> np.ndarray:
-        """Which of the levels are in when the step ends."""
+        """For each of the levels, whether it is asked for when the step ends."""
         return np.isin(levels, self.level[self.end == self.nodes.behind[self.group[self.level]]])
 
     def meeting(self, level: np.ndarray, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs (span given, span of the level) that have a node in common: they are neighbours."""
+        """The pairs (given span, own span of the same level) that have a node in common, as two arrays."""
+        # Own spans are sorted by (level, start) and by (level, end), as they are disjoint, so those that meet a given
+        # span are adjacent: from the first that ends after its start to the last that starts before its end.
         size = len(self.nodes.instant) + 1
         low = np.searchsorted(self.level * size + self.end, level * size + start, side="right")
         high = np.searchsorted(self.level * size + self.start, level * size + end, side="left")
@@ -83,7 +87,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Changed:
-    """Changes of rows: the row of `rows` each is of, its rank from 0, instant, order and weight."""
+    """Changes of rows: for each the place of its row in `rows`, its rank from 0, instant, order and weight."""
 
     rows: pl.DataFrame
     row: np.ndarray
@@ -95,9 +99,11 @@ class Changed:
 
 @dataclass(frozen=True)
 class RowSpans:
-    """Row `same[i]` of `rows`, of level `level[i]`, is there `weight[i]` times in the nodes `start[i] ≤ node < end[i]`.
+    """Row `same[i]` of `rows`, of level `level[i]`, is present `weight[i]` times in the nodes
+    `start[i] ≤ node < end[i]`.
 
-    Where a level stands still its rows are not read, and their weights here count from the state before the step.
+    The rows of a level whose rank does not change are not read; their weights here are relative to the state before
+    the step.
     """
 
     rows: pl.DataFrame
@@ -128,10 +134,10 @@ class RowSpans:
             np.append(opens[1:], True)[: len(same)], nodes.behind[standing.group[level]], np.append(node[1:], 0)
         )
         alive = running != base
-        return RowSpans(rows, *(one[alive] for one in (same, level, node, end, running - base)))
+        return RowSpans(rows, *(values[alive] for values in (same, level, node, end, running - base)))
 
     def during(self, standing: Standing) -> Changed:
-        """What enters and leaves while the levels of the rows are in."""
+        """The rows that enter and leave while their levels are asked for, and with them."""
         given, span = standing.meeting(self.level, self.start, self.end)
         asked = standing.above[span] != OUTSIDE
         given, span = given[asked], span[asked]
@@ -150,7 +156,7 @@ class RowSpans:
 def _added_up(
     row: np.ndarray, above: np.ndarray, node: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """One entry for each (row, rank, node), where the sum of its weights is not 0."""
+    """Entries of equal (row, rank, node) added up, zeros dropped."""
     order = np.lexsort((above, row, node))
     row, above, node, weight = row[order], above[order], node[order], weight[order]
     opens = np.ones(len(row), np.bool_)

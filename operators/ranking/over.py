@@ -1,4 +1,4 @@
-"""Over: SQL's window functions, further columns of each row that are functions of its partition."""
+"""Over: SQL's window functions, which add columns to each row that are functions of its partition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type
 from operators.ranking.over_reach import Reach, Touched, reach_of
 from operators.ranking.timeline import Differences, Timeline
-from operators.ranking.top_k import equals_before, groups_of
+from operators.ranking.top_k import partition_numbers
 from operators.ranking.window_call import WindowCall
 from operators.ranking.window_frames import Segments, frame_bounds
 from operators.ranking.window_functions import Frames, window_values
@@ -23,12 +23,13 @@ from operators.state.copies import (
     ROW,
     first_equal,
     held_copies,
-    match,
+    match_copies,
     net_changes,
     ordered_by,
     state_of_partitions,
-    updated,
+    updated_state,
 )
+from operators.state.sorted_trace import same_as_before
 from operators.state.trace import Trace
 
 _PRESENCE = "__presence"
@@ -38,12 +39,12 @@ _PRESENCE = "__presence"
 class Over:
     """over(A) at τ = each row of A at τ with the values of the calls over its partition of A at τ.
 
-    All calls have one partition. Rows that are equal in the order of a call go by (instant, order) of arrival, the
-    elder first, and of several copies of a row the eldest leaves first. Changes in and out: rows whose values change
-    are corrected. State: the rows. A step reads the partitions that change and computes them at each of their changed
-    instants, all at once: the work is the sum over instants of the partitions' sizes; where frames are numbers of rows,
-    only what is within reach of a change is computed. A row with a value outside the
-    type of its call is missing while that lasts, and reported as a fault.
+    All calls have the same partition. Rows that tie in the order of a call are sorted by (instant, order) of arrival,
+    the elder first, and of several copies of a row the eldest leaves first. Input and output are changes: rows whose
+    values change are corrected. State: the rows. A step reads the partitions that change and evaluates them at all of
+    their changed instants together: the work is the sum over these instants of the partitions' sizes. If frames are
+    numbers of rows, only the rows within reach of a change are evaluated. A row with a value outside the type of its
+    call is missing while that lasts, and reported as a fault.
 
     >>> from operators.core.sort_key import SortKey
     >>> number = WindowCall("n", "row_number", (), pa.int64(), order=(SortKey("p"),))
@@ -58,7 +59,7 @@ class Over:
     schema: pa.Schema = pa.schema([])
 
     def __post_init__(self) -> None:
-        assert len({call.partition for call in self.calls}) == 1, "the calls of an operator have one partition"
+        assert len({call.partition for call in self.calls}) == 1, "the calls of an operator have the same partition"
 
     def traces(self) -> tuple[Trace, ...]:
         """The copies of rows, by partition."""
@@ -72,9 +73,9 @@ class Over:
             none = [pl.Series(call.name, [], polars_type(call.type)) for call in self.calls]
             return Step(_output(delta.frame.clear(), none, row), traces)
         held = held_copies(state, changes, partition, move.start)
-        copies = match(held, changes)
-        line = Timeline.of(copies, groups_of(copies, partition))
-        after = updated(state, copies, partition, move.end)
+        copies = match_copies(held, changes)
+        line = Timeline.of(copies, partition_numbers(copies, partition))
+        after = updated_state(state, copies, partition, move.end)
         delta, faults = self._changes(copies, line, row)
         return Step(delta, (after,), faults)
 
@@ -101,25 +102,25 @@ class Over:
     def _values(
         self, copies: pl.DataFrame, run: np.ndarray, copy: np.ndarray
     ) -> tuple[list[pl.Series], list[pl.Series]]:
-        """The columns of the calls for every copy of each run, and for each call its faults."""
-        found: dict[str, pl.Series] = {}
+        """The column of each call for the copies of all runs, and the faults of each call."""
+        values_by_name: dict[str, pl.Series] = {}
         outside: list[pl.Series] = []
         for order in dict.fromkeys(call.order for call in self.calls):
             places = _places(copies, order)
             sorting = np.argsort((run << copies.height.bit_length()) | places[copy], kind="stable")
             rows = copies[copy[sorting]]
-            segments = Segments.of(run[sorting], ~equals_before(rows, [key.column for key in order]))
+            segments = Segments.of(run[sorting], ~same_as_before(rows, [key.column for key in order]))
             back = np.argsort(sorting)
-            for call in (one for one in self.calls if one.order == order):
+            for call in (candidate for candidate in self.calls if candidate.order == order):
                 value, faulty = _computed(call, rows, segments)
-                found[call.name] = value.gather(back)
+                values_by_name[call.name] = value.gather(back)
                 outside.append(_faults(call, faulty[back]))
-        return [found[call.name] for call in self.calls], outside
+        return [values_by_name[call.name] for call in self.calls], outside
 
 
 @dataclass(frozen=True)
 class _Whole:
-    """Every presence of every copy: a run is a cell."""
+    """Every presence of every copy, where a run is a whole cell; the counterpart of `Touched` without a reach."""
 
     run: np.ndarray
     copy: np.ndarray
@@ -136,7 +137,7 @@ def _whole(copies: pl.DataFrame, line: Timeline) -> _Whole:
 
 
 def _places(copies: pl.DataFrame, order: tuple[SortKey, ...]) -> np.ndarray:
-    """The place of each copy among all."""
+    """The rank of each copy among all of them in an order."""
     keys = [(key.column, key.descending, key.nulls_last) for key in order]
     ordered = ordered_by(copies.with_row_index(_PRESENCE), keys)
     places = np.empty(copies.height, np.int64)

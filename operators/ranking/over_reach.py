@@ -1,4 +1,4 @@
-"""Reach: which rows of a partition may have other values after a change, where a frame is a number of rows."""
+"""Reach: which rows of a partition may have other values after a change, if frames are numbers of rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from operators.ranking.window_call import WindowCall
 
 _SHIFTS = {"lag": -1, "lead": 1}
 _FRAMED = frozenset({"sum", "count", "avg", "min", "max", "first_value", "last_value", "nth_value"})
-#: How many rows before a row, and how many behind it, its values depend on.
+#: How many rows before a row, and how many after it, its values depend on.
 Reach = tuple[int, int]
 
 
 def reach_of(calls: Sequence[WindowCall]) -> Reach | None:
-    """The reach of all calls together; None where a value may depend on a whole partition, or the orders differ.
+    """The reach of all calls together; None if a value may depend on a whole partition, or the orders differ.
 
     >>> import pyarrow as pa
     >>> call = WindowCall("s", "sum", ("a",), pa.int64(), frame="rows", start=-2, end=1)
@@ -28,14 +28,14 @@ def reach_of(calls: Sequence[WindowCall]) -> Reach | None:
     True
     """
     ends = [_ends(call) for call in calls]
-    known = [one for one in ends if one is not None]
+    known = [end for end in ends if end is not None]
     if len(known) < len(ends) or len({call.order for call in calls}) > 1:
         return None
     return max(0, *(-low for low, _ in known)), max(0, *(high for _, high in known))
 
 
 def _ends(call: WindowCall) -> tuple[int, int] | None:
-    """The first and the last row, seen from a row, that its value depends on."""
+    """The offsets of the first and the last row that a row's value depends on; None if they are unbounded."""
     if call.function in _SHIFTS:
         offset = _SHIFTS[call.function] * int(str((*call.parameters, 1)[0]))
         return offset, offset
@@ -46,10 +46,10 @@ def _ends(call: WindowCall) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Touched:
-    """Presences of copies in cells with the rows around them. Those of one `run` are neighbours in their order.
+    """Presences of copies in cells near a change. Those of the same `run` are adjacent in their order.
 
-    The values of a copy may differ from the cell before where it stands `after` a change, and from the next cell where
-    it stood `before` one; of a copy that is there in both cells both are known, or none.
+    The value of a copy may differ from that in the cell before if the presence is `after` a change, and from that in
+    the next cell if it is `before` one. Of a copy that is present in both cells both presences are here, or neither.
     """
 
     cell: np.ndarray
@@ -60,7 +60,11 @@ class Touched:
 
     @staticmethod
     def of(line: Timeline, weights: np.ndarray, places: np.ndarray, reach: Reach) -> Touched:
-        """The presences within reach of a change, where copies are ordered by `places`."""
+        """The presences within reach of a change, where copies are ordered by `places`.
+
+        A copy that enters or leaves affects the rows that have it within their reach: `following` rows before it and
+        `preceding` rows after it. To evaluate these, the rows within their own reach are needed as well.
+        """
         preceding, following = reach
         cell, copy = line.presences()
         cell, copy = np.repeat(cell, weights[copy]), np.repeat(copy, weights[copy])
@@ -68,20 +72,20 @@ class Touched:
         firsts = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=line.size))])
         enters = (cell == line.starts[copy]) & ~line.before[cell]
         leaves = (cell == line.ends[copy] - 1) & ~np.append(line.before[1:], True)[cell]
-        after = _around(enters, cell, sorting, firsts, (following, preceding))
-        before = _around(leaves, cell, sorting, firsts, (following, preceding))
+        after = _near_flagged(enters, cell, sorting, firsts, (following, preceding))
+        before = _near_flagged(leaves, cell, sorting, firsts, (following, preceding))
         later = np.flatnonzero(cell > line.starts[copy])
         earlier = later - weights[copy[later]]
         after[later] = before[earlier] = after[later] | before[earlier]
-        wanted = _around(after | before, cell, sorting, firsts, reach)[sorting]
+        wanted = _near_flagged(after | before, cell, sorting, firsts, reach)[sorting]
         kept, at = sorting[wanted], np.flatnonzero(wanted)
         opens = np.diff(at, prepend=-2) != 1
         opens[1:] |= cell[kept[1:]] != cell[kept[:-1]]
         return Touched(cell[kept], copy[kept], np.cumsum(opens), after[kept], before[kept])
 
     def differences(self, codes: np.ndarray) -> Differences:
-        """What changes from each cell to the next, where presences have codes: those after a change enter, those
-        before it leave.
+        """The changes from each cell to the next, where presences have codes: those after a change enter, those before
+        it leave.
 
         >>> yes, no = np.array([True]), np.array([False])
         >>> both = Touched(np.array([1, 2]), np.array([0, 0]), np.array([0, 1]), np.append(no, yes), np.append(yes, no))
@@ -90,28 +94,29 @@ class Touched:
         """
         enter, leave = np.flatnonzero(self.after), np.flatnonzero(self.before)
         example = np.concatenate([enter, leave])
-        listed = pl.DataFrame({
-            "cell": np.concatenate([self.cell[enter], self.cell[leave] + 1]), "code": codes[example],
-            "weight": np.repeat([1, -1], [len(enter), len(leave)]), "example": example,
-        })  # fmt: skip
+        cell = np.concatenate([self.cell[enter], self.cell[leave] + 1])
+        weight = np.repeat([1, -1], [len(enter), len(leave)])
+        listed = pl.DataFrame({"cell": cell, "code": codes[example], "weight": weight, "example": example})
         summed = listed.group_by("cell", "code", maintain_order=True).agg(
             pl.col("weight").sum(), pl.col("example").first()
         )
-        found = summed.filter(pl.col("weight") != 0)
-        return Differences(*(found[name].to_numpy() for name in ("cell", "weight", "example")))
+        changed = summed.filter(pl.col("weight") != 0)
+        return Differences(*(changed[name].to_numpy() for name in ("cell", "weight", "example")))
 
 
-def _around(
+def _near_flagged(
     flags: np.ndarray, cell: np.ndarray, sorting: np.ndarray, firsts: np.ndarray, reach: Reach
-) -> np.ndarray:  # fmt: skip
-    """The presences of which a flagged one is so near, in the order of their cell: from so many rows before it up to
-    so many behind it. `firsts` are the places of each cell's first presence in that order."""
+) -> np.ndarray:
+    """For each presence, whether it is near a flagged one of its cell: from `reach[0]` places before it to `reach[1]`
+    after it in the order `sorting`. `firsts` has the place of each cell's first presence in that order."""
     at = np.flatnonzero(flags[sorting])
-    mine = cell[sorting[at]]
-    low = np.maximum(at - reach[0], firsts[mine])
-    high = np.minimum(at + reach[1] + 1, firsts[mine + 1])
+    cells = cell[sorting[at]]
+    # Each flagged place covers [low, high), cut at its cell's ends. A place is covered if more ranges began than ended:
+    # low [0 1] and high [2 4] give the running sums [1 2 1 1 0].
+    low = np.maximum(at - reach[0], firsts[cells])
+    high = np.minimum(at + reach[1] + 1, firsts[cells + 1])
     size = len(cell) + 1
     near = np.cumsum(np.bincount(low, minlength=size) - np.bincount(high, minlength=size))[:-1] > 0
-    found = np.empty(len(cell), np.bool_)
-    found[sorting] = near
-    return found
+    flagged = np.empty(len(cell), np.bool_)
+    flagged[sorting] = near
+    return flagged

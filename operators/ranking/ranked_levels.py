@@ -1,4 +1,4 @@
-"""The rows of the best levels: top-k by RANK and DENSE_RANK, where rows that tie stay or go together."""
+"""RankedLevels: top-k by RANK and DENSE_RANK, where rows that tie form a level and enter or leave together."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _PLACE, _LEVEL = "__place", "__level"
 
 @dataclass(frozen=True)
 class RankedLevels:
-    """A level is the rows of a partition that tie in `order`. At τ the rows are in whose level has a rank from 0 in
-    [offset, worst).
+    """A level is the rows of a partition that tie in `order`. The output at τ has the rows whose level has a rank, from
+    0, in [offset, worst).
 
-    State: the rows by level, and the levels of each partition in their order with their numbers of rows. A step reads
-    `worst` levels and one more for each row that leaves, and the rows of those levels that enter, leave or change their
-    rank: O((|Δ| + worst + effect) log |state|), wherever a partition is not touched by ranks.
+    State: the rows by level, and the levels of each partition in their order with their numbers of rows. Of a partition
+    that changes a step reads `worst` levels and one more for each row that leaves, and the rows of the levels that
+    enter, leave or change their rank: O((|Δ| + worst + effect) log |state|).
     """
 
     partition: tuple[str, ...]
@@ -40,9 +40,9 @@ class RankedLevels:
     worst: int
     offset: int
     method: Method
-    #: Whether the rank itself is asked for.
+    #: Whether the rank itself is output.
     ranked: bool
-    #: Without retractions a level that leaves never comes back: the state is the best levels.
+    #: Without retractions a level that leaves never returns, so the state is only the best levels.
     append_only: bool
 
     @cached_property
@@ -53,7 +53,7 @@ class RankedLevels:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that rows of a level agree in."""
+        """The columns in which the rows of a level agree."""
         return (*self.partition, *(key.column for key in self.keys))
 
     def state(self) -> tuple[Trace, ...]:
@@ -61,38 +61,38 @@ class RankedLevels:
         return Trace("key", self.columns), cast(Trace, SortedTrace(self.partition, self.keys))
 
     def changed(self, changes: pl.DataFrame, state: tuple[Trace, ...], move: Move) -> tuple[Changed, tuple[Trace, ...]]:
-        """What enters and leaves at the instants of the net `changes`, and the state after it."""
+        """The rows that enter and leave at the instants of the net `changes`, and the state after the move."""
         rows, levels = state[0], cast(SortedTrace, state[1])
         needed = changes.select(*self.columns, FROM, WEIGHT, ORDER).with_row_index(_PLACE)
         cells = Cells.of(needed, self.partition)
-        lives = Lifetimes.of(cells, self._held(cells, levels), self._of_levels(cells), self.keys)
+        lives = Lifetimes.of(cells, self._stored_levels(cells, levels), self._of_levels(cells), self.keys)
         standing = self._standing(cells, lives)
-        found = self._found(cells, lives, standing, rows, move)
+        held_rows = self._held_rows(cells, lives, standing, rows, move)
         own = self._own(cells, lives, standing)
-        spans = RowSpans.of(standing, *self._events(changes, own, found))
-        kept = rows.append(Delta(self._kept_rows(changes, own, found, standing, move)), move.end)
+        spans = RowSpans.of(standing, *self._events(changes, own, held_rows))
+        kept = rows.append(Delta(self._kept_rows(changes, own, held_rows, standing, move)), move.end)
         ranks = levels.append(Delta(self._kept_levels(cells, lives, standing, move)), move.end)
         return spans.during(standing), (kept, cast(Trace, ranks))
 
     def _of_levels(self, cells: Cells) -> pl.DataFrame:
         return cells.rows.select(*(key.column for key in self.keys), CELL, WEIGHT, ORDER)
 
-    def _held(self, cells: Cells, levels: SortedTrace) -> pl.DataFrame:
-        """The levels that may have a rank below `worst` at some instant, as many of their rows as may count."""
+    def _stored_levels(self, cells: Cells, levels: SortedTrace) -> pl.DataFrame:
+        """The levels before the step that may have a rank below `worst` at some instant, with their numbers of rows."""
         if not levels.runs:
             return self._of_levels(cells).clear()
         weights = cells.rows[WEIGHT].to_numpy()
         leaving = np.bincount(cells.group[cells.rows[CELL].to_numpy()], np.maximum(-weights, 0), cells.members)
         wanted = None if self.append_only else pl.Series(leaving.astype(np.int64) + self.worst)
         groups = cells.groups.select(self.partition)
-        found = levels.best(groups, wanted, copies=self.method == "rank")
+        best = levels.best(groups, wanted, copies=self.method == "rank")
         if not self.partition:
-            return found.with_columns(pl.lit(0, pl.Int64).alias(GROUP))
+            return best.with_columns(pl.lit(0, pl.Int64).alias(GROUP))
         numbered = groups.with_columns(pl.Series(GROUP, np.arange(cells.members), pl.Int64))
-        return equal_join(found, numbered, self.partition, "inner")
+        return equal_join(best, numbered, self.partition, "inner")
 
     def _standing(self, cells: Cells, lives: Lifetimes) -> Standing:
-        """When which levels are among those asked for, or have to be kept."""
+        """The spans in which levels are asked for, or have to be kept."""
         group = lives.rows[GROUP].to_numpy()
         had, alive = np.flatnonzero(lives.before > 0), lives.multiplicity > 0
         befores, shift = cells.first[group[had]] + group[had], group[lives.row[alive]] + 1
@@ -105,7 +105,7 @@ class RankedLevels:
             return Standing.of(cells, group, best[node], node, np.zeros(len(node), np.int64))
         weights = np.concatenate([lives.before[had], lives.multiplicity[alive]])
         by_rank = np.argsort(level, kind="stable")
-        starts, ends, weights, peers = (one[by_rank] for one in (starts, ends, weights, level))
+        starts, ends, weights, peers = (values[by_rank] for values in (starts, ends, weights, level))
         ranking = best_of_spans(starts, ends, weights, peers, self.worst, self.method)
         asked = ranking.above >= self.offset
         above = np.where(asked, ranking.above if self.ranked else 0, OUTSIDE)
@@ -113,13 +113,13 @@ class RankedLevels:
         return Standing.of(cells, group, peers[ranking.item[held]], ranking.node[held], above[held])
 
     def _levels(self, cells: Cells, lives: Lifetimes, chosen: np.ndarray) -> pl.DataFrame:
-        """Levels by their columns and their numbers."""
-        found = lives.rows[chosen]
-        own = cells.groups.select(self.partition)[found[GROUP].to_numpy()].get_columns() if self.partition else []
-        return found.with_columns(*own, pl.Series(_LEVEL, chosen, pl.Int64))
+        """Levels with their columns and their numbers in `_LEVEL`."""
+        levels = lives.rows[chosen]
+        own = cells.groups.select(self.partition)[levels[GROUP].to_numpy()].get_columns() if self.partition else []
+        return levels.with_columns(*own, pl.Series(_LEVEL, chosen, pl.Int64))
 
-    def _found(self, cells: Cells, lives: Lifetimes, standing: Standing, rows: Trace, move: Move) -> pl.DataFrame:
-        """The rows before the step of the levels that do not stand still, with their numbers."""
+    def _held_rows(self, cells: Cells, lives: Lifetimes, standing: Standing, rows: Trace, move: Move) -> pl.DataFrame:
+        """The rows before the step of the levels that enter, leave or change their rank, with their level's number."""
         chosen = np.unique(standing.level[standing.moves])
         chosen = chosen[lives.before[chosen] > 0]
         if not len(chosen) or not rows.runs:
@@ -128,44 +128,44 @@ class RankedLevels:
         return equal_join(rows.lookup(levels, move.start).frame, levels, self.columns, "inner")
 
     def _own(self, cells: Cells, lives: Lifetimes, standing: Standing) -> pl.DataFrame:
-        """The changes within levels that are among those asked for at some instant: place, cell, weight and level."""
+        """The changes in levels that are asked for at some instant: place, cell, weight and level."""
         levels = self._levels(cells, lives, np.unique(standing.level))
         same = [GROUP, *(key.column for key in self.keys)]
         groups = pl.Series(GROUP, cells.group[cells.rows[CELL].to_numpy()], pl.Int64)
-        here = cells.rows.with_columns(groups).select(*same, _PLACE, CELL, WEIGHT)
-        return equal_join(here, levels.select(*same, _LEVEL), same, "inner").select(_PLACE, CELL, WEIGHT, _LEVEL)
+        changes = cells.rows.with_columns(groups).select(*same, _PLACE, CELL, WEIGHT)
+        return equal_join(changes, levels.select(*same, _LEVEL), same, "inner").select(_PLACE, CELL, WEIGHT, _LEVEL)
 
     def _events(
-        self, changes: pl.DataFrame, own: pl.DataFrame, found: pl.DataFrame
+        self, changes: pl.DataFrame, own: pl.DataFrame, held_rows: pl.DataFrame
     ) -> tuple[pl.DataFrame, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Rows as columns, which of them are equal, their levels, cells (-1: before the step) and weights."""
+        """Rows, numbers that are equal for equal rows, and their levels, cells (-1: before the step) and weights."""
         row = [name for name in changes.columns if name not in (FROM, WEIGHT, ORDER)]
         moved = changes[own[_PLACE].to_numpy()].select(row)
         parts = [own.select(CELL, WEIGHT, _LEVEL)]
-        if found.height:
-            moved = pl.concat([moved, found.select(row)])
-            parts.append(found.select(pl.lit(-1, pl.Int64).alias(CELL), WEIGHT, _LEVEL))
+        if held_rows.height:
+            moved = pl.concat([moved, held_rows.select(row)])
+            parts.append(held_rows.select(pl.lit(-1, pl.Int64).alias(CELL), WEIGHT, _LEVEL))
         events = pl.concat(parts)
         same = first_equal(moved, row).to_numpy()
         level, cell, weight = (events[name].to_numpy() for name in (_LEVEL, CELL, WEIGHT))
         return moved, same, level, cell, weight
 
     def _kept_rows(
-        self, changes: pl.DataFrame, own: pl.DataFrame, found: pl.DataFrame, standing: Standing, move: Move
+        self, changes: pl.DataFrame, own: pl.DataFrame, held_rows: pl.DataFrame, standing: Standing, move: Move
     ) -> pl.DataFrame:
-        """What a step adds to the rows."""
+        """The change of the state's rows in a step."""
         row = [name for name in changes.columns if name not in (FROM, WEIGHT, ORDER)]
         if not self.append_only:
             return _stamped(changes.select(*row, WEIGHT), move)
         stay = own.filter(pl.Series(standing.at_end(own[_LEVEL].to_numpy())))
         parts = [changes[stay[_PLACE].to_numpy()].select(*row, WEIGHT)]
-        if found.height:
-            gone = found.filter(pl.Series(~standing.at_end(found[_LEVEL].to_numpy())))
-            parts.append(gone.select(*row, -pl.col(WEIGHT)))
+        if held_rows.height:
+            leaving = held_rows.filter(pl.Series(~standing.at_end(held_rows[_LEVEL].to_numpy())))
+            parts.append(leaving.select(*row, -pl.col(WEIGHT)))
         return _stamped(pl.concat(parts), move)
 
     def _kept_levels(self, cells: Cells, lives: Lifetimes, standing: Standing, move: Move) -> pl.DataFrame:
-        """What a step adds to the numbers of rows of levels."""
+        """The change of the levels' numbers of rows in a step."""
         if not self.append_only:
             return _stamped(cells.rows.select(*self.columns, WEIGHT), move)
         last = np.flatnonzero(np.diff(lives.row, append=-1))
@@ -177,7 +177,7 @@ class RankedLevels:
 
 
 def _stamped(rows: pl.DataFrame, move: Move) -> pl.DataFrame:
-    """Rows with weights as elements from the end of the move on."""
-    start, forever, order = (pl.lit(one, pl.Int64) for one in (move.end, FOREVER, 0))
+    """Rows with weights as elements that start at the end of the move."""
+    start, forever, order = (pl.lit(value, pl.Int64) for value in (move.end, FOREVER, 0))
     weights = rows[WEIGHT]
     return rows.drop(WEIGHT).with_columns(start.alias(FROM), forever.alias(TO), weights, order.alias(ORDER))

@@ -1,4 +1,4 @@
-"""Timelines: what partitions look like at each of their changed instants, all instants at once."""
+"""Timelines: the contents of partitions at each of their changed instants, for all instants at once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from operators.state.copies import ARRIVAL, BIRTH, DEATH, DEPARTURE, HELD
 
 @dataclass(frozen=True)
 class Timeline:
-    """Cells of consecutive numbers: for every group one cell before the step and one for each instant of change.
+    """Consecutively numbered cells: for each group one before the step and one for each instant at which it changes.
 
-    Copy i is there in the cells `starts[i] ≤ cell < ends[i]`. `instants` and `orders` are those of the changes of a
-    cell; the cell before the step has the flag `before`.
+    Copy i is present in the cells `starts[i] ≤ cell < ends[i]`. `instants` and `orders` are those of the changes at
+    each cell, the order being the greatest; `before` says which cells are those before the step.
     """
 
     starts: np.ndarray
@@ -37,9 +37,11 @@ class Timeline:
         """
         births, deaths = copies[BIRTH].to_numpy(), copies[DEATH].to_numpy()
         moments, ranked = np.unique(np.concatenate([[HELD], births, deaths, [FOREVER]]), return_inverse=True)
+        # A cell has the code group · size + (rank of its instant): with the moments HELD, 3, 5, FOREVER, group 1 has
+        # the codes 4 (before the step), 5 and 6. Only codes at which the group changes become cells.
         size = len(moments)
         born, died = ranked[1 : len(births) + 1], ranked[len(births) + 1 : -1]
-        # a held copy sits at its group's first moment, one that stays ends ahead of the next group's first moment
+        # A held copy starts at its group's first code; one that stays ends before the next group's first code.
         starts, ends = groups * size + born, groups * size + died
         wanted = np.concatenate([groups * size, starts, ends[deaths < FOREVER]])
         cells = _distinct(wanted)
@@ -60,16 +62,17 @@ class Timeline:
         return len(self.instants)
 
     def presences(self) -> tuple[np.ndarray, np.ndarray]:
-        """Every cell of every copy, as two arrays: the cell, and the copy."""
+        """All pairs (cell, copy) in which the copy is present in the cell, as two arrays, copy after copy."""
         lengths = self.ends - self.starts
         copy = np.repeat(np.arange(len(lengths)), lengths)
+        # starts [1 4] and lengths [2 3] give the cells [1 2 | 4 5 6].
         cell = np.arange(len(copy)) + np.repeat(self.starts - (np.cumsum(lengths) - lengths), lengths)
         return cell, copy
 
     def differences(self, cells: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Differences:
-        """What changes from each cell to the next of its group, where codes ≥ 0 with weights stand in cells.
+        """The changes from each cell to the next of its group, where cells contain codes ≥ 0 with weights.
 
-        A code stands in cells of one group only.
+        A code occurs in the cells of a single group only.
 
         >>> none, before = np.array([]), np.array([True, False, False])
         >>> line = Timeline(none, none, np.array([0, 3, 5]), np.zeros(3), before)
@@ -98,7 +101,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Differences:
-    """Changes: the cell of each, its weight, and the place of an entry that stands for what changes."""
+    """Changes: the cell of each, its weight, and the place of an entry that is an example of what changes."""
 
     cells: np.ndarray
     weights: np.ndarray
@@ -106,7 +109,7 @@ class Differences:
 
 
 def _sorted_pairs(codes: np.ndarray, cells: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The order of entries by (code, cell), and where equal ones begin in it."""
+    """The places that sort entries by (code, cell), and where equal entries begin in that order."""
     if int(codes.max()) >= 2**62 // max(size, 1):
         codes = np.unique(codes, return_inverse=True)[1]
     pairs = codes * size + cells

@@ -20,16 +20,17 @@ from operators.ranking.timeline import Timeline
 from operators.state.copies import (
     DEATH,
     ROW,
-    by_partition_changes,
     first_equal,
     held_copies,
-    match,
+    match_copies,
     net_changes,
     ordered_by,
+    state_changes,
     state_of_partitions,
-    updated,
+    updated_state,
 )
 from operators.state.ranked_state import best_and_leaving, ranked_state, with_changes
+from operators.state.sorted_trace import same_as_before
 from operators.state.trace import Trace
 
 _UNLIMITED = 2**62
@@ -39,14 +40,14 @@ _UNLIMITED = 2**62
 class TopK:
     """top(A) at τ = the rows of A at τ whose rank in their partition is in (offset, offset + limit].
 
-    Ranks are those of `method` by `order`, `rank` names a column for them; row numbers of equal rows in `order` go by
-    (instant, order) of arrival, the elder first, and of several copies of a row the eldest leaves first. Changes in and
-    out. With `append_only` there are no retractions and the state is the best `offset + limit` of each partition. Else
-    it is all rows: with a limit a step reads the best `offset + limit + retractions` of the partitions that change; of
-    ranks with ties these many levels, and the rows of levels that enter or leave (`RankedLevels`). Without a limit or
-    with nested columns it reads the partitions whole. `bound` names a column of the partition, integers or times: a
-    partition with `bound ≤ frontier` never changes again and leaves the state. All instants of a step are ranked at
-    once, in O((rows + instants · (offset + limit)) log instants).
+    Ranks are those of `method` by `order`; `rank` names a column for them. Row numbers of rows that tie in `order` are
+    by (instant, order) of arrival, the elder first, and of several copies of a row the eldest leaves first. Input and
+    output are changes. With `append_only` there are no retractions, and the state is the best `offset + limit` rows of
+    each partition. Otherwise it is all rows, and with a limit a step reads the best `offset + limit + retractions` rows
+    of each partition that changes; for ranks with ties as many levels, and the rows of levels that enter or leave
+    (`RankedLevels`). Without a limit or with nested columns it reads whole partitions. `bound` names a column of the
+    partition, of integers or times: a partition with `bound ≤ frontier` never changes again and leaves the state. All
+    instants of a step are ranked together, in O((rows + instants · (offset + limit)) log instants).
 
     >>> best = TopK(("a",), (SortKey("p", descending=True),), 1)
     >>> bids = Delta.of([("+", {"a": 1, "p": 5}, 3), ("+", {"a": 1, "p": 7}, 4), ("+", {"a": 1, "p": 6}, 5)])
@@ -66,7 +67,7 @@ class TopK:
     bound: str | None = None
 
     def traces(self) -> tuple[Trace, ...]:
-        """The copies of rows, by partition; or by row, and sorted by partition and order; or by level."""
+        """The copies of rows by partition; or by row and, sorted by order, by partition; or by level."""
         return tuple(replace(trace, bound=self.bound) for trace in self._traces())
 
     def _traces(self) -> tuple[Trace, ...]:
@@ -85,29 +86,29 @@ class TopK:
             changed, state = levels.changed(changes, traces, move)
             return Step(self._of_levels(changed, row), state)
         keys = [(key.column, key.descending, key.nulls_last) for key in self.order]
-        copies = ordered_by(match(self._held(changes, traces, move), changes), keys)
-        line = Timeline.of(copies, groups_of(copies, self.partition))
+        copies = ordered_by(match_copies(self._stored_copies(changes, traces, move), changes), keys)
+        line = Timeline.of(copies, partition_numbers(copies, self.partition))
         best = self._ranking(copies, line)
         kept = _only_best(copies, best, line) if self.append_only and self.limit is not None else copies
         if self._searches():
-            after = with_changes(traces, by_partition_changes(kept, row, move.end), move.end)
+            after = with_changes(traces, state_changes(kept, row, move.end), move.end)
         else:
-            after = (updated(traces[0], kept, self.partition, move.end),)
+            after = (updated_state(traces[0], kept, self.partition, move.end),)
         return Step(self._changes(copies, best, line, row), after)
 
     def _searches(self) -> bool:
-        """Whether the state is sorted, so that a step finds the best rows of a partition and leaves the others."""
+        """Whether the state is sorted, so that a step reads only the best rows of a partition."""
         return self._limited() and self.method == "row_number" and not self.append_only
 
     def _levels(self) -> RankedLevels | None:
-        """The levels of ranks with ties, where they are found without reading partitions."""
+        """The levels, for ranks with ties that are computed without reading whole partitions; else None."""
         if not self._limited() or self.method == "row_number" or not (self.partition or self.order):
             return None
         asked = (self.method, self.rank is not None, self.append_only)
         return RankedLevels(self.partition, self.order, self._worst(), self.offset, *asked)
 
     def _limited(self) -> bool:
-        flat = len(self.schema) > 0 and not any(pa.types.is_nested(one) for one in self.schema.types)
+        flat = len(self.schema) > 0 and not any(pa.types.is_nested(type_) for type_ in self.schema.types)
         return flat and self.limit is not None
 
     def _of_levels(self, changed: Changed, row: list[str]) -> Delta:
@@ -120,7 +121,7 @@ class TopK:
         )
         return self._output(elements, row, changed.above + 1)
 
-    def _held(self, changes: pl.DataFrame, traces: tuple[Trace, ...], move: Move) -> pl.DataFrame | None:
+    def _stored_copies(self, changes: pl.DataFrame, traces: tuple[Trace, ...], move: Move) -> pl.DataFrame | None:
         if self._searches():
             return best_and_leaving(traces, changes, self.partition, self._worst(), move.start)
         return held_copies(traces[0], changes, self.partition, move.start)
@@ -130,12 +131,12 @@ class TopK:
 
     def _ranking(self, copies: pl.DataFrame, line: Timeline) -> Ranking:
         columns = [key.column for key in self.order]
-        peers = np.cumsum(~equals_before(copies, columns)) if self.method != "row_number" else np.empty(0, np.int64)
+        peers = np.cumsum(~same_as_before(copies, columns)) if self.method != "row_number" else np.empty(0, np.int64)
         weights = copies[WEIGHT].to_numpy()
         return best_of_spans(line.starts, line.ends, weights, peers, self._worst(), self.method)
 
     def _changes(self, copies: pl.DataFrame, best: Ranking, line: Timeline, row: list[str]) -> Delta:
-        """Ranks (or rows, where the rank is not asked for) that a cell has and the one before has not, or inversely."""
+        """The changes from each cell to the next of the ranked rows, or of the rows if the rank is not output."""
         weights, rows = copies[WEIGHT].to_numpy()[best.item], copies[ROW].to_numpy()
         above = best.above
         if self.method == "row_number":
@@ -143,6 +144,7 @@ class TopK:
             above = np.maximum(above, self.offset)
         counts = np.where(above >= self.offset, np.maximum(weights, 0), 0)
         entry = np.flatnonzero(counts)
+        # Every copy has a row number of its own: an entry with above 3 and count 2 becomes the ranks 3 and 4.
         if self.rank is not None and self.method == "row_number":
             entry = np.repeat(np.arange(len(counts)), counts)
             above = above[entry] + np.arange(len(entry)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -167,24 +169,17 @@ class TopK:
         return Delta(elements.with_columns(pl.Series(self.rank, ranks, pl.Int64)).select(*row, self.rank, *RESERVED))
 
 
-def groups_of(copies: pl.DataFrame, partition: Sequence[str]) -> np.ndarray:
-    """The partition of each row, numbered from 0."""
+def partition_numbers(copies: pl.DataFrame, partition: Sequence[str]) -> np.ndarray:
+    """The number of each row's partition, from 0 in the order of first appearance."""
     leaders = first_equal(copies, partition).to_numpy()
     numbers = np.cumsum(leaders == np.arange(len(leaders))) - 1
     groups: np.ndarray = numbers[leaders]
     return groups
 
 
-def equals_before(ordered: pl.DataFrame, columns: Sequence[str]) -> np.ndarray:
-    """Whether each row equals the one before it in the columns; NULLs are equal, and the first row equals nothing."""
-    same = [pl.col(name).eq_missing(pl.col(name).shift(1)) for name in columns]
-    equal = ordered.select(pl.all_horizontal(pl.lit(True), *same, pl.int_range(pl.len()) > 0).alias(ROW))
-    flags: np.ndarray = equal[ROW].to_numpy()
-    return flags
-
-
 def _only_best(copies: pl.DataFrame, best: Ranking, line: Timeline) -> pl.DataFrame:
-    """Without retractions what is not among the best at the end of a step never comes back: it leaves the state."""
+    """The copies, where those not among the best at the end of the step leave the state: without retractions they never
+    return."""
     stays = np.zeros(copies.height, np.bool_)
     stays[best.item[best.node == line.ends[best.item] - 1]] = True
     return copies.with_columns(pl.when(pl.Series(stays)).then(FOREVER).otherwise(0).cast(pl.Int64).alias(DEATH))

@@ -1,4 +1,4 @@
-"""A call with OVER: a function of the rows of a partition around each row."""
+"""WindowCall: a function call with OVER, evaluated for each row over the rows of its partition around it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from operators.core.sort_key import SortKey
 
-#: An end of a frame: rows (or units of the order column) before (negative) or after the current row; None: unbounded.
+#: An end of a frame: rows, or units of the order column, before (negative) or after the current row; None: unbounded.
 FrameEnd = int | float | None
 
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """`name := function(arguments) OVER (PARTITION BY partition ORDER BY order frame)`; arguments are columns.
+    """`name := function(arguments) OVER (PARTITION BY partition ORDER BY order frame)`, where arguments are columns.
 
     Functions: row_number, rank, dense_rank, percent_rank, cume_dist, ntile, lag, lead, first_value, last_value,
     nth_value, and sum, count, avg, min, max over the frame. `parameters` are constants (offset and default of lag,

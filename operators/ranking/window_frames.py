@@ -28,7 +28,7 @@ class Segments:
 
     @staticmethod
     def of(partition: np.ndarray, differs: np.ndarray) -> Segments:
-        """The segments of sorted rows; `differs` where a row differs in the order from the one before it."""
+        """The segments of sorted rows; `differs` says which rows differ in the order columns from the row before."""
         opens = np.ones(len(partition), np.bool_)
         opens[1:] = partition[1:] != partition[:-1]
         return Segments(*_spans(opens), *_spans(opens | differs))
@@ -47,10 +47,10 @@ class Segments:
 
 
 def frame_bounds(call: WindowCall, rows: Segments, order_values: pl.Series | None) -> tuple[np.ndarray, np.ndarray]:
-    """For each row the first row of its frame, and the one behind its last.
+    """For each row the place of the first row of its frame, and the place behind its last row.
 
-    A frame by RANGE with a distance needs one order column: its distance is in the column's unit (days for DATE,
-    microseconds for TIMESTAMP). For a row whose value is NULL the distance reaches its peers.
+    A RANGE frame with a distance needs a single order column; the distance is in the column's unit (days for DATE,
+    microseconds for TIMESTAMP). Where the value is NULL, the frame ends at the peers.
 
     >>> import pyarrow as pa
     >>> rows = Segments.of(np.zeros(3, np.int64), np.ones(3, np.bool_))
@@ -72,10 +72,16 @@ def frame_bounds(call: WindowCall, rows: Segments, order_values: pl.Series | Non
 
 
 def _range_bound(
-    call: WindowCall, end: FrameEnd, known: tuple[np.ndarray, np.ndarray], rows: Segments,
-    values: pl.Series | None, *, behind: bool,
-) -> np.ndarray:  # fmt: skip
-    """One bound of a frame by RANGE; `known` are the bounds of the partition and of the peers."""
+    call: WindowCall,
+    end: FrameEnd,
+    known: tuple[np.ndarray, np.ndarray],
+    rows: Segments,
+    values: pl.Series | None,
+    *,
+    behind: bool,
+) -> np.ndarray:
+    """A bound of a RANGE frame: its first row or the place `behind` its last. `known` has the bounds of the partition
+    and of the peers."""
     if end is None:
         return known[0]
     if end == 0:
@@ -90,8 +96,8 @@ def _range_bound(
 
 
 def _keys(values: pl.Series, end: int | float, *, descending: bool, behind: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers in the order of the values, and for each the one at the distance: of whole numbers, as decimals are in
-    their last digits, the last whole one within it.
+    """Numbers in the order of the values, and for each the number at the distance `end`. Of integers, and of decimals
+    as unscaled integers, that is the last one within the distance.
 
     >>> cents = pl.Series(["-1.50", "0.24", "0.26"]).cast(pl.Decimal(7, 2))
     >>> [numbers.tolist() for numbers in _keys(cents, 1.755, descending=False, behind=True)]
@@ -114,15 +120,16 @@ def _keys(values: pl.Series, end: int | float, *, descending: bool, behind: bool
 def _reached(
     partition: np.ndarray, numbers: tuple[np.ndarray, np.ndarray], present: np.ndarray, behind: bool
 ) -> np.ndarray:
-    """The place of the first key at or above (`behind`: above) its target in the partition, for each key."""
+    """For each key, the place of the first key of its partition that is ≥ its target (`behind`: > its target)."""
     size = len(present)
     target = np.concatenate([np.zeros(size, np.bool_), np.ones(size, np.bool_)])
-    # of equal values a target comes first, unless the bound lies behind them
+    # Keys and targets are sorted together by partition; among equal values a target comes first, unless `behind`. Then
+    # the keys before a target are counted: keys [1 2 4] with targets [3 5 6] count [2 3 3].
     sorting = (target if behind else ~target, np.concatenate(numbers), np.tile(partition, 2))
     order = np.lexsort(sorting)
     below = np.empty(2 * size, np.int64)
     below[order] = np.cumsum(~target[order])
-    # keys of a partition lie together, so those below the target are counted from the partition's first key on
+    # Keys of a partition are adjacent, so those before a target are counted from the partition's first key on.
     first = np.flatnonzero(np.concatenate([[True], partition[1:] != partition[:-1]]))
     base = np.repeat(first, np.diff(np.append(first, size)))
     places: np.ndarray = present[base] + below[size:] - base
@@ -130,6 +137,7 @@ def _reached(
 
 
 def _spans(opens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each place the start and the end of its segment, where segments begin at `opens`."""
     first = np.flatnonzero(opens)
     lengths = np.diff(np.append(first, len(opens)))
     return np.repeat(first, lengths), np.repeat(first + lengths, lengths)

@@ -1,4 +1,4 @@
-"""Window functions: values for rows from the rows of their frames."""
+"""Window functions: the value of each row from the rows of its frame."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Frames:
 
 
 def window_values(frames: Frames) -> tuple[pl.Series, np.ndarray]:
-    """The function's value for each row in the type of the call, and which values that type cannot hold.
+    """The function's value for each row in the type of the call, and a mask of the values that the type cannot hold.
 
     >>> import pyarrow as pa
     >>> rows = Segments.of(np.zeros(3, np.int64), np.ones(3, np.bool_))
@@ -38,9 +38,9 @@ def window_values(frames: Frames) -> tuple[pl.Series, np.ndarray]:
     type_ = polars_type(frames.call.type)
     if not len(frames.lows):
         return pl.Series(frames.call.name, [], type_), np.zeros(0, np.bool_)
-    found = FUNCTIONS[frames.call.function](frames)
-    values = found.cast(type_, strict=False).alias(frames.call.name)
-    outside: np.ndarray = (values.is_null() & found.is_not_null()).to_numpy()
+    computed = FUNCTIONS[frames.call.function](frames)
+    values = computed.cast(type_, strict=False).alias(frames.call.name)
+    outside: np.ndarray = (values.is_null() & computed.is_not_null()).to_numpy()
     return values, outside
 
 
@@ -66,7 +66,7 @@ def _cume_dist(frames: Frames) -> pl.Series:
 
 
 def _ntile(frames: Frames) -> pl.Series:
-    """The first `size mod buckets` buckets have one row more."""
+    """The number of the bucket; the first `size mod buckets` buckets have one row more."""
     buckets = int(str(frames.call.parameters[0]))
     small, more = np.divmod(frames.rows.sizes, buckets)
     place = frames.rows.places
@@ -79,11 +79,11 @@ def _shifted(frames: Frames, direction: int) -> pl.Series:
     offset = direction * int(str((*frames.call.parameters, 1)[0]))
     place = np.arange(len(frames.lows)) + offset
     inside = (place >= frames.rows.starts) & (place < frames.rows.ends)
-    found = _taken(frames.arguments[0], place, inside)
+    shifted = _values_at(frames.arguments[0], place, inside)
     if len(frames.call.parameters) < 2 or frames.call.parameters[1] is None:
-        return found
-    default = pl.lit(frames.call.parameters[1]).cast(found.dtype)
-    return pl.select(pl.when(pl.Series(inside)).then(found).otherwise(default)).to_series()
+        return shifted
+    default = pl.lit(frames.call.parameters[1]).cast(shifted.dtype)
+    return pl.select(pl.when(pl.Series(inside)).then(shifted).otherwise(default)).to_series()
 
 
 def _lag(frames: Frames) -> pl.Series:
@@ -95,21 +95,21 @@ def _lead(frames: Frames) -> pl.Series:
 
 
 def _first_value(frames: Frames) -> pl.Series:
-    return _taken(frames.arguments[0], frames.lows, frames.lows < frames.highs)
+    return _values_at(frames.arguments[0], frames.lows, frames.lows < frames.highs)
 
 
 def _last_value(frames: Frames) -> pl.Series:
-    return _taken(frames.arguments[0], frames.highs - 1, frames.lows < frames.highs)
+    return _values_at(frames.arguments[0], frames.highs - 1, frames.lows < frames.highs)
 
 
 def _nth_value(frames: Frames) -> pl.Series:
     place = frames.lows + int(str(frames.call.parameters[0])) - 1
-    return _taken(frames.arguments[0], place, (place < frames.highs) & (place >= frames.lows))
+    return _values_at(frames.arguments[0], place, (place < frames.highs) & (place >= frames.lows))
 
 
-def _taken(values: pl.Series, places: np.ndarray, inside: np.ndarray) -> pl.Series:
-    found = values.gather(np.where(inside, places, 0))
-    return pl.select(pl.when(pl.Series(inside)).then(found)).to_series()
+def _values_at(values: pl.Series, places: np.ndarray, inside: np.ndarray) -> pl.Series:
+    gathered = values.gather(np.where(inside, places, 0))
+    return pl.select(pl.when(pl.Series(inside)).then(gathered)).to_series()
 
 
 def _counts(frames: Frames) -> np.ndarray:
@@ -125,7 +125,8 @@ def _count(frames: Frames) -> pl.Series:
 
 
 def _sum(frames: Frames) -> pl.Series:
-    """Differences of exact running sums; floats are added up one by one, in order, so that no cut of time shows."""
+    """Differences of exact running sums. Floats are added up in the order of rows, so that the sum does not depend on
+    how time is cut into steps."""
     values = frames.arguments[0]
     total = _float_sums(frames) if values.dtype.is_float() else _exact_sums(frames)
     return pl.select(pl.when(pl.Series(_counts(frames)) > 0).then(total)).to_series()
@@ -165,7 +166,8 @@ def _greatest(frames: Frames) -> pl.Series:
 
 
 def _extreme(frames: Frames, *, descending: bool) -> pl.Series:
-    """The least place in the order of all values among those of the frame: two blocks of a power of two cover it."""
+    """The value in the frame with the least place in the order of all values. Two blocks of the same power of two cover
+    a frame (a sparse table)."""
     values = frames.arguments[0].alias("value")
     ordered = (
         values.to_frame().with_row_index("row").sort("value", "row", descending=[descending, False], nulls_last=True)
@@ -183,7 +185,7 @@ def _extreme(frames: Frames, *, descending: bool) -> pl.Series:
             table = np.minimum(table[:-half], table[half:])
         at = np.flatnonzero((levels == level) & (lengths > 0))
         best[at] = np.minimum(table[frames.lows[at]], table[frames.highs[at] - (1 << level)])
-    return _taken(ordered["value"], best, best < known)
+    return _values_at(ordered["value"], best, best < known)
 
 
 FUNCTIONS: dict[str, Callable[[Frames], pl.Series]] = {

@@ -15,7 +15,7 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """The weight is 1 while the multiplicity is positive. Input and output have the form of changes; NULLs are equal.
+    """A row has weight 1 while its multiplicity is positive. Input and output are changes; NULLs are equal.
 
     State: the multiplicity of every row.
 

@@ -27,7 +27,7 @@ class Filter:
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """What the predicate reads as well."""
+        """The columns of the predicate as well."""
         return wanted | columns(self.predicate)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

@@ -1,4 +1,4 @@
-"""Members: the selections of many queries that differ in their constants, as one operator."""
+"""Members: selections of many queries that differ only in their constants, as a single operator."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from operators.state.trace import Trace
 
 MEMBER_TYPE: Final = pa.int32()
 _KEEP = "__keep"
-#: So many rows, and so many pairs of row and member, are looked at together.
-_ROWS, _PAIRS = 1 << 17, 1 << 21
+#: How many rows, and how many pairs of a row and a member, are evaluated at once.
+ROWS_AT_ONCE, PAIRS_AT_ONCE = 1 << 17, 1 << 21
 
 
 @dataclass(frozen=True)
 class Roster:
-    """The members of a family: their numbers, ascending, and for each parameter the constant of each."""
+    """The members of a family: their numbers, ascending, and for each parameter the constants of all members."""
 
     numbers: tuple[int, ...] = ()
     constants: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
@@ -36,11 +36,11 @@ class Roster:
 @dataclass(frozen=True)
 class Members(Snapshot):
     """σ for many members m at once: each row with every m for which the predicate with m's constants is TRUE, in
-    `__member`. Rows that are a member's already (`known`) are asked for that one alone.
+    `__member`. If rows have a member already (`known`), the predicate is evaluated for that member alone.
 
-    Linear and stateless. `predicate` reads columns of the row and `parameters`, whose values the roster has; it can be
-    in fault on no row. Members come and go: the roster is no part of what the operator is, nor of what state above it
-    is named by.
+    Linear and stateless. `predicate` reads columns of the row and `parameters`, whose values are in the roster; it must
+    not be in fault on any row. Members come and go, so the roster is no part of the operator's identity, nor of the
+    names of state above it.
     """
 
     operator_version: ClassVar[int] = 1
@@ -55,11 +55,11 @@ class Members(Snapshot):
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """What the predicate reads as well, and whose a row is already."""
+        """The columns of the predicate as well, and the member column."""
         return wanted | columns(self.predicate) | {MEMBER}
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The elements with the members that want them."""
+        """The elements, once for each member that selects them."""
         frame = delta.frame
         parts = [self._kept(frame, rows, members) for rows, members in self._pairs(frame)]
         rows, members = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
@@ -67,26 +67,26 @@ class Members(Snapshot):
         return Step(Delta(kept.select(pl.exclude(RESERVED), *RESERVED)))
 
     def _pairs(self, frame: pl.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Rows, and the places of members in the roster that may want them, piece by piece."""
+        """Candidate pairs of a row and the place of a member in the roster, in parts of bounded size."""
         if self.known:
             yield self._owners(frame)
             return
-        step = _ROWS if self._index is not None else max(1, _PAIRS // max(1, len(self._numbers)))
+        step = ROWS_AT_ONCE if self._index is not None else max(1, PAIRS_AT_ONCE // max(1, len(self._numbers)))
         for start in range(0, max(frame.height, 1), step):
             rows, members = self._candidates(frame.slice(start, step))
-            for at in range(0, max(len(rows), 1), _PAIRS):
-                yield rows[at : at + _PAIRS] + start, members[at : at + _PAIRS]
+            for at in range(0, max(len(rows), 1), PAIRS_AT_ONCE):
+                yield rows[at : at + PAIRS_AT_ONCE] + start, members[at : at + PAIRS_AT_ONCE]
 
     def _owners(self, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Each row with its own member, where that is still there."""
+        """Each row with its own member, if that is still in the roster."""
         numbers = self._numbers.to_numpy()
         owner = frame[MEMBER].to_numpy()
         place = np.searchsorted(numbers, owner)
-        there = np.flatnonzero(np.append(numbers, -1)[place] == owner)
-        return there, place[there]
+        present = np.flatnonzero(np.append(numbers, -1)[place] == owner)
+        return present, place[present]
 
     def _candidates(self, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs of row and member, of which some may not be wanted and none is missing."""
+        """Pairs of a row and a member, a superset of those for which the predicate is TRUE."""
         if not (frame.height and len(self._numbers)):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         if self._index is not None:
@@ -108,30 +108,35 @@ class Members(Snapshot):
 
     @cached_property
     def _constants(self) -> pl.DataFrame:
-        """The constants of each member, a column a parameter."""
+        """The constants of each member, a column for each parameter."""
         given = self.roster.constants
         return pl.DataFrame(
-            [pl.Series(one.name, given.get(one.name, ()), polars_type(one.type)) for one in self.parameters]
+            [
+                pl.Series(parameter.name, given.get(parameter.name, ()), polars_type(parameter.type))
+                for parameter in self.parameters
+            ]
         )
 
     @cached_property
     def _index(self) -> tuple[Expression, ConstantIndex] | None:
-        """The expression whose values are looked up: one that equals a parameter, else the most compared one."""
-        found: dict[Expression, list[tuple[str, pl.Series]]] = {}
-        for value, comparison, parameter in comparisons(self.predicate, {one.name for one in self.parameters}):
-            found.setdefault(value, []).append((comparison, self._constants[parameter]))
-        ranked = sorted(found.items(), key=lambda item: (all(how != "equal" for how, _ in item[1]), -len(item[1])))
+        """The expression whose values are looked up in an index of constants: preferably one compared by equality, else
+        the one with most comparisons; None if there is none."""
+        compared: dict[Expression, list[tuple[str, pl.Series]]] = {}
+        names = {parameter.name for parameter in self.parameters}
+        for value, comparison, parameter in comparisons(self.predicate, names):
+            compared.setdefault(value, []).append((comparison, self._constants[parameter]))
+        ranked = sorted(compared.items(), key=lambda item: (all(how != "equal" for how, _ in item[1]), -len(item[1])))
         indexes = ((value, constant_index(given)) for value, given in ranked)
         return next(((value, index) for value, index in indexes if index is not None), None)
 
 
 def comparisons(predicate: Expression, parameters: set[str]) -> Iterator[tuple[Expression, str, str]]:
-    """The conjuncts that compare a value of the row with a parameter: value, comparison, name of the parameter."""
+    """The conjuncts that compare a value of the row with a parameter, as (value, comparison, name of the parameter)."""
     if not isinstance(predicate, Call):
         return
     if predicate.function == "and":
-        for one in predicate.arguments:
-            yield from comparisons(one, parameters)
+        for conjunct in predicate.arguments:
+            yield from comparisons(conjunct, parameters)
     elif predicate.function in MIRRORED:
         left, right = predicate.arguments
         if isinstance(right, Column) and right.name in parameters and not columns(left) & parameters:

@@ -1,4 +1,4 @@
-"""Functions of multiplicities: how often a row occurs in each input says how often it does in the output."""
+"""Functions of multiplicities: a row's multiplicity in the output is a function of those in the inputs."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ import polars as pl
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.core.run import HASH, arranged
+from operators.kernels.canonical_zero import canonical_zero
 from operators.state.accumulators import Accumulators
 from operators.state.trace import Trace
 
-#: From the multiplicities of a row in each input, at many points, to those in the output.
+#: Maps an array for each input, of multiplicities at many points, to the array of multiplicities in the output.
 Rule = Callable[..., np.ndarray]
 _INPUT = "__input"
 _COUNT = "__count{}"
 
 
 def no_multiplicities() -> tuple[Trace, ...]:
-    """The empty state of `step_by_multiplicity`: one map from rows to their multiplicities."""
+    """The empty state of `step_by_multiplicity`: a map from rows to their multiplicities in each input."""
     return (cast(Trace, Accumulators(())),)
 
 
 def step_by_multiplicity(rule: Rule, inputs: Sequence[Delta], traces: tuple[Trace, ...], move: Move) -> Step:
-    """The changes of the relation that holds row r `rule(n_1(r), n_2(r), …)` times, n_i its multiplicity in input i.
+    """The changes of the relation that has row r `rule(n_1(r), n_2(r), …)` times, n_i its multiplicity in input i.
 
-    Inputs are in the form of changes and of one schema; NULLs are equal, and -0.0 is 0.0. An element has the greatest
-    order of the row's changes at its instant.
+    Inputs are changes of the same schema; NULLs are equal, and -0.0 equals 0.0. An element has the greatest order of
+    the row's changes at its instant.
 
     >>> once, twice = Delta.of([("+", {"a": 1}, 5)]), Delta.of([("+", {"a": 1}, 5), ("+", {"a": 1}, 7)])
     >>> step = step_by_multiplicity(lambda n, m: n * m, [once, twice], no_multiplicities(), Move(0, 9))
@@ -53,7 +54,7 @@ def step_by_multiplicity(rule: Rule, inputs: Sequence[Delta], traces: tuple[Trac
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Changes of rows, given by their positions: the weight in each input."""
+    """Changes of rows: the place of the row, the instant, the order, and the weight in each input (inputs, changes)."""
 
     row: np.ndarray
     at: np.ndarray
@@ -63,7 +64,8 @@ class _Changes:
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """The points (row, instant), by row and then instant, with the multiplicities in each input around them."""
+    """The points (row, instant), sorted, with the multiplicities before and after each in every input, as arrays
+    (inputs, points)."""
 
     row: np.ndarray
     at: np.ndarray
@@ -72,7 +74,7 @@ class _Points:
     after: np.ndarray
 
     def last(self, before: np.ndarray) -> np.ndarray:
-        """The multiplicities after the last point of each row; every row has one."""
+        """The multiplicities after the last point of each row; every row has a point."""
         ends = np.flatnonzero(np.diff(self.row, append=-1))
         result = before.copy()
         result[:, self.row[ends]] = self.after[:, ends]
@@ -80,42 +82,41 @@ class _Points:
 
 
 def _by_row(inputs: Sequence[Delta], row: list[str]) -> tuple[pl.DataFrame, _Changes]:
-    """The rows that change, and their changes."""
+    """The distinct rows that change, and their changes."""
     frames = [delta.frame.with_columns(pl.lit(number).alias(_INPUT)) for number, delta in enumerate(inputs)]
-    together = arranged(pl.concat(frames).with_columns(_positive_zeros(frames[0].select(row))), row)
-    row_of, firsts = _numbered(together, row)
-    at, order, weight, number = (together[name].to_numpy() for name in (FROM, ORDER, WEIGHT, _INPUT))
+    changes = arranged(pl.concat(frames).with_columns(_canonical_zeros(frames[0].select(row))), row)
+    row_of, firsts = _numbered(changes, row)
+    at, order, weight, number = (changes[name].to_numpy() for name in (FROM, ORDER, WEIGHT, _INPUT))
     weights = np.where(number == np.arange(len(inputs))[:, None], weight, 0)
-    return together.drop(*RESERVED, _INPUT, HASH)[firsts], _Changes(row_of, at, order, weights)
+    return changes.drop(*RESERVED, _INPUT, HASH)[firsts], _Changes(row_of, at, order, weights)
 
 
 def _numbered(ordered: pl.DataFrame, row: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Which row each change of a frame sorted by hash has, and where each row is first seen."""
+    """The number of each change's row in a frame sorted by hash, and the first place of each row."""
     known = np.diff(ordered[HASH].to_numpy(), prepend=~ordered[HASH].to_numpy()[:1]) == 0
     same = ordered.select(pl.all_horizontal(pl.lit(True), pl.col(row).eq_missing(pl.col(row).shift()))).to_series()
-    if (known & ~same.to_numpy()).any():  # two rows of one hash may alternate
+    if (known & ~same.to_numpy()).any():  # rows with the same hash may alternate
         numbers = ordered.select(pl.struct(row).rank("dense")).to_series().to_numpy()
         _, firsts, row_of = np.unique(numbers, return_index=True, return_inverse=True)
         return row_of, firsts
     return np.cumsum(~known) - 1, np.flatnonzero(~known)
 
 
-def _positive_zeros(rows: pl.DataFrame) -> list[pl.Expr]:
-    """-0.0 equals 0.0, and which of the two came first must not show."""
-    floats = [(name, dtype) for name, dtype in rows.schema.items() if dtype.is_float()]
-    return [pl.when(pl.col(name) == 0).then(pl.lit(0, dtype)).otherwise(name).alias(name) for name, dtype in floats]
+def _canonical_zeros(rows: pl.DataFrame) -> list[pl.Expr]:
+    """The float columns with 0.0 for -0.0: the two are equal, and the result must not depend on which came first."""
+    return [canonical_zero(pl.col(name)) for name, dtype in rows.schema.items() if dtype.is_float()]
 
 
 def _stored(rows: pl.DataFrame, held: Accumulators, counts: list[str]) -> np.ndarray:
-    """The multiplicities of the rows before the step, in each input."""
+    """The multiplicities of the rows before the step, as an array (inputs, rows)."""
     none = np.zeros((len(counts), rows.height), np.int64)
-    found = held.lookup(rows) if held.runs else rows.clear()
-    if not found.height:
+    stored = held.lookup(rows) if held.runs else rows.clear()
+    if not stored.height:
         return none
     if not rows.width:
-        return found.to_numpy().T
-    beside = rows.join(found, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")
-    return np.stack([beside[count].fill_null(0).to_numpy() for count in counts])
+        return stored.to_numpy().T
+    joined = rows.join(stored, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")
+    return np.stack([joined[count].fill_null(0).to_numpy() for count in counts])
 
 
 def _points(changes: _Changes, before: np.ndarray) -> _Points:
@@ -128,7 +129,8 @@ def _points(changes: _Changes, before: np.ndarray) -> _Points:
     orders = np.maximum.reduceat(changes.order[by_time], starts)
     sums = np.cumsum(weights, axis=1)
     first = np.flatnonzero(np.diff(row[starts], prepend=-1))
-    # What the running sums held where a row begins is not the row's.
+    # The running sum at the start of a row is that of the rows before it: weights [1 1 | 1] of two rows have the sums
+    # [1 2 3] and the foreign parts [0 0 2].
     foreign = (sums - weights)[:, first][:, row[starts]]
     after = before[:, row[starts]] + sums - foreign
     return _Points(row[starts], at[starts], orders, after - weights, after)
@@ -147,5 +149,5 @@ def _keep(
     held: Accumulators, rows: pl.DataFrame, counts: pl.DataFrame, changed: np.ndarray, move: Move
 ) -> Accumulators:
     counted = pl.concat([rows, counts], how="horizontal")[np.flatnonzero(changed)]
-    gone = counted.select(pl.all_horizontal(pl.col(counts.columns) == 0)).to_series()
-    return held.upsert(counted, gone, move.end)
+    absent = counted.select(pl.all_horizontal(pl.col(counts.columns) == 0)).to_series()
+    return held.upsert(counted, absent, move.end)

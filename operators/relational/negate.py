@@ -12,7 +12,7 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Negate:
-    """Linear and stateless: Δ(-A) = -ΔA, so that A ⊎ -B is a difference of collections.
+    """Linear and stateless: Δ(-A) = -ΔA, so that A ⊎ -B is the difference of two collections.
 
     >>> Negate().step(Delta.of([("+", {"a": 1}, 3)]), (), Move(0, 9)).delta.frame["__weight"].to_list()
     [-1]

@@ -1,4 +1,4 @@
-"""Project: π(A) at τ is the expressions over each row of A at τ, duplicates kept."""
+"""Project: π(A) at τ has the values of expressions over each row of A at τ, duplicates kept."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Project:
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """What the expressions read, all of them: a row may be in fault in any."""
-        return frozenset().union(*(columns(one) for _, one in self.outputs))
+        """The columns of all expressions, even of unwanted ones, as a row may be in fault in any."""
+        return frozenset().union(*(columns(expression) for _, expression in self.outputs))
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements with their rows replaced by the values of the expressions."""

@@ -41,10 +41,10 @@ _RULES: dict[Kind, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class SetOperation:
-    """With n and m the multiplicities of a row, the output holds it `max(n - m, 0)` (except_all), `min(n, m)`
-    (intersect_all), once where `n > 0 = m` (except), or once where both are positive (intersect) times.
+    """A row of multiplicities n and m has in the output the multiplicity `max(n - m, 0)` (except_all), `min(n, m)`
+    (intersect_all), 1 if `n > 0 = m` else 0 (except), or 1 if both are positive else 0 (intersect).
 
-    Inputs and output have the form of changes and one schema; NULLs are equal. State: both multiplicities of every row.
+    Inputs and output are changes of the same schema; NULLs are equal. State: both multiplicities of every row.
 
     >>> left, right = Delta.of([("+", {"a": 1}, 3)]), Delta.of([("+", {"a": 1}, 5)])
     >>> step = SetOperation("except").step(left, right, SetOperation("except").traces(), Move(0, 9))

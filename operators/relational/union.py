@@ -12,10 +12,10 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """Linear and stateless: Δ(A ⊎ B) = ΔA ⊎ ΔB. The inputs have one schema.
+    """Linear and stateless: Δ(A ⊎ B) = ΔA ⊎ ΔB. The inputs have the same schema.
 
-    >>> one, two = Delta.of([("+", {"a": 1}, 5)]), Delta.of([("+", {"a": 1}, 6), ("-", {"a": 1}, 7)])
-    >>> Union().step(one, two, (), Move(0, 9)).delta.snapshot(8).to_dicts()
+    >>> left, right = Delta.of([("+", {"a": 1}, 5)]), Delta.of([("+", {"a": 1}, 6), ("-", {"a": 1}, 7)])
+    >>> Union().step(left, right, (), Move(0, 9)).delta.snapshot(8).to_dicts()
     [{'a': 1}]
     """
 
@@ -26,5 +26,5 @@ class Union:
         return ()
 
     def step(self, left: Delta, right: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The elements of both."""
+        """The elements of both inputs."""
         return Step(union_all([left, right]))

@@ -16,9 +16,9 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Unnest:
-    """Linear and stateless: Δμ(A) = μ(ΔA). Each row of A stands beside every element of its array, duplicates and NULLs
-    kept; `output` is the element's column, of type `type`, after the columns of the row. A row whose array is empty or
-    NULL gives nothing, or itself beside a NULL where `outer`. Intervals are kept.
+    """Linear and stateless: Δμ(A) = μ(ΔA). Each row of A is paired with each element of its array, duplicates and NULLs
+    kept; the element is in the column `output`, of type `type`, after the columns of the row. A row whose array is
+    empty or NULL has no output, or is paired with a NULL if `outer`. Intervals are kept.
 
     >>> arrays = Delta.of([("+", {"id": 1, "tags": ["x", "y"]}, 3)])
     >>> Unnest("tags", "tag", False, pa.string()).step(arrays, (), Move(0, 9)).delta.frame.select("id", "tag").rows()
@@ -36,9 +36,9 @@ class Unnest:
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The rows beside their elements."""
+        """The rows paired with their elements."""
         arrays = pl.col(self.column).cast(pl.List(polars_type(self.type)))
         rows = delta.frame.with_columns(arrays.alias(self.output))
         kept = rows if self.outer else rows.filter(pl.col(self.output).list.len() > 0)
-        beside = kept.explode(self.output, empty_as_null=True)
-        return Step(Delta(beside.select(*delta.columns, self.output, *RESERVED)))
+        paired = kept.explode(self.output, empty_as_null=True)
+        return Step(Delta(paired.select(*delta.columns, self.output, *RESERVED)))

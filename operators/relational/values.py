@@ -1,4 +1,4 @@
-"""Values: a relation that is given in the query and never changes."""
+"""Values: a constant relation, given in the query."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from operators.state.trace import Trace
 class Values:
     """A leaf: the relation at every τ is `rows`, tuples in the order of the schema; duplicates are kept.
 
-    >>> one = Values(pa.schema([("a", pa.int64())]), ((7,),))
-    >>> one.step((), Move(BEGINNING, 3)).delta.snapshot(0).rows(), len(one.step((), Move(3, 9)).delta)
+    >>> seven = Values(pa.schema([("a", pa.int64())]), ((7,),))
+    >>> seven.step((), Move(BEGINNING, 3)).delta.snapshot(0).rows(), len(seven.step((), Move(3, 9)).delta)
     ([(7,)], 0)
     """
 
@@ -28,11 +28,11 @@ class Values:
     rows: tuple[tuple[object, ...], ...]
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: what was given is known by where the move starts."""
+        """None: the start of the move says whether the rows were output already."""
         return ()
 
     def step(self, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The rows, for ever, in the first step; nothing after it."""
+        """The rows, which hold for ever, in the first step; nothing in later ones."""
         rows = self.rows if move.start == BEGINNING < move.end else ()
         given = [self._column(number, rows) for number in range(len(self.schema))]
         reserved = {FROM: BEGINNING, TO: FOREVER, WEIGHT: 1, ORDER: 0}

@@ -1,4 +1,4 @@
-"""Session: SQL's SESSION, rows with the maximal chain of neighbours that they are in."""
+"""Session: SQL's SESSION, which pairs rows with the maximal chain of neighbouring rows that they belong to."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from operators.state.copies import (
     ROW,
     first_equal,
     held_copies,
-    match,
+    match_copies,
     net_changes,
     state_of_partitions,
-    updated,
+    updated_state,
 )
 from operators.state.trace import Trace
 from operators.windows.assign import WINDOW_END, WINDOW_START, in_type, instants_of, window_type
@@ -32,18 +32,18 @@ _GROUP, _VALUE, _REACH = "__group", "__value", 2**62
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """session(A) at τ = each row of A at τ with the session it is in: `window_start` is the session's first value of
-    `column`, `window_end` its last plus `gap`.
+    """session(A) at τ = each row of A at τ with its session: `window_start` is the session's first value of `column`,
+    `window_end` its last plus `gap`.
 
-    Rows of a partition whose values are at most `gap` apart are in one session, and so are their neighbours. A row
-    whose column is NULL is in none and is left out. The gap is in the unit of an integer column, in ms for times.
-    Changes in and out; a session that grows corrects all of its rows. State: the rows. A step reads the rows of the
-    partitions that change and computes the sessions near the changes, for all instants of the step at once.
+    Rows of a partition whose values are at most `gap` apart are in the same session, and so on transitively. A row
+    whose column is NULL is in none and is left out. The gap is in the unit of an integer column, in ms for times. Input
+    and output are changes; when a session grows all of its rows are corrected. State: the rows. A step reads the rows
+    of the partitions that change and computes the sessions near the changes, for all instants of the step at once.
 
     >>> rows = Delta.of([("+", {"t": 1}, 1), ("+", {"t": 5}, 5)])
     >>> session = Session("t", 5)
-    >>> found = session.step(rows, session.traces(), Move(0, 9)).delta
-    >>> found.snapshot(4).rows(), sorted(found.snapshot(5).rows())
+    >>> changes = session.step(rows, session.traces(), Move(0, 9)).delta
+    >>> changes.snapshot(4).rows(), sorted(changes.snapshot(5).rows())
     ([(1, 1, 6)], [(1, 1, 10), (5, 1, 10)])
     """
 
@@ -68,14 +68,14 @@ class Session:
             none = np.empty(0, np.int64)
             return Step(self._output(delta.frame.clear(), delta, none, none), traces, rejected)
         held = held_copies(state, changes, self.partition, move.start)
-        copies = match(held, changes)
-        after = updated(state, copies, self.partition, move.end)
+        copies = match_copies(held, changes)
+        after = updated_state(state, copies, self.partition, move.end)
         near, values, chains = self._near_changes(copies)
         line = _with_orders_of_partitions(Timeline.of(near, chains), near)
         return Step(self._changes(near.drop(_GROUP), values, line, delta), (after,), rejected)
 
     def valued(self, delta: Delta) -> tuple[Delta, pl.DataFrame | None]:
-        """The elements whose column has a value, and those whose window the column's type cannot hold."""
+        """The elements whose column is not NULL, and as faults those whose window is out of the type's range."""
         present = Delta(delta.frame.filter(pl.col(self.column).is_not_null()))
         values, unit = instants_of(present.frame[self.column])
         ends = np.minimum(values, _REACH) + self.gap * unit
@@ -84,23 +84,24 @@ class Session:
         return reject(present, faults)
 
     def _near_changes(self, copies: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
-        """The copies that may be in a session with a change, by value; their values; and groups of such.
+        """The copies that may be in a session with a change, sorted by value; their values; and the number of the chain
+        of each.
 
-        Rows that are never in one session, even if all copies were there at once, do not know of each other.
+        Chains are the sessions if all copies were present at once, so rows of different chains never share a session.
         """
         values, unit = instants_of(copies[self.column])
         placed = copies.with_columns(first_equal(copies, self.partition).alias(_GROUP), pl.Series(_VALUE, values))
         ordered = placed.sort(_GROUP, _VALUE)
         group, value = ordered[_GROUP].to_numpy(), ordered[_VALUE].to_numpy()
         chain = np.cumsum(_opens(group, value, self.gap * unit)) - 1
-        moved = (ordered[BIRTH] != HELD).to_numpy() | (ordered[DEATH] < FOREVER).to_numpy()
-        touched = np.bincount(chain, weights=moved) > 0
+        changing = (ordered[BIRTH] != HELD).to_numpy() | (ordered[DEATH] < FOREVER).to_numpy()
+        touched = np.bincount(chain, weights=changing) > 0
         near = touched[chain]
         numbers = np.cumsum(touched) - 1
         return ordered.filter(pl.Series(near)).drop(_VALUE), value[near], numbers[chain[near]]
 
     def _changes(self, near: pl.DataFrame, values: np.ndarray, line: Timeline, delta: Delta) -> Delta:
-        """The rows with their sessions in each cell, where they differ from the cell before."""
+        """The changes from each cell to the next of the rows with their sessions."""
         cell, copy = _by_cell(*line.presences(), len(values))
         unit = instants_of(near[self.column].clear())[1]
         firsts = np.flatnonzero(_opens(cell, values[copy], self.gap * unit))
@@ -142,7 +143,7 @@ def _with_orders_of_partitions(line: Timeline, copies: pl.DataFrame) -> Timeline
 
 
 def _opens(group: np.ndarray, value: np.ndarray, gap: int) -> np.ndarray:
-    """Where a session begins among values sorted by (group, value)."""
+    """For each of the values, sorted by (group, value), whether a session begins there."""
     opens = np.ones(len(group), np.bool_)
     opens[1:] = (group[1:] != group[:-1]) | (value[1:] > value[:-1] + gap)
     return opens

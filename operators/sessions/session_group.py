@@ -1,4 +1,4 @@
-"""SessionGroup: the groups of a group-by right above a session, one for each session."""
+"""SessionGroup: a session and the group-by above it as a single operator, if each session is a group."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _BUCKET, _AT = "__bucket", "__at"
 
 @dataclass(frozen=True, slots=True)
 class SessionGroup:
-    """γ_K(session(A)), where K are the columns of the partition and one or both bounds of the session: for each instant
-    at which the row of a session changes `-old` and `+new`, with the log of the two operators.
+    """γ_K(session(A)), where K are the columns of the partition and one or both bounds of the session: `-old` and
+    `+new` at each instant at which the row of a session changes, the same elements as those of the two operators.
 
-    `keys` names the key columns and says which column of the partition or bound each is. The aggregates, over the
-    columns of A, are functions of exact running sums (`supported`). State: the sessions with their sums, and without
-    `append_only` the rows. A step costs O(log |state|) for each change; where a row is retracted, also the rows of the
-    sessions near it.
+    `keys` has the name of each key column and the partition column or bound that it is. The aggregates, over the
+    columns of A, are functions of exact running sums (`supported`). State: the sessions with their sums and, unless
+    `append_only`, the rows. A step costs O(log |state|) for each change; if rows are retracted, it also reads the rows
+    of the sessions near them.
 
     >>> count = Aggregate("n", "count", (), pa.int64(), nullable=False)
     >>> keys = ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
@@ -55,7 +55,7 @@ class SessionGroup:
     append_only: bool = False
 
     def traces(self) -> tuple[State, ...]:
-        """The sessions; and the rows, by partition and stretch of values."""
+        """The sessions; and the rows, by partition and bucket of values."""
         sessions = SessionTrace(self.session.partition)
         return (sessions,) if self.append_only else (sessions, Trace("key", (*self.session.partition, _BUCKET)))
 
@@ -72,13 +72,13 @@ class SessionGroup:
         goes = np.array([line.points is not None for line in lines])
         for cell, low, high, *parts in sums.by_span(cells, self._gap, goes).iter_rows():
             lines[cells.group[cell]].change(cell, low, high, tuple(parts))
-        found, faults = self._changes(cells, lines)
-        every = [one for one in (rejected, faults) if one is not None]
-        return Step(found, self._after(cells, lines, rows, traces, move), pl.concat(every) if every else None)
+        output, faults = self._changes(cells, lines)
+        every = [part for part in (rejected, faults) if part is not None]
+        return Step(output, self._after(cells, lines, rows, traces, move), pl.concat(every) if every else None)
 
     def _valued(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows with the value of their column as a number, and the stretch of values it is in: a session has a row in
-        each stretch from its first to its last."""
+        """Rows with the value of their column as an integer, and its bucket. A bucket is as wide as the gap, so that a
+        session has a row in each bucket from its first to its last."""
         values, unit = instants_of(rows[self.session.column])
         buckets = np.floor_divide(values, max(self.session.gap * unit, 1))
         return rows.with_columns(pl.Series(VALUE, values, pl.Int64), pl.Series(_BUCKET, buckets, pl.Int64))
@@ -92,17 +92,17 @@ class SessionGroup:
         return pl.Series([], dtype=polars_type(self.schema.field(self.session.column).type))
 
     def _lines(self, cells: Cells, traces: tuple[State, ...], move: Move) -> list[SessionLine]:
-        """For each partition that changes its sessions near the changes."""
-        sums, held = _sums(self), self._held(cells, cast(SessionTrace, traces[0]))
+        """For each partition that changes, its sessions near the changes."""
+        sums, held = _sums(self), self._nearby_sessions(cells, cast(SessionTrace, traces[0]))
         sessions: list[list[Version]] = [[] for _ in range(cells.members)]
         for group, low, high, *parts in held.select(ASKED, LOW, HIGH, *sums.names).iter_rows():
             sessions[group].append(Version(low, high, tuple(parts)))
         points = [None] * cells.members if self.append_only else self._points(cells, held, cast(Trace, traces[1]), move)
         how = self._gap, sums.plus, sums.minus
-        return [SessionLine(*how, mine, at) for mine, at in zip(sessions, points, strict=True)]
+        return [SessionLine(*how, own, at) for own, at in zip(sessions, points, strict=True)]
 
-    def _held(self, cells: Cells, sessions: SessionTrace) -> pl.DataFrame:
-        """The sessions that a change may be in or connect, by partition and value."""
+    def _nearby_sessions(self, cells: Cells, sessions: SessionTrace) -> pl.DataFrame:
+        """The sessions that changes may belong to or connect, sorted by partition and value."""
         if not sessions.runs:
             types = {name: pl.Int64() for name in (ASKED, LOW, HIGH)}
             return pl.DataFrame(schema=types | dict.fromkeys(_sums(self).names, pl.Int64()))
@@ -124,133 +124,138 @@ class SessionGroup:
         return sessions.meeting(asked).unique([ASKED, LOW]).sort(ASKED, LOW)
 
     def _points(self, cells: Cells, held: pl.DataFrame, rows: Trace, move: Move) -> list[dict[int, Parts] | None]:
-        """The sums at the values of the sessions, where rows go."""
+        """For each partition, the sums at every value of the sessions; None if no row of it is retracted."""
         goes = np.zeros(cells.members, np.bool_)
         goes[cells.group[cells.rows.filter(GOES)[CELL].to_numpy()]] = True
-        found: list[dict[int, Parts] | None] = [{} if one else None for one in goes]
+        points: list[dict[int, Parts] | None] = [{} if goes_here else None for goes_here in goes]
         opened = held.filter(pl.Series(goes[held[ASKED].to_numpy()]))
         if not opened.height or not rows.runs:
-            return found
+            return points
         width = max(self._gap, 1)
         stretches = pl.int_ranges(pl.col(LOW) // width, pl.col(HIGH) // width + 1).alias(_BUCKET)
         spans = opened.select(ASKED, LOW, HIGH, stretches).explode(_BUCKET)
         own = _of_groups(cells, spans[ASKED].to_numpy(), self.session.partition)
         asked = pl.DataFrame([*own, *spans.get_columns()])
         near = self._valued(rows.lookup(asked.select(rows.keys).unique(), move.start).frame)
-        mine = near.join(asked, on=list(rows.keys), how="inner", nulls_equal=True)
+        rows_of_sessions = near.join(asked, on=list(rows.keys), how="inner", nulls_equal=True)
         sums = _sums(self)
-        inside = mine.filter(pl.col(VALUE).is_between(LOW, HIGH)).drop(FROM)
+        inside = rows_of_sessions.filter(pl.col(VALUE).is_between(LOW, HIGH)).drop(FROM)
         summed = sums.by_value(inside.with_columns(pl.col(ASKED).alias(FROM)), ())
         for group, value, *parts in summed.select(FROM, VALUE, *sums.names).iter_rows():
-            cast(dict[int, Parts], found[group])[value] = tuple(parts)
-        return found
+            cast(dict[int, Parts], points[group])[value] = tuple(parts)
+        return points
 
     def _changes(self, cells: Cells, lines: list[SessionLine]) -> tuple[Delta, pl.DataFrame | None]:
-        """The rows of the sessions that end and begin to be at each cell, where they differ, and new faults."""
+        """The changes of the result rows of sessions at each cell, and the faults that begin.
+
+        A version of a session that begins replaces the version of the same key that ends at its cell, if there is one;
+        if both have the same row, it does not change.
+        """
         sums = _sums(self)
         changed = [
-            (group, one)
+            (group, version)
             for group, line in enumerate(lines)
-            for one in line.made
-            if one.was and (one.born != BEFORE or one.died != NEVER)
+            for version in line.made
+            if version.existed and (version.born != BEFORE or version.died != NEVER)
         ]
-        group, low, high, born, died = (
-            np.array(one, np.int64)
-            for one in zip(*((at, one.low, one.high, one.born, one.died) for at, one in changed), strict=True)
-        ) if changed else np.zeros((5, 0), np.int64)  # fmt: skip
-        results = sums.plan.results(sums.columns([one.parts for _, one in changed]), new=False)
-        went, came = np.flatnonzero(died != NEVER), np.flatnonzero(born != BEFORE)
-        old = self._before(went, came, (died, born, low, high))
-        there, faulty = results[EXISTS].to_numpy(), results[FAULTY].is_not_null().to_numpy()
-        names = [one.name for one in self.aggregates]
-        same = (old >= 0) & (there[old] == there[came])
-        for one in results.select(names).get_columns():
-            same &= one.gather(old).eq_missing(one.gather(came)).to_numpy()
-        gone = went[~np.isin(went, old[same])]
-        gone, new = gone[there[gone]], came[~same & there[came]]
-        version, cell = np.concatenate([gone, new]), np.concatenate([died[gone], born[new]])
+        fields = [(group, each.low, each.high, each.born, each.died) for group, each in changed]
+        group, low, high, born, died = np.array(fields, np.int64).reshape(-1, 5).T
+        results = sums.plan.results(sums.columns([version.parts for _, version in changed]), new=False)
+        ended, begun = np.flatnonzero(died != NEVER), np.flatnonzero(born != BEFORE)
+        old = self._before(ended, begun, (died, born, low, high))
+        present, faulty = results[EXISTS].to_numpy(), results[FAULTY].is_not_null().to_numpy()
+        names = [aggregate.name for aggregate in self.aggregates]
+        same = (old >= 0) & (present[old] == present[begun])
+        for column in results.select(names).get_columns():
+            same &= column.gather(old).eq_missing(column.gather(begun)).to_numpy()
+        retracted = ended[~np.isin(ended, old[same])]
+        retracted, inserted = retracted[present[retracted]], begun[~same & present[begun]]
+        version, cell = np.concatenate([retracted, inserted]), np.concatenate([died[retracted], born[inserted]])
         keys = self._keys(cells, group[version], low[version], high[version])
         values = results[version].select(names).get_columns()
-        weight = np.repeat([-1, 1], [len(gone), len(new)])
+        weight = np.repeat([-1, 1], [len(retracted), len(inserted)])
         elements = pl.DataFrame([*keys, *values]).with_columns(
             pl.Series(FROM, cells.instant[cell], pl.Int64),
             pl.lit(FOREVER, pl.Int64).alias(TO),
             pl.Series(WEIGHT, weight, pl.Int64),
             pl.Series(ORDER, cells.order[cell], pl.Int64),
         )
-        failed = came[faulty[came] & ~((old >= 0) & faulty[old])]
+        failed = begun[faulty[begun] & ~((old >= 0) & faulty[old])]
         failing = self._keys(cells, group[failed], low[failed], high[failed])
         return Delta(elements), _faults(cells, failing, born[failed], results[FAULTY].gather(failed))
 
     def _before(
-        self, went: np.ndarray, came: np.ndarray, versions: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+        self, ended: np.ndarray, begun: np.ndarray, versions: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
     ) -> np.ndarray:
-        """For each version that came the one of its key that went at the same cell; -1 where there is none."""
+        """For each version that began, the version of its key that ended at the same cell; -1 if there is none."""
         died, born, low, high = versions
         bounds = [
             bound for name, bound in ((WINDOW_START, low), (WINDOW_END, high)) if name in dict(self.keys).values()
         ]
         names = [f"{number}" for number in range(len(bounds) + 1)]
         left, right = (
-            pl.DataFrame([pl.Series(name, one) for name, one in zip(names, columns, strict=True)])
-            for columns in ([died[went], *(one[went] for one in bounds)], [born[came], *(one[came] for one in bounds)])
+            pl.DataFrame([pl.Series(name, column[versions_]) for name, column in zip(names, columns, strict=True)])
+            for versions_, columns in ((ended, (died, *bounds)), (begun, (born, *bounds)))
         )
-        found = right.join(left.with_columns(pl.Series(_AT, went)), on=names, how="left", maintain_order="left")
-        return found[_AT].fill_null(-1).to_numpy()
+        matched = right.join(left.with_columns(pl.Series(_AT, ended)), on=names, how="left", maintain_order="left")
+        return matched[_AT].fill_null(-1).to_numpy()
 
     def _keys(self, cells: Cells, group: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[pl.Series]:
         """The key columns of sessions."""
         type_ = window_type(polars_type(self.schema.field(self.session.column).type))
-        known = {one.name: one for one in _of_groups(cells, group, self.session.partition)}
+        known = {column.name: column for column in _of_groups(cells, group, self.session.partition)}
         known |= {WINDOW_START: in_type(low, type_), WINDOW_END: in_type(high + self._gap, type_)}
         return [known[own].alias(name) for name, own in self.keys]
 
     def _after(
         self, cells: Cells, lines: list[SessionLine], rows: pl.DataFrame, traces: tuple[State, ...], move: Move
     ) -> tuple[State, ...]:
-        """The state with the sessions as they are now, and with the changes of the rows."""
+        """The state with the sessions as they are after the step, and with the changes of the rows."""
         kept = [
-            (group, one, False)
+            (group, version, False)
             for group, line in enumerate(lines)
-            for one in line.made
-            if one.born != BEFORE and one.died == NEVER
+            for version in line.made
+            if version.born != BEFORE and version.died == NEVER
         ]
-        stays = {(group, one.low) for group, one, _ in kept}
+        stays = {(group, version.low) for group, version, _ in kept}
         kept += [
-            (group, one, True)
+            (group, version, True)
             for group, line in enumerate(lines)
-            for one in line.made
-            if one.born == BEFORE and one.died != NEVER and (group, one.low) not in stays
+            for version in line.made
+            if version.born == BEFORE and version.died != NEVER and (group, version.low) not in stays
         ]
         sums = _sums(self)
         groups = np.array([group for group, _, _ in kept], np.int64)
         frame = pl.DataFrame(
             [
                 *_of_groups(cells, groups, self.session.partition),
-                pl.Series(LOW, [one.low for _, one, _ in kept], pl.Int64),
-                pl.Series(HIGH, [one.high for _, one, _ in kept], pl.Int64),
-                *sums.columns([one.parts for _, one, _ in kept]).get_columns(),
+                pl.Series(LOW, [version.low for _, version, _ in kept], pl.Int64),
+                pl.Series(HIGH, [version.high for _, version, _ in kept], pl.Int64),
+                *sums.columns([version.parts for _, version, _ in kept]).get_columns(),
             ]
         )
-        sessions = cast(SessionTrace, traces[0]).upsert(
-            frame, pl.Series([gone for _, _, gone in kept], dtype=pl.Boolean)
-        )
+        deleted = pl.Series([ended for _, _, ended in kept], dtype=pl.Boolean)
+        sessions = cast(SessionTrace, traces[0]).upsert(frame, deleted)
         if self.append_only:
             return (sessions,)
         return sessions, cast(Trace, traces[1]).append(Delta(self._kept(rows, move)), move.end)
 
     def _kept(self, rows: pl.DataFrame, move: Move) -> pl.DataFrame:
-        """Changes as what they add to the rows of the state."""
-        read = [name for one in self.aggregates for name in (*one.arguments, *([one.filter] if one.filter else []))]
+        """The changes as elements of the state of rows."""
+        read = [
+            name
+            for aggregate in self.aggregates
+            for name in (*aggregate.arguments, *([aggregate.filter] if aggregate.filter else []))
+        ]
         columns = dict.fromkeys((*self.session.partition, _BUCKET, self.session.column, *read))
-        start, forever, order = (pl.lit(one, pl.Int64) for one in (move.end, FOREVER, 0))
+        start, forever, order = (pl.lit(value, pl.Int64) for value in (move.end, FOREVER, 0))
         return rows.select(*columns, start.alias(FROM), forever.alias(TO), WEIGHT, order.alias(ORDER))
 
     def _empty(self) -> Delta:
         sources = {WINDOW_START: self.session.column, WINDOW_END: self.session.column}
         types = {name: polars_type(self.schema.field(sources.get(own, own)).type) for name, own in self.keys}
         shown = {name: window_type(types[name]) if own in sources else types[name] for name, own in self.keys}
-        return Delta.empty(shown | {one.name: polars_type(one.type) for one in self.aggregates})
+        return Delta.empty(shown | {aggregate.name: polars_type(aggregate.type) for aggregate in self.aggregates})
 
 
 def supported(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> bool:

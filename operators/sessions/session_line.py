@@ -1,4 +1,4 @@
-"""The sessions of one partition while its changes come, one after the other."""
+"""SessionLine: the sessions of a partition, maintained change by change."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-#: Running sums, the first of which is the number of rows.
+#: Running sums as plain integers; the first is the number of rows.
 Parts = tuple[int, ...]
 Combine = Callable[[Parts, Parts], Parts]
-#: The birth of a session that was there before the step, and the death of one that is there after it.
+#: The birth of a session that was present before the step, and the death of a session that is present after it.
 BEFORE, NEVER = -1, -1
 
 
 @dataclass(slots=True)
 class Version:
-    """A session as it was from the change in cell `born` up to that in cell `died`: bounds and sums."""
+    """A session as it was from cell `born` to before cell `died`: its bounds and sums."""
 
     low: int
     high: int
@@ -24,21 +24,21 @@ class Version:
     died: int = NEVER
 
     @property
-    def was(self) -> bool:
-        """Whether it was there at any instant: one that comes and goes in one cell was not."""
+    def existed(self) -> bool:
+        """Whether it was present at any instant: a version that begins and ends in the same cell was not."""
         return self.born != self.died or self.born == BEFORE
 
 
 @dataclass(slots=True)
 class SessionLine:
-    """A change costs O(log sessions) where rows come, and the smaller of the two parts where one that goes splits a
-    session. Without `points` no row goes.
+    """The sessions of a partition. An insertion costs O(log sessions); a retraction that splits a session costs the
+    size of the smaller part. Without `points` there are no retractions.
 
-    >>> plus, minus = lambda one, other: (one[0] + other[0],), lambda one, other: (one[0] - other[0],)
+    >>> plus, minus = lambda x, y: (x[0] + y[0],), lambda x, y: (x[0] - y[0],)
     >>> line = SessionLine(5, plus, minus, [], {})
     >>> for cell, (value, rows) in enumerate([(0, 1), (10, 1), (5, 2), (5, -2)]):
     ...     line.change(cell, value, value, (rows,))
-    >>> [(one.low, one.high, *one.parts, one.born, one.died) for one in line.made if one.was]
+    >>> [(each.low, each.high, *each.parts, each.born, each.died) for each in line.made if each.existed]
     [(0, 0, 1, 0, 2), (10, 10, 1, 1, 2), (0, 10, 4, 2, 3), (0, 0, 1, 3, -1), (10, 10, 1, 3, -1)]
     """
 
@@ -46,21 +46,21 @@ class SessionLine:
     plus: Combine
     minus: Combine
     sessions: list[Version]
-    #: The sums at each value of the sessions that a change is near to.
+    #: The sums at each value of the sessions near a change.
     points: dict[int, Parts] | None = None
-    #: All there were, the first ones first.
+    #: All versions in the order in which they were made.
     made: list[Version] = field(default_factory=list)
     _lows: list[int] = field(default_factory=list)
     _values: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.made += self.sessions
-        self._lows = [one.low for one in self.sessions]
+        self._lows = [session.low for session in self.sessions]
         self._values = sorted(self.points or ())
 
     def change(self, cell: int, low: int, high: int, parts: Parts) -> None:
-        """The sums from a value to a value change in a cell, with no gap between; one value at a time where rows go.
-        Cells come in order, what changes in one cell in any."""
+        """Adds the sums of changes in a cell whose values span `low` to `high` without a gap; with retractions, of a
+        single value. Cells come in order, the changes of a cell in any order."""
         if self.points is None:
             self._absorb(cell, low, high, parts)
         else:
@@ -80,7 +80,7 @@ class SessionLine:
             self._release(cell, value, parts)
 
     def _absorb(self, cell: int, low: int, high: int, parts: Parts) -> None:
-        """Into the session that holds the values or comes to hold them, made of those that they connect."""
+        """Adds values to the session that contains or is near them, merging the sessions that they connect."""
         end = bisect_right(self._lows, high + self.gap)
         start = end
         while start and self.sessions[start - 1].high >= low - self.gap:
@@ -88,32 +88,32 @@ class SessionLine:
         if start == end:
             self._put(start, end, [Version(low, high, parts, cell)])
             return
-        one = self._own(cell, start)
+        session = self._own(cell, start)
         for other in self.sessions[start + 1 : end]:
             other.died = cell
-            one.high, one.parts = other.high, self.plus(one.parts, other.parts)
-        one.low, one.high = min(one.low, low), max(one.high, high)
-        one.parts = self.plus(one.parts, parts)
-        self._lows[start] = one.low
+            session.high, session.parts = other.high, self.plus(session.parts, other.parts)
+        session.low, session.high = min(session.low, low), max(session.high, high)
+        session.parts = self.plus(session.parts, parts)
+        self._lows[start] = session.low
         if end - start > 1:
             del self._lows[start + 1 : end], self.sessions[start + 1 : end]
 
     def _release(self, cell: int, value: int, parts: Parts) -> None:
-        """Out of the session that holds the value, which may shrink, split or vanish."""
+        """Removes a value from its session, which may shrink, split or vanish."""
         at, place = bisect_right(self._lows, value) - 1, bisect_left(self._values, value)
         del self._values[place]
-        one = self._own(cell, at)
-        one.parts = self.plus(one.parts, parts)
-        first, last = bisect_left(self._values, one.low), bisect_right(self._values, one.high)
+        session = self._own(cell, at)
+        session.parts = self.plus(session.parts, parts)
+        first, last = bisect_left(self._values, session.low), bisect_right(self._values, session.high)
         if first == last:
-            one.died = cell
+            session.died = cell
             self._put(at, at + 1, [])
         elif first < place < last and self._values[place] - self._values[place - 1] > self.gap:
-            one.died = cell
-            self._put(at, at + 1, self._halves(cell, one.parts, (first, place, last)))
+            session.died = cell
+            self._put(at, at + 1, self._halves(cell, session.parts, (first, place, last)))
         else:
-            one.low, one.high = self._values[first], self._values[last - 1]
-            self._lows[at] = one.low
+            session.low, session.high = self._values[first], self._values[last - 1]
+            self._lows[at] = session.low
 
     def _halves(self, cell: int, parts: Parts, places: tuple[int, int, int]) -> list[Version]:
         first, middle, last = places
@@ -129,23 +129,23 @@ class SessionLine:
 
     def _summed(self, values: Sequence[int]) -> Parts:
         assert self.points is not None
-        found = self.points[values[0]]
+        total = self.points[values[0]]
         for value in values[1:]:
-            found = self.plus(found, self.points[value])
-        return found
+            total = self.plus(total, self.points[value])
+        return total
 
     def _own(self, cell: int, at: int) -> Version:
-        """The session at a place as a version of this cell."""
-        one = self.sessions[at]
-        if one.born == cell:
-            return one
-        one.died = cell
-        mine = Version(one.low, one.high, one.parts, cell)
-        self.sessions[at] = mine
-        self.made.append(mine)
-        return mine
+        """The session at a place as a version that begins at this cell, which ends the one before it."""
+        session = self.sessions[at]
+        if session.born == cell:
+            return session
+        session.died = cell
+        version = Version(session.low, session.high, session.parts, cell)
+        self.sessions[at] = version
+        self.made.append(version)
+        return version
 
-    def _put(self, start: int, end: int, found: list[Version]) -> None:
-        self.sessions[start:end] = found
-        self._lows[start:end] = [one.low for one in found]
-        self.made += found
+    def _put(self, start: int, end: int, versions: list[Version]) -> None:
+        self.sessions[start:end] = versions
+        self._lows[start:end] = [version.low for version in versions]
+        self.made += versions

@@ -1,4 +1,4 @@
-"""The sums that a session holds: what linear aggregates are functions of, as plain integers."""
+"""SessionSums: the running sums of a session, of which its linear aggregates are functions, as plain integers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from operators.aggregates.function import Part
-from operators.aggregates.running import weighted
+from operators.aggregates.running import weighted_value
 from operators.core.delta import FROM, ORDER, WEIGHT
 from operators.grouping.group_plan import GroupPlan
 from operators.kernels.cells import CELL, Cells
@@ -43,28 +43,33 @@ class SessionSums:
     def _xor(self) -> tuple[bool, ...]:
         return tuple(part.kind == "xor" for part in self.parts.values())
 
-    def plus(self, one: Parts, other: Parts) -> Parts:
-        """The sums of two disjoint sets of rows together."""
+    def plus(self, left: Parts, right: Parts) -> Parts:
+        """The sums of the union of two disjoint sets of rows."""
         if not any(self._xor):
-            return tuple(map(operator.add, one, other))
-        return tuple(a ^ b if xor else a + b for a, b, xor in zip(one, other, self._xor, strict=True))
+            return tuple(map(operator.add, left, right))
+        return tuple(a ^ b if xor else a + b for a, b, xor in zip(left, right, self._xor, strict=True))
 
-    def minus(self, one: Parts, other: Parts) -> Parts:
-        """The sums of a set of rows without a part of it."""
-        return tuple(a ^ b if xor else a - b for a, b, xor in zip(one, other, self._xor, strict=True))
+    def minus(self, whole: Parts, part: Parts) -> Parts:
+        """The sums of a set of rows without a subset of it."""
+        return tuple(a ^ b if xor else a - b for a, b, xor in zip(whole, part, self._xor, strict=True))
 
     def by_value(self, rows: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
         """The sums of the changes at each (partition, instant, value); `GOES` says whether a row is retracted."""
         changes = rows.select(
-            *partition, FROM, VALUE, ORDER, WEIGHT, *(weighted(part).alias(name) for name, part in self.parts.items())
+            *partition,
+            FROM,
+            VALUE,
+            ORDER,
+            WEIGHT,
+            *(weighted_value(part).alias(name) for name, part in self.parts.items()),
         )
         return changes.group_by([*partition, FROM, VALUE], maintain_order=True).agg(
             pl.col(WEIGHT).sum(), pl.col(ORDER).max(), *self._added, (pl.col(WEIGHT) < 0).any().alias(GOES)
         )
 
     def by_span(self, cells: Cells, gap: int, single: np.ndarray) -> pl.DataFrame:
-        """The sums of the changes of each cell over spans of values without a gap between, from `LOW` to `HIGH`; over
-        one value in the cells of the groups that are `single`."""
+        """The sums of the changes of each cell over spans of values without a gap, from `LOW` to `HIGH`; in the cells
+        of groups that are `single`, over each value."""
         values = cells.rows.select(CELL, VALUE, *self.names).sort(CELL, VALUE)
         cell, value = values[CELL].to_numpy(), values[VALUE].to_numpy()
         opens = single[cells.group[cell]]
@@ -75,14 +80,14 @@ class SessionSums:
 
     @property
     def _added(self) -> list[pl.Expr]:
-        """Each sum of the rows of a group."""
+        """The expressions that add up each sum over a group of rows."""
         return [
             pl.col(name).bitwise_xor() if part.kind == "xor" else pl.col(name).sum()
             for name, part in self.parts.items()
         ]
 
     def columns(self, sums: Sequence[Parts]) -> pl.DataFrame:
-        """Sums as the columns of accumulators, modulo 2^128 as there."""
+        """Sums as accumulator columns, modulo 2^128 as these are."""
         by_part = zip(*sums, strict=True) if sums else ((),) * len(self.names)
         return pl.DataFrame(
             pl.Series(name, _wrapped(values), part.dtype)

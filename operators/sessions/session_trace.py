@@ -1,4 +1,4 @@
-"""SessionTrace: the newest state of each session, found by the values that it spans."""
+"""SessionTrace: the newest version of each session, looked up by the range of values that it spans."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 
 from operators.core.run import HASH, Arrangement, Run, key_hash
-from operators.kernels.consolidation import apart
+from operators.kernels.consolidation import split_rows
 from operators.kernels.merging import distinct_sorted, merge_stack
+from operators.kernels.points import first_above
 
-#: The bounds of a session; for a question, the range of values.
+#: The bounds of a session, or of the range of a query.
 LOW, HIGH = "__low", "__high"
 ASKED, GONE = "__asked", "__gone"
 _RUN, _NONE = "__run", np.iinfo(np.int64).min
@@ -22,8 +23,8 @@ _RUN, _NONE = "__run", np.iinfo(np.int64).min
 class SessionTrace:
     """A map from (partition, LOW) to a session, its HIGH and more columns; sessions of a partition do not overlap.
 
-    `meeting` finds sessions by range in O(log |state|) a range and a session found, where a few of its neighbours are
-    gone. The newest row of a session counts; `gone` ones vanish as runs merge.
+    `meeting` looks up sessions by range in O(log |state|) for each range and each session in the result, unless many of
+    the neighbouring rows are deleted. The newest row of a session counts; deleted ones are dropped when runs merge.
 
     >>> rows = pl.DataFrame({"k": ["a", "a", "b"], LOW: [0, 20, 0], HIGH: [9, 25, 5]})
     >>> trace = SessionTrace(("k",)).upsert(rows, pl.Series([False, False, False]))
@@ -37,7 +38,7 @@ class SessionTrace:
     arrangement: Arrangement = "key"
 
     def upsert(self, rows: pl.DataFrame, gone: pl.Series) -> SessionTrace:
-        """The map with sessions replaced, or taken out where `gone`. One row a session."""
+        """The map with sessions replaced, or deleted where `gone`; `rows` has a session only once."""
         if not rows.height:
             return self
         hashed = rows.with_columns(key_hash(rows, self.keys).alias(HASH), gone.alias(GONE))
@@ -48,9 +49,10 @@ class SessionTrace:
         return replace(self, runs=stack)
 
     def meeting(self, asked: pl.DataFrame) -> pl.DataFrame:
-        """The sessions of the partition that have a value in common with [LOW, HIGH], for each row of `asked`.
+        """For each row of `asked`, the sessions of its partition that intersect [LOW, HIGH].
 
-        Columns as upserted, and `ASKED` of the row. `LOW` are the sessions'; they may come more than once.
+        The columns are those upserted, with the sessions' own bounds, and the row's `ASKED`. A session may occur more
+        than once.
         """
         hashes = key_hash(asked, self.keys).to_numpy()
         distinct = distinct_sorted(hashes)
@@ -60,48 +62,50 @@ class SessionTrace:
         for number, run in enumerate(self.runs):
             begins, counts = run.matches(distinct)
             begin, end = begins[places], (begins + counts)[places]
-            first, last = (past(run.frame[LOW].to_numpy(), begin, end, limit) for limit in (low, high))
+            first, last = (first_above(run.frame[LOW].to_numpy(), begin, end, limit) for limit in (low, high))
             inside.append(_rows(run, number, first, last - first))
             before.append((begin, first - 1))
         wanted = asked.select(*self.keys, pl.int_range(pl.len(), dtype=pl.Int64).alias(ASKED))
         newest = self._of(wanted, pl.concat(inside)).sort(_RUN, maintain_order=True)
         newest = newest.unique([ASKED, LOW], keep="last", maintain_order=True).filter(~pl.col(GONE)).drop(_RUN, GONE)
-        found = [newest, *self._neighbours(wanted, low, before)]
+        sessions = [newest, *self._neighbours(wanted, low, before)]
         numbers = asked[ASKED]
-        return pl.concat(found).with_columns(
+        return pl.concat(sessions).with_columns(
             pl.col(ASKED).replace_strict(pl.int_range(len(numbers), eager=True), numbers)
         )
 
     def _neighbours(
         self, wanted: pl.DataFrame, low: np.ndarray, before: Sequence[tuple[np.ndarray, np.ndarray]]
     ) -> list[pl.DataFrame]:
-        """The last session that begins at or before `low`, where it reaches it: run by run backwards, newest first."""
-        begins, at = (np.array(one) for one in zip(*before, strict=True))
+        """For each query the last session that begins at or before `low`, if it reaches `low`. All runs are read
+        backwards together; of the versions of a session in several runs the newest counts."""
+        begins, at = (np.array(column) for column in zip(*before, strict=True))
         seen = np.full(len(low), _NONE)
-        found: list[pl.DataFrame] = []
+        neighbours: list[pl.DataFrame] = []
         while len(live := np.flatnonzero((at >= begins).any(axis=0))):
             lows = np.stack([self._lows(number, at[number], begins[number], live) for number in range(len(at))])
             best = lows.max(axis=0)
             run = len(at) - 1 - np.argmax(lows[::-1] == best, axis=0)
-            rows = self._rows_at(live, run, at[run, live])
-            mine = self._of(wanted, rows)
-            fresh = mine.filter(pl.col(LOW) != pl.Series(seen[mine[ASKED].to_numpy()]))
+            rows = self.rows_at(live, run, at[run, live])
+            rows_of_partition = self._of(wanted, rows)
+            fresh = rows_of_partition.filter(pl.col(LOW) != pl.Series(seen[rows_of_partition[ASKED].to_numpy()]))
             matched = fresh[ASKED].to_numpy()
             at[run, live] -= 1
             place = np.searchsorted(live, matched)
             seen[matched] = best[place]
-            there = fresh.filter(~pl.col(GONE))
-            ended = there[ASKED].to_numpy()
-            found.append(there.filter(pl.col(HIGH) >= pl.Series(low[ended])).drop(_RUN, GONE))
+            present = fresh.filter(~pl.col(GONE))
+            ended = present[ASKED].to_numpy()
+            neighbours.append(present.filter(pl.col(HIGH) >= pl.Series(low[ended])).drop(_RUN, GONE))
             at[:, ended] = begins[:, ended] - 1
-        return found
+        return neighbours
 
     def _lows(self, number: int, at: np.ndarray, begins: np.ndarray, live: np.ndarray) -> np.ndarray:
         values = self.runs[number].frame[LOW].to_numpy()
         inside = at[live] >= begins[live]
         return np.where(inside, values[np.maximum(at[live], 0)], _NONE)
 
-    def _rows_at(self, live: np.ndarray, run: np.ndarray, at: np.ndarray) -> pl.DataFrame:
+    def rows_at(self, live: np.ndarray, run: np.ndarray, at: np.ndarray) -> pl.DataFrame:
+        """The row at place `at[i]` of run number `run[i]` for each query `live[i]`."""
         parts = []
         for number in np.unique(run):
             chosen = run == number
@@ -110,7 +114,7 @@ class SessionTrace:
         return pl.concat(parts)
 
     def _of(self, wanted: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-        """Those of the rows, found by hash, that are of the partition asked for."""
+        """The rows whose partition is that of their query, and not only its hash."""
         return rows.join(wanted, on=[ASKED, *self.keys], how="semi", nulls_equal=True, maintain_order="left")
 
     def _merge(self, elder: Run, younger: Run) -> Run:
@@ -119,24 +123,9 @@ class SessionTrace:
         repeats = np.flatnonzero(same.to_series().fill_null(False).to_numpy())
         if not len(repeats):
             return Run(both, "key")
-        alone, versions = apart(both, np.union1d(repeats - 1, repeats))
+        alone, versions = split_rows(both, np.union1d(repeats - 1, repeats))
         latest = versions.unique([*self.keys, LOW], keep="last", maintain_order=True)
         return Run(_sorted(pl.concat([alone, latest])), "key")
-
-
-def past(values: np.ndarray, begin: np.ndarray, end: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """In each range of places of ascending values, the first place whose value is greater than a limit.
-
-    >>> past(np.array([1, 3, 5, 2, 4]), np.array([0, 3]), np.array([3, 5]), np.array([3, 9])).tolist()
-    [2, 5]
-    """
-    begin, end = begin.copy(), end.copy()
-    while len(wide := np.flatnonzero(begin < end)):
-        middle = (begin[wide] + end[wide]) // 2
-        below = values[middle] <= limit[wide]
-        begin[wide] = np.where(below, middle + 1, begin[wide])
-        end[wide] = np.where(below, end[wide], middle)
-    return begin
 
 
 def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
@@ -145,6 +134,7 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _rows(run: Run, number: int, first: np.ndarray, counts: np.ndarray) -> pl.DataFrame:
     asked = np.repeat(np.arange(len(first)), counts)
+    # first [4 0] and counts [2 1] give the queries [0 0 1] and the places [4 5 0].
     places = np.arange(len(asked)) - np.repeat(np.cumsum(counts) - counts, counts) + first[asked]
     return _numbered(run.frame[places], number, pl.Series(ASKED, asked, pl.Int64))
 

@@ -1,4 +1,4 @@
-"""Accumulators: the newest row of each key, held as a few sorted, immutable runs."""
+"""Accumulators: a map from keys to their newest rows, held as a few sorted, immutable runs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import polars as pl
 
 from operators.core.run import HASH, Arrangement, Run, arranged, key_hash
 from operators.kernels.cancellation import merged_places
-from operators.kernels.merging import distinct_sorted, mostly
+from operators.kernels.merging import distinct_sorted, mostly_dead
 from operators.state.cascade import cascade
 from operators.state.versions import newest
 
-_GONE = "__gone"
+_DELETED = "__gone"
 
 
 @dataclass(frozen=True)
 class Accumulators:
-    """A map from key to row: `lookup` after `upsert`s gives the last row of each key, unless that one is gone.
+    """A map from key to row: `lookup` returns the last row upserted for each key, unless it was deleted since.
 
-    `keys` may be empty: then there is one row for all. NULL keys are equal to each other. `bound` names an integer
-    column which is the same in all rows of one key: rows with `bound ≤ frontier` are never asked for again, and
-    vanish some time after that.
+    `keys` may be empty: then the map holds a single row. NULL keys are equal to each other. `bound` names an integer
+    column that is the same in all rows of a key: rows with `bound ≤ frontier` are never asked for again, and are
+    dropped some time later.
 
     >>> counts = Accumulators(("a",)).upsert(pl.DataFrame({"a": [1, 2], "n": [5, 6]}), pl.Series([False, False]), 0)
     >>> counts = counts.upsert(pl.DataFrame({"a": [2], "n": [0]}), pl.Series([True]), 0)
@@ -38,55 +38,55 @@ class Accumulators:
     arrangement: Arrangement = "key"
 
     def lookup(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """The rows of the keys that are present, in no particular order: O(|keys| log |state|).
+        """The rows of those of the keys that are present, in no particular order: O(|keys| log |state|).
 
-        Columns as upserted; only those of the key where nothing was ever stored.
+        The columns are those upserted; only the key columns if nothing was ever stored.
         """
         if not self.runs:
             return keys.select(self.keys).clear()
         hashes = distinct_sorted(key_hash(keys, self.keys).to_numpy()) if self.keys else np.zeros(1, np.uint64)
-        found = [run.gather(hashes) for run in self.runs]
-        present = self._newest(found).filter(~pl.col(_GONE)).drop(HASH, _GONE)
+        gathered = [run.gather(hashes) for run in self.runs]
+        present = self._newest(gathered).filter(~pl.col(_DELETED)).drop(HASH, _DELETED)
         if not self.keys:
             return present
         return present.join(keys.select(self.keys), on=list(self.keys), how="semi", nulls_equal=True)
 
-    def upsert(self, rows: pl.DataFrame, gone: pl.Series, frontier: int) -> Accumulators:
-        """The map with the row of each key in `rows` replaced, or taken out where `gone`. One row a key."""
+    def upsert(self, rows: pl.DataFrame, deleted: pl.Series, frontier: int) -> Accumulators:
+        """The map with the row of each key in `rows` replaced, or deleted where `deleted`. Keys do not repeat."""
         if not rows.height:
             return self
-        runs = (*(self._swept(run, frontier) for run in self.runs), self._run(rows, gone, frontier))
-        return replace(self, runs=self._settled(runs, frontier))
+        runs = (*(self._without_expired(run, frontier) for run in self.runs), self._run(rows, deleted, frontier))
+        return replace(self, runs=self._merged_stack(runs, frontier))
 
     def _newest(self, runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Of rows sorted by hash, of the eldest run first, the newest of each key, sorted by hash."""
+        """The newest row of each key in frames sorted by hash, given from the oldest to the newest; sorted by hash."""
         filled = [frame for frame in runs if frame.height]
         if len(filled) < 2:
             return filled[0] if filled else runs[0]
-        together = pl.concat(filled)
+        rows = pl.concat(filled)
         order, hashes = merged_places([frame[HASH].to_numpy() for frame in filled])
-        return together[newest(together, order, hashes, self.keys)]
+        return rows[newest(rows, order, hashes, self.keys)]
 
-    def _run(self, rows: pl.DataFrame, gone: pl.Series, frontier: int) -> Run:
-        flagged = rows.with_columns(gone.alias(_GONE))
+    def _run(self, rows: pl.DataFrame, deleted: pl.Series, frontier: int) -> Run:
+        flagged = rows.with_columns(deleted.alias(_DELETED))
         return Run(arranged(flagged.filter(self._alive(frontier)) if self.bound else flagged, self.keys), "key")
 
     def _alive(self, frontier: int) -> pl.Expr:
         assert self.bound is not None
         return pl.col(self.bound).is_null() | (pl.col(self.bound) > frontier)
 
-    def _swept(self, run: Run, frontier: int) -> Run:
-        if self.bound is None or not mostly(run.frame, ~self._alive(frontier)):
+    def _without_expired(self, run: Run, frontier: int) -> Run:
+        if self.bound is None or not mostly_dead(run.frame, ~self._alive(frontier)):
             return run
         return Run(run.frame.filter(self._alive(frontier)), "key")
 
-    def _settled(self, runs: tuple[Run, ...], frontier: int) -> tuple[Run, ...]:
+    def _merged_stack(self, runs: tuple[Run, ...], frontier: int) -> tuple[Run, ...]:
         stack = cascade(runs, partial(self._merge, frontier))
-        if not stack or any(stack[0] is run for run in self.runs) or not stack[0].frame[_GONE].any():
+        if not stack or any(stack[0] is run for run in self.runs) or not stack[0].frame[_DELETED].any():
             return stack
-        # Nothing lies below the eldest run that a tombstone would have to hide.
-        eldest = Run(stack[0].frame.filter(~pl.col(_GONE)), "key")
-        return (eldest, *stack[1:]) if eldest.height else stack[1:]
+        # No run lies below the oldest one, so it needs no tombstones.
+        oldest = Run(stack[0].frame.filter(~pl.col(_DELETED)), "key")
+        return (oldest, *stack[1:]) if oldest.height else stack[1:]
 
     def _merge(self, frontier: int, runs: Sequence[Run]) -> Run:
         ordered = self._newest([run.frame for run in runs])

@@ -1,4 +1,4 @@
-"""Alive: which of some numbered items are there in a state, found by number for many states at once."""
+"""Alive: which numbered items are present in a state, searched by number for many states at once."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from operators.kernels.points import expanded
+from operators.kernels.points import expand_ranges
 
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """Item i is there in the states `starts[i] ≤ state < ends[i]`. A segment tree over the states: an item that is
-    there in n states stands in O(log n) nodes, a state reads the nodes above it, and in a node items are searched.
+    """Item i is present in the states `starts[i] ≤ state < ends[i]`. This is a segment tree over the states: an item
+    that is present in n states is stored in O(log n) nodes, a query reads the O(log states) nodes above its state, and
+    does a binary search among the items of each node.
 
     >>> alive = Alive.of(np.array([0, 1, 0]), np.array([3, 2, 1]))
     >>> alive.last(np.array([1, 2, 0]), np.array([2, 2, 2])).tolist()
@@ -22,7 +23,7 @@ class Alive:
     [(0, 2), (1, 0), (1, 1)]
     """
 
-    #: node · items + item for every node that an item stands in, ascending.
+    #: node · items + item for every node that stores an item, ascending.
     codes: np.ndarray
     items: int
     leaves: int
@@ -30,10 +31,13 @@ class Alive:
 
     @staticmethod
     def of(starts: np.ndarray, ends: np.ndarray) -> Alive:
-        """The items of these lives."""
+        """The items present from `starts` to before `ends`."""
         items, leaves, levels = np.flatnonzero(starts < ends), 1 << int(ends.max(initial=0)).bit_length(), 0
         low, high = starts[items] + leaves, ends[items] + leaves
         codes = [items[:0]]
+        # Node 1 is the root, node n has the children 2n and 2n + 1, and state s is the leaf `leaves + s`. Bottom up, a
+        # range [low, high) of nodes stores the item in its ends that are no whole sibling pair, and moves to parents:
+        # [5, 8) stores it in node 5, then [3, 4) in node 3.
         while len(items):
             left, right = (low & 1) == 1, (high & 1) == 1
             codes += [low[left] * len(starts) + items[left], (high[right] - 1) * len(starts) + items[right]]
@@ -43,34 +47,34 @@ class Alive:
         return Alive(np.sort(np.concatenate(codes)), len(starts), leaves, levels)
 
     def last(self, states: np.ndarray, limits: np.ndarray) -> np.ndarray:
-        """For each state the greatest item that is there and at most the limit; -1 where there is none."""
+        """For each state the greatest item that is present and ≤ the limit; -1 where there is none."""
         best = np.full(len(states), -1)
         for base in self._nodes(states):
             at = np.searchsorted(self.codes, base + limits, side="right") - 1
-            found = np.flatnonzero(at >= 0)
-            best[found] = np.maximum(best[found], self.codes[at[found]] - base[found])
+            matched = np.flatnonzero(at >= 0)
+            best[matched] = np.maximum(best[matched], self.codes[at[matched]] - base[matched])
         return best
 
     def first(self, states: np.ndarray, limits: np.ndarray) -> np.ndarray:
-        """For each state the least item that is there and at least the limit; the number of items where none is."""
+        """For each state the least item that is present and ≥ the limit; the number of items where there is none."""
         best = np.full(len(states), self.items)
         for base in self._nodes(states):
             at = np.searchsorted(self.codes, base + limits, side="left")
-            found = np.flatnonzero(at < len(self.codes))
-            best[found] = np.minimum(best[found], self.codes[at[found]] - base[found])
+            matched = np.flatnonzero(at < len(self.codes))
+            best[matched] = np.minimum(best[matched], self.codes[at[matched]] - base[matched])
         return best
 
     def within(self, states: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All pairs of the number of a state and an item there with `low ≤ item < high`."""
+        """All pairs (query, item) where item is present in the query's state and `low ≤ item < high`, as two arrays."""
         pairs = [(lows[:0], lows[:0])]
         for base in self._nodes(states):
             begin = np.searchsorted(self.codes, base + lows)
-            question, at = expanded(begin, np.searchsorted(self.codes, base + np.maximum(lows, highs)) - begin)
-            pairs.append((question, self.codes[at] - base[question]))
-        return np.concatenate([one for one, _ in pairs]), np.concatenate([item for _, item in pairs])
+            query, at = expand_ranges(begin, np.searchsorted(self.codes, base + np.maximum(lows, highs)) - begin)
+            pairs.append((query, self.codes[at] - base[query]))
+        return np.concatenate([query for query, _ in pairs]), np.concatenate([item for _, item in pairs])
 
     def _nodes(self, states: np.ndarray) -> Iterator[np.ndarray]:
-        """The codes of item 0 in the nodes above the states."""
+        """The codes of item 0 in the nodes above the states, a level at a time."""
         node = states + self.leaves
         for _ in range(self.levels):
             yield node * self.items

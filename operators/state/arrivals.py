@@ -1,4 +1,4 @@
-"""Arrivals: which insertion a retraction takes back, so that rows keep the place at which they arrived."""
+"""Arrivals: which insertion a retraction takes back, so that rows stay in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ _ROW, _SIDE = "__arrival_row", "__arrival_side"
 
 
 def arrivals(identity: tuple[str, ...], bound: str | None = None) -> SortedTrace:
-    """The state: the copies of each row that are present, the eldest first."""
+    """The empty state: the copies of each row that are present, the eldest first."""
     return SortedTrace(identity, ARRIVAL, bound=bound)
 
 
-def placed(rows: pl.DataFrame, present: SortedTrace) -> pl.DataFrame:
-    """The changes with `AT` and `SEQUENCE`: an insertion's own, for a retraction those of the eldest copy still there.
+def with_arrivals(rows: pl.DataFrame, present: SortedTrace) -> pl.DataFrame:
+    """The changes with the arrival `AT` and `SEQUENCE` of their copies: an insertion has its own, a retraction those of
+    the eldest copy that is still present.
 
-    Of equal rows the first in is the first out. A retraction of several copies becomes as many pieces as it takes.
+    Of equal rows the first in is the first out. A retraction is split where its copies have different arrivals.
 
     >>> from operators.core.delta import Delta
     >>> changes = Delta.of([("+", {"a": 1}, 5), ("+", {"a": 1}, 6), ("-", {"a": 1}, 8)]).frame
-    >>> placed(changes, arrivals(("a",))).select("__from", "__weight", AT).rows()
+    >>> with_arrivals(changes, arrivals(("a",))).select("__from", "__weight", AT).rows()
     [(5, 1, 5), (6, 1, 6), (8, -1, 5)]
     """
     own = rows.with_columns(pl.col(FROM).alias(AT), pl.col(ORDER).alias(SEQUENCE))
@@ -40,30 +41,35 @@ def placed(rows: pl.DataFrame, present: SortedTrace) -> pl.DataFrame:
 
 
 def _copies(leaving: pl.DataFrame, entering: pl.DataFrame, present: SortedTrace) -> pl.DataFrame:
-    """The copies that may leave: the eldest that are present, and those that enter in the same step."""
+    """The copies that may leave: the eldest present ones, and those that enter in the same step."""
     names = [*present.keys, AT, SEQUENCE, WEIGHT]
     counts = leaving.group_by(list(present.keys)).agg(-pl.col(WEIGHT).sum())
-    held = present.best(counts, counts[WEIGHT])
-    new = equal_join(entering.select(names), counts, present.keys, "semi")
-    return pl.concat([held.select(names), new]) if held.height else new
+    present_copies = present.best(counts, counts[WEIGHT])
+    entering_copies = equal_join(entering.select(names), counts, present.keys, "semi")
+    return pl.concat([present_copies.select(names), entering_copies]) if present_copies.height else entering_copies
 
 
 def _matched(leaving: pl.DataFrame, copies: pl.DataFrame, identity: tuple[str, ...]) -> pl.DataFrame:
-    """The j-th unit that leaves a row takes the j-th of its copies: both are laid on one line, which is cut twice."""
+    """Pairs the j-th unit of weight that leaves a row with the j-th of its copies."""
     keys = list(identity)
     if not copies.height:
         return leaving
     counts = leaving.group_by(keys).agg((-pl.col(WEIGHT).sum()).alias(_SIDE)).with_row_index(_ROW)
+    # The units of all rows lie on one line, row after row from `base` on. Retractions cut it at `taken`, copies at
+    # `given`; each piece between two cuts has one retraction and one copy. A row that loses 2 + 1 units of copies with
+    # the weights 1 and 2 has taken = [2, 3] and given = [1, 3], so the pieces end at 1, 2 and 3.
     base = np.cumsum(counts[_SIDE].to_numpy()) - counts[_SIDE].to_numpy()
     known = counts.select(*keys, _ROW, _SIDE)
-    gone = equal_join(leaving, known, keys, "inner").sort(_ROW, FROM, ORDER)
-    there = equal_join(copies, known, keys, "inner").sort(_ROW, AT, SEQUENCE)
-    taken = base[gone[_ROW].to_numpy()] + gone.select((-pl.col(WEIGHT)).cum_sum().over(_ROW)).to_series().to_numpy()
-    limit = there.select(pl.min_horizontal(pl.col(WEIGHT).cum_sum().over(_ROW), _SIDE)).to_series().to_numpy()
-    given = base[there[_ROW].to_numpy()] + limit
+    departures = equal_join(leaving, known, keys, "inner").sort(_ROW, FROM, ORDER)
+    arrived = equal_join(copies, known, keys, "inner").sort(_ROW, AT, SEQUENCE)
+    taken = (
+        base[departures[_ROW].to_numpy()]
+        + departures.select((-pl.col(WEIGHT)).cum_sum().over(_ROW)).to_series().to_numpy()
+    )
+    limit = arrived.select(pl.min_horizontal(pl.col(WEIGHT).cum_sum().over(_ROW), _SIDE)).to_series().to_numpy()
+    given = base[arrived[_ROW].to_numpy()] + limit
     cuts = np.unique(np.concatenate([taken, given]))
-    which = gone[np.searchsorted(taken, cuts)]
-    places = there[np.minimum(np.searchsorted(given, cuts), max(0, there.height - 1))]
+    pieces = departures[np.searchsorted(taken, cuts)]
+    arrivals_ = arrived[np.minimum(np.searchsorted(given, cuts), max(0, arrived.height - 1))]
     weights = pl.Series(WEIGHT, -np.diff(cuts, prepend=0))
-    matched = which.with_columns(places[AT], places[SEQUENCE], weights)
-    return matched.select(leaving.columns)
+    return pieces.with_columns(arrivals_[AT], arrivals_[SEQUENCE], weights).select(leaving.columns)

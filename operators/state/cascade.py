@@ -1,4 +1,4 @@
-"""Cascade: all runs that are due merge at once, so that an element is copied half as often as by merging in pairs."""
+"""Cascade: all runs that are due merge at once, which copies an element half as often as merging in pairs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operators.kernels.merging import MERGE_RATIO
 
 
 def cascade(runs: Sequence[Run], merge: Callable[[Sequence[Run]], Run]) -> tuple[Run, ...]:
-    """Runs from the eldest on, each at least `MERGE_RATIO` times as large as the next: O(log) copies an element.
+    """Runs, oldest first, each at least `MERGE_RATIO` times as large as the next: an element is copied O(log n) times.
 
     >>> import polars as pl
     >>> runs = [Run(pl.DataFrame({"a": [1] * height}), "time") for height in (9, 2, 1, 1)]
@@ -17,17 +17,17 @@ def cascade(runs: Sequence[Run], merge: Callable[[Sequence[Run]], Run]) -> tuple
     [9, 4]
     """
     filled = tuple(run for run in runs if run.height)
-    many = due([run.height for run in filled])
+    many = runs_due([run.height for run in filled])
     if many < 2:
         return filled
-    together = merge(filled[-many:])
-    return (*filled[:-many], together) if together.height else filled[:-many]
+    merged = merge(filled[-many:])
+    return (*filled[:-many], merged) if merged.height else filled[:-many]
 
 
-def due(heights: Sequence[int]) -> int:
-    """How many of the youngest runs merge: as many as would if they merged in pairs and nothing cancelled.
+def runs_due(heights: Sequence[int]) -> int:
+    """How many of the newest runs merge: as many as would if they merged in pairs and nothing cancelled.
 
-    >>> due([8, 4, 1]), due([9, 2, 1, 1]), due([4, 1, 1]), due([])
+    >>> runs_due([8, 4, 1]), runs_due([9, 2, 1, 1]), runs_due([4, 1, 1]), runs_due([])
     (1, 3, 2, 0)
     """
     many, height = min(1, len(heights)), sum(heights[-1:])

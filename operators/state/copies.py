@@ -1,4 +1,4 @@
-"""Copies: since when each copy of a row is in a relation and until when; the eldest copy leaves first."""
+"""Copies: from when until when each copy of a row is in a relation; the eldest copy leaves first."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, RESERVED, TO, 
 from operators.core.run import key_hash
 from operators.state.trace import Trace
 
-#: When a copy came in, and by which record: rows of a state keep them in columns of their own.
+#: The instant at which a copy entered, and the order of the change that inserted it: columns of the state.
 SINCE, ARRIVAL = "__since", "__arrival"
 #: A hash of the row: one record may cause several rows.
 TIE = "__tie"
-#: The instants of a step at which a copy enters and leaves, and the order of the change that takes it out.
+#: The instants of a step at which a copy enters and leaves, and the order of the change that retracts it.
 BIRTH, DEATH, DEPARTURE = "__birth", "__death", "__departure"
-#: Equal for equal rows.
+#: A number that is equal for equal rows.
 ROW = "__row"
 #: The key of all rows where there is no partition.
 ALL = "__all"
-#: The birth of copies that were there before the step.
+#: The birth of copies that were present before the step.
 HELD = BEGINNING - 1
 _FIRST = "__first_equal"
 
 
 def held_copies(state: Trace, changes: pl.DataFrame, partition: Sequence[str], frontier: int) -> pl.DataFrame | None:
-    """The copies of a state in the partitions that changes touch; None where there is none."""
+    """The copies in the state of the partitions that change; None if there are none."""
     if not changes.height or not state.runs:
         return None
-    found = state.lookup(by_partition(changes, partition).select(partition or [ALL]).unique(), frontier).frame
-    return found if found.height else None
+    copies = state.lookup(with_partition_key(changes, partition).select(partition or [ALL]).unique(), frontier).frame
+    return copies if copies.height else None
 
 
 def state_of_partitions(partition: Sequence[str]) -> Trace:
@@ -39,23 +39,24 @@ def state_of_partitions(partition: Sequence[str]) -> Trace:
     return Trace("key", tuple(partition) or (ALL,))
 
 
-def by_partition(frame: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
-    """The frame with a key column where there is no partition."""
+def with_partition_key(frame: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
+    """The frame; with a constant key column `ALL` if there are no partition columns."""
     return frame if partition else frame.with_columns(pl.lit(0, pl.Int8).alias(ALL))
 
 
 def net_changes(delta: Delta) -> pl.DataFrame:
-    """The sum of the changes of a row at an instant, where it is not zero: row, `__from`, `__weight`, `__order`."""
+    """The nonzero sums of the changes of a row at an instant: its columns, `__from`, `__weight` and `__order`."""
     return delta.consolidate().frame.drop(TO)
 
 
-def match(held: pl.DataFrame | None, changes: pl.DataFrame) -> pl.DataFrame:
-    """Copies of the rows with `SINCE`, `ARRIVAL`, `BIRTH`, `DEATH`, `DEPARTURE`, `ROW` and their number `__weight`.
+def match_copies(held: pl.DataFrame | None, changes: pl.DataFrame) -> pl.DataFrame:
+    """The copies `held` before the step and inserted in it, with `SINCE`, `ARRIVAL`, `TIE`, `BIRTH`, `DEATH`,
+    `DEPARTURE`, `ROW` and their number `__weight`.
 
-    A retraction takes out the copy of the row that came in first. Copies that stay have `DEATH` FOREVER.
+    A retraction takes out the copy of the row that entered first. Copies that stay have `DEATH` FOREVER.
 
     >>> changes = net_changes(Delta.of([("+", {"a": 1}, 3), ("+", {"a": 1}, 4), ("-", {"a": 1}, 5)]))
-    >>> match(None, changes).select("a", BIRTH, DEATH).rows() == [(1, 3, 5), (1, 4, FOREVER)]
+    >>> match_copies(None, changes).select("a", BIRTH, DEATH).rows() == [(1, 3, 5), (1, 4, FOREVER)]
     True
     """
     row = [name for name in changes.columns if name not in RESERVED]
@@ -73,32 +74,35 @@ def match(held: pl.DataFrame | None, changes: pl.DataFrame) -> pl.DataFrame:
     if held is not None:
         before = held.select(*row, SINCE, ARRIVAL, TIE, pl.lit(HELD, pl.Int64).alias(BIRTH), WEIGHT)
         copies = pl.concat([before, born])
-    gone = changes.filter(pl.col(WEIGHT) < 0)
-    if gone.height:
-        return _first_in_first_out(copies, gone, row)
+    leaving = changes.filter(pl.col(WEIGHT) < 0)
+    if leaving.height:
+        return _first_in_first_out(copies, leaving, row)
     stays = (pl.lit(FOREVER, pl.Int64).alias(DEATH), pl.lit(0, pl.Int64).alias(DEPARTURE))
     return copies.with_columns(*stays, pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW))
 
 
-def _first_in_first_out(copies: pl.DataFrame, gone: pl.DataFrame, row: list[str]) -> pl.DataFrame:
-    """Copy number n of a row, in order of arrival, leaves with retraction number n."""
-    assert copies.height, "a retraction of a row that is not there"
-    ids = first_equal(pl.concat([copies.select(row), gone.select(row)]), row)
+def _first_in_first_out(copies: pl.DataFrame, retractions: pl.DataFrame, row: list[str]) -> pl.DataFrame:
+    """Copy number n of a row, in the order of arrival, leaves with retraction number n."""
+    assert copies.height, "a retraction of a row that is not present"
+    ids = first_equal(pl.concat([copies.select(row), retractions.select(row)]), row)
     entering = copies.with_columns(ids[: copies.height].alias(ROW)).sort(ROW, SINCE, ARRIVAL)
-    leaving = gone.with_columns(ids[copies.height :].alias(ROW)).sort(ROW, FROM)
+    leaving = retractions.with_columns(ids[copies.height :].alias(ROW)).sort(ROW, FROM)
+    # A code `row · span + n` is copy number n of a row, from 1. Insertions and retractions end at the codes `ins` and
+    # `outs`, which together cut the copies into pieces that enter and leave as one: with span 10, row 0 with weights
+    # 2 and 1, and a retraction of 1, ins = [2, 3] and outs = [1] give the pieces 1, 2 and 3 of one copy each.
     span = 1 + max(_total(entering), _total(leaving))
     ins = _numbers(entering[ROW].to_numpy(), entering[WEIGHT].to_numpy(), span)
     outs = _numbers(leaving[ROW].to_numpy(), -leaving[WEIGHT].to_numpy(), span)
     bounds = np.unique(np.concatenate([ins, outs]))
     first = np.concatenate([[True], bounds[1:] // span != bounds[:-1] // span])
     weights = np.where(first, bounds % span, np.diff(bounds, prepend=0))
-    copy, exit_ = np.searchsorted(ins, bounds), np.searchsorted(outs, bounds)
-    copy_ok = _same_row(ins, copy, bounds, span)
-    exits = _same_row(outs, exit_, bounds, span)
-    found, leaves = entering[copy[copy_ok]], leaving[np.minimum(exit_, leaving.height - 1)[copy_ok]]
-    alive = ~exits[copy_ok]
-    spans: pl.DataFrame = found.with_columns(
-        pl.Series(WEIGHT, weights[copy_ok], pl.Int64),
+    entry, departure = np.searchsorted(ins, bounds), np.searchsorted(outs, bounds)
+    entered = _same_row(ins, entry, bounds, span)
+    exited = _same_row(outs, departure, bounds, span)
+    matched, leaves = entering[entry[entered]], leaving[np.minimum(departure, leaving.height - 1)[entered]]
+    alive = ~exited[entered]
+    spans: pl.DataFrame = matched.with_columns(
+        pl.Series(WEIGHT, weights[entered], pl.Int64),
         pl.Series(DEATH, np.where(alive, FOREVER, leaves[FROM].to_numpy()), pl.Int64),
         pl.Series(DEPARTURE, np.where(alive, 0, leaves[ORDER].to_numpy()), pl.Int64),
     )
@@ -106,7 +110,7 @@ def _first_in_first_out(copies: pl.DataFrame, gone: pl.DataFrame, row: list[str]
 
 
 def first_equal(rows: pl.DataFrame, columns: Sequence[str]) -> pl.Series:
-    """For each row the place of the first row that is equal to it in the columns.
+    """For each row the place of the first row that equals it in the columns.
 
     >>> first_equal(pl.DataFrame({"a": [7, 8, 7]}), ["a"]).to_list()
     [0, 1, 0]
@@ -122,7 +126,7 @@ def _total(frame: pl.DataFrame) -> int:
 
 
 def _numbers(rows: np.ndarray, weights: np.ndarray, span: int) -> np.ndarray:
-    """For rows sorted by id: id · span + the number of copies of the row so far."""
+    """For rows sorted by id: id · span + the running number of copies of the row."""
     running = np.cumsum(weights)
     starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
     before = np.repeat(running[starts] - weights[starts], np.diff(np.append(starts, len(rows))))
@@ -130,22 +134,23 @@ def _numbers(rows: np.ndarray, weights: np.ndarray, span: int) -> np.ndarray:
     return numbered
 
 
-def _same_row(numbers: np.ndarray, found: np.ndarray, bounds: np.ndarray, span: int) -> np.ndarray:
-    inside = np.minimum(found, len(numbers) - 1)
-    same: np.ndarray = (found < len(numbers)) & (numbers[inside] // span == bounds // span)
+# Whether the code at each place belongs to the row of the bound; a place may be behind the last code.
+def _same_row(numbers: np.ndarray, places: np.ndarray, bounds: np.ndarray, span: int) -> np.ndarray:
+    inside = np.minimum(places, len(numbers) - 1)
+    same: np.ndarray = (places < len(numbers)) & (numbers[inside] // span == bounds // span)
     return same
 
 
-def updated(state: Trace, copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Trace:
-    """The state with the copies that stay, and without those that left."""
-    return state.append(by_partition_changes(copies, partition, frontier), frontier)
+def updated_state(state: Trace, copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Trace:
+    """The state with the copies that stay added and those that left removed."""
+    return state.append(state_changes(copies, partition, frontier), frontier)
 
 
-def by_partition_changes(copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Delta:
-    """The copies that stay, and the negatives of those that left: what a step adds to a state of copies."""
+def state_changes(copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Delta:
+    """The change of a state of copies in a step: the new copies that stay, and negated those held that left."""
     stay = copies.filter((pl.col(BIRTH) != HELD) & (pl.col(DEATH) == FOREVER))
     left = copies.filter((pl.col(BIRTH) == HELD) & (pl.col(DEATH) < FOREVER)).with_columns(-pl.col(WEIGHT))
-    moved = by_partition(pl.concat([stay, left]), partition).drop(BIRTH, DEATH, DEPARTURE, ROW)
+    moved = with_partition_key(pl.concat([stay, left]), partition).drop(BIRTH, DEATH, DEPARTURE, ROW)
     elements = moved.drop(WEIGHT).with_columns(
         pl.lit(frontier, pl.Int64).alias(FROM),
         pl.lit(FOREVER, pl.Int64).alias(TO),
@@ -156,7 +161,7 @@ def by_partition_changes(copies: pl.DataFrame, partition: Sequence[str], frontie
 
 
 def ordered_by(copies: pl.DataFrame, by: Sequence[tuple[str, bool, bool]]) -> pl.DataFrame:
-    """The copies sorted by (column, descending, NULLs last) keys; ties by arrival, the elder first, then by row."""
+    """The copies sorted by keys (column, descending, NULLs last); ties by arrival, the elder first, then by row."""
     columns = [*(column for column, _, _ in by), SINCE, ARRIVAL, TIE]
     descending = [*(down for _, down, _ in by), False, False, False]
     nulls_last = [*(late for _, _, late in by), False, False, False]

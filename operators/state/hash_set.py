@@ -1,4 +1,4 @@
-"""Hashes: a set of values of which eight bytes each are kept."""
+"""Hashes: a set of values that keeps eight bytes of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.kernels.merging import distinct_sorted, merge_stack
 class Hashes:
     """A set of 64-bit hashes that only grows, held as a few sorted, immutable runs.
 
-    Of n values in it a value that is not among them has the hash of one with probability n / 2^64.
+    With n values in it, the hash of another value is in the set with probability n / 2^64.
 
     >>> seen = Hashes().add(np.array([7, 3], np.uint64)).add(np.array([3, 5], np.uint64))
     >>> seen.has(np.array([5, 6, 3], np.uint64)).tolist(), [run.height for run in seen.runs]
@@ -26,12 +26,12 @@ class Hashes:
     arrangement: Arrangement = "key"
 
     def has(self, hashes: np.ndarray) -> np.ndarray:
-        """Which of the hashes, in any order, are in the set: O(log |set|) each."""
-        found = np.zeros(len(hashes), np.bool_)
+        """For each of the uint64 hashes, in any order, whether it is in the set: O(log |set|) each."""
+        present = np.zeros(len(hashes), np.bool_)
         for run in self.runs:
             at = np.minimum(np.searchsorted(run.positions, hashes), run.height - 1)
-            found |= run.positions[at] == hashes
-        return found
+            present |= run.positions[at] == hashes
+        return present
 
     def add(self, hashes: np.ndarray) -> Hashes:
         """The set with more hashes, in any order."""

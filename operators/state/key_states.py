@@ -12,7 +12,9 @@ from operators.kernels.points import first_above
 
 @dataclass(frozen=True)
 class KeyStates:
-    """A key that changes at n instants has n + 1 states: one before the first, and one from each instant on.
+    """A key that changes at n instants has n + 1 states: one before the first, and one from each instant on. States are
+    numbered key by key: that of a key at an instant is the number of states of all lesser keys, plus that of its own
+    changes up to the instant.
 
     >>> states = KeyStates.of(np.array([2, 2, 5]), np.array([30, 40, 30]))
     >>> states.at(np.array([2, 2, 5, 9]), np.array([29, 35, 30, 30])).tolist()
@@ -26,20 +28,20 @@ class KeyStates:
 
     @staticmethod
     def of(keys: np.ndarray, instants: np.ndarray) -> KeyStates:
-        """The states of changes, given by key and instant."""
+        """The states of keys that change at these instants; pairs may repeat and come in any order."""
         order = np.lexsort((instants, keys))
-        key, at = keys[order], instants[order]
+        key, instant = keys[order], instants[order]
         first = np.ones(len(key), np.bool_)
-        first[1:] = (key[1:] != key[:-1]) | (at[1:] != at[:-1])
-        key, at = key[first], at[first]
-        return KeyStates(key, at, np.cumsum(np.append(False, key[1:] != key[:-1])[: len(key)]))
+        first[1:] = (key[1:] != key[:-1]) | (instant[1:] != instant[:-1])
+        key, instant = key[first], instant[first]
+        return KeyStates(key, instant, np.cumsum(np.append(False, key[1:] != key[:-1])[: len(key)]))
 
     def at(self, keys: np.ndarray, instants: np.ndarray) -> np.ndarray:
-        """The state of a key at an instant; 0 for a key without changes."""
+        """For each key its state at an instant; 0 for a key without changes."""
         begin, end = np.searchsorted(self.keys, keys), np.searchsorted(self.keys, keys, side="right")
         changed = np.append(self.earlier, 0)[begin] + first_above(self.instants, begin, end, instants)
         return np.where(begin < end, changed, 0)
 
     def last(self, keys: np.ndarray) -> np.ndarray:
-        """The last state of a key."""
+        """For each key its last state."""
         return self.at(keys, np.full(len(keys), FOREVER))

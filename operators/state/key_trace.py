@@ -1,4 +1,4 @@
-"""KeyTrace: a trace by key in which the order within a key is free, so that all runs that are due merge at once."""
+"""KeyTrace: a trace by key in which elements of a key have no order, so that all runs that are due merge at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True)
 class KeyTrace(Trace):
-    """A trace by key, whose runs are sorted by nothing but the key's hash.
+    """A trace by key whose runs are sorted by nothing but the key's hash.
 
     >>> from operators.core.delta import Delta
     >>> trace = KeyTrace("key", ("a",))
@@ -22,5 +22,5 @@ class KeyTrace(Trace):
     [8]
     """
 
-    def _stacked(self, runs: tuple[Run, ...], frontier: int) -> tuple[Run, ...]:
+    def _merged_stack(self, runs: tuple[Run, ...], frontier: int) -> tuple[Run, ...]:
         return cascade(runs, partial(self._merge_all, frontier))

@@ -1,4 +1,4 @@
-"""Lifetimes: during which cells of its group each distinct row is present, and how often."""
+"""Lifetimes: in which cells of its group each distinct row is present, and how many times."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ GROUP = "__group"
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """Spans: row `row[i]` of `rows` has `multiplicity[i]` in the cells `start[i] ≤ cell < end[i]`, constant in each.
+    """Spans of constant multiplicity: row `row[i]` of `rows` has `multiplicity[i]` in the cells
+    `start[i] ≤ cell < end[i]`.
 
-    `rows` are distinct, sorted by (group, the given order, the other columns), so that a row's place is its rank.
-    `before` is the multiplicity of a row ahead of its group's first cell; `order` the greatest order of the changes at
-    a span's start.
+    `rows` are distinct and sorted by (group, the given order, the other columns), so that a row's place is its rank.
+    `before` has the multiplicity of each row before its group's first cell, `order` the greatest order of the changes
+    at the start of each span.
     """
 
     rows: pl.DataFrame
@@ -35,7 +36,7 @@ class Lifetimes:
 
     @staticmethod
     def of(cells: Cells, held: pl.DataFrame, changes: pl.DataFrame, order: Sequence[SortKey]) -> Lifetimes:
-        """The spans of rows `held` before the step (with `GROUP` and `WEIGHT`) under `changes` (with `CELL`)."""
+        """The spans of the rows `held` before the step (with `GROUP` and `WEIGHT`) under `changes` (with `CELL`)."""
         columns = [name for name in changes.columns if name not in (CELL, WEIGHT, ORDER)]
         groups = pl.Series(GROUP, cells.group[changes[CELL].to_numpy()], pl.Int64)
         frames = [changes.select(*columns, CELL, WEIGHT, ORDER).with_columns(groups)]
@@ -48,9 +49,9 @@ class Lifetimes:
 
 
 def _sorted(frame: pl.DataFrame, columns: list[str], order: Sequence[SortKey]) -> pl.DataFrame:
-    ways = {key.column: key for key in reversed(order)}
+    by_column = {key.column: key for key in reversed(order)}
     first = dict.fromkeys(key.column for key in order)
-    keys = [ways.get(name, SortKey(name)) for name in (*first, *sorted(set(columns) - set(first)))]
+    keys = [by_column.get(name, SortKey(name)) for name in (*first, *sorted(set(columns) - set(first)))]
     return frame.sort(
         [GROUP, *(key.column for key in keys), CELL],
         descending=[False, *(key.descending for key in keys), False],
@@ -59,6 +60,11 @@ def _sorted(frame: pl.DataFrame, columns: list[str], order: Sequence[SortKey]) -
 
 
 def _spans(cells: Cells, ordered: pl.DataFrame, columns: list[str]) -> Lifetimes:
+    """The spans of changes sorted by (row, cell): one from each cell at which a row changes to its next such cell.
+
+    Changes of row r in the cells 0, 0 and 2 with the weights 1, 1 and -1, where the group's last cell is 3, give the
+    spans [0, 2) of multiplicity 2 and [2, 4) of multiplicity 1.
+    """
     opens = ~same_as_before(ordered, columns)
     cell, weight = ordered[CELL].to_numpy(), ordered[WEIGHT].to_numpy()
     starts = np.flatnonzero(opens | np.concatenate([[True], cell[1:] != cell[:-1]])[: len(cell)])

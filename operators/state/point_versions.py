@@ -1,4 +1,4 @@
-"""PointVersions: the rows of a relation over a move, where of a key and point there is at most one at an instant."""
+"""PointVersions: the rows of a relation over a move, where a key and point have at most one row at any instant."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ KEY = "__key"
 
 @dataclass(frozen=True)
 class PointVersions:
-    """`rows` are changes with KEY, sorted by (key, point, instant, weight). A place is a pair of key and point that
-    changes. Version v is the row `made[v]`, there in the states `start[v] ≤ state < end[v]` of its key. `settled` holds
-    the rows at all other places, which do not change.
+    """`rows` are changes with KEY, sorted by (key, point, instant, weight). A place is a pair (key, point) that
+    changes; `opens` says which change is the first of its place. Version v is the row `made[v]`, present in the states
+    `start[v] ≤ state < end[v]` of its key. `settled` has the rows at all other places, which do not change.
     """
 
     rows: pl.DataFrame
@@ -35,14 +35,16 @@ class PointVersions:
 
     @staticmethod
     def of(changes: pl.DataFrame, held: RangeTrace, frontier: int) -> PointVersions:
-        """The versions under changes with HASH, POINT and KEY; `held` are the rows before the move."""
+        """The versions under changes with HASH, POINT and KEY; `held` has the rows before the move."""
         rows = changes.sort(KEY, POINT, FROM, WEIGHT)
-        key, point, at, weight = (rows[name].to_numpy() for name in (KEY, POINT, FROM, WEIGHT))
-        assert (np.abs(weight) == 1).all(), "of a key and point there is at most one row"
+        key, point, instant, weight = (rows[name].to_numpy() for name in (KEY, POINT, FROM, WEIGHT))
+        assert (np.abs(weight) == 1).all(), "a key and point have at most one row"
         opens = np.ones(len(key), np.bool_)
         opens[1:] = (key[1:] != key[:-1]) | (point[1:] != point[:-1])
-        states = KeyStates.of(key, at)
-        state, beyond = states.at(key, at), states.last(key) + 1
+        states = KeyStates.of(key, instant)
+        state, beyond = states.at(key, instant), states.last(key) + 1
+        # A version begins at an insertion, and before the first change of a place where that is a retraction (`taken`).
+        # It ends at the next change of its place, or never.
         until = np.where(np.append(opens[1:], True)[: len(key)], beyond, np.append(state[1:], 0)[: len(key)])
         made = np.flatnonzero((weight > 0) | opens)
         taken = weight[made] < 0
@@ -51,7 +53,7 @@ class PointVersions:
         return PointVersions(rows, states, opens, made, start, np.where(taken, state[made], until[made]), settled)
 
     def kept(self, frontier: int) -> RangeTrace:
-        """The rows after the move."""
+        """The trace of the rows after the move."""
         stays = self.end > self.states.last(self.keys)
         return self.settled.append(Delta(self.rows[self.made[stays]].drop(KEY)), frontier)
 
@@ -67,41 +69,44 @@ class PointVersions:
 
     @cached_property
     def alive(self) -> Alive:
-        """When each version is there."""
+        """The states in which each version is present."""
         return Alive.of(self.start, self.end)
 
     def at_or_below(self, keys: np.ndarray, points: np.ndarray, states: np.ndarray) -> np.ndarray:
-        """In each state the version of a key with the greatest point at or below a point; -1 where there is none."""
+        """For each (key, point, state) the present version of the key with the greatest point ≤ point; -1 if none."""
         begin, end = np.searchsorted(self.keys, keys), np.searchsorted(self.keys, keys, side="right")
-        found = self.alive.last(states, first_above(self.points, begin, end, points) - 1)
-        return np.where(found >= begin, found, -1)
+        version = self.alive.last(states, first_above(self.points, begin, end, points) - 1)
+        return np.where(version >= begin, version, -1)
 
     def above(self, keys: np.ndarray, points: np.ndarray, states: np.ndarray) -> np.ndarray:
-        """In each state the version of a key with the least point above a point; the number of versions for none."""
+        """For each (key, point, state) the present version of the key with the least point > point; the number of
+        versions if none."""
         begin, end = np.searchsorted(self.keys, keys), np.searchsorted(self.keys, keys, side="right")
-        found = self.alive.first(states, first_above(self.points, begin, end, points))
-        return np.where(found < end, found, len(self.made))
+        version = self.alive.first(states, first_above(self.points, begin, end, points))
+        return np.where(version < end, version, len(self.made))
 
     def nearest(self, questions: Questions, keys: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, pl.DataFrame]:
-        """In each state the row of a key with the greatest point at or below a point: its place in the frame that is
-        given too, -1 where there is none."""
+        """For each question and the state of its key, the present row with the greatest point ≤ the question's.
+
+        Returns the place of each answer in a frame of rows, -1 if there is none, and the frame.
+        """
         floor = self.settled.nearest(questions)
-        number, height = np.full(len(keys), -1), np.full(len(keys), LEAST)
+        place, point = np.full(len(keys), -1), np.full(len(keys), LEAST)
         version = self.at_or_below(keys, questions.points, states)
         made = self.rows[self.made]
         if not floor.height:
             return version, made
-        asked = floor[QUESTION].to_numpy()
-        number[asked] = np.arange(floor.height) + made.height
-        height[asked] = floor[POINT].to_numpy()
+        answered = floor[QUESTION].to_numpy()
+        place[answered] = np.arange(floor.height) + made.height
+        point[answered] = floor[POINT].to_numpy()
         if not made.height:
-            return number, floor
-        higher = (version >= 0) & ((number < 0) | (self.points[version] > height))
+            return place, floor
+        nearer = (version >= 0) & ((place < 0) | (self.points[version] > point))
         names = [name for name in made.columns if name in floor.columns and name != QUESTION]
-        return np.where(higher, version, number), pl.concat([made.select(names), floor.select(names)])
+        return np.where(nearer, version, place), pl.concat([made.select(names), floor.select(names)])
 
     def orders_of_new(self, versions: np.ndarray, instants: np.ndarray) -> np.ndarray:
-        """The order of each version that begins at the instant, the least one for all others."""
+        """The order of each version that begins at its instant; LEAST for all others."""
         at = np.flatnonzero((versions >= 0) & (versions < len(self.made)))
         made = self.made[versions[at]]
         new = (self.rows[FROM].to_numpy()[made] == instants[at]) & (self.rows[WEIGHT].to_numpy()[made] > 0)

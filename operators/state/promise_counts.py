@@ -1,4 +1,4 @@
-"""How a promise was kept, as part of the state of the operator that checks it."""
+"""How well a promise was kept, as part of the state of the operator that enforces it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from operators.state.accumulators import Accumulators
 _WORST, _VIOLATIONS = "__worst", "__violations"
 
 
-def counted(held: Accumulators, more: Adherence) -> tuple[Accumulators, Adherence]:
-    """What is known with what a step has shown.
+def record_adherence(state: Accumulators, adherence: Adherence) -> tuple[Accumulators, Adherence]:
+    """Adds the adherence of a step to that of all steps before: returns the state after it, and the sum.
 
-    >>> counted(counted(Accumulators(()), Adherence(3, 1))[0], Adherence(2, 4))[1]
+    >>> record_adherence(record_adherence(Accumulators(()), Adherence(3, 1))[0], Adherence(2, 4))[1]
     Adherence(worst=3, violations=5)
     """
-    rows = held.lookup(pl.DataFrame({"": [0]})).select(_WORST, _VIOLATIONS).rows() if held.runs else []
+    rows = state.lookup(pl.DataFrame({"": [0]})).select(_WORST, _VIOLATIONS).rows() if state.runs else []
     before = Adherence(*rows[0]) if rows else Adherence()
-    after = before.beside(more)
+    after = before.combined(adherence)
     if after == before:
-        return held, before
+        return state, before
     row = pl.DataFrame({_WORST: [after.worst], _VIOLATIONS: [after.violations]})
-    return held.upsert(row, pl.Series([False]), 0), after
+    return state.upsert(row, pl.Series([False]), 0), after

@@ -1,4 +1,4 @@
-"""RangeTrace: a trace in which the elements of a key stand in the order of a column, so that ranges of it are found."""
+"""RangeTrace: a trace in which the elements of a key are sorted by a column, to find ranges and nearest neighbours."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import polars as pl
 
 from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.run import HASH, Run, arranged, key_hash
-from operators.kernels.points import GREATEST, LEAST, expanded, first_at_least, points_of
+from operators.kernels.points import GREATEST, LEAST, expand_ranges, first_at_least, points_of
 from operators.state.trace import Trace, consolidated
 
 #: The value of the column as a point.
 POINT = "__point"
 #: The number of the question that a row answers.
 QUESTION = "__question"
-_FEW, _FASTER = 2, 4
+#: How many elements of each run are read first to find the nearest row, and the factor by which that grows.
+_FIRST_READ, _READ_GROWTH = 2, 4
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Keys with their hashes, and a point for each."""
+    """Queries: keys with their uint64 hashes, and an int64 point for each."""
 
     keys: tuple[pl.Series, ...]
     hashes: np.ndarray
@@ -31,13 +32,13 @@ class Questions:
 
     @staticmethod
     def of(frame: pl.DataFrame, keys: Sequence[str], points: np.ndarray) -> Questions:
-        """The keys of the rows of a frame, which may have their hashes already."""
+        """A question for each row of a frame, which may have HASH already."""
         hashes = frame[HASH] if HASH in frame.columns else key_hash(frame, keys)
         return Questions(tuple(frame[key] for key in keys), hashes.to_numpy(), points)
 
     def __add__(self, other: Questions) -> Questions:
         """These questions, then the others."""
-        keys = tuple(pl.concat([one, two.alias(one.name)]) for one, two in zip(self.keys, other.keys, strict=True))
+        keys = tuple(pl.concat([key, added.alias(key.name)]) for key, added in zip(self.keys, other.keys, strict=True))
         hashes, points = (self.hashes, other.hashes), (self.points, other.points)
         return Questions(keys, np.concatenate(hashes), np.concatenate(points))
 
@@ -58,56 +59,61 @@ class RangeTrace(Trace):
     column: str = ""
 
     def append(self, delta: Delta, frontier: int) -> RangeTrace:
-        """As of a trace; the delta may have HASH and POINT."""
+        """As `Trace.append`; the delta may have HASH and POINT."""
         return cast(RangeTrace, super().append(delta, frontier))
 
     def within(self, questions: Questions, highs: np.ndarray) -> pl.DataFrame:
         """The rows present at the frontier with the key of a question and a point from the question's to `highs`, both
-        included, with POINT, QUESTION and their multiplicity `__weight`: O(log |state|) a question and what is found.
+        included, with POINT, QUESTION and their multiplicity `__weight`: O(log |state| + answers) a question.
         """
-        found = [_gathered(run, *places(run, questions.hashes, questions.points, highs)) for run in self.runs]
-        return _net(self._of_key(pl.concat(found), questions)) if found else pl.DataFrame()
+        gathered = [
+            gather_ranges(run, *range_places(run, questions.hashes, questions.points, highs)) for run in self.runs
+        ]
+        return _net(self._of_key(pl.concat(gathered), questions)) if gathered else pl.DataFrame()
 
     def nearest(self, questions: Questions, *, above: bool = False) -> pl.DataFrame:
-        """For each question, where there is one, the row present at the frontier with its key and the greatest point
-        at or below its point (`above`: the least at or above it), with POINT and QUESTION. Of a key and point at most
-        one row may be present. O(log |state|) a question, where the rows next to it are not mostly cancelled.
+        """For each question, the row present at the frontier with its key and the greatest point ≤ its point (`above`:
+        the least point ≥ it), if there is one, with POINT and QUESTION. At most one row of a key and point may be
+        present. O(log |state|) a question, unless most of the rows next to it are cancelled.
         """
-        still, most = np.arange(len(questions.points)), _FEW
+        still, most = np.arange(len(questions.points)), _FIRST_READ
         answers: list[pl.DataFrame] = []
         while len(still) and self.runs:
-            found, unsure = self._near(questions[still], most, above=above)
-            unsure[found[QUESTION].to_numpy()] = False
-            numbers = pl.Series(QUESTION, still[found[QUESTION].to_numpy()], pl.Int64)
-            answers.append(found.with_columns(numbers))
-            still, most = still[unsure], most * _FASTER
+            nearest_rows, unsure = self._near(questions[still], most, above=above)
+            unsure[nearest_rows[QUESTION].to_numpy()] = False
+            numbers = pl.Series(QUESTION, still[nearest_rows[QUESTION].to_numpy()], pl.Int64)
+            answers.append(nearest_rows.with_columns(numbers))
+            still, most = still[unsure], most * _READ_GROWTH
         return pl.concat(answers) if answers else pl.DataFrame()
 
     def _near(self, questions: Questions, most: int, *, above: bool) -> tuple[pl.DataFrame, np.ndarray]:
-        """The answers that `most` elements of every run give, and for which questions a run has further ones."""
+        """The answers that `most` elements of every run decide, and for which questions a run has further elements.
+
+        An answer is certain if it is nearer than the farthest element read of every run that has further ones.
+        """
         size = len(questions.points)
         low, high = (questions.points, np.full(size, GREATEST)) if above else (np.full(size, LEAST), questions.points)
         unsure, limits = np.zeros(size, np.bool_), np.full(size, GREATEST if above else LEAST)
-        found = []
+        gathered = []
         for run in self.runs:
-            begin, counts = places(run, questions.hashes, low, high)
+            begin, counts = range_places(run, questions.hashes, low, high)
             taken = np.minimum(counts, most)
             first = begin if above else begin + counts - taken
             cut = np.flatnonzero(taken < counts)
             last = run.frame[POINT].to_numpy()[first[cut] + (most - 1 if above else 0)]
             limits[cut] = np.minimum(limits[cut], last) if above else np.maximum(limits[cut], last)
             unsure[cut] = True
-            found.append(_gathered(run, first, taken))
-        rows = self._of_key(pl.concat(found), questions)
+            gathered.append(gather_ranges(run, first, taken))
+        rows = self._of_key(pl.concat(gathered), questions)
         point, question = rows[POINT].to_numpy(), rows[QUESTION].to_numpy()
         nearer = point < limits[question] if above else point > limits[question]
         return _best(rows.filter(pl.Series(nearer | ~unsure[question])), above=above), unsure
 
     def _of_key(self, rows: pl.DataFrame, questions: Questions) -> pl.DataFrame:
-        """Without rows that have no more than the hash of the key."""
+        """The rows without those that have only the hash of their question's key."""
         asked, same = rows[QUESTION], pl.repeat(True, rows.height, dtype=pl.Boolean, eager=True)
-        for mine, theirs in zip(self.keys, questions.keys, strict=True):
-            same &= rows[mine].eq_missing(theirs.gather(asked))
+        for column, values in zip(self.keys, questions.keys, strict=True):
+            same &= rows[column].eq_missing(values.gather(asked))
         return rows if same.all() else rows.filter(same)
 
     def delta(self) -> Delta:
@@ -116,21 +122,21 @@ class RangeTrace(Trace):
 
     def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
         alive = self._alive(frame, frontier)
-        placed = alive if POINT in alive.columns else in_ranges(alive, self.keys, self.column)
-        return Run(by_point(consolidated(placed)), "key")
+        placed = alive if POINT in alive.columns else arranged_by_point(alive, self.keys, self.column)
+        return Run(sort_by_point(consolidated(placed)), "key")
 
     def _merge(self, frontier: int, elder: Run, younger: Run) -> Run:
         both = pl.concat([self._alive(elder.frame, frontier), self._alive(younger.frame, frontier)])
-        return Run(by_point(consolidated(by_point(both))), "key")
+        return Run(sort_by_point(consolidated(sort_by_point(both))), "key")
 
 
-def in_ranges(frame: pl.DataFrame, keys: Sequence[str], column: str) -> pl.DataFrame:
-    """The frame with the hash of the keys and the point of a column, without NULLs in it, sorted by both."""
+def arranged_by_point(frame: pl.DataFrame, keys: Sequence[str], column: str) -> pl.DataFrame:
+    """The rows whose `column` is not NULL, with the hash of the keys and the point of the column, sorted by both."""
     ordered = arranged(frame.drop_nulls(column), keys)
-    return by_point(ordered.with_columns(pl.Series(POINT, points_of(ordered[column]), pl.Int64)))
+    return sort_by_point(ordered.with_columns(pl.Series(POINT, points_of(ordered[column]), pl.Int64)))
 
 
-def by_point(frame: pl.DataFrame) -> pl.DataFrame:
+def sort_by_point(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame sorted by (hash, point)."""
     hashes, points = frame[HASH].to_numpy(), frame[POINT].to_numpy()
     later, same = hashes[1:] > hashes[:-1], hashes[1:] == hashes[:-1]
@@ -139,8 +145,8 @@ def by_point(frame: pl.DataFrame) -> pl.DataFrame:
     return frame[np.lexsort((points, hashes))]
 
 
-def places(run: Run, hashes: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each hash where its elements with `low ≤ point ≤ high` begin in a run, and how many there are."""
+def range_places(run: Run, hashes: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each hash, where its elements with `low ≤ point ≤ high` begin in a run, and how many there are."""
     begin, counts = run.matches(hashes)
     points = run.frame[POINT].to_numpy()
     first = first_at_least(points, begin, begin + counts, lows)
@@ -149,21 +155,21 @@ def places(run: Run, hashes: np.ndarray, lows: np.ndarray, highs: np.ndarray) ->
     return first, np.maximum(ends - first, 0)
 
 
-def _gathered(run: Run, begin: np.ndarray, counts: np.ndarray) -> pl.DataFrame:
-    """The elements at these places with the number of the question each answers."""
-    question, at = expanded(begin, counts)
+def gather_ranges(run: Run, begin: np.ndarray, counts: np.ndarray) -> pl.DataFrame:
+    """The elements of a range of places for each question, with the number of the question in QUESTION."""
+    question, at = expand_ranges(begin, counts)
     return run.frame[at].drop(HASH, FROM, TO, ORDER).with_columns(pl.Series(QUESTION, question, pl.Int64))
 
 
 def _best(rows: pl.DataFrame, *, above: bool) -> pl.DataFrame:
-    """Of each question the row that is there at the nearest point."""
-    there = rows.group_by(QUESTION, POINT).agg(pl.col(WEIGHT).sum()).filter(pl.col(WEIGHT) > 0)
-    best = there.group_by(QUESTION).agg(pl.col(POINT).min() if above else pl.col(POINT).max())
+    """For each question the row that is present at the nearest point."""
+    present = rows.group_by(QUESTION, POINT).agg(pl.col(WEIGHT).sum()).filter(pl.col(WEIGHT) > 0)
+    best = present.group_by(QUESTION).agg(pl.col(POINT).min() if above else pl.col(POINT).max())
     return _net(rows.join(best, on=[QUESTION, POINT], how="semi")).drop(WEIGHT)
 
 
 def _net(rows: pl.DataFrame) -> pl.DataFrame:
-    """Equal rows of a question added up."""
+    """Equal rows of a question added up, zeros dropped."""
     if not (rows[WEIGHT] < 0).any():
         return rows
     summed = rows.group_by(pl.exclude(WEIGHT), maintain_order=True).agg(pl.col(WEIGHT).sum())

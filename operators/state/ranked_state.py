@@ -1,4 +1,4 @@
-"""A state of copies in which the best of a partition and the copies of a row are found without reading the rest."""
+"""A state of copies with two indexes: the best copies of a partition and the copies of a row are looked up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ranked_state(row: Sequence[str], partition: Sequence[str], order: Sequence[S
 
 
 def with_changes(state: tuple[Trace, ...], changes: Delta, frontier: int) -> tuple[Trace, ...]:
-    """The state with copies added or taken out."""
+    """The state with copies added or removed."""
     by_row, ranked = state
     return (by_row.append(changes, frontier), ranked.append(changes, frontier))
 
@@ -32,11 +32,11 @@ def with_changes(state: tuple[Trace, ...], changes: Delta, frontier: int) -> tup
 def best_and_leaving(
     state: tuple[Trace, ...], changes: pl.DataFrame, partition: Sequence[str], best: int, frontier: int
 ) -> pl.DataFrame | None:
-    """Of each partition that changes the copies that may be among the `best` after some of the changes, and all copies
-    of the rows that changes retract. None where there is none.
+    """The copies of each changing partition that may be among the `best` after some of the changes, and all copies of
+    the rows that changes retract. None if there are none.
 
-    When r copies leave, what comes to the front is among the best + r first ones. A copy outside of those stays
-    outside while at least `best` of them stay.
+    If r copies leave, those that move up are among the first best + r. A copy behind these stays behind, as at least
+    `best` of them remain.
     """
     by_row, ranked = state[0], cast(SortedTrace, state[1])
     if not by_row.runs:
@@ -44,9 +44,9 @@ def best_and_leaving(
     row = [name for name in changes.columns if name not in RESERVED]
     leaving = changes.filter(pl.col(WEIGHT) < 0)
     wanted = _retractions(changes, partition)
-    found = ranked.best(wanted.select(partition), wanted[_RETRACTED] + best)
+    ranked_rows = ranked.best(wanted.select(partition), wanted[_RETRACTED] + best)
     columns = [*row, SINCE, ARRIVAL, TIE, WEIGHT]
-    front = found.select(columns) if TIE in found.columns else None
+    front = ranked_rows.select(columns) if TIE in ranked_rows.columns else None
     if leaving.height:
         copies = by_row.lookup(leaving.select(row).unique(), frontier).frame.select(columns)
         if front is None:
@@ -56,6 +56,6 @@ def best_and_leaving(
 
 
 def _retractions(changes: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
-    """Each partition that changes and how many copies leave it."""
+    """The partitions that change, and how many copies leave each."""
     lost = (-pl.col(WEIGHT)).clip(0, None).sum().alias(_RETRACTED)
     return changes.group_by(list(partition)).agg(lost) if partition else changes.select(lost)

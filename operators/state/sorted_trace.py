@@ -1,4 +1,4 @@
-"""SortedTrace: the rows of each key in an order, so that the best of a key are found without touching the others."""
+"""SortedTrace: a trace that keeps the rows of each key sorted, to find the best ones without reading the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.run import HASH, Arrangement, Run, key_hash
 from operators.core.sort_key import SortKey
 from operators.kernels.equal_join import equal_join
-from operators.state.bound import over
+from operators.state.bound import expired
 from operators.state.cascade import cascade
 
 _KEY, _COUNT, _TAKE, _CUT, _PLACE = "__sorted_key", "__sorted_count", "__sorted_take", "__sorted_cut", "__sorted_place"
@@ -22,12 +22,13 @@ _BEHIND = "__sorted_behind"
 
 @dataclass(frozen=True)
 class SortedTrace:
-    """The relation of all changes appended, each key's rows sorted by `order`, ties by the row's other columns.
+    """The relation that all appended changes add up to, with each key's rows sorted by `order`, ties by the row's other
+    columns.
 
-    Instants are not kept: changes count from the moment they are appended. `best(keys, n)` are the first rows of each
-    key whose multiplicities add up to n: O(n log |state|) a key, where the rows in front of them in one run are not
-    mostly cancelled by later ones, or `behind` says where those end. `bound` names a column of integers or times: rows
-    with `bound ≤ frontier` are never asked for again.
+    Instants are not kept: changes hold from the moment they are appended. `best(keys, n)` returns the first rows of
+    each key whose multiplicities add up to n in O(n log |state|) a key, unless most of the rows in front of them in a
+    run are cancelled by later runs and `behind` does not say where those end. `bound` names a column of integers or
+    times: rows with `bound ≤ frontier` are never asked for again.
 
     >>> trace = SortedTrace(("k",), (SortKey("v", descending=True),))
     >>> trace = trace.append(Delta.of([("+", {"k": "a", "v": v}, 5) for v in (1, 3, 2)]), 6)
@@ -48,7 +49,7 @@ class SortedTrace:
             return self
         added = delta.frame.drop(FROM, TO, ORDER, strict=False)
         run = self._run(added.with_columns(key_hash(added, self.keys)), frontier)
-        held = (*(self._swept(old, frontier) for old in self.runs), run)
+        held = (*(self._without_expired(old, frontier) for old in self.runs), run)
         return replace(self, runs=cascade(held, partial(self._merge, frontier)))
 
     def best(
@@ -59,12 +60,13 @@ class SortedTrace:
         *,
         copies: bool = True,
     ) -> pl.DataFrame:
-        """The first rows of each key, in order, and their multiplicities in `__weight`: columns as appended.
+        """The first rows of each key, in order, with their multiplicities in `__weight`. The columns are those
+        appended, or only those of the key if nothing was ever appended.
 
-        `keys` has one row a key; `n`, one for all or one a key, may be cut through the last row's multiplicity, or
-        counts different rows where not `copies`; None: all rows. Where nothing was ever appended only the columns of
-        the key are there. `behind` promises that no row that is left comes before this value of the first column of
-        the order; NULL promises nothing.
+        `keys` has a row for each key. `n`, the same for all or one for each key, is how many rows are wanted, None for
+        all: copies, where the last row's multiplicity is cut to fit, or distinct rows if not `copies`. `behind`
+        promises for each key that no present row comes before this value of the order's first column; NULL promises
+        nothing.
         """
         if not self.runs:
             return keys.select(self.keys).clear()
@@ -74,17 +76,17 @@ class SortedTrace:
         named = keys.select(self.keys).get_columns()
         known = [] if behind is None else [_promised(behind)]
         wanted = pl.DataFrame([*named, hashes, counts.cast(pl.Int64).alias(_COUNT), *known])
-        found = [*self._rounds(wanted.with_row_index(_KEY), copies=copies)]
-        return pl.concat(found).drop(HASH, _KEY, _COUNT) if len(found) > 1 else found[0].drop(HASH, _KEY, _COUNT)
+        rounds = [*self._rounds(wanted.with_row_index(_KEY), copies=copies)]
+        return pl.concat(rounds).drop(HASH, _KEY, _COUNT) if len(rounds) > 1 else rounds[0].drop(HASH, _KEY, _COUNT)
 
     def _rounds(self, wanted: pl.DataFrame, *, copies: bool) -> Iterator[pl.DataFrame]:
-        """The rows of the keys that are decided, taking twice as many from every run for the keys that are not."""
+        """Yields the rows of the keys that are decided; for the others, reads twice as many from every run."""
         factor, counted = 1, pl.col(WEIGHT) if copies else pl.col(WEIGHT).clip(upper_bound=1)
         while wanted.height:
             exact, cut = self._exact(wanted, factor)
             total = exact.group_by(_KEY).agg(counted.sum())
-            enough = wanted.join(total, on=_KEY, how="left").filter(pl.col(WEIGHT).fill_null(0) < pl.col(_COUNT))
-            again = enough.filter(pl.col(HASH).is_in(cut)).drop(WEIGHT)
+            short = wanted.join(total, on=_KEY, how="left").filter(pl.col(WEIGHT).fill_null(0) < pl.col(_COUNT))
+            again = short.filter(pl.col(HASH).is_in(cut)).drop(WEIGHT)
             decided = exact.join(again, on=_KEY, how="anti", maintain_order="left") if again.height else exact
             left = pl.col(_COUNT) - counted.cum_sum().over(_KEY) + counted
             kept = pl.min_horizontal(WEIGHT, left) if copies else pl.col(WEIGHT)
@@ -94,9 +96,9 @@ class SortedTrace:
             wanted, factor = again, factor * 2
 
     def _exact(self, wanted: pl.DataFrame, factor: int) -> tuple[pl.DataFrame, pl.Series]:
-        """The present rows in front of every place at which a run was cut, and the hashes of cut keys."""
+        """The present rows in front of the first place at which a run was cut, and the hashes of keys that were cut."""
         skips = _BEHIND in wanted.columns and _searchable(wanted[_BEHIND])
-        limits = wanted.group_by(HASH).agg(pl.col(_COUNT).max() * factor + 1, *(self._behind() if skips else ()))
+        limits = wanted.group_by(HASH).agg(pl.col(_COUNT).max() * factor + 1, *(self._hash_behind() if skips else ()))
         limits = limits.sort(HASH)
         takes = limits[_COUNT].fill_null(np.iinfo(np.int64).max).to_numpy()
         order = self.order[0] if skips else None
@@ -112,22 +114,22 @@ class SortedTrace:
         ids = wanted.select(*self.keys, _KEY, _COUNT, *([] if self.keys else [HASH]))
         return equal_join(net, ids, self.keys or [HASH], "inner"), cuts[HASH]
 
-    def _behind(self) -> tuple[pl.Expr]:
-        """What is promised of all keys of one hash."""
+    def _hash_behind(self) -> tuple[pl.Expr]:
+        """What `behind` promises of all keys with the same hash."""
         behind = pl.col(_BEHIND)
         first = behind.max() if self.order[0].descending else behind.min()
         return (pl.when(behind.null_count() == 0).then(first).alias(_BEHIND),)
 
     def _columns(self, frame: pl.DataFrame, without: Sequence[str] = ()) -> list[str]:
-        """The columns that rows of one key are sorted by."""
+        """The columns that rows of a key are sorted by."""
         first = [key.column for key in self.order if key.column not in without]
-        inner = {*first, *without, HASH, WEIGHT, _CUT, _PLACE}
-        return [*dict.fromkeys(first), *sorted(name for name in frame.columns if name not in inner)]
+        others = {*first, *without, HASH, WEIGHT, _CUT, _PLACE}
+        return [*dict.fromkeys(first), *sorted(name for name in frame.columns if name not in others)]
 
     def _sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
         columns = self._columns(frame, self.keys)
-        ways = {key.column: key for key in reversed(self.order)}
-        keys = [ways.get(column, SortKey(column)) for column in columns]
+        by_column = {key.column: key for key in reversed(self.order)}
+        keys = [by_column.get(column, SortKey(column)) for column in columns]
         return frame.sort(
             [HASH, *columns],
             descending=[False, *(key.descending for key in keys)],
@@ -135,23 +137,23 @@ class SortedTrace:
         )
 
     def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
-        alive = frame.filter(~over(frame[self.bound], frontier)) if self.bound else frame
+        alive = frame.filter(~expired(frame[self.bound], frontier)) if self.bound else frame
         ordered = self._sorted(alive)
         return Run(_net(ordered, [*self._columns(ordered, self.keys), *self.keys]), "key")
 
     def _merge(self, frontier: int, runs: Sequence[Run]) -> Run:
         return self._run(pl.concat([run.frame for run in runs]), frontier)
 
-    def _swept(self, run: Run, frontier: int) -> Run:
-        if self.bound is None or 2 * int(over(run.sample[self.bound], frontier).sum()) < max(1, run.sample.height):
+    def _without_expired(self, run: Run, frontier: int) -> Run:
+        if self.bound is None or 2 * int(expired(run.sample[self.bound], frontier).sum()) < max(1, run.sample.height):
             return run
-        return Run(run.frame.filter(~over(run.frame[self.bound], frontier)), "key")
+        return Run(run.frame.filter(~expired(run.frame[self.bound], frontier)), "key")
 
 
 def _head(run: Run, limits: pl.DataFrame, takes: np.ndarray, order: SortKey | None) -> pl.DataFrame:
-    """The first rows of each hash in a run; `_CUT` marks the last one where there are more.
+    """The first `takes` rows of each hash in a run; `_CUT` marks the last one if there are more.
 
-    With an order, rows are left out that come before the hash's `_BEHIND` in it.
+    With an `order`, rows that come before the hash's `_BEHIND` are skipped.
     """
     low, counts = run.matches(limits[HASH].to_numpy())
     if order is not None and _searchable(run.frame[order.column]):
@@ -166,22 +168,23 @@ def _head(run: Run, limits: pl.DataFrame, takes: np.ndarray, order: SortKey | No
 
 
 def _promised(behind: pl.Series) -> pl.Series:
-    """The promises as plain numbers, where they are; NaN, which compares with nothing, promises nothing."""
+    """The promises as physical values; NaN, which compares with nothing, promises nothing."""
     plain = behind.to_physical().alias(_BEHIND)
     return plain.fill_nan(None) if plain.dtype.is_float() else plain
 
 
 def _searchable(values: pl.Series) -> bool:
-    """Whether values are numbers of NumPy's."""
+    """Whether the physical values are numbers that NumPy has."""
     dtype = values.to_physical().dtype
     return (dtype.is_integer() or dtype.is_float()) and dtype not in (pl.Int128, pl.UInt128)
 
 
 def _before(column: pl.Series, low: np.ndarray, counts: np.ndarray, behind: pl.Series, descending: bool) -> np.ndarray:
-    """How many of the sorted values from each place on come before a value: a binary search in all ranges at once.
+    """How many of the sorted values of each range come before the value of `behind`, by a binary search in all ranges
+    at once; 0 where NumPy cannot read the values in place.
 
-    A row is skipped only if it or one behind it comes before the value: a NaN among them may hide rows that could be
-    skipped, but never makes one skipped that could not. Values that NumPy cannot read in place are not searched.
+    A row is skipped only if it, or one after it, comes before the value. So a NaN may hide rows that could be skipped,
+    but never causes a row to be skipped that must not be.
     """
     if column.null_count() or column.n_chunks() > 1:
         return np.zeros(len(low), np.int64)
@@ -197,12 +200,12 @@ def _before(column: pl.Series, low: np.ndarray, counts: np.ndarray, behind: pl.S
 
 
 def _places(ordered: pl.DataFrame, columns: list[str]) -> np.ndarray:
-    """For each row of a sorted frame, how many rows before it differ from their predecessor in `columns`."""
+    """For each row of a sorted frame, the number of its group of rows that are equal in `columns`, from 1."""
     return np.cumsum(~same_as_before(ordered, columns))
 
 
 def same_as_before(ordered: pl.DataFrame, columns: Sequence[str]) -> np.ndarray:
-    """Whether each row equals the one before it in `columns`; NULLs are equal.
+    """For each row, whether it equals the row before it in `columns`; NULLs are equal, and the first row equals none.
 
     >>> same_as_before(pl.DataFrame({"a": [None, None, 1]}), ["a"]).tolist()
     [False, True, False]
@@ -218,7 +221,7 @@ def same_as_before(ordered: pl.DataFrame, columns: Sequence[str]) -> np.ndarray:
 
 
 def _net(ordered: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
-    """Neighbours that are equal added up, zeros dropped."""
+    """Adjacent equal rows added up, zeros dropped."""
     same = same_as_before(ordered, [HASH, *columns])
     if not same.any():
         return ordered if (ordered[WEIGHT] != 0).all() else ordered.filter(pl.col(WEIGHT) != 0)

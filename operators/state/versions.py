@@ -1,4 +1,4 @@
-"""Versions: of rows of one key only the newest counts."""
+"""Versions: of the rows of a key only the newest counts."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from operators.kernels.merging import repeated
 
 
 def newest(frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray, keys: Sequence[str]) -> np.ndarray:
-    """Those of the places `order`, in which the `hashes` of the keys ascend, that are the last of their key.
+    """The places in `order` that are the last of their key. The `hashes` of the keys ascend in this order.
 
-    NULL keys are equal to each other. Of one hash there may be several keys, in any order.
+    NULL keys are equal to each other. Keys with the same hash may be interleaved.
 
     >>> frame = pl.DataFrame({"k": [1, 2, 1]})
     >>> newest(frame, np.array([0, 2, 1]), np.array([7, 7, 8]), ["k"]).tolist()
     [2, 1]
     """
     same_hash = np.flatnonzero(hashes[1:] == hashes[:-1])
-    one, other = order[same_hash], order[same_hash + 1]
-    same_key = np.ones(len(one), np.bool_)
+    place, next_place = order[same_hash], order[same_hash + 1]
+    same_key = np.ones(len(place), np.bool_)
     for key in keys:
-        same_key &= same_values(frame[key], one, other)
+        same_key &= same_values(frame[key], place, next_place)
     stays = np.ones(len(order), np.bool_)
     stays[same_hash[same_key]] = False
     if not same_key.all():
@@ -35,7 +35,8 @@ def newest(frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray, keys: Seq
 def _decide_collisions(
     frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray, keys: Sequence[str], stays: np.ndarray
 ) -> None:
-    """As keys of one hash may alternate, neighbours do not tell all versions of one: those left are compared."""
+    """Keys with the same hash may alternate, so that older versions are left when only neighbours are compared. This
+    groups the rows left of such hashes by key and updates `stays` in place."""
     left = np.flatnonzero(stays)
     doubtful = left[repeated(hashes[left])]
     rows = frame[order[doubtful]].select(keys).with_columns(pl.Series("__place", doubtful))

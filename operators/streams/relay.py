@@ -1,4 +1,4 @@
-"""Relay: a collection as it is, in a stage that it only passes."""
+"""Relay: passes a collection on unchanged, through a stage in which nothing else is done with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """The identity, without state: what passes a stage waits with what that stage works on.
+    """The identity, without state: the collection stays in step with those that the stage works on.
 
     >>> Relay().step(Delta.of([("+", {"a": 1}, 3)]), (), Move(0, 9)).delta.frame["a"].to_list()
     [1]
@@ -25,5 +25,5 @@ class Relay:
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """What came."""
+        """The same delta."""
         return Step(delta)

@@ -17,17 +17,17 @@ from operators.streams.tagger import Tagger
 
 @dataclass(frozen=True, slots=True)
 class Restamp:
-    """The composition that SyncSQL defines: the view's tagged stream, read by a tagger."""
+    """The composition by which SyncSQL defines it: the view's tagged stream, read by a tagger."""
 
     operator_version: ClassVar[int] = 1
     keys: tuple[str, ...]
 
     def traces(self) -> tuple[Trace, ...]:
-        """Those of the stream output, then those of the tagger."""
+        """The traces of the stream output, then those of the tagger."""
         return (*StreamOutput(self.keys).traces(), *Tagger(self.keys).traces())
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The changes of ℜ(V) in the move."""
+        """The changes of ℜ(V) at the instants of the move."""
         tagged = StreamOutput(self.keys).step(delta, traces[:1], move)
         upserts = tagged.delta.frame.with_columns(
             pl.lit(FOREVER, pl.Int64).alias(TO),

@@ -1,4 +1,4 @@
-"""RetractEnds: the same collection as changes: every element lasts for ever, and an end becomes a retraction."""
+"""RetractEnds: the same collection as changes, in which elements have no end and a retraction takes its place."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from operators.streams.reorder import Reorder
 class RetractEnds:
     """The identity on collections: (row, [from, to), w) = (row, [from, ∞), w) + (row, [to, ∞), -w).
 
-    Each of the two passes in the step whose move covers its start, so elements may come before their time. An end has
-    the order of its element. Ends of equal rows at one instant may be one element with the greatest order: of a sliding
-    window the state then holds the different rows of each slide, not all rows.
+    Each of the two is released in the step whose move covers its start, so elements may arrive before their time. An
+    end has the order of its element. Ends of equal rows at the same instant may become one element with the greatest
+    order, so that for a sliding window the state holds the distinct rows of each slide, not all rows.
 
     >>> window = Delta.of([("+", {"a": 1}, 3)]).frame.with_columns(pl.lit(7, pl.Int64).alias("__to"))
     >>> step = RetractEnds().step(Delta(window), RetractEnds().traces(), Move(0, 9))
@@ -30,7 +30,7 @@ class RetractEnds:
     operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
-        """One trace by time: the starts and ends at or above the frontier."""
+        """A trace by time of the starts and ends at or above the frontier."""
         return (Trace("time", sums_retractions=True),)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
@@ -39,7 +39,7 @@ class RetractEnds:
 
 
 def starts_and_ends(delta: Delta) -> Delta:
-    """An element as changes: its weight at `from`, and the opposite at a finite `to`."""
+    """Each element as changes: its weight at `from`, and the opposite weight at a finite `to`."""
     if not len(delta) or delta.frame[TO].min() == FOREVER:
         return delta
     ends = delta.frame.filter(pl.col(TO) < FOREVER)

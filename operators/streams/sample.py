@@ -9,17 +9,17 @@ import polars as pl
 
 from operators.core.delta import ORDER, Delta
 from operators.core.operator import Move, Step
-from operators.kernels.random_fraction import chances, key_numbers
+from operators.kernels.random_fraction import key_checksums, random_fractions
 from operators.state.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Linear and stateless: the elements whose chance is below `percent` / 100.
+    """Linear and stateless: the elements whose pseudo-random number in [0, 1) is below `percent` / 100.
 
-    Without `keys` the chance is that of the record that caused the element (source, partition, offset), so rows that
-    one record makes stay or go together; the input is a stream. With `keys` it is that of the row's key, so an old row
-    and the one that takes its place stay or go together. Samples of different `number` are independent.
+    Without `keys` the number is a function of the record that caused the element (source, partition, offset), so the
+    rows caused by a record are sampled together; the input is a stream. With `keys` it is a function of the row's key,
+    so a row and the row that replaces it are sampled together. Samples of different `number` are independent.
 
     >>> rows = Delta.of([("+", {"a": a}, a) for a in range(1000)])
     >>> len(Sample(10.0).step(rows, (), Move(0, 9)).delta)
@@ -36,11 +36,11 @@ class Sample:
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """The keys as well."""
+        """The key columns as well."""
         return wanted | set(self.keys)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements that are in the sample."""
         frame = delta.frame
-        numbers = key_numbers(frame, self.keys) if self.keys else frame[ORDER].to_numpy()
-        return Step(Delta(frame.filter(pl.Series(chances(numbers, self.number) < self.percent / 100))))
+        numbers = key_checksums(frame, self.keys) if self.keys else frame[ORDER].to_numpy()
+        return Step(Delta(frame.filter(pl.Series(random_fractions(numbers, self.number) < self.percent / 100))))

@@ -1,4 +1,4 @@
-"""Shed: elements that are left out under load, the others with what each stands for."""
+"""Shed: drops elements under load, and gives the remaining ones a weight for unbiased estimates."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ import polars as pl
 
 from operators.core.delta import FROM, ORDER, ORDER_SHIFT, RESERVED, SOURCE_SHIFT, Delta
 from operators.core.operator import Move, Step
-from operators.kernels.random_fraction import chances
+from operators.kernels.random_fraction import random_fractions
 from operators.state.trace import Trace
 
-#: The column that says how many elements one stands for: the inverse of the chance that it had to stay.
+#: The column that says how many elements a kept one stands for: the inverse of its probability of being kept.
 SHARE = "__share"
-#: The salt of what is left out: independent of all samples.
+#: The salt of shedding, which makes it independent of all samples.
 _SALT = 1 << 20
-#: So many rows are looked at to know how values and groups are spread.
-_LOOKED_AT = 2048
+#: How many rows are sampled to estimate how values and groups are distributed.
+_SAMPLE_SIZE = 2048
+#: The bits of an order that are the place of the record: partition and offset.
 _PLACE = (1 << SOURCE_SHIFT) - 1
 _KEY, _OPEN = "\0key", "\0open"
-#: From an offset of a partition on, this part of the records stays.
+#: An offset of a partition, and the fraction of the records that is kept from there on.
 Rate = tuple[int, float]
-#: Rates by place (partition and offset as one number), ascending.
+#: Rates by place (partition and offset as a single number), ascending.
 Rates = tuple[tuple[int, float], ...]
 
 
 def rates_of(partition: int, rates: Iterable[Rate]) -> Rates:
-    """The rates of a partition by place. Before the first one all records stay.
+    """The rates of a partition by place. Before the first rate all records are kept.
 
     >>> rates_of(1, [(5, 0.5)]) == ((1 << 45, 1.0), ((1 << 45) + 5, 0.5))
     True
@@ -41,8 +42,8 @@ def rates_of(partition: int, rates: Iterable[Rate]) -> Rates:
 
 
 class Spread(msgspec.Struct, frozen=True, array_like=True):
-    """What was seen of the rows of a group: how many; the sum of each value, and that of its squares over the rows that
-    may be left out; which part of the rows these are."""
+    """An estimate of the rows of a group: how many there are; for each value its sum, and the sum of its squares over
+    the rows that may be dropped; the fraction of the rows that may be dropped."""
 
     rows: float
     sums: tuple[tuple[float, float], ...] = ()
@@ -50,8 +51,8 @@ class Spread(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):
-    """What came to a Shed: rows, those that stayed, the first and the last instant, how the groups are spread over the
-    rows, by a hash of their keys, and which part of the rows may be left out."""
+    """The input of a Shed: its number of rows, how many were kept, the first and the last instant, the rows of each
+    group by a hash of its keys, and the fraction of the rows that may be dropped."""
 
     rows: int
     kept: int
@@ -63,8 +64,8 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a row adds to an aggregate: its column, or 1 (`counts`) where that is there; without a column 1. Nothing
-    where the column `filter` is not TRUE. Of a `mean` its distance from that counts, too."""
+    """What a row adds to an aggregate: the value of `column`, or 1 if `counts` and it is not NULL, or 1 without a
+    column; 0 where the column `filter` is not TRUE. For a `mean` the distance from the mean counts as well."""
 
     column: str | None = None
     filter: str | None = None
@@ -73,7 +74,7 @@ class Value:
 
     @property
     def of_row(self) -> pl.Expr:
-        """What a row adds."""
+        """What each row adds, as Float64."""
         value = pl.lit(1.0) if self.column is None else pl.col(self.column).cast(pl.Float64)
         if self.counts and self.column is not None:
             value = pl.col(self.column).is_not_null().cast(pl.Float64)
@@ -89,12 +90,12 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """Linear and stateless: each element stays with the chance that the rate at its record's place gives it, and has
-    the inverse of that as its share. So the sum of x · share estimates that of x without bias (Horvitz, Thompson).
+    """Linear and stateless: each element is kept with the probability that is the rate at its record's place, and has
+    the inverse of that as its share. So Σ x · share is an unbiased estimate of Σ x (Horvitz and Thompson, 1952).
 
-    Which elements stay is a function of the log and of the rates. The rates are no part of what the operator is: they
-    are those of `query`, decided while it runs. `keys` are the groups and `values` what is added up in them: to know
-    the error they are looked at. Rows of which the column `where` is not TRUE stay at every rate.
+    Which elements are kept is a function of the log and the rates. The rates are no part of the operator's identity:
+    they are those of `query`, decided while it runs. `keys` are the grouping columns and `values` what is added up for
+    each group; they are sampled to estimate the error. Rows whose column `where` is not TRUE are always kept.
 
     >>> rows = Delta.of([("+", {"a": a}, a) for a in range(1000)])
     >>> shed = Shed("o7").under(rates_of(0, [(500, 0.25)])).step(rows, (), Move(0, 9)).delta
@@ -114,22 +115,22 @@ class Shed:
         return ()
 
     def under(self, rates: Rates) -> Shed:
-        """The same with rates."""
+        """The same operator with these rates."""
         return replace(self, rates=rates)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The elements that stay."""
+        """The elements that are kept, with their shares."""
         orders = delta.frame[ORDER].to_numpy()
         rates = self._at(orders & _PLACE)
         if self.where is not None:
             rates = np.where(self._open(delta.frame).to_numpy(), rates, 1.0)
         if (rates >= 1.0).all():
             return Step(_with_shares(delta.frame, np.ones(len(orders))))
-        kept = chances(orders, _SALT) < rates
+        kept = random_fractions(orders, _SALT) < rates
         return Step(_with_shares(delta.frame.filter(pl.Series(kept)), 1.0 / rates[kept]))
 
     def seen(self, delta: Delta, kept: int) -> Seen | None:
-        """What came with a delta of which so many elements stayed; None where nothing came."""
+        """Describes a delta of which `kept` elements were kept; None if it is empty."""
         if not len(delta):
             return None
         first, last = delta.frame.select(pl.col(FROM).min(), pl.col(FROM).max().alias("last")).row(0)
@@ -137,7 +138,7 @@ class Shed:
         return Seen(len(delta), kept, first, last, self._groups(delta.frame), part)
 
     def _open(self, frame: pl.DataFrame) -> pl.Series:
-        """Which rows may be left out."""
+        """Which rows may be dropped."""
         always = pl.repeat(True, frame.height, eager=True)
         return always if self.where is None else frame[self.where].fill_null(False)
 
@@ -146,48 +147,52 @@ class Shed:
             return np.ones(len(places))
         known, rates = (np.array(column) for column in zip(*self.rates, strict=True))
         at = np.searchsorted(known, places, side="right") - 1
-        found: np.ndarray = np.where(at >= 0, rates[np.maximum(at, 0)], 1.0)
-        return found
+        rates_at: np.ndarray = np.where(at >= 0, rates[np.maximum(at, 0)], 1.0)
+        return rates_at
 
     def _groups(self, frame: pl.DataFrame) -> dict[int, Spread]:
-        """By a look at some rows, evenly spaced; the numbers are those of all."""
-        some = frame.gather_every(1 + frame.height // _LOOKED_AT)
+        """The groups, estimated from evenly spaced rows and scaled to all rows."""
+        some = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
         times = frame.height / some.height
         hashes = some.select(self.keys).hash_rows() if self.keys else pl.Series(np.zeros(some.height, np.uint64))
-        each = some.with_columns(hashes.alias(_KEY), self._open(some).alias(_OPEN)).select(
+        contributions = some.with_columns(hashes.alias(_KEY), self._open(some).alias(_OPEN)).select(
             _KEY, _OPEN, *_each(self.values)
         )
-        summed = each.group_by(_KEY).agg(pl.len().alias("rows"), pl.col(_OPEN).mean(), *_sums(self.values, self.where))
-        return {key: _spread(times, rows, part, found) for key, rows, part, *found in summed.iter_rows()}
+        summed = contributions.group_by(_KEY).agg(
+            pl.len().alias("rows"), pl.col(_OPEN).mean(), *_sums(self.values, self.where)
+        )
+        return {key: _spread(times, rows, part, sums) for key, rows, part, *sums in summed.iter_rows()}
 
 
 @lru_cache(256)
 def _each(values: tuple[Value, ...]) -> list[pl.Expr]:
-    """What a row adds to each value, by its number; made once, for that takes longer than to compute it."""
+    """What a row adds to each value, by its number; cached, as building it takes longer than evaluating it."""
     return [value.of_row.alias(str(at)) for at, value in enumerate(values)]
 
 
 @lru_cache(256)
 def _sums(values: tuple[Value, ...], where: str | None) -> list[pl.Expr]:
-    """The sums of values and of squares, in turn."""
+    """The sums of each value and of its squares, alternately."""
     return [power for at, value in enumerate(values) for power in _powers(str(at), value, where)]
 
 
 def _powers(name: str, value: Value, where: str | None) -> tuple[pl.Expr, pl.Expr]:
-    """The sum of a value and that of its squares where rows may be left out. A row that is left out also moves a mean
-    by what it is away from it; where all rows may go that is no more than the squares."""
-    one = pl.col(name)
-    size = pl.max_horizontal(one.abs(), (one - one.mean()).abs()) if value.mean and where is not None else one
+    """The sum of a value, and the sum of its squares over the rows that may be dropped. Dropping a row also moves a
+    mean by the row's distance from it; if all rows may be dropped, the squares cover that."""
+    column = pl.col(name)
+    size = (
+        pl.max_horizontal(column.abs(), (column - column.mean()).abs()) if value.mean and where is not None else column
+    )
     squares = size * size if where is None else (size * size).filter(pl.col(_OPEN))
-    return one.sum(), squares.sum().alias(f"{name} squares")
+    return column.sum(), squares.sum().alias(f"{name} squares")
 
 
 def _spread(times: float, rows: int, part: float, sums: list[float]) -> Spread:
-    scaled = [one * times for one in sums]
+    scaled = [total * times for total in sums]
     return Spread(rows * times, tuple(zip(scaled[::2], scaled[1::2], strict=True)), part)
 
 
 def _with_shares(frame: pl.DataFrame, shares: np.ndarray) -> Delta:
-    """The shares after the columns of the row."""
+    """The elements with their shares in a column after those of the row."""
     row = [name for name in frame.columns if name not in RESERVED]
     return Delta(frame.select(*row, pl.Series(SHARE, shares, pl.Float64), *RESERVED))

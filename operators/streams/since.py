@@ -1,4 +1,4 @@
-"""Since: the elements that begin at an instant or later; what began before is not seen at all."""
+"""Since: the elements that begin at or after an instant; earlier ones are dropped."""
 
 from __future__ import annotations
 

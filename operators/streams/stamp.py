@@ -17,7 +17,7 @@ _NO_KEY = "a deletion needs a key, and the stream has none"
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Every record is an insertion at its instant, which is its `TS`. A deletion is rejected."""
+    """Each record is an insertion at its instant, which is its `TS`. A deletion is rejected, as rows have no key."""
 
     operator_version: ClassVar[int] = 1
 
@@ -26,7 +26,7 @@ class Stamp:
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """Nothing else."""
+        """Only the wanted columns."""
         return wanted
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

@@ -1,4 +1,4 @@
-"""Stream output: the tagged changes of a collection, in their one order (SyncSQL section 2.1)."""
+"""Stream output: the tagged changes of a collection, in their total order (SyncSQL section 2.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.streams.retract_ends import starts_and_ends
 
 OP: Final = "__op"
 INSERT, UPDATE, DELETE = "+", "u", "-"
-#: The changes of a key at an instant: how many are new rows, and in the higher bits how many are old ones.
+#: A code of the changes of a key at an instant: the number of new rows, plus that of old rows in the higher bits.
 _SIGNS, _OLD_SIGN = "__signs", 1 << 32
 
 
@@ -24,9 +24,8 @@ class StreamOutput:
     """The net changes of the relation at each instant below the frontier, sorted by (instant, order, `-` before `+`).
 
     With `keys` (unique at every instant) a change is `+` when the key enters the relation, `u` when its row is
-    replaced by another one, `-` when it leaves. Without keys a row's multiplicity n → m gives m-n times `+` or n-m
-    times `-`.
-    The output frame has the row, `__from` (the instant), `__order` and `__op`.
+    replaced, `-` when it leaves. Without keys a multiplicity that changes from n to m gives m-n times `+` or n-m times
+    `-`. The output frame has the row, `__from` (the instant), `__order` and `__op`.
     """
 
     operator_version: ClassVar[int] = 1
@@ -34,7 +33,7 @@ class StreamOutput:
     append_only: bool = False
 
     def traces(self) -> tuple[Trace, ...]:
-        """The changes at or above the frontier: late starts, and ends that are still to come."""
+        """The changes at or above the frontier: starts ahead of it, and ends that are still to come."""
         return Reorder().traces()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

@@ -1,4 +1,4 @@
-"""Switch: from an instant on, a collection takes the place of another."""
+"""Switch: replaces a collection by another from an instant on."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Linear and stateless: B at τ ≥ `at`, and A at τ < `at`. What the two have in common at `at` does not change.
+    """Linear and stateless: B at τ ≥ `at`, and A at τ < `at`. Rows that both have at `at` do not change there.
 
-    With `streams` they are streams: what entered before `at` stays, and what B had before `at` is not in it. A may be
-    missing once all instants below `at` are final: then it adds nothing. `query` keeps two switches apart.
+    With `streams` both are streams: what A had before `at` stays, and what B had before `at` is left out. Once all
+    instants below `at` are final, A may be missing and adds nothing. `query` distinguishes switches of the same `at`.
 
     >>> old, new = Delta.of([("+", {"a": 1}, 3), ("+", {"a": 2}, 8)]), Delta.of([("+", {"a": 1}, 2)])
     >>> switched = Switch("q", 5).step(new, old, (), None).delta
@@ -35,7 +35,7 @@ class Switch:
         return ()
 
     def step(self, new: Delta, *rest: Any) -> Step:
-        """The elements of both; `rest` is the old delta, unless it is missing, then traces and move."""
+        """The elements of both; `rest` is the old delta, unless it is missing, then the traces and the move."""
         parts = [self._after(new), *(self._before(old) for old in rest[:-2])]
         return Step(union_all(parts))
 

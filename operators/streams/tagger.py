@@ -22,9 +22,9 @@ _ELDER = "__elder"
 class Tagger:
     """The relation at τ holds, for each key, the row of its last record with instant ≤ τ, unless that was a deletion.
 
-    Input elements of weight 1 are upserts, of weight -1 deletions by key. Among records of one key and one instant the
-    last by (source partition, offset) wins. Each accepted record retracts the row before it and inserts its own with
-    `TS` set to its instant. State: the reorder buffer, and the current row of every key.
+    Input elements of weight 1 are upserts, those of weight -1 deletions by key. Among records of the same key and
+    instant the last by (source partition, offset) wins. Each accepted record retracts its key's current row and inserts
+    its own with `TS` set to its instant. State: the reorder buffer, and the current row of every key.
     """
 
     operator_version: ClassVar[int] = 1
@@ -35,7 +35,7 @@ class Tagger:
         return (*Reorder().traces(), Trace("key", self.keys))
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The changes of the relation in the move: complete, because the reorder buffer released all of its records."""
+        """The changes of the relation at the instants of the move, complete as the reorder buffer released them."""
         pending, current = traces
         released = Reorder().step(delta, (pending,), move)
         if not len(released.delta):
@@ -51,15 +51,15 @@ class Tagger:
 
     def _changes(self, records: pl.DataFrame, current: Trace, move: Move) -> Delta:
         columns = [name for name in records.columns if name != _HELD]
-        held = current.lookup(records.select(self.keys).unique(), move.start).frame if records.height else None
-        if held is not None and held.height:
-            known = held.with_columns(pl.lit(True).alias(_HELD), pl.lit(move.start - 1, pl.Int64).alias(FROM))
+        stored = current.lookup(records.select(self.keys).unique(), move.start).frame if records.height else None
+        if stored is not None and stored.height:
+            known = stored.with_columns(pl.lit(True).alias(_HELD), pl.lit(move.start - 1, pl.Int64).alias(FROM))
             records = pl.concat([known.select(records.columns), records])
         ordered = records.sort(*self.keys, FROM, maintain_order=True)
         return Delta(pl.concat([self._retracted(ordered), _inserted(ordered)]).select(_row_first(columns)))
 
     def _retracted(self, ordered: pl.DataFrame) -> pl.DataFrame:
-        """For every record that follows a present row of its key: that row, ended at the record's instant."""
+        """For each record that follows a present row of its key, the retraction of that row at the record's instant."""
         same = pl.all_horizontal([pl.col(key).eq_missing(pl.col(key).shift(1)) for key in self.keys])
         follows = same.fill_null(False) & (pl.col(WEIGHT).shift(1) > 0) & ~pl.col(_HELD)
         marks = ordered.select(follows.fill_null(False).alias(_ELDER)).to_series()

@@ -12,7 +12,7 @@ from operators.core.delta import BEGINNING, FOREVER
 
 @dataclass(frozen=True, slots=True)
 class Periodic:
-    """The instants t with `t mod period` in `residues` (sorted, below the period, at least one).
+    """The instants t with `t mod period` in `residues`, which are sorted, below the period and at least one.
 
     >>> Periodic(4, (0,)) & Periodic(6, (0,)), Periodic(4, (0,)) | Periodic(2, (1,))
     (Periodic(period=12, residues=(0,)), Periodic(period=4, residues=(0, 1, 3)))
@@ -26,19 +26,23 @@ class Periodic:
         assert self.residues == tuple(sorted({residue % self.period for residue in self.residues})) != ()
 
     def __and__(self, other: Periodic) -> Periodic:
-        """The points of both. Raises ValueError where they have none in common."""
-        mine, theirs, period = self._over(other)
-        if not mine & theirs:
+        """The points in both.
+
+        Raises:
+            ValueError: they have no point in common.
+        """
+        own, others, period = self._over(other)
+        if not own & others:
             raise ValueError("the two have no point in common")
-        return Periodic(period, tuple(sorted(mine & theirs)))
+        return Periodic(period, tuple(sorted(own & others)))
 
     def __or__(self, other: Periodic) -> Periodic:
-        """The points of either."""
-        mine, theirs, period = self._over(other)
-        return Periodic(period, tuple(sorted(mine | theirs)))
+        """The points in either."""
+        own, others, period = self._over(other)
+        return Periodic(period, tuple(sorted(own | others)))
 
     def next_points(self, instants: np.ndarray) -> np.ndarray:
-        """The first point at or after each instant; FOREVER and the BEGINNING stay, nothing lies beyond them.
+        """The first point at or after each instant, at most FOREVER; BEGINNING and FOREVER map to themselves.
 
         >>> Periodic(10, (0, 4)).next_points(np.array([-1, 0, 3, 5])).tolist()
         [0, 0, 4, 10]
@@ -49,8 +53,8 @@ class Periodic:
         residues = np.mod(instants, self.period)
         gaps = ahead[np.searchsorted(ahead[:-1], residues)] - residues
         steps = np.where(instants == BEGINNING, 0, np.minimum(gaps, FOREVER - np.maximum(instants, 0)))
-        found: np.ndarray = instants + steps
-        return found
+        points: np.ndarray = instants + steps
+        return points
 
     def points(self, start: int, end: int) -> np.ndarray:
         """The points with `start ≤ point < end`, ascending.
@@ -64,14 +68,14 @@ class Periodic:
         return within
 
     def numbers(self, instants: np.ndarray) -> np.ndarray:
-        """The number of the first point at or after each instant, when the first point of period 0 has number 0.
+        """The number of the first point at or after each instant, where the first point of [0, period) has number 0.
 
         >>> Periodic(10, (0, 4)).numbers(np.array([-1, 0, 1, 4, 5])).tolist()
         [0, 0, 1, 1, 2]
         """
         before = np.searchsorted(np.array(self.residues, dtype=np.int64), np.mod(instants, self.period))
-        found: np.ndarray = instants // self.period * len(self.residues) + before
-        return found
+        points_before: np.ndarray = instants // self.period * len(self.residues) + before
+        return points_before
 
     def numbered(self, numbers: np.ndarray) -> np.ndarray:
         """The points with these numbers.
@@ -80,8 +84,8 @@ class Periodic:
         [-6, 0, 4, 10]
         """
         period, place = np.divmod(numbers, len(self.residues))
-        found: np.ndarray = period * self.period + np.array(self.residues, dtype=np.int64)[place]
-        return found
+        points: np.ndarray = period * self.period + np.array(self.residues, dtype=np.int64)[place]
+        return points
 
     def _over(self, other: Periodic) -> tuple[set[int], set[int], int]:
         period = lcm(self.period, other.period)

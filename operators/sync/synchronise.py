@@ -1,4 +1,4 @@
-"""Synchronisation: the relation of the input at the last point, ℜ[Sync](S) of SyncSQL section 3.1."""
+"""Synchronisation: the input as of the last synchronisation point, ℜ[Sync](S) of SyncSQL section 3.1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from operators.sync.sync_points import Periodic
 class PeriodicSync:
     """sync(A) at τ = A at the last point ≤ τ. Stateless: both ends of an element are rounded up to the next point.
 
-    An element that no point sees is dropped. An element starts at or after its own start, perhaps beyond the move.
+    An element without a point in its interval is dropped. As starts move forward, they may lie beyond the move.
 
     >>> seen = Delta(Delta.of([("+", {"a": 1}, 3)]).frame.with_columns(pl.lit(25, pl.Int64).alias(TO)))
     >>> PeriodicSync(Periodic(10)).step(seen, (), Move(0, 5)).delta.frame.select(FROM, TO).rows()
@@ -34,11 +34,11 @@ class PeriodicSync:
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """Nothing else."""
+        """Only the wanted columns."""
         return wanted
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The elements between points."""
+        """The elements, rounded to points."""
         starts, ends = (self.points.next_points(delta.frame[name].to_numpy()) for name in (FROM, TO))
         rounded = delta.frame.with_columns(pl.Series(FROM, starts, pl.Int64), pl.Series(TO, ends, pl.Int64))
         seen = starts < ends
@@ -47,11 +47,11 @@ class PeriodicSync:
 
 @dataclass(frozen=True, slots=True)
 class EventSync:
-    """sync(A) at τ = A at the last point ≤ τ, nothing before the first; the instants at which a row of `points` is
-    inserted, net, are the points.
+    """sync(A) at τ = A at the last point ≤ τ, and empty before the first; the points are the instants at which, net, a
+    row of `points` is inserted.
 
-    A change waits until the first point at or after it and keeps its own order. A start and a finite end are two
-    changes. State: the waiting changes by time, and the last point.
+    A change waits for the first point at or after it and keeps its order. A start and a finite end are two changes.
+    State: the waiting changes by time, and the last point.
 
     >>> rows, points = Delta.of([("+", {"a": 1}, 3)]), Delta.of([("+", {"p": 0}, 7)])
     >>> sync = EventSync()
@@ -69,29 +69,29 @@ class EventSync:
         """The changes that a point of the move makes visible."""
         waiting, last = traces
         changes = starts_and_ends(left)
-        found = _insertions(points)
-        if not len(found):
+        insertions = _insertions(points)
+        if not len(insertions):
             return Step(Delta(left.frame.clear()), (waiting.append(changes, _after(last)), last))
-        instants = np.unique(found.frame[FROM].to_numpy())
+        instants = np.unique(insertions.frame[FROM].to_numpy())
         end = int(instants[-1]) + 1
         due = union_all([*waiting.between(_after(last), end), changes.between(BEGINNING, end)])
         visible = instants[np.searchsorted(instants, due.frame[FROM].to_numpy())]
-        released = _netted(Delta(due.frame.with_columns(pl.Series(FROM, visible, pl.Int64))))
+        released = _without_cancelled(Delta(due.frame.with_columns(pl.Series(FROM, visible, pl.Int64))))
         kept = waiting.forget(end).append(changes.between(end, FOREVER), end)
-        newest = found.frame.filter(pl.col(FROM) == end - 1)[:1]
+        newest = insertions.frame.filter(pl.col(FROM) == end - 1)[:1]
         return Step(released, (kept, Trace("time").append(Delta(newest), end - 1)))
 
 
-def _netted(delta: Delta) -> Delta:
-    """Without changes that cancel out. Insertions alone stay apart: each has its own order, on whichever target."""
+def _without_cancelled(delta: Delta) -> Delta:
+    """The changes without those that cancel. If all are insertions they stay apart, each with its own order."""
     return delta if (delta.frame[WEIGHT] > 0).all() else delta.consolidate()
 
 
 def _insertions(points: Delta) -> Delta:
-    assert (points.frame[TO] == FOREVER).all(), "points come in changes form"
+    assert (points.frame[TO] == FOREVER).all(), "points are changes"
     return Delta(points.consolidate().frame.filter(pl.col(WEIGHT) > 0))
 
 
 def _after(last: Trace) -> int:
-    """Changes below this instant are visible already, although a run may still hold them."""
+    """The instant below which changes are visible already, although a run may still hold them."""
     return cast(int, last.runs[0].frame[FROM].item()) + 1 if last.runs else BEGINNING

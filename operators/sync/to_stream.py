@@ -18,7 +18,7 @@ _ALL, _ROW, _NEXT = "__all", "__row", "__next"
 
 @dataclass(frozen=True, slots=True)
 class Istream:
-    """A row is streamed at τ as often as its multiplicity at τ is above that at τ - 1. Stateless: an instant is whole.
+    """A row is streamed at τ as many times as its multiplicity rises from τ - 1 to τ. Stateless, as instants are whole.
 
     >>> changes = Delta.of([("+", {"a": 1}, 3), ("-", {"a": 1}, 5), ("+", {"a": 1}, 5), ("+", {"a": 1}, 5)])
     >>> Istream().step(changes, (), Move(0, 9)).delta.frame.select("a", FROM, WEIGHT).rows()
@@ -38,7 +38,7 @@ class Istream:
 
 @dataclass(frozen=True, slots=True)
 class Dstream:
-    """A row is streamed at τ as often as its multiplicity at τ is below that at τ - 1. Stateless.
+    """A row is streamed at τ as many times as its multiplicity falls from τ - 1 to τ. Stateless.
 
     >>> changes = Delta.of([("+", {"a": 1}, 3), ("-", {"a": 1}, 5)])
     >>> Dstream().step(changes, (), Move(0, 9)).delta.frame.select("a", FROM, WEIGHT).rows()
@@ -60,9 +60,9 @@ class Dstream:
 class Rstream:
     """The whole relation is streamed at every point, from the first point at or after the first change.
 
-    What holds from the BEGINNING is no change: it is streamed together with the rest. Rows that did not change at a
-    point have no provenance there, so every order is 0. Output and work of a point are the size of the relation: that
-    is the operator's meaning. State: the relation, and the first change.
+    Rows that hold from BEGINNING are no change: they are streamed together with the rest. Rows that did not change at a
+    point have no provenance there, so all orders are 0. By definition the output and the work of a point are the size
+    of the relation. State: the relation, and the first change.
 
     >>> stream = Rstream(Periodic(5))
     >>> rows = Delta.of([("+", {"a": 1}, 3)])
@@ -91,9 +91,9 @@ class Rstream:
         return Step(streamed, (held.append(keyed, move.end), first))
 
     def _streamed(self, delta: Delta, held: Trace, move: Move) -> Delta:
-        """The relation at each point of the move: held elements and changes, each from the first point that sees it.
+        """The relation at each point of the move: stored elements and changes, from the first point at or after each.
 
-        Only points at which there are rows are looked at: most instants of a clock of milliseconds have none.
+        Only points at which the relation has rows are computed, as with points every millisecond most have none.
         """
         before = held.delta().frame
         frames = [before.select(delta.frame.columns), delta.frame] if before.width else [delta.frame]
@@ -110,9 +110,10 @@ class Rstream:
 
 
 def _repeated(lasting: pl.DataFrame, points: Periodic, columns: list[str]) -> Delta:
-    """Each row once for each of the points from `from` to before `next`."""
+    """Each row once for each point from its `__from` to before its `__next`."""
     starts = points.numbers(lasting[FROM].to_numpy())
     counts = points.numbers(lasting[_NEXT].to_numpy()) - starts
+    # Points are numbered; starts [4 7] and counts [2 1] give the numbers [4 5 | 7].
     offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     instants = points.numbered(np.repeat(starts, counts) + offsets)
     rows = lasting[np.repeat(np.arange(lasting.height), counts)]

@@ -1,4 +1,4 @@
-"""Assign: SQL's TUMBLE, HOP and CUMULATE, rows with the windows of a time column that hold them."""
+"""Assign: SQL's TUMBLE, HOP and CUMULATE, which pair rows with the windows of a time column that contain them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from operators.core.operator import Move, Step, reject
 from operators.state.trace import Trace
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
-#: Values beyond this have windows that no 64-bit column holds.
+#: Values beyond this may have windows outside the range of 64 bits.
 _LIMIT = 2**62 - 1
 _OUTSIDE = "the window is outside the range of the column's type"
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """assign(A) at τ = each row of A at τ once for every window [start, end) that holds its `column`.
+    """assign(A) at τ = each row of A at τ once for every window [start, end) that contains its `column`.
 
-    `hop` has the windows `[k·slide + offset, … + size)`; it is a tumbling window where slide = size. `cumulate` has,
-    for every k, the windows that start at `k·size + offset` and are slide, 2·slide, … size long. Linear and stateless.
-    A row whose column is NULL is in no window. Sizes are in the unit of an integer column, in ms for times.
+    `hop` has the windows `[k·slide + offset, … + size)`, which are tumbling if slide = size. `cumulate` has, for every
+    k, the windows that start at `k·size + offset` and are slide, 2·slide, … size long. Linear and stateless. A row
+    whose column is NULL is in no window. Sizes are in the unit of an integer column, in ms for times.
 
     >>> rows = Delta.of([("+", {"ts": 7}, 3)])
     >>> hop = Assign("hop", "ts", size=10, slide=5)
@@ -66,7 +66,7 @@ class Assign:
         return Step(Delta(assigned.select(columns)), (), reject(present, faults)[1])
 
     def _windows(self, values: np.ndarray, unit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The rows, each as often as it has windows, and the windows."""
+        """The place of each row once for each of its windows, and the starts and ends of these windows."""
         size, slide, offset = self.size * unit, self.slide * unit, self.offset * unit
         stride = slide if self.kind == "hop" else size
         last = np.floor_divide(values - offset, stride) * stride + offset
@@ -74,6 +74,7 @@ class Assign:
         first = np.zeros_like(inside) if self.kind == "hop" else inside // slide + 1
         counts = np.maximum(-(-(size - inside) // slide), 0)
         rows = np.repeat(np.arange(len(values)), counts)
+        # The numbers of a row's windows, from 0: counts [2 3] give [0 1 | 0 1 2].
         number = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         if self.kind == "hop":
             starts = last[rows] - number * slide
@@ -82,8 +83,8 @@ class Assign:
 
 
 def instants_of(values: pl.Series) -> tuple[np.ndarray, int]:
-    """The values of a time column without NULLs as 64-bit integers, and how many of their units are one unit of a
-    size: sizes of times are in ms, those of integers in the integers' own unit.
+    """The values of a time column without NULLs as int64, and the number of their units in the unit of sizes, which is
+    ms for times and the integers' own unit for integers.
 
     >>> import datetime
     >>> instants_of(pl.Series([datetime.date(1970, 1, 2)]))
@@ -101,5 +102,5 @@ def window_type(column: pl.DataType) -> pl.DataType:
 
 
 def in_type(instants: np.ndarray, type_: pl.DataType) -> pl.Series:
-    """What `instants_of` gave, in a column type again; NULL where the type cannot hold it."""
+    """The inverse of `instants_of`: int64 values in a column type; NULL where the type cannot hold them."""
     return pl.Series(instants, dtype=pl.Int64).cast(type_, strict=False)

@@ -1,4 +1,4 @@
-"""Final: rows from the instant on at which they change no more."""
+"""Final: rows from the instant on from which they no longer change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True)
 class NetTrace(Trace):
-    """A trace by time in which equal rows of one instant are one element, and those that cancel are none.
+    """A trace by time that is consolidated: equal rows of an instant are a single element, and zeros are dropped.
 
     >>> trace = NetTrace("time").append(Delta.of([("+", {"a": 1}, 5), ("-", {"a": 1}, 5)]), 0)
     >>> sum(run.height for run in trace.runs)
@@ -28,11 +28,11 @@ class NetTrace(Trace):
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """final(A) at τ = the rows of A at τ with `bound + after ≤ τ`: an element [from, ∞) begins at its bound.
+    """final(A) at τ = the rows of A at τ with `bound + after ≤ τ`: an element [from, ∞) begins no earlier than that.
 
-    `bound` is an integer column. Changes in and out. Where the rows of a bound do not change after it, as the results
-    of a window after its end, each comes once and stays. What cancels before its bound is forgotten, so that the state
-    is the rows that wait. An element has the order 0: no record causes it, but the passing of time.
+    `bound` is an integer column. Input and output are changes. If rows do not change after their bound, as the results
+    of a window after its end, each is output once and stays. Changes that cancel before their bound are dropped, so the
+    state is the rows that wait. An element has the order 0, as it is caused by no record but by the passing of time.
 
     >>> counts = Delta.of([("+", {"n": 1, "end": 9}, 3), ("-", {"n": 1, "end": 9}, 5), ("+", {"n": 2, "end": 9}, 5)])
     >>> final = Final("end")

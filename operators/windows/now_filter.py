@@ -1,4 +1,4 @@
-"""NowFilter: predicates over Now, the instant at which the relation is asked for (SyncSQL section 3.2)."""
+"""NowFilter: predicates over Now, the instant of the relation (SyncSQL section 3.2)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _LOWER, _UPPER, _CONDITION, _ELEMENT, _REACH = "__lower", "__upper", "__conditio
 
 @dataclass(frozen=True, slots=True)
 class NowRange:
-    """A row counts at τ where `condition` is TRUE (None: always) and `lower ≤ τ < upper` (None: no bound). A bound that
-    is NULL holds no instant. Bounds are BIGINT."""
+    """Contains the instants τ with `lower ≤ τ < upper` (None: unbounded) if `condition` is TRUE (None: always). A range
+    with a NULL bound is empty. Bounds are BIGINT."""
 
     lower: Expression | None = None
     upper: Expression | None = None
@@ -27,7 +27,7 @@ class NowRange:
 
 @dataclass(frozen=True, slots=True)
 class NowFilter:
-    """σ(A) at τ = the rows of A at τ for which one of the ranges holds τ.
+    """σ(A) at τ = the rows of A at τ of which a range contains τ.
 
     Linear and stateless: an element [from, to) becomes the union of its intersections with the ranges of its row, as
     disjoint pieces. A piece may start after the move. A row with a range in fault is rejected.
@@ -48,7 +48,7 @@ class NowFilter:
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """What the ranges read as well."""
+        """The columns of the ranges as well."""
         return wanted.union(*map(columns, self._expressions().values()))
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
@@ -59,36 +59,36 @@ class NowFilter:
         elements = fine.frame.select(FROM, TO).with_row_index(_ELEMENT)
         bounded = pl.concat([elements, known], how="horizontal") if known.width else elements
         pieces = [self._pieces(bounded, number) for number in range(len(self.ranges))]
-        held = _united(pl.concat(pieces)) if len(pieces) > 1 else pieces[0]
+        held = _union_of_pieces(pl.concat(pieces)) if len(pieces) > 1 else pieces[0]
         rows = fine.frame.drop(FROM, TO)[held[_ELEMENT]]
         return Step(Delta(pl.concat([rows, held], how="horizontal").select(delta.frame.columns)), (), rejected)
 
     def _expressions(self) -> dict[str, Expression]:
         named = {
             f"{part}{number}": expression
-            for number, one in enumerate(self.ranges)
-            for part, expression in ((_LOWER, one.lower), (_UPPER, one.upper), (_CONDITION, one.condition))
+            for number, range_ in enumerate(self.ranges)
+            for part, expression in ((_LOWER, range_.lower), (_UPPER, range_.upper), (_CONDITION, range_.condition))
         }
         return {name: expression for name, expression in named.items() if expression is not None}
 
     def _pieces(self, bounded: pl.DataFrame, number: int) -> pl.DataFrame:
-        """The intersection of each element with one of the ranges, where it is not empty."""
-        one = self.ranges[number]
-        # max and min skip NULLs, so a NULL bound is filtered first
-        real = [pl.lit(True), *(pl.col(f"{part}{number}").is_not_null() for part in _bounds(one))]
-        if one.condition is not None:
+        """The nonempty intersections of the elements with a range."""
+        range_ = self.ranges[number]
+        # max_horizontal and min_horizontal skip NULLs, so NULL bounds are filtered out first.
+        real = [pl.lit(True), *(pl.col(f"{part}{number}").is_not_null() for part in _bounds(range_))]
+        if range_.condition is not None:
             real.append(pl.col(f"{_CONDITION}{number}"))
-        start = pl.col(FROM) if one.lower is None else pl.max_horizontal(FROM, f"{_LOWER}{number}")
-        end = pl.col(TO) if one.upper is None else pl.min_horizontal(TO, f"{_UPPER}{number}")
+        start = pl.col(FROM) if range_.lower is None else pl.max_horizontal(FROM, f"{_LOWER}{number}")
+        end = pl.col(TO) if range_.upper is None else pl.min_horizontal(TO, f"{_UPPER}{number}")
         cut = bounded.filter(pl.all_horizontal(real)).select(_ELEMENT, start.alias(FROM), end.alias(TO))
         return cut.filter(pl.col(FROM) < pl.col(TO))
 
 
-def _bounds(one: NowRange) -> list[str]:
-    return [part for part, bound in ((_LOWER, one.lower), (_UPPER, one.upper)) if bound is not None]
+def _bounds(range_: NowRange) -> list[str]:
+    return [part for part, bound in ((_LOWER, range_.lower), (_UPPER, range_.upper)) if bound is not None]
 
 
-def _united(pieces: pl.DataFrame) -> pl.DataFrame:
+def _union_of_pieces(pieces: pl.DataFrame) -> pl.DataFrame:
     """The union of an element's pieces as disjoint pieces that do not touch."""
     ordered = pieces.sort(_ELEMENT, FROM)
     reach = pl.col(TO).cum_max().shift(1).over(_ELEMENT)

@@ -1,4 +1,4 @@
-"""Panes: rows that no window tells apart become one before they are multiplied by their windows."""
+"""Panes: merges rows that are in the same windows before they are multiplied by their windows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operators.core.operator import Move, Step
 from operators.state.trace import Trace
 from operators.windows.assign import in_type, instants_of
 
-#: Times beyond this stay as they are: they may have no windows, which is told of each of their rows.
+#: Times beyond this are kept as they are: they may have no windows, which is reported for each of their rows.
 _NEAR = 2**61
 
 
@@ -21,10 +21,10 @@ _NEAR = 2**61
 class Panes:
     """panes(A) at τ = A with the time in `column` moved back to the start of its pane `[k·width + offset, … + width)`.
 
-    Windows that begin and end where panes do hold a pane as a whole or not at all, so `Assign` gives the same rows but
-    for `column` (width = gcd(size, slide); Li et al., No Pane, No Gain, SIGMOD Record 34(1), 2005). Equal rows of an
-    instant are one element with the greatest order. Linear and stateless. A row whose `column` is NULL is in no pane.
-    The width is in the unit of an integer column, in ms for times.
+    Windows that begin and end where panes do contain a pane as a whole or not at all, so `Assign` gives the same rows
+    except for `column` (width = gcd(size, slide); Li et al., No Pane, No Gain, SIGMOD Record 34(1), 2005). Equal rows
+    of an instant are a single element with the greatest order. Linear and stateless. A row whose `column` is NULL is in
+    no pane. The width is in the unit of an integer column, in ms for times.
 
     >>> rows = Delta.of([("+", {"ts": 7}, 10), ("+", {"ts": 8}, 10)])
     >>> Panes("ts", width=5).step(rows, (), Move(0, 20)).delta.frame.select("ts", "__weight").rows()
@@ -46,7 +46,7 @@ class Panes:
         values, unit = instants_of(present[self.column])
         starts = values - np.mod(values - self.offset * unit, self.width * unit)
         near = (values > -_NEAR) & (values < _NEAR)
-        placed = in_type(np.where(near, starts, values), present.schema[self.column]).alias(self.column)
-        there = present.with_columns(placed)
-        inside, outside = (Delta(there.filter(pl.Series(one, dtype=pl.Boolean))) for one in (near, ~near))
+        pane_starts = in_type(np.where(near, starts, values), present.schema[self.column]).alias(self.column)
+        in_panes = present.with_columns(pane_starts)
+        inside, outside = (Delta(in_panes.filter(pl.Series(mask, dtype=pl.Boolean))) for mask in (near, ~near))
         return Step(union_all([inside.consolidate(), outside]))

@@ -20,12 +20,13 @@ _NUMBER, _COUNT, _GROUP, _PLACE = "__number", "__count", "__group", "__place"
 
 @dataclass(frozen=True, slots=True)
 class RowWindow:
-    """window(S) at τ = of each partition with n rows up to τ the rows number m - rows + 1 to m, where m is the last
-    multiple of `slide` ≤ n.
+    """window(S) at τ = the rows number m - rows + 1 to m of each partition, where m is the last multiple of `slide` not
+    above the partition's number of rows up to τ.
 
-    Rows are numbered by (from, order); a row of weight n is n rows. The input is insertions that stay. The row that
-    makes the count a multiple of the slide is the cause of what enters and leaves. State: the count of each partition,
-    and the rows that are in a window or wait for it, by number; a step reads only the rows that enter or leave.
+    Rows are numbered by (from, order); a row of weight n is n rows. The input is insertions that are never retracted.
+    The row that makes the count a multiple of the slide causes what enters and leaves. State: the count of each
+    partition, and by number the rows that are in the window or will enter it; a step reads only rows that enter or
+    leave.
 
     >>> window = RowWindow(1)
     >>> rows = Delta.of([("+", {"a": 1}, 3), ("+", {"a": 2}, 5)])
@@ -65,7 +66,7 @@ class RowWindow:
         return Step(changes, cast(tuple[Trace, ...], (self._counted(batch, counts, move), after)))
 
     def _arrived(self, delta: Delta) -> pl.DataFrame:
-        """The new rows one by one, sorted by partition, then by (from, order); of equal ones by row."""
+        """The new rows, each copy on its own, sorted by partition, then by (from, order), then by a hash of the row."""
         ties = key_hash(delta.frame, delta.columns) if delta.columns else pl.Series([0] * len(delta))
         grouped = delta.frame.with_columns(first_equal(delta.frame, self.partition).alias(_GROUP), ties.alias(_PLACE))
         ordered = grouped.sort(_GROUP, FROM, ORDER, _PLACE).drop(_PLACE)
@@ -90,7 +91,7 @@ class RowWindow:
         return joined[_COUNT].fill_null(0).to_numpy()
 
     def _known(self, arrived: pl.DataFrame, batch: _Batch, numbered: Accumulators) -> pl.DataFrame:
-        """The new rows, and the stored ones that enter or leave a window, with partition and number."""
+        """The new rows, and the stored ones that enter or leave the window, with their partition and number."""
         row = [name for name in arrived.columns if name not in (*RESERVED, _GROUP)]
         groups = np.repeat(np.arange(len(batch.sizes)), batch.sizes)
         numbers = np.arange(arrived.height) - batch.firsts[groups] + batch.count[groups] + 1
@@ -103,6 +104,11 @@ class RowWindow:
         return pl.concat([held.join(wanted, on=on, how="inner", nulls_equal=True).select(new.columns), new])
 
     def _wanted(self, batch: _Batch) -> pl.DataFrame:
+        """The partitions and numbers of the stored rows that enter or leave the window.
+
+        If the window moves from the end `seen` to the end `shown`, the numbers in (seen - rows, shown - rows] leave and
+        those in (seen, shown] enter; those stored are at most `count`.
+        """
         moved = batch.shown > batch.seen
         leave = np.maximum(batch.seen - self.rows, 0), np.minimum(batch.shown - self.rows, batch.count)
         enter = np.maximum(batch.seen, leave[1]), batch.count
@@ -113,7 +119,8 @@ class RowWindow:
     def _changes(
         self, delta: Delta, arrived: pl.DataFrame, batch: _Batch, known: pl.DataFrame, moves: tuple[np.ndarray, ...]
     ) -> Delta:
-        """Entrances and exits with the instants and orders of the rows that cause them."""
+        """The rows that enter and leave, with the instants and orders of the rows that cause it: row number n enters
+        with row number ceil(n / slide) · slide."""
         group, number = known[_GROUP].to_numpy(), known[_NUMBER].to_numpy()
         instants, orders = arrived[FROM].to_numpy(), arrived[ORDER].to_numpy()
         base = batch.firsts[group] - batch.count[group] - 1
@@ -147,8 +154,8 @@ class RowWindow:
 
 @dataclass(frozen=True)
 class _Batch:
-    """By partition of a step: its columns, its first new row and how many there are, the count before the step, and
-    the last multiples of the slide before and after it."""
+    """For each partition of a step: its key columns `heads`, the place of its first new row and the number of new rows,
+    the `count` of rows before the step, and the last multiples of the slide before (`seen`) and after it (`shown`)."""
 
     heads: pl.DataFrame
     firsts: np.ndarray
@@ -159,7 +166,8 @@ class _Batch:
 
 
 def _ranges(lows: np.ndarray, highs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each place the whole numbers in (low, high], as two arrays: the place, and the number."""
+    """The integers in (low, high] for each place, as two arrays: the place, and the integer."""
     sizes = np.maximum(highs - lows, 0)
+    # lows [3 7] and highs [5 8] give the places [0 0 1] and the integers [4 5 8].
     places = np.repeat(np.arange(len(lows)), sizes)
     return places, np.arange(len(places)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + lows[places] + 1

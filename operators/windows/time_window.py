@@ -18,8 +18,8 @@ from operators.sync.synchronise import PeriodicSync
 class TimeWindow:
     """window(S) at τ = the rows of S with `p - length ≤ from ≤ p`, where p is the last multiple of `slide` ≤ τ.
 
-    Both ends of the range are in it, so `length` 0 is CQL's `[Now]`; None keeps rows for ever. Stateless: a row gets
-    its end, and both ends are rounded up to the slide. The input is insertions that stay.
+    The range includes both ends, so `length` 0 is CQL's `[Now]`; None keeps rows for ever. Stateless: each row gets its
+    end, and both ends are rounded up to the slide. The input is insertions that are never retracted.
 
     >>> rows = Delta.of([("+", {"a": 1}, 3)])
     >>> TimeWindow(4).step(rows, (), Move(0, 9)).delta.frame.select(FROM, TO).rows()
@@ -37,7 +37,7 @@ class TimeWindow:
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """Nothing else."""
+        """Only the wanted columns."""
         return wanted
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

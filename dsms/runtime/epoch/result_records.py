@@ -14,7 +14,7 @@ from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, Written
 from dsms.runtime.epoch.progress_log import Progress, Published
 from dsms.runtime.stages.encoding import KEY, VALUE
-from operators.core.delta import FROM, ORDER, in_time, partition_of
+from operators.core.delta import FROM, ORDER, in_time_order, partition_of
 from operators.core.operator import MEMBER
 from operators.streams.stream_output import DELETE, INSERT, OP
 
@@ -55,7 +55,7 @@ def _parts(written: Written) -> Iterator[pl.DataFrame]:
 
 def _ordered(places: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
     """In the one order of each result log: (instant, order, `-` first, key, value)."""
-    ordered = in_time(places)
+    ordered = in_time_order(places)
     tied = (pl.col(FROM) == pl.col(FROM).shift(1)) & (pl.col(ORDER) == pl.col(ORDER).shift(1))
     if ordered.select(tied.any()).item():
         key = [KEY] if KEY in changes.columns else []

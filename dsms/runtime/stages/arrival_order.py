@@ -11,7 +11,7 @@ import polars as pl
 
 from dsms.model.objects import Constraint, Source
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
-from operators.core.ordering import Ordering, physical
+from operators.core.ordering import Ordering, physical_distance
 
 #: At most so many marks are made of the records of one batch.
 _MARKS = 16
@@ -35,7 +35,7 @@ def check(source: Source, frame: pl.DataFrame, orders: tuple[Ordering, ...]) -> 
     held = orders or tuple(Ordering() for _ in source.ordered)
     for constraint, order in zip(source.ordered, held, strict=True):
         values = frame[constraint.column]
-        k = None if constraint.k is None else physical(values.dtype, constraint.k)
+        k = None if constraint.k is None else physical_distance(values.dtype, constraint.k)
         broken, bound, known = order.admit(values, k)
         reasons = dict(_reasons(constraint, frame.filter(pl.Series(broken)), bound.filter(pl.Series(broken)))) | reasons
         keeps &= ~broken

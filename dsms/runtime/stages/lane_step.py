@@ -17,7 +17,7 @@ from dsms.scheduler.work import Works, work_of
 from operators.core.delta import BEGINNING, ORDER, SOURCE_SHIFT, Delta, partition_of
 from operators.core.errors import ExternalError
 from operators.core.operator import MEMBER, Move, State, Step
-from operators.state.trace import split
+from operators.state.trace import split_by_key
 from operators.streams.shed import Rates, Seen, Shed
 
 _ANY = Move(BEGINNING, BEGINNING)
@@ -88,7 +88,7 @@ def route(exchange: Exchange, delta: Delta, targets: int, target: int = 0) -> li
         to = delta.frame.select((partition_of() % targets).alias(ORDER)).to_series()
         only = to[0] if len(to) and to.min() == to.max() else None  # so it is where records of one partition are read
         return [delta if one == only else Delta(delta.frame.filter(to == one)) for one in range(targets)]
-    return split(delta, exchange.by, targets)
+    return split_by_key(delta, exchange.by, targets)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Arithmetic: never wraps, never raises; what does not fit its type is a fault."""
+"""Arithmetic: never wraps and never raises; a result that does not fit its type is a fault."""
 
 from collections.abc import Callable, Sequence
 
@@ -61,7 +61,7 @@ def _decimal_digits(expression: Expression) -> pa.DataType:
 
 
 def _decimal_result(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Precision and scale of a decimal result: exact where 38 digits allow; see docs/functions.md."""
+    """The decimal type of a result: exact if 38 digits allow it (docs/functions.md), None if the scale is too large."""
     (_, left_scale), (_, right_scale) = digits(left), digits(right)
     whole, scale = max(whole_digits(left), whole_digits(right)), max(left_scale, right_scale)
     if name == "multiply":
@@ -117,10 +117,10 @@ def _fits(estimate: pl.Expr, type_: pa.DataType) -> pl.Expr:
 
 
 def _decimal_value(call: Call, operation: Operation, left: pl.Expr, right: pl.Expr) -> pl.Expr:
-    """Works in 38 digits at the scale of the result.
+    """Computes with 38 digits at the scale of the result.
 
-    Polars raises where the result has more, so where that is possible the size is estimated first, in floats: a result
-    within one part in 10^12 of the limit counts as an overflow.
+    Polars raises if the result has more digits, so if that is possible the size is first estimated with floats: a
+    result within a relative 10^-12 of the limit counts as an overflow.
     """
     result = call.type
     if digits(result)[0] == 38:

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import polars as pl
 import pyarrow as pa
@@ -22,9 +23,19 @@ from operators.expressions.tree import Call, Literal
 
 _Build = Callable[[pl.Expr, pl.Expr], pl.Expr]
 
+#: The order comparisons with their operands swapped: `x < y` is `y > x`.
+ORDERS: Final = {
+    "less": "greater",
+    "less_or_equal": "greater_or_equal",
+    "greater": "less",
+    "greater_or_equal": "less_or_equal",
+}
+#: The same for all comparisons that hold on a contiguous range of values.
+MIRRORED: Final = {**ORDERS, "equal": "equal"}
+
 
 def masked(value: pl.Expr, fault: pl.Expr | None) -> Compiled:
-    """The value where the row is fine and null where it is in fault."""
+    """The value, and null where the row is in fault."""
     return Compiled(value if fault is None else pl.when(fault.is_null()).then(value), fault)
 
 
@@ -53,7 +64,8 @@ def _compare(symbol: str, summary: str) -> Function:
 
 
 def _mirrored(build: _Build, mirror: _Build) -> _Build:
-    """A constant stands right: Polars takes a constant at the left of a column of equal values for one row."""
+    """Puts a constant on the right: with a constant on the left of a column of a repeated value, Polars evaluates the
+    comparison to a single row."""
 
     def built(a: pl.Expr, b: pl.Expr) -> pl.Expr:
         constant = not a.meta.root_names() and b.meta.root_names()
@@ -75,11 +87,11 @@ _DISTINCT = _mirrored(pl.Expr.ne_missing, pl.Expr.ne_missing)
 _NOT_DISTINCT = _mirrored(pl.Expr.eq_missing, pl.Expr.eq_missing)
 
 
-def _one_of(call: Call, value: pl.Expr, *_: pl.Expr) -> pl.Expr:
+def _in_list(call: Call, value: pl.Expr, *_: pl.Expr) -> pl.Expr:
     choices = [literal_value(choice) for choice in call.arguments[1:]]
     known = [choice for choice in choices if choice is not None]
-    found = value.is_in(pl.lit(pl.Series("", known, dtype=polars_type(call.arguments[0].type)).implode()).first())
-    return found if len(known) == len(choices) else pl.when(found).then(True)
+    contained = value.is_in(pl.lit(pl.Series("", known, dtype=polars_type(call.arguments[0].type)).implode()).first())
+    return contained if len(known) == len(choices) else pl.when(contained).then(True)
 
 
 def _in_rule(arguments: Arguments) -> Signature | None:
@@ -118,7 +130,7 @@ COMPARISON: dict[str, Function] = {
         "True where the value is one of the list; NULL where it is none and the list has a NULL.",
         "a IN (1, 2, 3)",
         _in_rule,
-        total_call(_one_of),
+        total_call(_in_list),
     ),
     "is_null": Function(
         "comparison", "a value", "True for NULL.", "a IS NULL", _definite(1), _never_null(lambda a: a.is_null())

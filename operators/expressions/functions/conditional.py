@@ -69,11 +69,11 @@ def _nullif(_: Call, arguments: Sequence[Compiled]) -> Compiled:
 
 
 def _greatest(call: Call, values: Sequence[pl.Expr]) -> pl.Expr:
-    """NaN is greater than every other number; Polars passes it over."""
-    found = pl.max_horizontal(*values)
+    """The greatest value, where NaN is greater than every other number; Polars would skip it."""
+    greatest = pl.max_horizontal(*values)
     if not pa.types.is_floating(call.type):
-        return found
-    return pl.when(pl.any_horizontal(*[value.is_nan() for value in values])).then(float("nan")).otherwise(found)
+        return greatest
+    return pl.when(pl.any_horizontal(*[value.is_nan() for value in values])).then(float("nan")).otherwise(greatest)
 
 
 def _least(_: Call, values: Sequence[pl.Expr]) -> pl.Expr:
@@ -81,7 +81,7 @@ def _least(_: Call, values: Sequence[pl.Expr]) -> pl.Expr:
 
 
 def _extreme(build: Callable[[Call, Sequence[pl.Expr]], pl.Expr]) -> Callable[[Call, Sequence[Compiled]], Compiled]:
-    """In one expression, whose size is that of the arguments together."""
+    """Evaluates all arguments in a single expression, whose size is the sum of theirs."""
 
     def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
         value = build(call, [argument.value for argument in arguments])

@@ -28,7 +28,7 @@ _ZONED = ["%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f %#z"]
 
 
 def kind(type_: pa.DataType) -> str:
-    """Returns the group of types that convert alike."""
+    """Returns the name of the group of types that are converted in the same way."""
     for name, test in _KINDS:
         if test(type_):
             return name
@@ -56,7 +56,7 @@ def convertible(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def converted(value: pl.Expr, source: pa.DataType, target: pa.DataType) -> pl.Expr:
-    """Returns the value in the target type, null where that has no such value."""
+    """Returns the value in the target type, null where the target type has no such value."""
     if source == target:
         return value
     conversion = CONVERSIONS.get((kind(source), kind(target)), _plain)
@@ -179,7 +179,7 @@ def _try_cast(call: Call, arguments: Sequence[Compiled]) -> Compiled:
 
 
 def _widen(call: Call, arguments: Sequence[Compiled]) -> Compiled:
-    """Widening has a value for all, except where the common decimal type would need more than 38 digits."""
+    """Widening has a value for every argument, unless the common decimal type would need more than 38 digits."""
     source, target = call.arguments[0].type, call.type
     value = _cast_value(call, arguments[0].value)
     if not (decimal(target) and decimal(source)) or whole_digits(target) >= whole_digits(source):

@@ -1,4 +1,4 @@
-"""JSON held as text. Polars has no validating reader, so a batch is read by Python's, row by row."""
+"""JSON as text. Polars has no validating parser, so batches are parsed row by row by Python's."""
 
 import json
 import re
@@ -31,14 +31,14 @@ _STEP = re.compile(r'\.(?:"([^"]*)"|([^.\[\]"]+))|\[(-?\d+)\]|\["([^"]*)"\]|\[\'
 
 
 class _Missing:
-    """What a path that leads nowhere finds."""
+    """The type of the marker for a path that matches nothing."""
 
 
 _MISSING = _Missing()
 
 
 def parse_path(path: str) -> tuple[str | int, ...]:
-    """Returns the steps of a path: names of an object, positions of an array from 0.
+    """Returns the steps of a path: names in an object, or positions in an array, from 0. Raises UserError if invalid.
 
     >>> parse_path('$.a."b c"[0]')
     ('a', 'b c', 0)
@@ -126,13 +126,13 @@ def _evaluation(read: Read) -> Evaluation:
         steps = parse_path(str(literal_value(call.arguments[1]))) if len(call.arguments) == 2 else ()
         dtype = polars_type(call.type)
 
-        def found(texts: pl.Series) -> pl.Series:
+        def read_rows(texts: pl.Series) -> pl.Series:
             return _rows(texts, lambda text: read(_follow(_load(text), steps)), None, dtype)
 
         text = arguments[0].value
         valid = text.map_batches(_valid, return_dtype=pl.Boolean, is_elementwise=True)
         own = pl.when(~valid).then(lit_text(f"invalid JSON in {quoted(call)}"))
-        value = text.map_batches(found, return_dtype=dtype, is_elementwise=True)
+        value = text.map_batches(read_rows, return_dtype=dtype, is_elementwise=True)
         return Compiled(value, first_fault([arguments[0].fault, own]))
 
     return evaluate

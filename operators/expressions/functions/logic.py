@@ -13,7 +13,8 @@ from operators.expressions.tree import Call
 
 
 def _connect(operation: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Callable[[Call, Sequence[Compiled]], Compiled]:
-    """An operand in fault is null, so the result is null or decided by another operand: only null keeps the fault."""
+    """An operand in fault is null, so the result is null unless another operand decides it; only then is the fault
+    masked."""
 
     def evaluate(_: Call, arguments: Sequence[Compiled]) -> Compiled:
         value = reduce(operation, [argument.value for argument in arguments])

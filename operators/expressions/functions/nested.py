@@ -24,7 +24,7 @@ from operators.expressions.tree import Call, Expression
 
 
 def element_type(expression: Expression) -> pa.DataType | None:
-    """Returns the type of an array's elements, or None for what is no array."""
+    """Returns the type of an array's elements, or None if the expression is no array."""
     return expression.type.value_type if isinstance(expression.type, pa.ListType) else None
 
 
@@ -67,7 +67,7 @@ def _struct_rule(arguments: Arguments) -> Signature | None:
 
 def _struct(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     names = [str(literal_value(name)) for name in call.arguments[::2]]
-    value = pl.struct([one.value.alias(name) for name, one in zip(names, arguments[1::2], strict=True)])
+    value = pl.struct([field.value.alias(name) for name, field in zip(names, arguments[1::2], strict=True)])
     return masked(value, first_fault([argument.fault for argument in arguments]))
 
 

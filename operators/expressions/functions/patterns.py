@@ -57,7 +57,7 @@ def _like_rule(arguments: Arguments) -> Signature | None:
 
 
 def _checked(rule: Rule) -> Rule:
-    """A literal pattern is tried once, when the query is registered."""
+    """The rule, which also compiles a literal pattern once, so that an invalid one is refused at registration."""
 
     def checked(arguments: Arguments) -> Signature | None:
         signature = rule(arguments)

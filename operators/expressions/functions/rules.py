@@ -1,4 +1,4 @@
-"""Typing rules that many functions share. A rule returns None when the arguments do not fit."""
+"""Typing rules that many functions share. A rule returns None if the arguments do not fit."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,12 +12,12 @@ TypeTest = Callable[[pa.DataType], bool]
 
 
 def adaptable(expression: Expression) -> bool:
-    """True for a text literal, which takes the type of its surroundings, as in `ts > '2024-01-01'`."""
+    """True for a text literal, which adapts to the type of its context, as in `ts > '2024-01-01'`."""
     return isinstance(expression, Literal) and bool(pa.types.is_string(expression.type))
 
 
 def shared_type(arguments: Sequence[Expression]) -> pa.DataType | None:
-    """Returns the common type; text literals adapt to the others when the others are no text."""
+    """Returns the common type, to which text literals adapt; None if there is none."""
     fixed = [argument.type for argument in arguments if not adaptable(argument)]
     others = common_type(fixed)
     if len(fixed) == len(arguments) or others is None:

@@ -1,4 +1,4 @@
-"""Dates and timestamps moved by days and by calendar intervals."""
+"""Adds days and calendar intervals to dates and timestamps."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,12 @@ import polars as pl
 from operators.expressions.function import Compiled, literal_value, total
 from operators.expressions.tree import Call, Interval, Literal
 
-# 0001-01-01 to 9999-12-31, the dates that every notation of a result can carry
+# 0001-01-01 to 9999-12-31, the dates that all formats of results can represent
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 
 
 def days_after(date: pl.Expr, days: pl.Expr) -> pl.Expr:
-    """Returns the date so many days later, null outside the years 1 to 9999."""
+    """Returns the date this many days later, null outside the years 1 to 9999."""
     day = date.cast(pl.Int64) + days.clip(-(2**40), 2**40)
     return pl.when(day.is_between(_FIRST_DAY, _LAST_DAY)).then(day).cast(pl.Int32, strict=False).cast(pl.Date)
 

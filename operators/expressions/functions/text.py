@@ -34,7 +34,7 @@ def _entry(summary: str, example: str, rule: Rule, build: Build, takes: str = "t
 
 
 def _spread(text: pl.Expr, *others: pl.Expr) -> pl.Expr:
-    """The text, as long as the longest argument and null where one is null: list operations misread a lone literal."""
+    """The text, as long as the longest argument and null where any is null: list operations misread a lone literal."""
     return pl.when(pl.all_horizontal([other.is_not_null() for other in others])).then(text)
 
 
@@ -51,9 +51,15 @@ def _substring(text: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> 
 def _position(text: pl.Expr, part: pl.Expr) -> pl.Expr:
     text = _spread(text, part)
     before = text.str.splitn(part, 2).struct.field("field_0").str.len_chars().cast(pl.Int64) + 1
-    found = text.str.contains(part, literal=True)
+    contained = text.str.contains(part, literal=True)
     return (
-        pl.when((part == "") & text.is_not_null()).then(1).when(found).then(before).when(~found).then(0).cast(pl.Int64)
+        pl.when((part == "") & text.is_not_null())
+        .then(1)
+        .when(contained)
+        .then(before)
+        .when(~contained)
+        .then(0)
+        .cast(pl.Int64)
     )
 
 
@@ -66,7 +72,7 @@ def _replace(call: Call, text: pl.Expr, old: pl.Expr, new: pl.Expr) -> pl.Expr:
 
 
 def _by_constants(call: Call) -> bool:
-    """Whether only the first argument differs from row to row."""
+    """Whether only the first argument varies from row to row."""
     return bool(columns(call.arguments[0])) and all(map(constant, call.arguments[1:]))
 
 
@@ -87,15 +93,16 @@ def _split_parts(call: Call, arguments: Sequence[Compiled]) -> Compiled:
 
 
 def _split_at(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:
-    """The part at a known place; Polars splits a text once for several of them, and quicker where they are few."""
+    """The part at a constant position. Polars splits a text only once for several such calls, and splits into a few
+    parts faster than into all."""
     separator, index = map(literal_value, call.arguments[1:])
     position = max(-_FAR, min(index - (index > 0), _FAR))
     if 0 <= position < _FEW_PARTS - 1:  # the last part holds the rest of the text
         part = text.str.splitn(separator, _FEW_PARTS).struct.field(f"field_{position}")
     else:
         part = text.str.split(separator).list.get(position, null_on_oob=True)
-    found = part.fill_null("")
-    return pl.when(text.is_not_null()).then(found) if call.arguments[0].nullable else found
+    filled = part.fill_null("")
+    return pl.when(text.is_not_null()).then(filled) if call.arguments[0].nullable else filled
 
 
 def _repeat(text: pl.Expr, times: pl.Expr) -> pl.Expr:
@@ -141,7 +148,10 @@ def _texts(least: int, *, strict: bool) -> Rule:
 
 def _joined(*, strict: bool) -> Callable[[Call, Sequence[Compiled]], Compiled]:
     def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
-        texts = [converted(one.value, of.type, TEXT) for one, of in zip(arguments, call.arguments, strict=True)]
+        texts = [
+            converted(compiled.value, source.type, TEXT)
+            for compiled, source in zip(arguments, call.arguments, strict=True)
+        ]
         fault = first_fault([argument.fault for argument in arguments])
         return masked(pl.concat_str(texts, ignore_nulls=not strict), fault)
 
@@ -149,13 +159,15 @@ def _joined(*, strict: bool) -> Callable[[Call, Sequence[Compiled]], Compiled]:
 
 
 def _concat_ws(call: Call, arguments: Sequence[Compiled]) -> Compiled:
-    texts = [converted(one.value, of.type, TEXT) for one, of in zip(arguments, call.arguments, strict=True)]
+    texts = [
+        converted(compiled.value, source.type, TEXT) for compiled, source in zip(arguments, call.arguments, strict=True)
+    ]
     value = pl.concat_list(texts[1:]).list.drop_nulls().list.join(texts[0])
     return masked(value, first_fault([argument.fault for argument in arguments]))
 
 
 def _digest(name: str) -> Build:
-    """Polars has no stable digests: a Python loop over the batch."""
+    """A digest by a Python loop over the batch, as Polars has no stable digests."""
 
     def digests(texts: pl.Series) -> pl.Series:
         values = [None if text is None else hashlib.new(name, text.encode()).hexdigest() for text in texts]

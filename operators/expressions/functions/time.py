@@ -49,13 +49,26 @@ _PARTS: dict[str, Part] = {
     "epoch": lambda t: quotient(_long(t), 1_000_000),
 }
 _STEPS = {
-    "microsecond": "1us", "millisecond": "1ms", "second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w",
-    "month": "1mo", "quarter": "1q", "year": "1y",
-}  # fmt: skip
+    "microsecond": "1us",
+    "millisecond": "1ms",
+    "second": "1s",
+    "minute": "1m",
+    "hour": "1h",
+    "day": "1d",
+    "week": "1w",
+    "month": "1mo",
+    "quarter": "1q",
+    "year": "1y",
+}
 _LENGTHS = {
-    "microsecond": 1, "millisecond": 1_000, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6,
-    "day": 86_400 * 10**6, "week": 7 * 86_400 * 10**6,
-}  # fmt: skip
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 10**6,
+    "minute": 60 * 10**6,
+    "hour": 3600 * 10**6,
+    "day": 86_400 * 10**6,
+    "week": 7 * 86_400 * 10**6,
+}
 _ALIASES = {"dayofweek": "dow", "dayofyear": "doy", "weekday": "dow", "us": "microsecond", "ms": "millisecond"}
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.core.delta import FROM, ORDER, Delta, in_time
+from operators.core.delta import FROM, ORDER, Delta, in_time_order
 from operators.core.operator import MEMBER, Move, Narrow
 from operators.expressions import Column, Literal, call
 from operators.relational.filter import Filter
@@ -62,4 +62,4 @@ def test_columns_that_are_not_read_change_nothing(name: str, rows: list[tuple[in
 def test_in_time_is_the_order_of_instants_and_orders(pairs: list[tuple[int, int]], sorted_by: tuple[int, ...]) -> None:
     given_so = sorted(pairs, key=lambda pair: tuple(pair[at] for at in sorted_by))
     frame = pl.DataFrame(given_so, schema={FROM: pl.Int64, ORDER: pl.Int64}, orient="row")
-    assert in_time(frame).rows() == sorted(pairs)
+    assert in_time_order(frame).rows() == sorted(pairs)

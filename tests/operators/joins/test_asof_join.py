@@ -183,9 +183,9 @@ def rows_read(size: int, monkeypatch) -> int:
     right = delta_of([(("a", 2 * at, 0), 0, FOREVER, 1) for at in range(size)], RIGHT_SCHEMA)
     traces = join.step(left, right, join.traces(), Move(0, 1)).traces
     read = []
-    gathered = operators.state.range_trace._gathered
+    gathered = operators.state.range_trace.gather_ranges
     monkeypatch.setattr(
-        operators.state.range_trace, "_gathered", lambda run, *at: read.append(gathered(run, *at)) or read[-1]
+        operators.state.range_trace, "gather_ranges", lambda run, *at: read.append(gathered(run, *at)) or read[-1]
     )
     middle = size // 2 * 2 - 1
     one = delta_of([(("a", middle, 1), 2, FOREVER, 1)], LEFT_SCHEMA)

@@ -117,9 +117,9 @@ def _delta(name: str, values: pl.Series) -> Delta:
 def test_pairs_looked_at_are_those_of_the_result(keyed, size, monkeypatch) -> None:
     """Counted, for any cut into steps: whatever the state, a pair that is looked at is in the band."""
     looked_at: list[int] = []
-    met = operators.joins.join._met
+    met = operators.joins.join.paired_elements
     monkeypatch.setattr(
-        operators.joins.join, "_met", lambda *given: looked_at.append(_height(met(*given))) or met(*given)
+        operators.joins.join, "paired_elements", lambda *given: looked_at.append(_height(met(*given))) or met(*given)
     )
     draw = np.random.default_rng(3)
     keys, values = draw.integers(0, 3, 2 * size), draw.integers(0, 10 * size, 2 * size)

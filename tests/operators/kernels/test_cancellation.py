@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import operators.kernels.cancellation
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.run import HASH
-from operators.kernels.cancellation import merged_places, settled
-from operators.state.trace import combined
+from operators.kernels.cancellation import cancel_retractions, merged_places
+from operators.state.trace import merge_consolidated
 from tests.support.strategies import examples
 
 ROW = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([0.0, -0.0, float("nan"), None, 1.5]))
@@ -48,16 +48,16 @@ def counted(rows: list[tuple]) -> dict[str, tuple[int, int]]:
 @example([[(("a", 0.0), -2, 0), (("a", -0.0), 2, 0)]], 3, 1)
 @settings(max_examples=examples(50))
 @given(FRAMES, st.integers(1, 3), st.sampled_from([1, 2, 100]))
-def test_what_one_takes_back_meets_what_another_gave(frames, spread, at_once) -> None:
+def test_retractions_cancel_insertions_of_other_frames(frames, spread, at_once) -> None:
     """Few hashes, so that different keys have one."""
     hashes = {key: number % spread for number, key in enumerate((None, "a", "b"))}
     parts = [frame_of(rows, hashes, 100 * number) for number, rows in enumerate(frames)]
     everything = [row[:-1] for part in parts for row in part.rows()]
     order, merged = merged_places([part[HASH].to_numpy() for part in parts])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operators.kernels.cancellation, "_AT_ONCE", at_once)
-        found = settled(pl.concat(parts), order, merged, ["k"])
-    for result in (found, combined(parts, ["k"])):
+        patch.setattr(operators.kernels.cancellation, "PAIRS_AT_ONCE", at_once)
+        found = cancel_retractions(pl.concat(parts), order, merged, ["k"])
+    for result in (found, merge_consolidated(parts, ["k"])):
         if result is not None:
             assert result[HASH].is_sorted()
             assert counted([row[:-1] for row in result.rows()]) == counted(everything)
@@ -72,10 +72,10 @@ def test_many_rows_of_one_hash_are_not_compared_in_pairs(monkeypatch: pytest.Mon
     rows = [(("a", float(at)), 1, 0) for at in range(100)] + [(("a", float(at)), -1, 0) for at in range(50)]
     part = frame_of(rows, {"a": 7}, 0)
     order, hashes = merged_places([part[HASH].to_numpy()])
-    assert settled(part, order, hashes, ["k"]) is None
-    assert sorted(combined([part], ["k"])["f"].to_list()) == [float(at) for at in range(50, 100)]
-    monkeypatch.setattr(operators.kernels.cancellation, "_MOST", 100)
-    found = settled(part, order, hashes, ["k"])
+    assert cancel_retractions(part, order, hashes, ["k"]) is None
+    assert sorted(merge_consolidated([part], ["k"])["f"].to_list()) == [float(at) for at in range(50, 100)]
+    monkeypatch.setattr(operators.kernels.cancellation, "MOST_PAIRS_PER_ROW", 100)
+    found = cancel_retractions(part, order, hashes, ["k"])
     assert found is not None and found.height == 50
 
 

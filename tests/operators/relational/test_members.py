@@ -129,8 +129,8 @@ def test_an_index_over_many_constants_finds_few_candidates() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_pieces_make_no_difference(entries: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constant_index, "MOST_ENTRIES", entries)
-    monkeypatch.setattr("operators.relational.members._ROWS", size)
-    monkeypatch.setattr("operators.relational.members._PAIRS", size)
+    monkeypatch.setattr("operators.relational.members.ROWS_AT_ONCE", size)
+    monkeypatch.setattr("operators.relational.members.PAIRS_AT_ONCE", size)
     rows = [(a, b) for a in (None, 0, 1, 2) for b in (0, 1)]
     shape, constants = [("a", "greater_or_equal", False), ("b", "equal", True)], [(0, 0), (1, 1), (0, 1)]
     assert step(members(shape, constants), rows) == expected(rows, shape, constants)

@@ -19,7 +19,7 @@ def line() -> SessionLine:
 
 
 def versions(one: SessionLine) -> list[tuple[int, ...]]:
-    return sorted((v.low, v.high, *v.parts, v.born, v.died) for v in one.made if v.was)
+    return sorted((v.low, v.high, *v.parts, v.born, v.died) for v in one.made if v.existed)
 
 
 @given(CELLS)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.core.run import HASH
-from operators.sessions.session_trace import ASKED, HIGH, LOW, SessionTrace, past
+from operators.sessions.session_trace import ASKED, HIGH, LOW, SessionTrace
 
 KEYS = st.sampled_from([None, "a", "b"])
 #: Batches of (partition, low, length); no length: the session is gone.
@@ -82,15 +81,7 @@ def test_newer_runs_hide_older_ones() -> None:
 
 
 def test_one_neighbour_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked, rows_at = [], SessionTrace._rows_at
-    monkeypatch.setattr(SessionTrace, "_rows_at", lambda *args: looked.append(1) or rows_at(*args))
+    looked, rows_at = [], SessionTrace.rows_at
+    monkeypatch.setattr(SessionTrace, "rows_at", lambda *args: looked.append(1) or rows_at(*args))
     assert met(fifty(), 493, 494) == [(490, 495)] and met(fifty(), 496, 499) == []
     assert len(looked) == 2
-
-
-def test_past_the_limit_in_many_ranges_at_once() -> None:
-    values = np.sort(np.random.default_rng(3).integers(0, 50, 200))
-    begin = np.arange(0, 200, 7)
-    end, limit = np.minimum(begin + 20, 200), np.arange(len(begin)) * 2 - 3
-    expected = [low + int((values[low:high] <= most).sum()) for low, high, most in zip(begin, end, limit, strict=True)]
-    assert past(values, begin, end, limit).tolist() == expected

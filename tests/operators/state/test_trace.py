@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.run import Run, key_hash
 from operators.kernels.merging import MERGE_RATIO
-from operators.state.trace import Trace, split
+from operators.state.trace import Trace, split_by_key
 
 KEYS = st.sampled_from([None, "a", "b", "c"])
 ELEMENT = st.tuples(KEYS, st.sampled_from([None, 1, 2]), st.integers(-1, 2))
@@ -99,7 +99,7 @@ def test_what_cancels_takes_no_room() -> None:
 @given(st.lists(ELEMENT, max_size=20), st.integers(1, 5))
 def test_split_keeps_rows_of_one_key_together_and_loses_none(rows, parts) -> None:
     delta = delta_of([(k, v, 0, FOREVER, 1, at) for at, (k, v, _) in enumerate(rows)])
-    cut = split(delta, ("k",), parts)
+    cut = split_by_key(delta, ("k",), parts)
     assert len(cut) == parts
     assert sorted(row for part in cut for row in part.frame[ORDER]) == list(range(len(rows)))
     for key in {k for k, _, _ in rows}:

@@ -11,7 +11,7 @@ from operators.core.delta import BEGINNING, FOREVER, FROM, TO, WEIGHT, Delta
 from operators.core.operator import Move
 from operators.sync.sync_points import Periodic
 from operators.sync.to_stream import Dstream, Istream, Rstream
-from tests.operators.sync.test_sync import PERIODICS
+from tests.operators.sync.test_synchronise import PERIODICS
 from tests.operators.window_histories import CUTS, END, LIVES, SEEDS, changes, elements, relation, run_moves, same_log
 from tests.support.strategies import examples
 
