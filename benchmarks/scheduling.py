@@ -55,6 +55,10 @@ class Watch:
         self._leaving.set()
         self._thread.join()
 
+    def let_pass(self, seconds: float) -> None:
+        """Goes on sampling for some seconds."""
+        self._leaving.wait(seconds)
+
     def _run(self) -> None:
         began = time.monotonic()
         while not self._leaving.wait(_PERIOD_S):
@@ -114,7 +118,7 @@ def _measured(cluster: Cluster, schema_id: int, policy: str, given: argparse.Nam
     with Watch(cluster) as watch:
         for _ in range(given.bursts):
             _burst(cluster, schema_id, given.rate, given.on)
-            time.sleep(given.off)
+            watch.let_pass(given.off)
         _drain(cluster)
     report(f"{policy}: at most {watch.peak / 1e6:.1f} MB queued, {watch.average / 1e6:.1f} MB on average")
     return watch
