@@ -115,7 +115,7 @@ def send(producer: Producer, topic: str, values: list[bytes], partitions: int = 
     for partition in range(partitions):
         left: list[dict[str, Any]] = [{"value": value} for value in values[partition::partitions]]
         while producer.produce_batch(topic, left, partition=partition) < len(left):
-            left = [{"value": one["value"]} for one in left if _was_full(one)]
+            left = [{"value": message["value"]} for message in left if _was_full(message)]
             producer.poll(0.1)
     producer.poll(0)
 

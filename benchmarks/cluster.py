@@ -38,7 +38,7 @@ class Cluster:
 
     def pids(self, *, ours: bool) -> list[int]:
         """The processes of coordinator and executors, or those of Kafka and Redis."""
-        return [one.pid for one in self._services() if one.pid and (one.name not in FOREIGN) == ours]
+        return [service.pid for service in self._services() if service.pid and (service.name not in FOREIGN) == ours]
 
     def renew_executor(self) -> None:
         """Ends the executor; the supervisor starts another one, which runs when this returns."""
@@ -53,10 +53,12 @@ class Cluster:
             raise ExternalError(f"no executor runs after {READY_S:g} s", hint="\n".join(["its log ends with", *said]))
 
     def _executor(self) -> int:
-        return next((one.pid or 0 for one in self._services() if one.name == "executor-1" and one.running), 0)
+        return next(
+            (service.pid or 0 for service in self._services() if service.name == "executor-1" and service.running), 0
+        )
 
     def _running(self) -> bool:
-        return any(one["state"] == "running" for one in self.api.status()["executors"].values())
+        return any(executor["state"] == "running" for executor in self.api.status()["executors"].values())
 
     def _services(self) -> tuple[ServiceState, ...]:
         """As they are now: who ends is started again, as another process."""

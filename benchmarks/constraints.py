@@ -68,10 +68,12 @@ def ascending(records: int) -> Logs:
     paid = sorted(range(records // ITEMS), key=lambda at: at + draw.randrange(K))
     return {
         "Orders": [
-            {"id": one // ITEMS, "item": one % ITEMS, "price": draw.randrange(100), "ts": at}
-            for at, one in enumerate(orders)
+            {"id": number // ITEMS, "item": number % ITEMS, "price": draw.randrange(100), "ts": at}
+            for at, number in enumerate(orders)
         ],
-        "Payments": [{"id": one, "paid": draw.randrange(100), "ts": at * ITEMS + 200} for at, one in enumerate(paid)],
+        "Payments": [
+            {"id": number, "paid": draw.randrange(100), "ts": at * ITEMS + 200} for at, number in enumerate(paid)
+        ],
     }
 
 
@@ -101,30 +103,30 @@ KINDS = (
 )  # fmt: skip
 
 
-def run(query: str, found: Logs, orders: str, payments: str) -> Ran:
+def run(query: str, logs: Logs, orders: str, payments: str) -> Ran:
     """The query over the records, all sources at one pace."""
-    session, count = LocalSession(partitions=2), len(found["Orders"])
+    session, count = LocalSession(partitions=2), len(logs["Orders"])
     session.execute(SOURCES.format(orders=orders, payments=payments))
     session.execute(f"CREATE STREAMED VIEW V AS {query}")
     began = time.perf_counter()
     for start in range(0, count, BATCH):
-        for source, records in found.items():
+        for source, records in logs.items():
             share = BATCH * len(records) // count
             session.push(source, records[start * len(records) // count :][:share])
     seconds = time.perf_counter() - began
     held = [
-        one for report in session.reports() for one in report.operators
-        if "V" in one.queries and one.operator not in ("Reorder", "RetractEnds", "StreamOutput")
+        operator for report in session.reports() for operator in report.operators
+        if "V" in operator.queries and operator.operator not in ("Reorder", "RetractEnds", "StreamOutput")
     ]  # fmt: skip
     assert not session.dead_letters("Orders") and not session.dead_letters("Payments")
-    rows, size = sum(one.state_rows for one in held), sum(one.state_bytes for one in held)
+    rows, size = sum(operator.state_rows for operator in held), sum(operator.state_bytes for operator in held)
     return Ran(list(session.changes("V")), rows, size, seconds)
 
 
 def measure(kind: Kind, name: str, records: int) -> dict[str, object]:
     """The figures of one query."""
-    found = kind.logs(records)
-    bound, free = run(QUERIES[name], found, kind.orders, kind.payments), run(QUERIES[name], found, "", "")
+    logs = kind.logs(records)
+    bound, free = run(QUERIES[name], logs, kind.orders, kind.payments), run(QUERIES[name], logs, "", "")
     if bound.changes != free.changes or not free.changes:
         raise AssertionError(f"{name}: the results differ")
     return {
@@ -143,8 +145,8 @@ def main() -> None:
     figures = []
     for kind in KINDS:
         for name in QUERIES:
-            figures.append(one := measure(kind, name, asked.records))
-            print(msgspec.json.encode(one).decode(), flush=True)
+            figures.append(figure := measure(kind, name, asked.records))
+            print(msgspec.json.encode(figure).decode(), flush=True)
     report = {"records": asked.records, "k": K, "delay": DELAY, "partitions": 2, "queries": figures}
     OUT.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
 

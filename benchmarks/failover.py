@@ -36,13 +36,13 @@ def measure(queries: int, directory: Path) -> list[Standstill]:
             report(f"{queries} queries are registered")
             standstills = disturbed(cluster, topic, topics)
             cluster.await_frontier(topics, END)
-            found = results(broker.address, topics)
-        report(f"{sum(map(len, found)):,} results are published; now undisturbed")
+            disturbed_results = results(broker.address, topics)
+        report(f"{sum(map(len, disturbed_results)):,} results are published; now undisturbed")
         with running(broker.address, redis.url, directory / "alone") as alone:
             topics = register(alone, topic, queries)
             alone.start_executor()
             alone.await_frontier(topics, END)
-            assert found == results(broker.address, topics), "the results are others"
+            assert disturbed_results == results(broker.address, topics), "the results are others"
     report("all results are those of the undisturbed run")
     return standstills
 
@@ -56,10 +56,10 @@ def main() -> None:
         standstills = measure(asked.queries, Path(temporary))
     figures = [
         figure
-        for one in standstills
+        for standstill in standstills
         for figure in (
-            Result(f"{one.killed} killed, {asked.queries} queries", one.seconds, "s", "lower", AIM_S),
-            Result(f"usual before {one.killed} is killed", one.usual_s, "s", "lower"),
+            Result(f"{standstill.killed} killed, {asked.queries} queries", standstill.seconds, "s", "lower", AIM_S),
+            Result(f"usual before {standstill.killed} is killed", standstill.usual_s, "s", "lower"),
         )
     ]
     write_report(OUT, figures)

@@ -21,7 +21,7 @@ _POOL = 400_000
 def main() -> None:
     """Sends, then promises that nothing more comes."""
     bootstrap, topic, schema_id, *phases = sys.argv[1:]
-    sizes = list(_sizes([float(one) for one in phases]))
+    sizes = list(_sizes([float(argument) for argument in phases]))
     producer = KafkaSettings(bootstrap).producer()
     encode = encoder(int(schema_id))
     pool = bids(0, max(_POOL, *sizes))

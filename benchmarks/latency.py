@@ -73,9 +73,9 @@ def _until_all(consumer: Consumer, feed: "subprocess.Popen[str]", width: int) ->
     seen: list[NDArray[np.int64]] = []
     count, fed, deadline = 0, None, float("inf")
     while fed is None or count < fed.kept:
-        found = _seen(consumer, width)
-        count += len(found)
-        seen.append(found)
+        pairs = _seen(consumer, width)
+        count += len(pairs)
+        seen.append(pairs)
         if fed is None and feed.poll() is not None:
             fed, deadline = _told(feed), time.monotonic() + _DRAIN_S
         if time.monotonic() > deadline:
@@ -87,7 +87,7 @@ def _seen(consumer: Consumer, width: int) -> NDArray[np.int64]:
     """The pairs of the results that have just come."""
     messages = consumer.consume(_CONSUME, _POLL_S)
     now = time.time_ns() // 1_000_000
-    bodies = [value[PREFIX:] for one in messages if one.error() is None and (value := one.value())]
+    bodies = [value[PREFIX:] for message in messages if message.error() is None and (value := message.value())]
     if not bodies:
         return np.empty((0, 2), np.int64)
     stamps = integers(b"".join(bodies), width)[:, -1] // 1_000

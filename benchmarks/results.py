@@ -52,9 +52,9 @@ def committed_messages(kafka: KafkaSettings, topic: str) -> Iterator[list[Any]]:
     """All committed records of a topic, whose open transactions are waited for; those of each partition in their
     order."""
     ranges = settled(kafka.admin(), topic)
-    waiting = {one.partition for one in ranges}
+    waiting = {offsets.partition for offsets in ranges}
     consumer = kafka.consumer()
-    consumer.assign([TopicPartition(topic, one.partition, one.start) for one in ranges])
+    consumer.assign([TopicPartition(topic, offsets.partition, offsets.start) for offsets in ranges])
     try:
         while waiting:
             records = []
@@ -77,10 +77,10 @@ def expected(records: int, query: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.
     return pl.concat([query(frame) for frame in all_bids(records)])
 
 
-def verify(found: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
+def verify(results: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
     """Both hold the same rows equally often, or an error."""
-    if found.height != wanted.height:
-        raise InternalError(f'"{name}" gave {found.height} results, not {wanted.height}')
+    if results.height != wanted.height:
+        raise InternalError(f'"{name}" gave {results.height} results, not {wanted.height}')
     columns = wanted.columns
-    if not found.sort(columns).equals(wanted.sort(columns)):
+    if not results.sort(columns).equals(wanted.sort(columns)):
         raise InternalError(f'"{name}" gave wrong results')

@@ -77,20 +77,20 @@ class Watch:
 
 def queued(cluster: Cluster) -> float:
     """The bytes in the queues of the query."""
-    return float(sum(one["bytes"] or 0 for one in _queues(cluster)))
+    return float(sum(queue["bytes"] or 0 for queue in _queues(cluster)))
 
 
 def _queues(cluster: Cluster) -> list[dict[str, Any]]:
-    found = httpx.get(f"{cluster.url}/v1/control/queues", params={"query": "busy"}, trust_env=False)
-    return list(found.raise_for_status().json())
+    response = httpx.get(f"{cluster.url}/v1/control/queues", params={"query": "busy"}, trust_env=False)
+    return list(response.raise_for_status().json())
 
 
 def _drained(cluster: Cluster, ends: Mapping[Partition, int]) -> bool:
     """Whether all has been read up to the ends of the log, and worked on."""
-    found = _queues(cluster)
-    read = {one["partition"]: one["next_offset"] for one in found if one["source"] is not None}
+    queues = _queues(cluster)
+    read = {queue["partition"]: queue["next_offset"] for queue in queues if queue["source"] is not None}
     whole = all(read.get(partition, 0) >= end for (_, partition), end in ends.items())
-    return whole and all(one["rows"] == 0 for one in found)
+    return whole and all(queue["rows"] == 0 for queue in queues)
 
 
 def main() -> None:

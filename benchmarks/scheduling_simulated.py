@@ -46,7 +46,7 @@ def arrivals(seed: int, seconds: float) -> list[Input]:
     work_s = sum(milliseconds for chart in CHARTS for milliseconds, _ in chart) / 1_000
     bursts = Bursts(LOAD / work_s * (ON_S + OFF_S) / ON_S, ON_S, OFF_S)
     each = (bursts.inputs(100 * seed + at, seconds, size=ROWS, path=at) for at in range(len(CHARTS)))
-    return [one for inputs in each for one in inputs]
+    return [arrival for inputs in each for arrival in inputs]
 
 
 def simulated(seed: int, seconds: float, policies: Sequence[str] = POLICIES) -> dict[str, Outcome]:
@@ -66,12 +66,12 @@ def main() -> None:
 def _results(runs: Sequence[Mapping[str, Outcome]]) -> Iterator[Result]:
     for name in runs[0]:
         outcomes = [run[name] for run in runs]
-        yield Result(f"{name}: peak", median(one.peak for one in outcomes), "rows", "lower")
+        yield Result(f"{name}: peak", median(outcome.peak for outcome in outcomes), "rows", "lower")
         shares = [100 * run[name].peak / run["fifo"].peak for run in runs]
         aim = 60 if name == "chain" else None
         yield Result(f"{name}: peak, of FIFO's, median", median(shares), "%", "lower", aim)
         yield Result(f"{name}: peak, of FIFO's, most", max(shares), "%", "lower", aim)
-        yield Result(f"{name}: mean", median(one.mean for one in outcomes), "rows", "lower")
+        yield Result(f"{name}: mean", median(outcome.mean for outcome in outcomes), "rows", "lower")
         yield Result(f"{name}: latency, median", 1_000 * median(median(o.latencies_s) for o in outcomes), "ms", "lower")
         yield Result(f"{name}: latency, longest", 1_000 * median(max(o.latencies_s) for o in outcomes), "ms", "lower")
 

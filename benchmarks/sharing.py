@@ -153,15 +153,15 @@ class Asked:
         """The first and the last query of the first shape, row by row."""
         for number in {0, (self.count - 1) // len(SHAPES) * len(SHAPES)}:
             constant = int(Constants(number // len(SHAPES)).of("{auction}"))
-            found = committed(self._cluster.kafka, f"dsms.q{number}", ("auction", "bidder", "price"), 5)
-            wanted = pl.concat([one.filter(pl.col("auction") == constant) for one in self._topic.all()])
-            if sorted(found.rows()) != sorted(wanted.select("auction", "bidder", "price").rows()):
-                raise ExternalError(f"q{number} is wrong: {found.height} rows, not {wanted.height}", retryable=False)
+            results = committed(self._cluster.kafka, f"dsms.q{number}", ("auction", "bidder", "price"), 5)
+            wanted = pl.concat([frame.filter(pl.col("auction") == constant) for frame in self._topic.all()])
+            if sorted(results.rows()) != sorted(wanted.select("auction", "bidder", "price").rows()):
+                raise ExternalError(f"q{number} is wrong: {results.height} rows, not {wanted.height}", retryable=False)
 
     def measured(self, rounds: Sequence[Round], records: int, beside_first: float = 1.0) -> Measured:
         """The median of some rounds, and the most memory of any."""
-        seconds, cpu_s = (float(np.median(each)) for each in zip(*(one[:2] for one in rounds), strict=True))
-        peak_mb = max(one.peak_mb for one in rounds)
+        seconds, cpu_s = (float(np.median(each)) for each in zip(*(round_[:2] for round_ in rounds), strict=True))
+        peak_mb = max(round_.peak_mb for round_ in rounds)
         report(
             f"{self.count} queries{'' if self.shared else ' unshared'}: {seconds:.2f} s (of "
             f"{', '.join(f'{each.seconds:.2f}' for each in rounds)}), {records / seconds:,.0f} records/s, "
@@ -182,25 +182,27 @@ def queries(count: int) -> Iterator[tuple[int, str]]:
 
 def measure(counts: Sequence[int], records: int, *, shared: bool) -> list[Measured]:
     """Each number of queries in turns with the first of them, so that both see the same machine."""
-    found: list[Measured] = []
+    measured: list[Measured] = []
     with _asked(counts[0], records, shared=shared) as few:
         for _ in range(_ROUNDS if len(counts) == 1 else 0):
             few.round(records)
         for count in counts[1:]:
             try:
                 with _asked(count, records, shared=shared) as many:
-                    found.append(_in_turns(few, many, records))
+                    measured.append(_in_turns(few, many, records))
             except DsmsError as error:
                 report(f"{count} queries{'' if shared else ' unshared'}: {error}")
                 break
-        return [few.measured(few.rounds[1:] or few.rounds, records), *found]
+        return [few.measured(few.rounds[1:] or few.rounds, records), *measured]
 
 
 def _in_turns(few: Asked, many: Asked, records: int) -> Measured:
     for _ in range(_ROUNDS):
         few.round(records)
         many.round(records)
-    beside = [one.seconds / other.seconds for one, other in zip(few.rounds[-_ROUNDS:], many.rounds[1:], strict=True)]
+    beside = [
+        first.seconds / other.seconds for first, other in zip(few.rounds[-_ROUNDS:], many.rounds[1:], strict=True)
+    ]
     return many.measured(many.rounds[1:], records, float(np.median(beside)))
 
 
@@ -229,7 +231,7 @@ def main() -> None:
     options = _options()
     together = measure(options.queries, options.records, shared=True)
     apart = measure(options.unshared, options.records, shared=False) if options.unshared else []
-    write_report(options.out, [one for each in (together, apart) for one in _results(each)])
+    write_report(options.out, [result for each in (together, apart) for result in _results(each)])
     _plot(options.out.with_suffix(".svg"), together, apart)
 
 
@@ -257,7 +259,7 @@ def _plot(path: Path, together: Sequence[Measured], apart: Sequence[Measured]) -
     axes = figure.add_subplot()
     axes.set(title="queries that differ in constants", xlabel="queries", ylabel="records/s", xscale="log")
     for measured, label in ((together, "shared"), (apart, "each by itself")):
-        axes.plot([one.queries for one in measured], [one.records_per_s for one in measured], "o-", label=label)
+        axes.plot([point.queries for point in measured], [point.records_per_s for point in measured], "o-", label=label)
     axes.axhline(together[0].records_per_s / 2, linestyle=":", label="half of the shapes alone")
     axes.set_ylim(bottom=0)
     axes.grid(visible=True, alpha=0.3)

@@ -134,8 +134,8 @@ def _decided(
     decision = decide(demands, load, shedding=any(rate < 1 for rate in before.values()))
     if not even:
         return dict(decision.rates)
-    same = cost(demands, decision.rates) / sum(one.cost for one in demands)
-    return {one.query: same for one in demands}
+    same = cost(demands, decision.rates) / sum(demand.cost for demand in demands)
+    return {demand.query: same for demand in demands}
 
 
 def _errors(query: Query, log: pl.DataFrame, kept: Sequence[pl.DataFrame]) -> list[float]:
@@ -144,12 +144,14 @@ def _errors(query: Query, log: pl.DataFrame, kept: Sequence[pl.DataFrame]) -> li
     value = pl.col(query.value or "one")
     keys = [(pl.col(FROM) // length).alias("window"), *query.keys]
     exact = log.group_by(keys).agg(value.sum().alias("exact"))
-    found = pl.concat(kept).group_by(keys).agg((value * pl.col(SHARE)).sum().alias("found"))
-    both = exact.join(found, on=["window", *query.keys], how="left").filter(
+    estimates = pl.concat(kept).group_by(keys).agg((value * pl.col(SHARE)).sum().alias("estimate"))
+    both = exact.join(estimates, on=["window", *query.keys], how="left").filter(
         pl.col("window") < log[FROM].max() // length  # type: ignore[operator]
     )
     return (
-        both.select(((pl.col("found").fill_null(0.0) - pl.col("exact")) / pl.col("exact")).abs()).to_series().to_list()
+        both.select(((pl.col("estimate").fill_null(0.0) - pl.col("exact")) / pl.col("exact")).abs())
+        .to_series()
+        .to_list()
     )
 
 

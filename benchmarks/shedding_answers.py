@@ -26,20 +26,20 @@ def logged(kafka: KafkaSettings, topic: str) -> pl.DataFrame:
     decoder = AvroDecoder(pa.schema([pa.field(name, pa.int64()) for name in _COLUMNS]), lambda _: WRITER)
     pieces = []
     for messages in committed_messages(kafka, topic):
-        bids = [one for one in messages if one.value()]
-        places = [(one.partition(), one.offset()) for one in bids]
-        frame = decoder.decode([one.value() for one in bids]).frame
+        bids = [message for message in messages if message.value()]
+        places = [(message.partition(), message.offset()) for message in bids]
+        frame = decoder.decode([message.value() for message in bids]).frame
         pieces.append(frame.hstack(pl.DataFrame(places, schema=["partition", "offset"], orient="row")))
-    return pl.concat([one for one in pieces if one.height])
+    return pl.concat([frame for frame in pieces if frame.height])
 
 
 def logged_rates(kafka: KafkaSettings, cluster: str) -> pl.DataFrame:
     """From which offset of a partition on which part of a query's input stays, in the order of the log."""
     rows = [
-        (query, int(partition), *json.loads(one.value()))
+        (query, int(partition), *json.loads(message.value()))
         for messages in committed_messages(kafka, internal_topic(cluster, "shed"))
-        for one in messages
-        for query, _, partition in [one.key().decode().split("/")]
+        for message in messages
+        for query, _, partition in [message.key().decode().split("/")]
     ]
     types = {"query": pl.String, "partition": pl.Int64, "offset": pl.Int64, "rate": pl.Float64}
     return pl.DataFrame(rows, schema=types, orient="row")
@@ -47,16 +47,16 @@ def logged_rates(kafka: KafkaSettings, cluster: str) -> pl.DataFrame:
 
 def told(kafka: KafkaSettings, topic: str) -> Rows:
     """The relation that a result topic ends with."""
-    found: dict[Key, dict[str, float]] = {}
+    relation: dict[Key, dict[str, float]] = {}
     for messages in committed_messages(kafka, topic):
-        for one in messages:
-            key = json.loads(one.key())
+        for message in messages:
+            key = json.loads(message.key())
             place = key["window_end"], key["k"]
-            if (value := one.value()) is None:
-                found.pop(place, None)
+            if (value := message.value()) is None:
+                relation.pop(place, None)
             else:
-                found[place] = {name: given for name, given in json.loads(value).items() if name not in key}
-    return found
+                relation[place] = {name: given for name, given in json.loads(value).items() if name not in key}
+    return relation
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class Answers:
     def sampled(self, aggregates: str, rate: float, seed: int) -> Rows:
         """What it would say if each bid had stayed with one chance: averages as they are, others by its inverse."""
         chances = np.random.default_rng(seed).random(self.bids.height)
-        found = self._asked(self.bids.filter(pl.Series(chances < rate)), aggregates)
+        rows = self._asked(self.bids.filter(pl.Series(chances < rate)), aggregates)
         return {
             key: {name: value if name.startswith("a_") else value / rate for name, value in row.items()}
-            for key, row in found.items()
+            for key, row in rows.items()
         }
 
     def _asked(self, bids: pl.DataFrame, aggregates: str) -> Rows:
@@ -97,16 +97,16 @@ class Answers:
             asked = f"""SELECT ("dateTime" // {self.window_ms} + 1) * {self.window_ms} AS window_end,
                 auction % {self.groups} AS k, {aggregates} FROM bids GROUP BY ALL"""
             rows = database.execute(asked).fetchall()
-            names = [one[0] for one in database.description or ()]
+            names = [column[0] for column in database.description or ()]
         return {(row[0], row[1]): dict(zip(names[2:], map(float, row[2:]), strict=True)) for row in rows}
 
 
-def errors(exact: Rows, found: Rows, wanted: Callable[[int], bool]) -> list[float]:
+def errors(exact: Rows, estimates: Rows, wanted: Callable[[int], bool]) -> list[float]:
     """The largest relative error of each row of the windows that are wanted; a row that is missing is wrong by all."""
-    return [_error(row, found.get(key)) for key, row in sorted(exact.items()) if wanted(key[0])]
+    return [_error(row, estimates.get(key)) for key, row in sorted(exact.items()) if wanted(key[0])]
 
 
-def _error(exact: Mapping[str, float], found: Mapping[str, float] | None) -> float:
-    if found is None:
+def _error(exact: Mapping[str, float], estimate: Mapping[str, float] | None) -> float:
+    if estimate is None:
         return 1.0
-    return max(abs(found[name] - value) / abs(value) for name, value in exact.items())
+    return max(abs(estimate[name] - value) / abs(value) for name, value in exact.items())

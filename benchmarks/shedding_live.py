@@ -101,7 +101,7 @@ def _capacity(cluster: Cluster, schema_id: int, backlog_s: float) -> Capacity:
     with Watch(cluster) as watch:
         rates = [_done(cluster, schema_id, watch, seconds) for seconds in (0.5, backlog_s)]
     above = {query.name: _above(cluster, f"full_{query.name}") for query in QUERIES}
-    whole = sum(one["busy_seconds"] for one in _operators(cluster))
+    whole = sum(operator["busy_seconds"] for operator in _operators(cluster))
     for query in QUERIES:
         cluster.api.execute(f"DROP QUERY full_{query.name}")
     return Capacity(rates[-1], {name: busy / whole for name, busy in above.items()})
@@ -117,15 +117,15 @@ def _done(cluster: Cluster, schema_id: int, watch: Watch, seconds: float) -> flo
 
 def _operators(cluster: Cluster, query: str | None = None) -> list[dict[str, Any]]:
     asked = {"query": query} if query else {}
-    found = httpx.get(f"{cluster.url}/v1/control/operators", params=asked, trust_env=False)
-    return list(found.raise_for_status().json())
+    response = httpx.get(f"{cluster.url}/v1/control/operators", params=asked, trust_env=False)
+    return list(response.raise_for_status().json())
 
 
 def _above(cluster: Cluster, query: str) -> float:
     """The busy seconds above a query's Shed."""
     listed = _operators(cluster, query)
-    shed = next(at for at, one in enumerate(listed) if one["operator"] == "Shed")
-    return float(sum(one["busy_seconds"] for one in listed[shed + 1 :]))
+    shed = next(at for at, operator in enumerate(listed) if operator["operator"] == "Shed")
+    return float(sum(operator["busy_seconds"] for operator in listed[shed + 1 :]))
 
 
 def _feed(cluster: Cluster, schema_id: int, topic: str, rates: Sequence[tuple[float, float]]) -> dict[str, float]:
@@ -150,7 +150,7 @@ def _await(cluster: Cluster, done: Callable[[], bool], what: str) -> None:
 
 
 def _await_results(cluster: Cluster, watch: Watch, instant: float) -> None:
-    _await(cluster, lambda: min(watch.reached(one.name) for one in QUERIES) >= instant, "results are not final")
+    _await(cluster, lambda: min(watch.reached(query.name) for query in QUERIES) >= instant, "results are not final")
 
 
 def _repaired(cluster: Cluster) -> float:
@@ -194,7 +194,8 @@ class Measured:
         samples = range(int(self.phases.begun) + 1_000, int(self.phases.ended), _SAMPLE_MS)
         at = [bisect_right(times, sample) - 1 for sample in samples]
         return [
-            sample - (reached[one] if one >= 0 else self.phases.begun) for sample, one in zip(samples, at, strict=True)
+            sample - (reached[index] if index >= 0 else self.phases.begun)
+            for sample, index in zip(samples, at, strict=True)
         ]
 
     def stayed(self, query: Query) -> float:
@@ -256,7 +257,7 @@ def _exact_after(run: Measured, query: Query) -> float:
     exact, shed = run.answers.exact(query.aggregates), run.shed[query.name]
     wrong = [
         end for end in sorted({end for end, _ in exact}) if run.whole(end)
-        and max(errors(exact, shed, lambda one, end=end: one == end)) > _ROUNDING
+        and max(errors(exact, shed, lambda window_end, end=end: window_end == end)) > _ROUNDING
     ]  # fmt: skip
     return max(wrong, default=run.phases.ebb) - run.phases.ebb
 

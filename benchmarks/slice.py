@@ -33,8 +33,10 @@ def main() -> None:
         prepare(cluster, options.records)
         best = {job.name: _best(cluster, job, options) for job in jobs}
         results = [] if options.only_throughput else _times(cluster, best, options)
-    found = run_flink(jobs, options.records) if options.peers else {}
-    throughput = [one for job in jobs for one in _figures(job, best[job.name], found.get(job.name), options.records)]
+    peers = run_flink(jobs, options.records) if options.peers else {}
+    throughput = [
+        figure for job in jobs for figure in _figures(job, best[job.name], peers.get(job.name), options.records)
+    ]
     write_report(options.out, [*throughput, *results])
 
 

@@ -89,13 +89,13 @@ def run_once(cluster: Cluster, job: Job, stream: str, records: int, label: str) 
             moves = until(watch, cluster, end_ms(records), 60 + records / SLOWEST)
     finally:
         watch.close()
-    verify(found(cluster, topic, job), expected(records, job.answer), name)
+    verify(results_of(cluster, topic, job), expected(records, job.answer), name)
     cluster.api.execute(f"DROP QUERY {name}")
     seconds = moves[-1].seen_s - started
     return Run(seconds, len(moves), ours.cpu_s, ours.peak_mb, services.cpu_s, services.peak_mb)
 
 
-def found(cluster: Cluster, topic: str, job: Job) -> pl.DataFrame:
+def results_of(cluster: Cluster, topic: str, job: Job) -> pl.DataFrame:
     """The committed results; ours have microseconds."""
     results = committed(cluster.kafka, topic, job.columns, PREFIX)
     return results.with_columns(pl.col("dateTime") // 1_000)

@@ -13,12 +13,12 @@ MB = 1 << 20
 
 def trees(roots: Sequence[int]) -> set[psutil.Process]:
     """The processes that are there of `roots` and of all that they started."""
-    found: set[psutil.Process] = set()
+    processes: set[psutil.Process] = set()
     for root in roots:
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(root)
-            found |= {process, *process.children(recursive=True)}
-    return found
+            processes |= {process, *process.children(recursive=True)}
+    return processes
 
 
 class Usage:

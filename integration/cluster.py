@@ -127,7 +127,7 @@ class Cluster:
         """The fragments that each executor says it runs."""
         executors = self.get("status")["executors"]
         return {
-            name: [one for one, state in sorted(status["fragments"].items()) if state == "running"]
+            name: [fragment for fragment, state in sorted(status["fragments"].items()) if state == "running"]
             for name, status in executors.items()
         }
 

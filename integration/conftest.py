@@ -72,8 +72,8 @@ def services(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, no_leftovers: None
 ) -> Iterator[Services]:
     """The broker and the Redis of all tests that kill neither."""
-    found = given(request.config)
-    with nullcontext(found) if found else started(tmp_path_factory.mktemp("services")) as running:
+    services = given(request.config)
+    with nullcontext(services) if services else started(tmp_path_factory.mktemp("services")) as running:
         yield running
 
 
@@ -126,7 +126,7 @@ def topic(kafka: str, unique: str) -> TopicFactory:
 def _temporary() -> set[Path]:
     """What Spark and the broker make outside of their directories when they are not told where."""
     made = ("spark-*", "artifacts-*", "liblz4-java-*", ".*.sock")
-    return {found for pattern in made for found in Path(tempfile.gettempdir()).glob(pattern)}
+    return {path for pattern in made for path in Path(tempfile.gettempdir()).glob(pattern)}
 
 
 def _children() -> list[psutil.Process]:

@@ -32,15 +32,15 @@ def stages(text: str) -> list[Stage]:
     """The stages of a Dockerfile."""
     joined = re.sub(r"\\\n", " ", text)
     lines = [line.split(maxsplit=1) for line in joined.splitlines() if line.strip() and not line.startswith("#")]
-    found: list[Stage] = []
+    stages: list[Stage] = []
     for word, rest in lines:
         if word == "FROM":
             base, _, name = rest.partition(" AS ")
-            found.append(Stage(name, base))
+            stages.append(Stage(name, base))
         else:
-            last = found[-1]
-            found[-1] = Stage(last.name, last.base, (*last.lines, (word, rest)))
-    return found
+            last = stages[-1]
+            stages[-1] = Stage(last.name, last.base, (*last.lines, (word, rest)))
+    return stages
 
 
 def our_stages() -> list[Stage]:
@@ -55,9 +55,9 @@ def copy_context(target: Path) -> None:
         _copy(ROOT / name, target / name)
 
 
-def _copy(found: Path, made: Path) -> None:
+def _copy(source: Path, made: Path) -> None:
     made.parent.mkdir(parents=True, exist_ok=True)
-    if found.is_dir():
-        shutil.copytree(found, made, ignore=shutil.ignore_patterns("__pycache__"))
+    if source.is_dir():
+        shutil.copytree(source, made, ignore=shutil.ignore_patterns("__pycache__"))
     else:
-        shutil.copy2(found, made)
+        shutil.copy2(source, made)

@@ -38,11 +38,11 @@ class Letter(NamedTuple):
 def write(kafka: str, topic: str, inputs: Iterable[Input]) -> None:
     """Appends records; all are in the log when this returns."""
     with_acks = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "linger.ms": 1})
-    for one in inputs:
-        headers = [("dsms-ts", str(one.ts).encode())]
-        if one.op != "+":
-            headers.append(("dsms-op", one.op.encode()))
-        with_acks.produce(topic, one.value, partition=one.partition, headers=headers)
+    for record in inputs:
+        headers = [("dsms-ts", str(record.ts).encode())]
+        if record.op != "+":
+            headers.append(("dsms-op", record.op.encode()))
+        with_acks.produce(topic, record.value, partition=record.partition, headers=headers)
     assert with_acks.flush(30) == 0
 
 
@@ -61,10 +61,10 @@ def changes(kafka: str, topic: str) -> list[Change]:
 
 def changes_of(kafka: str, topics: Collection[str]) -> dict[str, list[Change]]:
     """The same of several, by topic."""
-    found: dict[str, list[Change]] = {topic: [] for topic in topics}
+    changes_by_topic: dict[str, list[Change]] = {topic: [] for topic in topics}
     for message in read_committed(kafka, *topics):
-        found[message.topic()].append(_change(message))
-    return found
+        changes_by_topic[message.topic()].append(_change(message))
+    return changes_by_topic
 
 
 def _change(message: Message) -> Change:
@@ -75,10 +75,10 @@ def _change(message: Message) -> Change:
 
 def letters(kafka: str, source: str) -> list[Letter]:
     """The dead letters of a source, in log order."""
-    found = read_committed(kafka, f"dsms.{source}.dead-letters")
+    messages = read_committed(kafka, f"dsms.{source}.dead-letters")
     return [
-        Letter(one.value(), tuple(sorted((name, value.decode()) for name, value in one.headers() or [])))
-        for one in found
+        Letter(message.value(), tuple(sorted((name, value.decode()) for name, value in message.headers() or [])))
+        for message in messages
     ]
 
 
@@ -93,7 +93,7 @@ def settled(kafka: str, topics: Collection[str]) -> bool:
     known = admin.list_topics().topics
     places = [TopicPartition(topic, partition) for topic in topics for partition in known[topic].partitions]
     ends = [
-        {place: found.result().offset for place, found in admin.list_offsets(
+        {place: future.result().offset for place, future in admin.list_offsets(
             {place: OffsetSpec.latest() for place in places}, isolation_level=isolation
         ).items()}
         for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
@@ -107,17 +107,17 @@ def read_committed(kafka: str, *topics: str) -> list[Message]:
     consumer = _consumer(kafka, wait_ms=10)
     try:
         open_partitions = _assigned(consumer, topics)
-        found, deadline = [], time.monotonic() + 30
+        messages, deadline = [], time.monotonic() + 30
         while open_partitions:
             assert time.monotonic() < deadline, f"{topics} cannot be read to their ends"
             for message in consumer.consume(10_000, 0.02):
                 if message.error() is None:
-                    found.append(message)
+                    messages.append(message)
                 elif message.error().code() == KafkaError._PARTITION_EOF:
                     open_partitions.discard((message.topic(), message.partition()))
     finally:
         consumer.close()
-    return sorted(found, key=lambda message: (message.topic(), message.partition(), message.offset()))
+    return sorted(messages, key=lambda message: (message.topic(), message.partition(), message.offset()))
 
 
 @contextmanager
@@ -128,7 +128,9 @@ def followed(kafka: str, topic: str) -> Iterator[Callable[[], dict[bytes, bytes]
 
     def look() -> dict[bytes, bytes]:
         if consumer.assignment() or _assigned(consumer, [topic]):
-            known.update((one.key(), one.value()) for one in consumer.consume(1_000, 0.05) if one.error() is None)
+            known.update(
+                (message.key(), message.value()) for message in consumer.consume(1_000, 0.05) if message.error() is None
+            )
         return known
 
     try:

@@ -44,5 +44,5 @@ def give(worker_input: dict[str, object], config: pytest.Config) -> None:
 
 def given(config: pytest.Config) -> Services | None:
     """What this process was told; None where it runs all tests by itself."""
-    found = getattr(config, "workerinput", {}).get(_GIVEN)
-    return found and tuple(found)
+    addresses = getattr(config, "workerinput", {}).get(_GIVEN)
+    return addresses and tuple(addresses)

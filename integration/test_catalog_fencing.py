@@ -16,9 +16,9 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 def settings(kafka: str, unique: str) -> KafkaSettings:
-    found = KafkaSettings(kafka)
-    ensure_topic(found.admin(), internal_topic(unique, "catalog"), 1, COMPACTED_SOON)
-    return found
+    settings = KafkaSettings(kafka)
+    ensure_topic(settings.admin(), internal_topic(unique, "catalog"), 1, COMPACTED_SOON)
+    return settings
 
 
 def catalog(*names: str) -> Catalog:

@@ -25,9 +25,9 @@ Owner = Callable[[int, int], Committer]
 
 @pytest.fixture
 def settings(kafka: str, unique: str) -> KafkaSettings:
-    found = KafkaSettings(kafka)
-    ensure_topic(found.admin(), internal_topic(unique, "progress"), 1, COMPACTED_SOON)
-    return found
+    settings = KafkaSettings(kafka)
+    ensure_topic(settings.admin(), internal_topic(unique, "progress"), 1, COMPACTED_SOON)
+    return settings
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def dsms(url, capsys, monkeypatch):
 def stored(kafka, topic, partitions=1):
     """Every record of a topic: (partition, key, value, headers)."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "stored", "enable.auto.commit": False})
-    found = []
+    records = []
     for partition in range(partitions):
         place = TopicPartition(topic, partition, 0)
         end = consumer.get_watermark_offsets(place, 10)[1]
@@ -67,10 +67,10 @@ def stored(kafka, topic, partitions=1):
             assert time.monotonic() < deadline
             for message in consumer.consume(end - read, 1):
                 assert message.error() is None
-                found.append((partition, message.key(), message.value(), dict(message.headers() or [])))
+                records.append((partition, message.key(), message.value(), dict(message.headers() or [])))
                 read += 1
     consumer.close()
-    return found
+    return records
 
 
 def written(tmp_path, *lines):

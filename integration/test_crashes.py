@@ -80,7 +80,9 @@ def kill_workers(executor: ManagedProcess) -> int:
 
 def kill_the_planner(executor: ManagedProcess) -> None:
     """Kills the Python process in which Spark plans batches."""
-    (planner, *_) = [one for one in psutil.Process(executor.pid).children(recursive=True) if _plans_batches(one)]
+    (planner, *_) = [
+        process for process in psutil.Process(executor.pid).children(recursive=True) if _plans_batches(process)
+    ]
     os.kill(planner.pid, signal.SIGKILL)
     assert wait_until(lambda: not planner.is_running(), 10)
 

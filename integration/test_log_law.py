@@ -35,11 +35,11 @@ def await_random_moment(cluster: Cluster, chance: random.Random) -> None:
 
 
 def test_the_workload_meets_every_case(first: Outcome):
-    reasons = " ".join(value for one in first.dead for name, value in one.headers if name == "dsms-error")
+    reasons = " ".join(value for letter in first.dead for name, value in letter.headers if name == "dsms-error")
     assert all(word in reasons for word in ("late", "division", "NOT NULL", "JSON", "needs a key"))
-    for view, found in first.results.items():
-        assert {one.op for one in found} == ({"+"} if view.startswith("flat") else {"+", "u", "-"}), view
-        assert {one.partition for one in found} == set(range(PARTITIONS))
+    for view, log in first.results.items():
+        assert {change.op for change in log} == ({"+"} if view.startswith("flat") else {"+", "u", "-"}), view
+        assert {change.partition for change in log} == set(range(PARTITIONS))
     assert len(first.dead) > 50
 
 
@@ -89,13 +89,13 @@ def test_executors_share_fragments_and_take_over(kafka: str, redis_url: str, tmp
     with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         assert {query["fragment"] for query in cluster.get("queries")} == {"0", "1"}
-        one = cluster.start_executor("one")
+        first_executor = cluster.start_executor("one")
         cluster.await_fragments({"one": ["0", "1"]})
         feed.piece()
         cluster.start_executor("two")
         cluster.await_fragments({"one": ["0"], "two": ["1"]})
         await_all(cluster, cluster.name, feed.piece())
-        kill_9(one)
+        kill_9(first_executor)
         feed.piece()
         cluster.await_fragments({"two": ["0", "1"]})
         finish(cluster, feed, first)

@@ -94,11 +94,13 @@ def test_the_life_of_queries_under_load(cluster: Cluster, unique: str) -> None:
         )
 
 
-def of_others(found: Outcome) -> Outcome:
+def of_others(outcome: Outcome) -> Outcome:
     """What queries wrote that no statement named. Avro records begin with the id of their schema, which is named after
     the query, and their partition depends on it: of these the changes of each key are compared."""
-    results = {view: _by_key(log) if _is_avro(log) else log for view, log in found.results.items()}
-    return Outcome(results, [one for one in found.dead if dict(one.headers).get("dsms-query", VIEWS[0]) in VIEWS])
+    results = {view: _by_key(log) if _is_avro(log) else log for view, log in outcome.results.items()}
+    return Outcome(
+        results, [letter for letter in outcome.dead if dict(letter.headers).get("dsms-query", VIEWS[0]) in VIEWS]
+    )
 
 
 def _is_avro(log: list[Change]) -> bool:
@@ -106,8 +108,8 @@ def _is_avro(log: list[Change]) -> bool:
 
 
 def _by_key(log: list[Change]) -> list[Change]:
-    bare = [one._replace(partition=0, key=one.key[5:], value=one.value and one.value[5:]) for one in log]
-    return sorted(bare, key=lambda one: one.key)
+    bare = [change._replace(partition=0, key=change.key[5:], value=change.value and change.value[5:]) for change in log]
+    return sorted(bare, key=lambda change: change.key)
 
 
 def make(cluster: Cluster, p: str, **selects: str) -> None:
@@ -138,26 +140,26 @@ def instant(cluster: Cluster, name: str) -> int:
 def assert_begins(before: list[Change], log: list[Change]) -> None:
     """What was told stays, in every partition."""
     for partition in range(PARTITIONS):
-        part = [one for one in before if one.partition == partition]
-        assert part == [one for one in log if one.partition == partition][: len(part)]
+        part = [change for change in before if change.partition == partition]
+        assert part == [change for change in log if change.partition == partition][: len(part)]
 
 
 def until(log: list[Change], at: int) -> list[Change]:
-    return [one for one in log if one.ts < at]
+    return [change for change in log if change.ts < at]
 
 
 def assert_becomes(log: list[Change], fresh: list[Change], since: int) -> None:
     """From the switch on the relation is that of a query that was so from the first record on."""
-    times = sorted({one.ts for one in (*log, *fresh) if one.ts >= since} | {since})
+    times = sorted({change.ts for change in (*log, *fresh) if change.ts >= since} | {since})
     for at in times[:: max(len(times) // 50, 1)]:
         assert relation(log, at) == relation(fresh, at), at
 
 
 def relation(log: list[Change], at: int) -> Counter:
     held = {}
-    for one in log:
-        if one.ts <= at:
-            held[one.key] = one.value
+    for change in log:
+        if change.ts <= at:
+            held[change.key] = change.value
     return Counter(value for value in held.values() if value is not None)
 
 

@@ -62,8 +62,8 @@ def assert_exact(cluster: Cluster, name: str, instants: list[int]) -> None:
     topic = f"dsms.{name}V"
     cluster.await_frontier(topic, instants[-1] + 1)
     ops = ["+", *("u" for _ in instants[1:])]
-    found = [(one.op, one.ts, json.loads(one.value or b"")["v"]) for one in changes(cluster.kafka, topic)]
-    assert found == [(op, ts, ts) for op, ts in zip(ops, instants, strict=True)]
+    shown = [(change.op, change.ts, json.loads(change.value or b"")["v"]) for change in changes(cluster.kafka, topic)]
+    assert shown == [(op, ts, ts) for op, ts in zip(ops, instants, strict=True)]
 
 
 def test_kafka(cluster: Cluster, broker: Broker, unique: str):

@@ -51,12 +51,12 @@ class Texts:
 
     def piece(self, rows: int = KEYS, keys: int = KEYS) -> None:
         """More rows, at a later instant."""
-        found = [(self._chance.randrange(keys), f"{self._chance.getrandbits(1600):0400x}") for _ in range(rows)]
+        drawn = [(self._chance.randrange(keys), f"{self._chance.getrandbits(1600):0400x}") for _ in range(rows)]
         self._at += 1
         write(
-            self.cluster.kafka, self.topic, (Input(json.dumps({"k": k, "t": t}).encode(), self._at) for k, t in found)
+            self.cluster.kafka, self.topic, (Input(json.dumps({"k": k, "t": t}).encode(), self._at) for k, t in drawn)
         )
-        for k, t in found:
+        for k, t in drawn:
             self.greatest[k] = max(t, self.greatest.get(k, ""))
         advance(self.cluster.kafka, self.topic, self._at + 1)
 
@@ -64,17 +64,17 @@ class Texts:
         """Asserts that the result has the greatest text of every key."""
         topic = f"dsms.{self.name}Q"
         self.cluster.await_frontier(topic, self._at + 1)
-        found: dict[int, str] = {}
-        for one in changes(self.cluster.kafka, topic):
-            assert one.value is not None
-            row = json.loads(one.value)
-            assert (row["k"] in found) == (one.op == "u")
-            found[row["k"]] = row["t"]
-        assert found == self.greatest
+        greatest: dict[int, str] = {}
+        for change in changes(self.cluster.kafka, topic):
+            assert change.value is not None
+            row = json.loads(change.value)
+            assert (row["k"] in greatest) == (change.op == "u")
+            greatest[row["k"]] = row["t"]
+        assert greatest == self.greatest
 
 
 def executor(cluster: Cluster) -> dict[str, object]:
-    return next(one for one in cluster.get("control/executors") if one["id"] == "executor-1")
+    return next(executor for executor in cluster.get("control/executors") if executor["id"] == "executor-1")
 
 
 def reason(cluster: Cluster) -> str:

@@ -108,18 +108,18 @@ def await_all(cluster: Cluster, prefix: str, instant: int = END) -> None:
 def outcome(kafka: str, prefix: str) -> Outcome:
     """What stands in Kafka now; the prefix is taken out of it, so that runs compare."""
     dead = [
-        Letter(one.value, tuple((name, value.replace(prefix, "")) for name, value in one.headers))
-        for one in letters(kafka, f"{prefix}{SOURCE}")
+        Letter(letter.value, tuple((name, value.replace(prefix, "")) for name, value in letter.headers))
+        for letter in letters(kafka, f"{prefix}{SOURCE}")
     ]
-    found = changes_of(kafka, [result_topic(prefix, view) for view in VIEWS])
-    return Outcome({view: found[result_topic(prefix, view)] for view in VIEWS}, sorted(dead, key=repr))
+    logs = changes_of(kafka, [result_topic(prefix, view) for view in VIEWS])
+    return Outcome({view: logs[result_topic(prefix, view)] for view in VIEWS}, sorted(dead, key=repr))
 
 
-def assert_same(found: Outcome, expected: Outcome) -> None:
+def assert_same(outcome: Outcome, expected: Outcome) -> None:
     """The same records in the same order in every result partition, and the same dead letters."""
     for view in VIEWS:
-        assert found.results[view] == expected.results[view], view
-    assert found.dead == expected.dead
+        assert outcome.results[view] == expected.results[view], view
+    assert outcome.dead == expected.dead
 
 
 def finish(cluster: Cluster, feed: Feed, expected: Outcome) -> None:
@@ -129,10 +129,10 @@ def finish(cluster: Cluster, feed: Feed, expected: Outcome) -> None:
     assert_same(outcome(cluster.kafka, cluster.name), expected)
 
 
-def assert_begins(found: Outcome, expected: Outcome) -> None:
+def assert_begins(outcome: Outcome, expected: Outcome) -> None:
     """Nothing is published that the undisturbed run does not have at the same place."""
     for view in VIEWS:
         for partition in range(PARTITIONS):
-            part = [one for one in found.results[view] if one.partition == partition]
-            whole = [one for one in expected.results[view] if one.partition == partition]
+            part = [change for change in outcome.results[view] if change.partition == partition]
+            whole = [change for change in expected.results[view] if change.partition == partition]
             assert part == whole[: len(part)], view

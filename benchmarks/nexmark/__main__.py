@@ -123,8 +123,8 @@ def _ask(
 def _ask_flink(options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers) -> None:
     install, limit = flink_install(report), _FLINK_LIMIT * options.limit
     with running_kafka() as kafka:
-        for one in inputs:
-            load_plain(kafka, one.events, flink.plain_prefix(one.suffix))
+        for loaded in inputs:
+            load_plain(kafka, loaded.events, flink.plain_prefix(loaded.suffix))
         for question in options.queries:
             answers.attempt((question.name, NAME), partial(flink.measure, install, kafka, question, inputs, limit))
 
@@ -133,9 +133,9 @@ def _results(options: argparse.Namespace, given: Input, answers: Answers) -> Ite
     for question in options.queries:
         for mode in options.modes:
             run, peer = (answers.measured.get((question.name, who)) for who in (mode, NAME))
-            found, missing = figures(f"{question.name}, {mode}", given.read_by(question), run, peer)
+            results, missing = figures(f"{question.name}, {mode}", given.read_by(question), run, peer)
             answers.failures |= missing
-            yield from found
+            yield from results
 
 
 def _options() -> argparse.Namespace:

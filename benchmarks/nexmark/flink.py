@@ -45,8 +45,8 @@ def measure(
     whole, few = inputs
     with _session(install, kafka) as session, _limited(session, limit_s):
         for stream in STREAMS.values():
-            for one in inputs:
-                session.execute(source(stream, one.suffix, kafka))
+            for loaded in inputs:
+                session.execute(source(stream, loaded.suffix, kafka))
         start_up = least([_run(session, question, few) for _ in range(2)])
         cold, warm = (_run(session, question, whole) for _ in range(2))
     report(
@@ -147,7 +147,7 @@ def _run(session: FlinkSession, question: Question, given: Input) -> Cost:
     jvm = session.jvm()
     with Others() as others, Usage([jvm]) as usage, Busy(jvm) as busy:
         seconds = session.execute(f"INSERT INTO {out} {question.flink_over(given.suffix)}")
-    found = decoded(final_values(session.kafka, out), writer(wanted), 0, wanted)
+    answer = decoded(final_values(session.kafka, out), writer(wanted), 0, wanted)
     compared = list(question.untied) or wanted.columns
-    verify(found.select(compared), wanted.select(compared), f"{question.name} on Flink")
+    verify(answer.select(compared), wanted.select(compared), f"{question.name} on Flink")
     return Cost(min(busy.seconds, seconds), usage.cpu_s, usage.peak_mb, others.cores, others.loop_s)

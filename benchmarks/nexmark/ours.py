@@ -61,11 +61,11 @@ class Effort:
 def prepare(cluster: Cluster, inputs: tuple[Input, Input]) -> None:
     """Loads both inputs, declares the streams over them, and asks a first question."""
     cluster.api.execute(SECONDS)
-    for one in inputs:
-        size = load_tagged(cluster.kafka, cluster.url, one.events, one.suffix)
+    for given in inputs:
+        size = load_tagged(cluster.kafka, cluster.url, given.events, given.suffix)
         for stream in STREAMS.values():
-            cluster.api.execute(stream.declaration(one.suffix + stream.topic, one.suffix, OPTIONS))
-        report(f"loaded {one.events.count:,} events, {size / 1e6:,.0f} MB")
+            cluster.api.execute(stream.declaration(given.suffix + stream.topic, given.suffix, OPTIONS))
+        report(f"loaded {given.events.count:,} events, {size / 1e6:,.0f} MB")
     _run(cluster, _FIRST, inputs[1], synchronised=True, limit_s=_FIRST_S)
 
 

@@ -32,9 +32,9 @@ def table(report: Mapping[str, Any]) -> Iterator[str]:
     for result in report["results"]:
         label, _, name = result["name"].rpartition(": ")
         rows[label][name] = result
-    for label, found in rows.items():
-        cells = [_beside(found.get(name), _SCALES.get(name, 1.0)) for name in _SHOWN]
-        yield _row([label, *cells, *(_both(found.get(name)) for name in _MACHINE)])
+    for label, results in rows.items():
+        cells = [_beside(results.get(name), _SCALES.get(name, 1.0)) for name in _SHOWN]
+        yield _row([label, *cells, *(_both(results.get(name)) for name in _MACHINE)])
     yield ""
     yield from (f"- {label}: {reason}" for label, reason in report.get("failures", {}).items())
 

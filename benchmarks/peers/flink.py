@@ -86,9 +86,13 @@ class FlinkSession:
 
     def jvm(self) -> int:
         """The process that does the work."""
-        found = [one.pid for one in psutil.Process(self.client.pid).children(recursive=True) if one.name() == "java"]
-        assert len(found) == 1, f"flink has {len(found)} java processes"
-        return found[0]
+        jvms = [
+            process.pid
+            for process in psutil.Process(self.client.pid).children(recursive=True)
+            if process.name() == "java"
+        ]
+        assert len(jvms) == 1, f"flink has {len(jvms)} java processes"
+        return jvms[0]
 
 
 def run_flink(jobs: tuple[Job, ...], records: int) -> dict[str, FlinkRun]:

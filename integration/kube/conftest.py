@@ -84,18 +84,18 @@ def release(
 ) -> Iterator[Release]:
     """The chart, installed with TLS, API tokens and a Redis with a password."""
     (mine, administrator), (theirs, writer) = new_token("test", "administrator"), new_token("executors", "writer")
-    found = Release(api, kubelet, tmp_path_factory.mktemp("release"), mine, NAMESPACE)
-    tls = certificate_for(found.service)
-    found.ca = tls["ca.crt"]
-    found.prepare({
+    release = Release(api, kubelet, tmp_path_factory.mktemp("release"), mine, NAMESPACE)
+    tls = certificate_for(release.service)
+    release.ca = tls["ca.crt"]
+    release.prepare({
         TLS: tls, "redis": {"url": guarded_redis.encode()}, "executors": {"token": theirs.encode()},
         "kafka": {"client.properties": b"# for all clients\nclient.id=dsms-on-kubernetes\n"},
         "tokens": {"tokens.toml": _tokens(administrator, writer).encode()},
     })  # fmt: skip
     proxy = ServiceProxy(api, NAMESPACE)
     try:
-        found.helm("install", values(kafka))
-        yield found
+        release.helm("install", values(kafka))
+        yield release
     finally:
         proxy.stop()
 
@@ -113,12 +113,14 @@ def values(kafka: str) -> dict:
 
 
 def _tokens(*known: Token) -> str:
-    return "\n".join(f'[[token]]\nname = "{one.name}"\nrole = "{one.role}"\nsha256 = "{one.sha256}"' for one in known)
+    return "\n".join(
+        f'[[token]]\nname = "{token.name}"\nrole = "{token.role}"\nsha256 = "{token.sha256}"' for token in known
+    )
 
 
 def _left(before: set[int]) -> list[str]:
-    found = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
-    return [name for process in found if (name := _command(process))]
+    left_over = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
+    return [name for process in left_over if (name := _command(process))]
 
 
 def _command(process: psutil.Process) -> str:

@@ -70,7 +70,7 @@ def _passed_on(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pip_cache() -> Path:
-    found = subprocess.run([sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True, check=True)
-    cache = Path(found.stdout.strip())
+    done = subprocess.run([sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True, check=True)
+    cache = Path(done.stdout.strip())
     cache.mkdir(parents=True, exist_ok=True)
     return cache

@@ -26,7 +26,7 @@ class Kubelet:
 
     def pod(self, name: str) -> PodRunner:
         """The pod of a name."""
-        return next(one for one in list(self.pods.values()) if one.name == name)
+        return next(pod for pod in list(self.pods.values()) if pod.name == name)
 
     def stop(self) -> None:
         """Stops all pods, at once."""
@@ -43,10 +43,10 @@ class Kubelet:
 
     def _run(self) -> None:
         while not self._stopping.wait(_TURN_S):
-            found = {pod["metadata"]["uid"]: pod for pod in self._api.items("/api/v1/pods")}
-            for uid, pod in found.items():
+            pods = {pod["metadata"]["uid"]: pod for pod in self._api.items("/api/v1/pods")}
+            for uid, pod in pods.items():
                 self._handle(uid, pod)
-            for uid in self.pods.keys() - found.keys():
+            for uid in self.pods.keys() - pods.keys():
                 self._end(self.pods.pop(uid))
 
     def _handle(self, uid: str, pod: Document) -> None:
@@ -73,7 +73,7 @@ class Kubelet:
         """The names of services, as a cluster's DNS knows them."""
         namespace = pod["metadata"]["namespace"]
         services = self._api.items(f"/api/v1/namespaces/{namespace}/services")
-        known = [(one["spec"]["clusterIP"], one["metadata"]["name"]) for one in services]
+        known = [(service["spec"]["clusterIP"], service["metadata"]["name"]) for service in services]
         return "".join(
             f"{on_this_machine(address)} {name} {name}.{namespace} {name}.{namespace}.svc\n"
             for address, name in known

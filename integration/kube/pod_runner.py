@@ -84,8 +84,8 @@ class PodRunner:
             self._process.stop()
 
     def _look(self, kind: str) -> bool | None:
-        found = self._probes[kind]
-        return True if found is None else found.look()
+        probe = self._probes[kind]
+        return True if probe is None else probe.look()
 
     def _revive(self) -> None:
         """Starts the container; again at once after the first end, then after pauses that double."""
@@ -126,8 +126,12 @@ class PodRunner:
     def _sandbox(self) -> Sandbox:
         """The image, and the volumes where the container wants them; nothing else can be written to."""
         mounts = [
-            Bind(self.directory / "volumes" / one["name"], one["mountPath"], writable=not one.get("readOnly", False))
-            for one in self._container["volumeMounts"]
+            Bind(
+                self.directory / "volumes" / mount["name"],
+                mount["mountPath"],
+                writable=not mount.get("readOnly", False),
+            )
+            for mount in self._container["volumeMounts"]
         ]
         hosts = Bind(self.directory / "hosts", "/etc/hosts")
         writable = not self._container["securityContext"]["readOnlyRootFilesystem"]

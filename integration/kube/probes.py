@@ -41,7 +41,7 @@ def probe(container: Document, kind: str, address: str) -> Probe | None:
     if stated is None:
         return None
     get = stated["httpGet"]
-    port = next((one["containerPort"] for one in container["ports"] if one["name"] == get["port"]), get["port"])
+    port = next((port["containerPort"] for port in container["ports"] if port["name"] == get["port"]), get["port"])
     return Probe(
         f"{get.get('scheme', 'HTTP').lower()}://{address}:{port}{get['path']}", stated["periodSeconds"],
         stated["timeoutSeconds"], stated["failureThreshold"], stated["successThreshold"],

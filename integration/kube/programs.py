@@ -39,10 +39,10 @@ def control_plane() -> Path:
 
 def etcd() -> Path:
     """The store behind the API server, from the system's packages."""
-    found = shutil.which("etcd")
-    if found is None:
+    program = shutil.which("etcd")
+    if program is None:
         raise ConfigError('no "etcd" found in PATH', hint="install it with: sudo apt-get install etcd-server")
-    return Path(found)
+    return Path(program)
 
 
 PROGRAMS = {"etcd": etcd, "helm": helm, "control-plane": control_plane}
@@ -93,9 +93,9 @@ def _build_control_plane(target: Path) -> None:
 
 def _kubernetes_version() -> str:
     """That of the module the programs are built from; without it they would call themselves 0.0.0."""
-    found = re.search(r"k8s\.io/kubernetes v([0-9.]+)", (CONTROL_PLANE / "go.mod").read_text())
-    assert found
-    return found[1]
+    match = re.search(r"k8s\.io/kubernetes v([0-9.]+)", (CONTROL_PLANE / "go.mod").read_text())
+    assert match
+    return match[1]
 
 
 def _flags(*linked: str) -> tuple[str, ...]:

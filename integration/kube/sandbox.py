@@ -92,10 +92,10 @@ def _own_directory(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-def _mount_point_or_link(found: Path, made: Path) -> None:
-    if found.is_symlink() and not made.is_symlink():
-        made.symlink_to(found.readlink())
-    elif _own_directory(found):
+def _mount_point_or_link(source: Path, made: Path) -> None:
+    if source.is_symlink() and not made.is_symlink():
+        made.symlink_to(source.readlink())
+    elif _own_directory(source):
         made.mkdir(exist_ok=True)
 
 

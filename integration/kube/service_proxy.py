@@ -73,11 +73,11 @@ def ready_endpoints(api: Api, namespace: str, service: str) -> list[tuple[str, i
     slices = api.items(f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?{selector}")
     return [
         (on_this_machine(address), port["port"])
-        for one in slices
-        for endpoint in one["endpoints"] or []
+        for endpoint_slice in slices
+        for endpoint in endpoint_slice["endpoints"] or []
         if endpoint["conditions"]["ready"]
         for address in endpoint["addresses"]
-        for port in one["ports"]
+        for port in endpoint_slice["ports"]
     ]
 
 

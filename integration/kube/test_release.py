@@ -53,10 +53,10 @@ class Feed:
 
     def totals(self) -> dict[str, int]:
         """The sums that the query `totals` makes."""
-        found: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         for n in range(self.given):
-            found[f"k{n % 7}"] += value_of(n)
-        return dict(found)
+            totals[f"k{n % 7}"] += value_of(n)
+        return dict(totals)
 
 
 @pytest.fixture(scope="module")
@@ -73,17 +73,17 @@ def feed(release: Release, kafka: str) -> Feed:
 
 
 def numbers_in(kafka: str, topic: str) -> Counter[int]:
-    return Counter(json.loads(one.value)["n"] for one in changes(kafka, topic) if one.value)
+    return Counter(json.loads(change.value)["n"] for change in changes(kafka, topic) if change.value)
 
 
 def totals_in(kafka: str, topic: str) -> dict[str, int]:
     """The last total of each key."""
-    found: dict[str, int] = {}
-    for one in changes(kafka, topic):
-        if one.value:
-            row = json.loads(one.value)
-            found[row["k"]] = row["total"]
-    return found
+    totals: dict[str, int] = {}
+    for change in changes(kafka, topic):
+        if change.value:
+            row = json.loads(change.value)
+            totals[row["k"]] = row["total"]
+    return totals
 
 
 def await_another(release: Release, leader: PodRunner) -> None:
@@ -150,7 +150,7 @@ def test_the_other_coordinator_takes_over_from_a_killed_leader(release: Release,
     feed.more(300)
     await_another(release, leader)
     tell(f"the other coordinator was ready {time.monotonic() - killed:.1f} s after the leader was killed")
-    assert {one["name"] for one in release.document("/v1/queries")} >= {"passed", "totals"}
+    assert {query["name"] for query in release.document("/v1/queries")} >= {"passed", "totals"}
     release.sql("CREATE STREAMED VIEW late AS SELECT n FROM R(every) WHERE v >= 50")
     feed.more(200)
     assert_complete(release, feed)
@@ -172,7 +172,7 @@ def test_a_frozen_leader_that_wakes_up_leads_no_more(release: Release, feed: Fee
         os.kill(frozen, signal.SIGCONT)
     assert wait_until(lambda: leader.restarts == ended + 1, 30), release.kubelet.logs()
     assert "leads no more" in leader.log()
-    assert "later" in {one["name"] for one in release.document("/v1/queries")}
+    assert "later" in {query["name"] for query in release.document("/v1/queries")}
 
 
 def owners(release: Release) -> dict[str, dict]:
@@ -198,7 +198,9 @@ def test_another_executor_takes_over_from_one_that_stays_away(release: Release, 
     assert_complete(release, feed)
     tell(f"all results were there {time.monotonic() - killed:.1f} s after the executor had gone")
     after = owners(release)
-    assert all(after[name]["lease"] > one["lease"] for name, one in before.items() if one["executor"] == gone)
+    assert all(
+        after[name]["lease"] > fragment["lease"] for name, fragment in before.items() if fragment["executor"] == gone
+    )
 
 
 def keep_down(pod: PodRunner) -> float:

@@ -46,13 +46,13 @@ def _token(what: Document, pod: Document, api: Api) -> str:
 
 
 def _secret(api: Api, pod: Document, name: str) -> dict[str, bytes]:
-    found = api.get(f"/api/v1/namespaces/{pod['metadata']['namespace']}/secrets/{name}")
-    return {key: base64.b64decode(value) for key, value in found["data"].items()}
+    secret = api.get(f"/api/v1/namespaces/{pod['metadata']['namespace']}/secrets/{name}")
+    return {key: base64.b64decode(value) for key, value in secret["data"].items()}
 
 
 def _config(api: Api, pod: Document, name: str) -> dict[str, bytes]:
-    found = api.get(f"/api/v1/namespaces/{pod['metadata']['namespace']}/configmaps/{name}")
-    return {key: value.encode() for key, value in found["data"].items()}
+    config_map = api.get(f"/api/v1/namespaces/{pod['metadata']['namespace']}/configmaps/{name}")
+    return {key: value.encode() for key, value in config_map["data"].items()}
 
 
 def _write(directory: Path, content: dict[str, bytes], items: list[Document] | None, mode: int | None) -> None:

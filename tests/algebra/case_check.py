@@ -58,9 +58,9 @@ def _at_every_instant(case: Case, session: LocalSession, expected: list[Bag]) ->
         listed = [hashable(row[name] for name in case.names) for row in session.relation("Q", at=at)]
         if at == -1 and case.output != "streamed":
             before = Counter(listed)  # what was there from the beginning on; histories begin at 0
-        found = list((Counter(listed) - before).elements())
-        if not same(found, rows):
-            raise Wrong(f"at {at}\n  found:  {found}\n  DuckDB: {rows}\n{shown(case)}")
+        shown_rows = list((Counter(listed) - before).elements())
+        if not same(shown_rows, rows):
+            raise Wrong(f"at {at}\n  found:  {shown_rows}\n  DuckDB: {rows}\n{shown(case)}")
 
 
 def shown(case: Case) -> str:

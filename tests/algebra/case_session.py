@@ -58,7 +58,7 @@ class Session(LocalSession):
         (table,) = self.catalog.tables()
         self.instant, log = at, self._logs[table.source.id]
         if self.like is not None:
-            log.records.extend(one for one in self.like._logs[table.source.id].records if one[INSTANT] == at)
+            log.records.extend(record for record in self.like._logs[table.source.id].records if record[INSTANT] == at)
             log.heartbeats.append(Heartbeat(len(log.records), at + 1))
             self._work()
             return
@@ -71,12 +71,12 @@ class Session(LocalSession):
         return self.instant
 
     def _there(self) -> list[Stream | Table | Query]:
-        queries = [found for found in super()._there() if isinstance(found, Query) and found.name == "Q"]
+        queries = [object_ for object_ in super()._there() if isinstance(object_, Query) and object_.name == "Q"]
         return [*self.catalog.tables(), *(queries if self.asked else [])]
 
-    def _lane(self, found: Stream | Table | Query, results: Mapping[str, list[Change]]) -> LocalLane:
-        if self.like is None or isinstance(found, Table):
-            return super()._lane(found, results)
+    def _lane(self, relation: Stream | Table | Query, results: Mapping[str, list[Change]]) -> LocalLane:
+        if self.like is None or isinstance(relation, Table):
+            return super()._lane(relation, results)
         known = self.like._started("Q")[0]
         return LocalLane(known.planned, self.partitions, known.lane)
 
@@ -91,8 +91,8 @@ def session_of(
     queries = case.statements[len(case.inputs) :]
     if eager:
         session.begin(queries)
-    for one in _in_turns(_logs(session, case)) if eager else itertools.chain(*_logs(session, case)):
-        one()
+    for push in _in_turns(_logs(session, case)) if eager else itertools.chain(*_logs(session, case)):
+        push()
     session.advance(END + 1)
     if not eager:
         session.begin(queries)
@@ -101,7 +101,7 @@ def session_of(
 
 def _logs(session: Session, case: Case) -> list[list[Callable[[], None]]]:
     """What happens to each source and table, one after the other."""
-    pushes = [[partial(_push, session, source, one) for one in source.pushed] for source in case.sources]
+    pushes = [[partial(_push, session, source, pushed) for pushed in source.pushed] for source in case.sources]
     writes = [
         [partial(session.write, number, at, text) for number, (at, text) in enumerate(table.statements)]
         for table in case.tables
@@ -110,14 +110,14 @@ def _logs(session: Session, case: Case) -> list[list[Callable[[], None]]]:
 
 
 def _in_turns(logs: Sequence[Sequence[Callable[[], None]]]) -> Iterator[Callable[[], None]]:
-    return (one for turn in itertools.zip_longest(*logs) for one in turn if one is not None)
+    return (push for turn in itertools.zip_longest(*logs) for push in turn if push is not None)
 
 
-def _push(session: LocalSession, source: Source, one: object) -> None:
-    if isinstance(one, int):
-        promise(session, source, one)
+def _push(session: LocalSession, source: Source, pushed: object) -> None:
+    if isinstance(pushed, int):
+        promise(session, source, pushed)
     else:
-        session.push(f"T{source.number}", [one])
+        session.push(f"T{source.number}", [pushed])
 
 
 def promise(session: LocalSession, source: Source, ts: int) -> None:

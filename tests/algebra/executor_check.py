@@ -70,10 +70,10 @@ def _log(source: Source, partitions: int) -> dict[int, list[Message]]:
 def _messages(topic: str, partition: int, records: Sequence[Record]) -> list[Message]:
     return [
         Message(
-            topic=topic, partition=partition, offset=at, key=None, value=json.dumps(one.row, default=_text).encode(),
-            headers=[("dsms-op", b"-")] if one.deletion else [], timestamp=(1, one.ts),
+            topic=topic, partition=partition, offset=at, key=None, value=json.dumps(record.row, default=_text).encode(),
+            headers=[("dsms-op", b"-")] if record.deletion else [], timestamp=(1, record.ts),
         )
-        for at, one in enumerate(records)
+        for at, record in enumerate(records)
     ]  # fmt: skip
 
 

@@ -67,9 +67,9 @@ PATTERNS = {
 def features(case: Case) -> set[str]:
     """The names of what a case holds."""
     text = "; ".join([*case.views, case.query])
-    found = {name for name, pattern in PATTERNS.items() if re.search(pattern, text)}
+    names = {name for name, pattern in PATTERNS.items() if re.search(pattern, text)}
     records = [event for source in case.sources for event in source.events if isinstance(event, Record)]
-    return found | {name for name, there in _others(case, records, text).items() if there}
+    return names | {name for name, there in _others(case, records, text).items() if there}
 
 
 def _others(case: Case, records: Sequence[Record], text: str) -> dict[str, bool]:
@@ -110,10 +110,10 @@ def counted(count: int, number: int) -> Counter[str]:
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(cases())
-    def one(case: Case) -> None:
+    def count_case(case: Case) -> None:
         total.update(features(case))
 
-    one()
+    count_case()
     return total
 
 

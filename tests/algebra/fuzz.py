@@ -50,15 +50,15 @@ def draw(count: int, number: int, *, shrink: bool, having: str = "") -> Drawn:
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(cases(9 if having else 6, having=having), CUTTINGS)
-    def one(case: Case, cutting: Cutting) -> None:
+    def check_case(case: Case, cutting: Cutting) -> None:
         drawn.count += drawn.failed is None
-        found = first_error(lambda: check(case, cutting, duck))
-        if found is not None:
-            found = found if "CREATE" in found else f"{found}\n{shown(case)}"
-            drawn.failed = case, cutting, found
-            raise AssertionError(found.split("\n")[0])
+        error = first_error(lambda: check(case, cutting, duck))
+        if error is not None:
+            error = error if "CREATE" in error else f"{error}\n{shown(case)}"
+            drawn.failed = case, cutting, error
+            raise AssertionError(error.split("\n")[0])
 
-    outcome = first_error(one)
+    outcome = first_error(check_case)
     if outcome is not None and drawn.failed is None:
         raise RuntimeError(outcome)
     return drawn
@@ -96,13 +96,13 @@ def in_processes(
     seeds = [str(number * processes + at) for at in range(processes)]
     counts = ["--cases", str(share), "--skip", str(skipped)]
     command = [sys.executable, "-m", "tests.algebra.fuzz", *counts, "--processes", "1", *options, "--seed"]
-    return [subprocess.Popen([*command, one], stdout=output, text=True) for one in seeds]
+    return [subprocess.Popen([*command, seed], stdout=output, text=True) for seed in seeds]
 
 
 def _run_here(asked: argparse.Namespace) -> int:
     failures = 0
-    found = run(asked.cases, asked.seed, keep=asked.keep, having=asked.having, skip=asked.skip)
-    for failures, message in enumerate(found, 1):  # noqa: B007
+    messages = run(asked.cases, asked.seed, keep=asked.keep, having=asked.having, skip=asked.skip)
+    for failures, message in enumerate(messages, 1):  # noqa: B007
         sys.stdout.write(f"{message}\n\n")
         sys.stdout.flush()
     return min(failures, 100)

@@ -12,14 +12,14 @@ def unnested(g: Drawing, outer: Relation) -> Relation:
     mine = scope(a, outer.columns)
     items = ", ".join(value(g, mine, "int", 0) for _ in range(g.number(1, 3)))
     inner, arr = g.name("a"), g.name("arr")
-    found, columns = outputs(g, [(text, kind) for text, kind in mine] + [(f"{u}.{x}", "int")], 3)
+    selected, columns = outputs(g, [(text, kind) for text, kind in mine] + [(f"{u}.{x}", "int")], 3)
     kept = [(f"{inner}.{column.name}", column.name) for column in outer.columns if column.exact]
     listed = items.replace(f"{a}.", f"{inner}.")
     tables = []
     for table, array in zip(named(outer, inner), (f"ARRAY[{listed}]", f"[{listed}]"), strict=True):
         derived = select([*kept, (array, arr)], (table, table), ("", ""))[0]
         tables.append(f"{derived} AS {a} CROSS JOIN UNNEST({a}.{arr}) AS {u}({x})")
-    ours, duck = select(found, (tables[0], tables[1]), ("", ""))
+    ours, duck = select(selected, (tables[0], tables[1]), ("", ""))
     return Relation(ours, duck, columns, outer.stream)
 
 
@@ -27,12 +27,12 @@ def aggregated(g: Drawing, relation: Relation) -> Relation:
     """ARRAY_AGG of each group in a total order: as it is, its elements, or what functions say of it."""
     a, b, key, arr = g.name("a"), g.name("a"), g.name("k"), g.name("arr")
     mine = scope(a, relation.columns)
-    by, by_kind = g.one(mine)
-    kind: Kind = g.one(["int", "int", "str", "real"])
+    by, by_kind = g.pick(mine)
+    kind: Kind = g.pick(["int", "int", "str", "real"])
     x = value(g, mine, kind, 1)
     if f"{a}." not in x:
         x, kind = by, by_kind
-    way = g.one(["NULLS FIRST", "DESC NULLS LAST", "NULLS LAST"])
+    way = g.pick(["NULLS FIRST", "DESC NULLS LAST", "NULLS LAST"])
     made = f"ARRAY_AGG({'DISTINCT ' if g.chance(20) else ''}{x} ORDER BY {x} {way})"
     if g.chance(25):
         made += f" FILTER (WHERE {predicate(g, mine)})"
@@ -42,12 +42,12 @@ def aggregated(g: Drawing, relation: Relation) -> Relation:
 
 def _read(g: Drawing, inner: tuple[str, str], b: str, key: Column, array: Column) -> Relation:
     kept = (f"{b}.{key.name}", key.name)
-    form, name = g.one(["array", "elements", "elements", "functions"]), g.name("c")
+    form, name = g.pick(["array", "elements", "elements", "functions"]), g.name("c")
     tables = f"{inner[0]} AS {b}", f"{inner[1]} AS {b}"
     held = f"{b}.{array.name}"
     if form == "elements":
         u, x = g.name("u"), g.name("x")
-        ours, duck = (f"{one} CROSS JOIN UNNEST({held}) AS {u}({x})" for one in tables)
+        ours, duck = (f"{table} CROSS JOIN UNNEST({held}) AS {u}({x})" for table in tables)
         return Relation(*select([kept, (f"{u}.{x}", name)], (ours, duck), ("", "")), (key, Column(name, array.kind)))
     if form == "functions":
         nth, length = g.number(-1, 2) or 1, g.name("c")
@@ -61,9 +61,9 @@ def _read(g: Drawing, inner: tuple[str, str], b: str, key: Column, array: Column
 
 def given_rows(g: Drawing) -> Relation:
     """VALUES: rows that are in the query; NULL in the second of them."""
-    kinds: list[Kind] = [g.one(["int", "int", "str", "float"]) for _ in range(g.number(1, 3))]
+    kinds: list[Kind] = [g.pick(["int", "int", "str", "float"]) for _ in range(g.number(1, 3))]
     names = [g.name("v") for _ in kinds]
-    rows = [", ".join(g.one(LITERALS[kind][:3]) for kind in kinds) for _ in range(g.number(1, 3))]
+    rows = [", ".join(g.pick(LITERALS[kind][:3]) for kind in kinds) for _ in range(g.number(1, 3))]
     if len(rows) > 1 and g.chance(40):
         rows[1] = ", ".join("NULL" for _ in kinds)
     text = f"(SELECT * FROM (VALUES {', '.join(f'({row})' for row in rows)}) AS {g.name('t')}({', '.join(names)}))"

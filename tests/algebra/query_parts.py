@@ -87,7 +87,7 @@ class Drawing:
         """A number between both, low and high included."""
         return self.draw(_integers(low, high))
 
-    def one(self, choices: Sequence[T]) -> T:
+    def pick(self, choices: Sequence[T]) -> T:
         """One of the choices; simpler ones stand first."""
         return choices[self.number(0, len(choices) - 1)] if len(choices) > 1 else choices[0]
 
@@ -100,7 +100,7 @@ class Drawing:
         count = self.number(min(least, len(choices)), min(most, len(choices)))
         picked: set[int] = set()
         for _ in range(count):
-            picked.add(self.one([at for at in range(len(choices)) if at not in picked]))
+            picked.add(self.pick([at for at in range(len(choices)) if at not in picked]))
         return [choices[at] for at in sorted(picked)]
 
 

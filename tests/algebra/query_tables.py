@@ -78,7 +78,7 @@ def tables(draw: st.DrawFn) -> Table:
 def _statement(g: Drawing, columns: tuple[str, ...], keys: tuple[str, ...], *, first: bool) -> str:
     mine: Scope = [(name, KINDS[name]) for name in columns]
     forms = [_inserted, _inserted, _copied, _updated, _updated, _deleted]
-    return _inserted(g, mine, keys) if first or g.chance(25) else g.one(forms)(g, mine, keys)
+    return _inserted(g, mine, keys) if first or g.chance(25) else g.pick(forms)(g, mine, keys)
 
 
 def _inserted(g: Drawing, mine: Scope, _: tuple[str, ...]) -> str:
@@ -90,7 +90,7 @@ def _inserted(g: Drawing, mine: Scope, _: tuple[str, ...]) -> str:
 def _given(g: Drawing, name: str, kind: Kind) -> str:
     if name in ("k", "n"):
         return str(g.number(0, 3))
-    return g.one([*LITERALS[kind][:2], "NULL" if g.chance(15) else LITERALS[kind][0]])
+    return g.pick([*LITERALS[kind][:2], "NULL" if g.chance(15) else LITERALS[kind][0]])
 
 
 def _copied(g: Drawing, mine: Scope, keys: tuple[str, ...]) -> str:
@@ -102,8 +102,8 @@ def _copied(g: Drawing, mine: Scope, keys: tuple[str, ...]) -> str:
 
 
 def _updated(g: Drawing, mine: Scope, keys: tuple[str, ...]) -> str:
-    set_ = [one for one in mine if one[0] not in keys or g.chance(25)] or mine
-    name, kind = g.one(set_)
+    set_ = [column for column in mine if column[0] not in keys or g.chance(25)] or mine
+    name, kind = g.pick(set_)
     new = f"{name} + 1" if kind == "int" and g.chance(40) else value(g, mine, kind)
     where = f" WHERE {predicate(g, mine)}" if g.chance(70) else ""
     return f"UPDATE {NAME} SET {name} = {new}{where}"

@@ -28,13 +28,11 @@ def helm() -> Helm:
     program = shutil.which("helm")
     if program is None:
         programs = ROOT / "integration" / "kube" / "programs.py"
-        found = subprocess.run(
-            [sys.executable, programs, "helm"], capture_output=True, text=True, check=False, cwd=ROOT
-        )
-        if found.returncode != 0 and shutil.which("go") is None:
+        done = subprocess.run([sys.executable, programs, "helm"], capture_output=True, text=True, check=False, cwd=ROOT)
+        if done.returncode != 0 and shutil.which("go") is None:
             pytest.skip("there is neither helm nor go, which helm can be built with")
-        assert found.returncode == 0, found.stderr
-        program = found.stdout.strip()
+        assert done.returncode == 0, done.stderr
+        program = done.stdout.strip()
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
@@ -61,8 +59,8 @@ def render(attempt: Callable[..., subprocess.CompletedProcess[str]]) -> Callable
     def documents(values: dict[str, Any] | None = None) -> dict[tuple[str, str], Document]:
         done = attempt(values)
         assert done.returncode == 0, done.stderr
-        found = [one for one in yaml.safe_load_all(done.stdout) if one]
-        return {(one["kind"], one["metadata"]["name"]): one for one in found}
+        documents = [document for document in yaml.safe_load_all(done.stdout) if document]
+        return {(document["kind"], document["metadata"]["name"]): document for document in documents}
 
     return documents
 

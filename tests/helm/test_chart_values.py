@@ -67,13 +67,13 @@ def test_the_chart_passes_the_strict_linter(helm: Callable[..., subprocess.Compl
 
 
 def test_every_object_of_the_schema_is_closed():
-    found = dict(objects(SCHEMA))
-    assert len(found) > 20
-    open_ones = [path for path, one in found.items() if one.get("additionalProperties") is not False]
+    schemas = dict(objects(SCHEMA))
+    assert len(schemas) > 20
+    open_ones = [path for path, schema in schemas.items() if schema.get("additionalProperties") is not False]
     assert {path.rsplit("/", 1)[-1] for path in open_ones} == MAPS | {"global"}
     for path in open_ones:
         if not path.endswith("/global"):
-            assert found[path]["additionalProperties"] == {"type": "string"}
+            assert schemas[path]["additionalProperties"] == {"type": "string"}
 
 
 def test_schema_and_values_name_the_same_keys():

@@ -55,8 +55,8 @@ def _part(listed: list[dict[str, object]], part: int) -> Iterator[dict[str, obje
 def check(session: LocalSession, reference: Reference, question: Question, at: int, asked: int) -> None:
     """The session's relation at an instant is the right one of another instant."""
     wanted = reference.answer(question, asked)
-    found = pl.DataFrame(session.relation("Answer", at), infer_schema_length=None)
-    verify(found if found.height else wanted.clear(), wanted, f"{question.name} at {at}")
+    answer = pl.DataFrame(session.relation("Answer", at), infer_schema_length=None)
+    verify(answer if answer.height else wanted.clear(), wanted, f"{question.name} at {at}")
 
 
 def instants(name: str) -> list[int]:

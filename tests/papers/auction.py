@@ -40,7 +40,7 @@ def minutes(session: LocalSession, name: str) -> list[str]:
 
     The rows that SQL has for empty relations are there from the beginning of time: `start`.
     """
-    ordered = sorted(session.changes(name), key=lambda one: (one[2], one[0], repr(one[1])))
+    ordered = sorted(session.changes(name), key=lambda change: (change[2], change[0], repr(change[1])))
     return [f"{_minute(ts)} {op}({', '.join(map(str, row.values()))})" for op, row, ts in ordered]
 
 

@@ -44,7 +44,7 @@ def traffic(cars: int, minutes: int, seed: int) -> list[Report]:
     """Reports in the order of time: cars that crawl through mile 1, two accidents, cars that are away a while."""
     chosen = random.Random(seed)
     journeys = [list(_journey(car, minutes, chosen)) for car in range(cars)]
-    return sorted((report for journey in journeys for report in journey), key=lambda one: (one.ts, one.car_id))
+    return sorted((report for journey in journeys for report in journey), key=lambda report: (report.ts, report.car_id))
 
 
 def _journey(car: int, minutes: int, chosen: random.Random) -> Iterator[Report]:
@@ -77,7 +77,7 @@ class Road:
     def current(self) -> dict[int, Segment]:
         """Where the cars are that reported in the last 30 seconds."""
         last = {car: mine[-1] for car, mine in self.by_car.items()}
-        return {car: one.segment for car, one in last.items() if one.ts >= self.at - 30 * SECOND}
+        return {car: report.segment for car, report in last.items() if report.ts >= self.at - 30 * SECOND}
 
     def congested(self) -> set[Segment]:
         """Segments with a low mean speed in the last five minutes."""
@@ -91,14 +91,14 @@ class Road:
         """Segments where two cars reported one position four times in a row."""
         stopped: Counter[tuple[int, int, int, int]] = Counter()
         for mine in self.by_car.values():
-            if len(mine) >= 4 and len({one.position for one in mine[-4:]}) == 1:
+            if len(mine) >= 4 and len({report.position for report in mine[-4:]}) == 1:
                 stopped[mine[-1].position] += 1
         return {(way, direction, x // MILE) for (way, _, direction, x), cars in stopped.items() if cars >= 2}
 
 
 def tolls(reports: list[Report], accidents: bool = True) -> list[tuple[int, int, int]]:
     """(instant, car, toll) for each car that enters a congested segment without accident, with too many cars in it."""
-    found = []
+    charged = []
     for at in sorted({report.ts for report in reports}):
         road, before = Road(reports, at), Road(reports, at - 1).current()
         current, congested = road.current(), road.congested()
@@ -107,5 +107,5 @@ def tolls(reports: list[Report], accidents: bool = True) -> list[tuple[int, int,
         for car, segment in current.items():
             entered = before.get(car) != segment
             if entered and segment in congested and segment not in closed and volume[segment] > FREE:
-                found.append((at, car, 2 * (volume[segment] - FREE) ** 2))
-    return sorted(found)
+                charged.append((at, car, 2 * (volume[segment] - FREE) ** 2))
+    return sorted(charged)

@@ -63,15 +63,15 @@ def _derive(session: LocalSession, queries: Mapping[str, str]) -> None:
 
 
 def _instants(text: str) -> list[tuple[int, str]]:
-    found = []
+    pairs = []
     for at, rows in re.findall(r"(\d+):⟨([^⟩]*)⟩", text):
         for row, count in re.findall(r"([a-z]+)(\d*)", rows):
-            found += [(int(at), row)] * int(count or 1)
-    return found
+            pairs += [(int(at), row)] * int(count or 1)
+    return pairs
 
 
 def _ending(text: str) -> Sequence[dict[str, object]]:
-    rows = sorted(elements(text), key=lambda one: one[1])
+    rows = sorted(elements(text), key=lambda pair: pair[1])
     return [{"id": n, "e": row, "ends": end or FOREVER, "ts": start} for n, (row, start, end) in enumerate(rows)]
 
 

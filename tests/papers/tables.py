@@ -46,8 +46,8 @@ def listed(elements: str) -> list[str]:
     >>> listed("+<b, 3>4, -<a>4, +<a, 1>2")
     ['+<a,1>2', '+<b,3>4', '-<a>4']
     """
-    found = re.findall(r"([+u-]<[^>]*>)(\d+)", elements.replace(", ", ","))
-    return [f"{text}{ts}" for ts, text in sorted((int(ts), text) for text, ts in found)]
+    pairs = re.findall(r"([+u-]<[^>]*>)(\d+)", elements.replace(", ", ","))
+    return [f"{text}{ts}" for ts, text in sorted((int(ts), text) for text, ts in pairs)]
 
 
 def relations(session: LocalSession, name: str, until: int) -> str:
@@ -61,11 +61,11 @@ def snapshots(text: str, until: int) -> str:
     >>> snapshots("1:⟨c⟩ 3..∞:⟨a3,b⟩", 5)
     '1: c\\n3: a a a b\\n4: a a a b'
     """
-    found: Relations = {}
+    relations: Relations = {}
     for first, last, rows in re.findall(r"(\d+)(?:(?:-|\.\.)(\d+|∞))?:⟨([^⟩]*)⟩", text):
         end = until if last == "∞" else int(last or first) + 1
-        found |= {at: _counted(rows) for at in range(int(first), end)}
-    return written(found)
+        relations |= {at: _counted(rows) for at in range(int(first), end)}
+    return written(relations)
 
 
 def intervals(text: str, until: int) -> str:
@@ -74,26 +74,26 @@ def intervals(text: str, until: int) -> str:
     >>> intervals("c[1,3) a[2,4)", 9)
     '1: c\\n2: a c\\n3: a'
     """
-    found: Relations = {}
+    relations: Relations = {}
     for row, start, end in elements(text):
         for at in range(start, until if end is None else end):
-            found.setdefault(at, Counter())[row] += 1
-    return written(found)
+            relations.setdefault(at, Counter())[row] += 1
+    return written(relations)
 
 
 def elements(text: str) -> list[tuple[str, int, int | None]]:
     """Rows with their intervals; None: for ever."""
-    found = re.findall(r"(\S+)\[(\d+),(\d+|∞)\)", text)
-    return [(row, int(start), None if end == "∞" else int(end)) for row, start, end in found]
+    triples = re.findall(r"(\S+)\[(\d+),(\d+|∞)\)", text)
+    return [(row, int(start), None if end == "∞" else int(end)) for row, start, end in triples]
 
 
-def written(found: Mapping[int, Iterable[str]]) -> str:
+def written(relations: Mapping[int, Iterable[str]]) -> str:
     """Relations as text; instants at which nothing is there are left out.
 
     >>> written({2: ["b", "a"], 1: []})
     '2: a b'
     """
-    rows = {at: sorted(bag.elements() if isinstance(bag, Counter) else bag) for at, bag in found.items()}
+    rows = {at: sorted(bag.elements() if isinstance(bag, Counter) else bag) for at, bag in relations.items()}
     return "\n".join(f"{at}: {' '.join(rows[at])}" for at in sorted(rows) if rows[at])
 
 

@@ -102,7 +102,7 @@ def notices(query: str) -> set[str]:
     session = LocalSession()
     session.execute(STREAMS)
     told = session.run(query)[-1].notices
-    return {one for one in told if not one.startswith(("no key", "FORMAT", "output", "expanded"))}
+    return {notice for notice in told if not notice.startswith(("no key", "FORMAT", "output", "expanded"))}
 
 
 ISTREAM = "Istream is applied: rows never leave the result"

@@ -27,9 +27,9 @@ def messages(topic: str, parts: list[Rows]) -> dict[int, list[Message]]:
                 topic=topic, partition=part, offset=at, key=None, value=json.dumps({"c": c, "v": v}).encode(),
                 headers=[], timestamp=(1, instant),
             )
-            for at, (instant, c, v) in enumerate(found)
+            for at, (instant, c, v) in enumerate(rows)
         ]
-        for part, found in enumerate(parts)
+        for part, rows in enumerate(parts)
     }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ class Topics:
     def published(self, query: str) -> int | None:
         return None
 
-    def state_of(self, found: Object) -> str:
+    def state_of(self, entry: Object) -> str:
         return "known"
 
 

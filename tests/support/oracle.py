@@ -126,17 +126,17 @@ def _key(row: Row, keys: Sequence[str]) -> str:
 def keyed_changes(relations: Relations, keys: Sequence[str]) -> list[Change]:
     """The tagged stream of a keyed relation: `+` a key enters, `u` its row is another one, `-` it leaves."""
     before: dict[str, Row] = {}
-    found: list[Change] = []
+    changes: list[Change] = []
     for at, rows in relations.items():
         now = {_key(row, keys): row for row in rows}
-        found += [("-", {key: row[key] for key in keys}, at) for name, row in before.items() if name not in now]
+        changes += [("-", {key: row[key] for key in keys}, at) for name, row in before.items() if name not in now]
         for name, row in now.items():
             if name not in before:
-                found.append(("+", row, at))
+                changes.append(("+", row, at))
             elif bag([row]) != bag([before[name]]):
-                found.append(("u", row, at))
+                changes.append(("u", row, at))
         before = now
-    return found
+    return changes
 
 
 def change_bag(changes: Iterable[Change]) -> Counter[str]:

@@ -37,9 +37,9 @@ def register(sql: str) -> tuple[Catalog, StatementResult]:
 def made(sql: str) -> Query:
     """The view or query that a statement makes."""
     catalog, result = register(sql)
-    found = catalog.find(result.name or "")
-    assert isinstance(found, Query)
-    return found
+    query = catalog.find(result.name or "")
+    assert isinstance(query, Query)
+    return query
 
 
 def plan(sql: str) -> logical.Node:
@@ -50,9 +50,9 @@ def plan(sql: str) -> logical.Node:
 
 def item(table: str) -> logical.Node:
     """The plan of an item of FROM alone."""
-    found = plan(f"SELECT STREAMED id FROM {table}")
-    assert isinstance(found, logical.Project)
-    return found.input
+    project = plan(f"SELECT STREAMED id FROM {table}")
+    assert isinstance(project, logical.Project)
+    return project.input
 
 
 def stream(name: str = "S") -> logical.Node:

@@ -21,12 +21,12 @@ def on_pool_thread(work: Callable[[], T]) -> T:
     >>> on_pool_thread(lambda: threading.current_thread() is threading.main_thread())
     False
     """
-    found: list[T] = []
+    results: list[T] = []
     errors: list[BaseException] = []
 
     def call(column: pl.Series, **_: object) -> pl.Series:
         try:
-            found.append(work())
+            results.append(work())
         except BaseException as error:  # noqa: BLE001 - raised where the work was asked for
             errors.append(error)
         return column
@@ -38,4 +38,4 @@ def on_pool_thread(work: Callable[[], T]) -> T:
     asked.join()
     if errors:
         raise errors[0]
-    return found[0]
+    return results[0]

@@ -55,7 +55,7 @@ class World:
         return {log: rows for log, rows in self.results.items() if rows}
 
     def read(self, ranges):
-        return [_pieces(self.logs[one.topic][one.partition][one.start : one.end]) for one in ranges]
+        return [_pieces(self.logs[wanted.topic][wanted.partition][wanted.start : wanted.end]) for wanted in ranges]
 
     def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
         """What the planner logs before it plans a batch."""
@@ -94,12 +94,12 @@ def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: froze
     lanes, manifest, targets = revision.lanes, revision.manifest, revision.plan.partitions
     sources = {source.id: source.topic for lane in lanes.values() for source in lane.sources.values()}
     ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
-    positions = {lane_id: one.places for lane_id, one in moving(revision, ()).items()}
+    positions = {lane_id: progress.places for lane_id, progress in moving(revision, ()).items()}
     begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit, reads)
-    found = shedding(slices(lanes, positions, begin, upto, {}), lanes, world.sheds)
+    planned = shedding(slices(lanes, positions, begin, upto, {}), lanes, world.sheds)
     routed = []
     kafka, told = KafkaSettings("none", {}), (woken(revision, positions), unread(positions, ends, upto))
-    for part in [*spread(found, tasks), ()]:
+    for part in [*spread(planned, tasks), ()]:
         task = SourceTask(
             tuple(part), dict(lanes), revision.number, targets, kafka, "http://none", *told, frames=world.frames
         )
@@ -107,8 +107,8 @@ def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: froze
         routed += [row for batch in run_source_task(task) for row in batch.to_pylist()]
     world.epochs += 1
     contexts = {
-        lane_id: LaneContext.of(lanes[lane_id], one, revision.takes.get(lane_id, {}))
-        for lane_id, one in manifest.lanes.items()
+        lane_id: LaneContext.of(lanes[lane_id], lane_manifest, revision.takes.get(lane_id, {}))
+        for lane_id, lane_manifest in manifest.lanes.items()
     }
     number = revision.number
     context = StageContext(
@@ -146,22 +146,24 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
             for key, value, header, partition in listed:
                 log = output.id if partition is None else f"{output.id}/{partition}"
                 world.results[log].append((key, value, tuple(header)))
-    world.dead += [msgspec.structs.astuple(one) if isinstance(one, msgspec.Struct) else one for one in done.dead]
+    world.dead += [
+        msgspec.structs.astuple(letter) if isinstance(letter, msgspec.Struct) else letter for letter in done.dead
+    ]
     frontiers = dict(world.published.frontiers)
-    for query, one in done.results.items():
-        frontiers[query] = max(one.frontier, frontiers.get(query, one.frontier))
+    for query, result in done.results.items():
+        frontiers[query] = max(result.frontier, frontiers.get(query, result.frontier))
     world.published = Published(frontiers, done.dead_upto)
 
 
 def takes(revision: Revision, lane: str, turns: Iterator[int]) -> dict[int, int]:
     """What each stage takes of its queue: nothing, some, or all with what arrives."""
-    found, queues = {}, revision.manifest.lanes[lane].queues
+    taken, queues = {}, revision.manifest.lanes[lane].queues
     for stage in range(1, revision.lanes[lane].flow.stages + 1):
         waiting = len(queues[stage].segments) if stage in queues else 0
         chosen = next(turns, 0) % (waiting + 2)
         if chosen:
-            found[stage] = chosen - 1
-    return found
+            taken[stage] = chosen - 1
+    return taken
 
 
 def run(  # noqa: PLR0913 what may differ between two runs
@@ -181,16 +183,22 @@ def run(  # noqa: PLR0913 what may differ between two runs
         revision = revised(plan, history[-1], (), revision)
         revision = replace(revision, takes={lane: takes(revision, lane, turns) for lane in revision.lanes})
         if rates is not None:
-            standing = {lane: one.places for lane, one in moving(revision, ()).items()}
+            standing = {lane: progress.places for lane, progress in moving(revision, ()).items()}
             world.shed(revision, standing, rates[number % len(rates)])
         done = epoch(world, revision, limit, tasks=1 + number % 3)
-        waits = any(queue.segments for one in done.manifest.lanes.values() for queue in one.queues.values())
+        waits = any(
+            queue.segments for lane_manifest in done.manifest.lanes.values() for queue in lane_manifest.queues.values()
+        )
         if not done.results and limit and not waits and (then is None or number >= then[0]):
             return world
         publish(world, done)
         history.append(done.manifest)
         if number == crash_at:
-            world.floor = {place: at.offset for one in done.manifest.lanes.values() for place, at in one.places.items()}
+            world.floor = {
+                place: at.offset
+                for lane_manifest in done.manifest.lanes.values()
+                for place, at in lane_manifest.places.items()
+            }
             history = history[: 1 + len(history) // 2]
             limits = [*reversed(limits), 1]
     raise AssertionError("the log was never read to its end")

@@ -78,4 +78,7 @@ def play(
 
 def _told(session: LocalSession, name: str) -> Told:
     letters = [*session.dead_letters("T"), *session.dead_letters("E")]
-    return [session.changes(name), [(one["reason"], one["record"]) for one in letters if one["query"] == name]]
+    return [
+        session.changes(name),
+        [(letter["reason"], letter["record"]) for letter in letters if letter["query"] == name],
+    ]

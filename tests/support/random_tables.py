@@ -71,7 +71,7 @@ def bag(rows: list[tuple]) -> Counter:
 
 def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
-        return tuple(_plain(one) for one in value)
+        return tuple(_plain(element) for element in value)
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return round(float(value), 9)
     return value

@@ -127,8 +127,8 @@ def histories(draw: st.DrawFn, *, advances: bool = True, max_size: int = 16) -> 
     shape = draw(shapes())
     record = records(shape)
     promise = INSTANTS.map(lambda ts: (Advance(ts), None))
-    one = st.one_of(record, record, record, promise) if advances else record
-    return History(shape, tuple(draw(st.lists(one, max_size=max_size))))
+    event = st.one_of(record, record, record, promise) if advances else record
+    return History(shape, tuple(draw(st.lists(event, max_size=max_size))))
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,9 @@ def views(draw: st.DrawFn, name: str, over: str, columns: frozenset[str], *, ts:
     have = columns | ({"TS"} if ts else set()) if ts or "TS" in columns else columns
     outputs = [(text, as_, need) for text, as_, need in _OUTPUTS if set(need.split()) <= have]
     outputs += [(column, column, column) for column in sorted(columns) if column != "TS"] * 2
-    chosen = draw(st.lists(st.sampled_from(outputs), min_size=1, max_size=5, unique_by=lambda one: one[1].lower()))
+    chosen = draw(
+        st.lists(st.sampled_from(outputs), min_size=1, max_size=5, unique_by=lambda output: output[1].lower())
+    )
     predicates = [(text, need) for text, need in _PREDICATES if set(need.split()) <= have]
     predicate = draw(st.none() | st.sampled_from(predicates))
     needs = {need for _, _, needed in chosen for need in needed.split()} | set((predicate or ("", ""))[1].split())

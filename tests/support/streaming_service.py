@@ -70,7 +70,7 @@ class MemoryLog:
         self.reads, self.offsets = self.reads + 1, self.offsets + wanted.end - wanted.start
         log = self.held.get((wanted.topic, wanted.partition), [])
         assert wanted.start < wanted.end <= len(log)
-        return [one for one in log[wanted.start : wanted.end] if one is not None]
+        return [message for message in log[wanted.start : wanted.end] if message is not None]
 
 
 class FakeOutlet:
@@ -79,7 +79,7 @@ class FakeOutlet:
     def __init__(self, settings: FeedSettings) -> None:
         self.log, self.results = MemoryLog(), {"hot": HOT}
         self.ids: dict[str, str] = {"hot": HOT.id}
-        self.feeds = Feeds(self.log, lambda one: self.ids.get(one.name), settings)
+        self.feeds = Feeds(self.log, lambda followed: self.ids.get(followed.name), settings)
         self.answers: Any = MemoryAnswers()
         self.published: list[tuple[str, list[bytes], list[str], int | None]] = []
         self.covers: list[Cover] = []
@@ -113,10 +113,10 @@ class StreamingService(FakeService):
         return self.version
 
     def execute(self, sql: str) -> list[Any]:
-        found = super().execute(sql)
+        results = super().execute(sql)
         if "slow" in sql:
             assert self.run.wait(20)
-        return found
+        return results
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def running(settings: FeedSettings = QUICK, access: Access | None = None) -> Ite
 def connected(url: str, path: str) -> socket.socket:
     """A client that sends a request and reads nothing."""
     address = urlsplit(url)
-    found = socket.create_connection((address.hostname, address.port), timeout=30)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    found.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-    return found
+    client = socket.create_connection((address.hostname, address.port), timeout=30)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    return client

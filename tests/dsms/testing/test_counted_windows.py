@@ -58,8 +58,8 @@ def test_counts_of_any_batches_and_partitions(rows, partitions, batch, pieces) -
     for point in range(0, END, 5):
         seen = [(k, at) for k, at, ts in rows if at is not None and ts <= point]
         expected = Counter((k, start) for k, at in seen for start in range(-40, 40, 4) if start <= at < start + 6)
-        found = {
+        counts = {
             (row["k"], round((row["window_start"] - BEGIN).total_seconds())): row["n"]
             for row in cut.relation("Counts", min(point + 4, END - 1))
         }
-        assert found == expected
+        assert counts == expected

@@ -65,5 +65,5 @@ def test_first_rows_of_any_batches_and_partitions(rows, partitions, batch, piece
     assert cut.changes("First") == whole.changes("First")
     for point in range(0, END, 5):
         seen = [row for row in rows if row[3] <= point]
-        found = [(row["k"], row["v"], row["w"]) for row in cut.relation("First", min(point + 4, END - 1))]
-        assert sorted(found, key=repr) == sorted((best(seen, key) for key in {row[0] for row in seen}), key=repr)
+        first = [(row["k"], row["v"], row["w"]) for row in cut.relation("First", min(point + 4, END - 1))]
+        assert sorted(first, key=repr) == sorted((best(seen, key) for key in {row[0] for row in seen}), key=repr)

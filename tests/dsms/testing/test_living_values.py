@@ -67,24 +67,24 @@ def log(seed: int, count: int, lag: int = 0) -> Log:
 def in_time(records: Log) -> tuple[Log, set[int]]:
     """What is not late, by instant."""
     latest, kept, late = -(10**9), [], set()
-    for offset, one in enumerate(records):
-        if one["ts"] < latest - SLACK:
+    for offset, record in enumerate(records):
+        if record["ts"] < latest - SLACK:
             late.add(offset)
         else:
-            kept.append(one)
-        latest = max(latest, one["ts"])
-    return sorted(kept, key=lambda one: one["ts"]), late
+            kept.append(record)
+        latest = max(latest, record["ts"])
+    return sorted(kept, key=lambda record: record["ts"]), late
 
 
 def clustered(records: Log, column: str, k: int) -> tuple[Log, set[int]]:
     last, kept, refused = {}, [], set()
-    for one in records:
-        key = one[column]
-        if key is not None and key in last and one["ts"] - last[key] > k:
-            refused.add(one["id"])
+    for record in records:
+        key = record[column]
+        if key is not None and key in last and record["ts"] - last[key] > k:
+            refused.add(record["id"])
             continue
-        last[key] = one["ts"]
-        kept.append(one)
+        last[key] = record["ts"]
+        kept.append(record)
     return kept, refused
 
 
@@ -96,12 +96,12 @@ def admitted(logs: dict[str, Log]) -> tuple[dict[str, Log], dict[str, set[int]]]
     for name, column, k in (("T", "c", K), ("T", "w", KW), ("UT", "c", K)):
         kept[name], more = clustered(kept[name], column, k)
         refused[name] |= more
-    partners = [(one["c"], one["ts"]) for one in kept["T"]]
-    for one in list(kept["PT"]):
-        if one["c"] is not None and not any(c == one["c"] and 0 <= one["ts"] - ts <= KR for c, ts in partners):
-            kept["PT"].remove(one)
-            refused["PT"].add(one["id"])
-    return {name: sorted(found, key=lambda one: one["id"]) for name, found in kept.items()}, refused
+    partners = [(record["c"], record["ts"]) for record in kept["T"]]
+    for record in list(kept["PT"]):
+        if record["c"] is not None and not any(c == record["c"] and 0 <= record["ts"] - ts <= KR for c, ts in partners):
+            kept["PT"].remove(record)
+            refused["PT"].add(record["id"])
+    return {name: sorted(records, key=lambda record: record["id"]) for name, records in kept.items()}, refused
 
 
 def all_logs(seed: int, count: int = 70) -> dict[str, Log]:
@@ -127,19 +127,19 @@ def session(logs: dict[str, Log], constraints: dict[str, str], how: tuple) -> Lo
 
 
 def in_order(rows: list[tuple]) -> list[tuple]:
-    return sorted((tuple(row) for row in rows), key=lambda row: [(one is None, one or 0) for one in row])
+    return sorted((tuple(row) for row in rows), key=lambda row: [(value is None, value or 0) for value in row])
 
 
 def expected(kept: dict[str, Log], at: int) -> list[list[tuple]]:
     """DuckDB over the admitted records up to an instant."""
     database = duck_engine.connection()
     for name, (source, keys) in STREAMS.items():
-        rows = sorted((one for one in kept[source] if one["ts"] <= at), key=lambda one: one["ts"])
+        rows = sorted((record for record in kept[source] if record["ts"] <= at), key=lambda record: record["ts"])
         if keys != "NULL":
             names = keys.strip("()").split(", ")
-            rows = list({tuple(one[key] for key in names): one for one in rows}.values())
+            rows = list({tuple(record[key] for key in names): record for record in rows}.values())
         database.execute(f"CREATE TEMP TABLE {name} (id INT, c BIGINT, w BIGINT, v INT)")
-        duck_engine.fill(database, name, [(one["id"], one["c"], one["w"], one["v"]) for one in rows])
+        duck_engine.fill(database, name, [(record["id"], record["c"], record["w"], record["v"]) for record in rows])
     return [in_order(database.execute(query).fetchall()) for query in QUERIES.values()]
 
 
@@ -149,25 +149,25 @@ def test_results_are_those_of_the_records_that_keep_the_promises(seed: int, how:
     kept, refused = admitted(logs)
     bound, free = session(logs, CONSTRAINTS, how), session(kept, {}, (1, None, 1))
     for source, name in (("T", "S"), ("PT", "P"), ("UT", "U")):
-        told = [one["offset"] for one in bound.dead_letters(source) if one["query"] in (None, name)]
+        told = [letter["offset"] for letter in bound.dead_letters(source) if letter["query"] in (None, name)]
         assert sorted(told) == sorted(refused[source]) and told, source
         assert bound.changes(name) == free.changes(name)
     for number, query in enumerate(QUERIES.values()):
         assert bound.changes(f"V{number}") == free.changes(f"V{number}"), query
     for at in range(0, 90, 6):
         for number, (query, wanted) in enumerate(zip(QUERIES.values(), expected(kept, at), strict=True)):
-            found = [tuple(row.values()) for row in bound.relation(f"V{number}", at=at)]
-            assert in_order(found) == wanted, (at, query)
+            rows = [tuple(row.values()) for row in bound.relation(f"V{number}", at=at)]
+            assert in_order(rows) == wanted, (at, query)
 
 
 def held(made: LocalSession) -> dict[str, int]:
     """The rows of state by operator, without buffers."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for report in made.reports():
-        for one in report.operators:
-            if one.operator != "Reorder":
-                found[one.operator] = found.get(one.operator, 0) + one.state_rows
-    return found
+        for operator in report.operators:
+            if operator.operator != "Reorder":
+                sizes[operator.operator] = sizes.get(operator.operator, 0) + operator.state_rows
+    return sizes
 
 
 def after(queries: list[str], count: int, constraints: dict[str, str]) -> LocalSession:

@@ -66,4 +66,4 @@ def test_equal_rows_of_two_keys_do_not_cancel_by_chance_of_the_partition() -> No
         session.advance(9)
         assert sorted(row["v"] for row in session.relation("V")) == [0, 1, 2, 3]
         published.append(session.changes("V"))
-    assert all(one == published[0] for one in published)
+    assert all(records == published[0] for records in published)

@@ -46,18 +46,18 @@ def log(seed: int, count: int = 60, lag: int = 0) -> list[dict]:
 def admitted(records: list[dict]) -> tuple[list[dict], dict[int, str]]:
     """Record by record: what counts, and why the others do not."""
     high, latest, kept, refused = None, None, [], {}
-    for offset, one in enumerate(records):
-        c = one["c"]
+    for offset, record in enumerate(records):
+        c = record["c"]
         if c is not None:
             if high is not None and c < high - K:
                 refused[offset] = f"violates ORDERED BY c WITHIN {K}: {c} came, {high - K} is"
                 continue
             high = c if high is None else max(high, c)
-        if latest is not None and one["ts"] < latest - SLACK:
+        if latest is not None and record["ts"] < latest - SLACK:
             refused[offset] = "late"
             continue
-        latest = one["ts"] if latest is None else max(latest, one["ts"])
-        kept.append(one)
+        latest = record["ts"] if latest is None else max(latest, record["ts"])
+        kept.append(record)
     return kept, refused
 
 
@@ -77,7 +77,7 @@ def session(records: list[dict], others: list[dict], constraint: str, how: tuple
 
 def last(kept: list[dict], key: str) -> list[dict]:
     """The last record of each key, by instant, then place."""
-    return list({one[key]: one for one in sorted(kept, key=lambda one: one["ts"])}.values())
+    return list({record[key]: record for record in sorted(kept, key=lambda record: record["ts"])}.values())
 
 
 def expected(kept: list[dict], others: list[dict]) -> dict[str, list[tuple]]:
@@ -92,7 +92,7 @@ def expected(kept: list[dict], others: list[dict]) -> dict[str, list[tuple]]:
 
 
 def in_order(rows: list[tuple]) -> list[tuple]:
-    return sorted((tuple(row) for row in rows), key=lambda row: [(one is None, one or 0) for one in row])
+    return sorted((tuple(row) for row in rows), key=lambda row: [(value is None, value or 0) for value in row])
 
 
 @pytest.mark.parametrize(("seed", "how"), [(1, (1, None, 4)), (2, (2, 3, 2)), (3, (3, 7, 1)), (4, (1, 1, 1))])
@@ -108,18 +108,18 @@ def test_results_are_those_of_the_records_that_keep_the_promise(seed: int, how: 
     assert all(told[offset].startswith(reason) for offset, reason in refused.items())
     for name in QUERIES:
         assert bound.changes(f"V_{name}") == free.changes(f"V_{name}"), name
-        found = [tuple(row.values()) for row in bound.relation(f"V_{name}")]
-        assert in_order(found) == wanted[name], name
+        rows = [tuple(row.values()) for row in bound.relation(f"V_{name}")]
+        assert in_order(rows) == wanted[name], name
 
 
 def held(made: LocalSession) -> dict[str, int]:
     """The rows of state by operator, without buffers."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for report in made.reports():
-        for one in report.operators:
-            if one.operator not in ("Reorder", "Lowest"):
-                found[one.operator] = found.get(one.operator, 0) + one.state_rows
-    return found
+        for operator in report.operators:
+            if operator.operator not in ("Reorder", "Lowest"):
+                sizes[operator.operator] = sizes.get(operator.operator, 0) + operator.state_rows
+    return sizes
 
 
 def test_state_does_not_grow_with_the_log() -> None:
