@@ -1,4 +1,4 @@
-"""A real HTTP server for an application, on a free port of this machine."""
+"""A real HTTP server in a thread of this process, on a free port."""
 
 import threading
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from dsms.local.waiting import wait_until
 
 @contextmanager
 def serving(app: FastAPI) -> Iterator[str]:
+    """The URL at which the application is served while the block runs."""
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", ws="none"))
     thread = threading.Thread(target=server.run)
     thread.start()

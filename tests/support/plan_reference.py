@@ -1,4 +1,4 @@
-"""What a logical plan means: its relation over given tables, row by row in plain Python."""
+"""Reference semantics of logical plans: the relation of a plan over given tables, row by row in plain Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tables = dict[str, list[Row]]
 
 
 def relation(node: logical.Node, tables: Tables) -> list[Row]:
-    """The rows of a plan; tables are by the names of streams, without TS, which is 0."""
+    """The rows of a plan. The keys of `tables` are names of streams; their rows are without TS, which is 0."""
     rows = _rows(node, tables)
     width = len(schema(node))
     assert all(len(row) == width for row in rows)
@@ -28,9 +28,10 @@ def relation(node: logical.Node, tables: Tables) -> list[Row]:
 
 
 def names(node: logical.Node) -> list[str]:
-    names = schema(node).names
-    assert len(set(names)) == len(names), names
-    return names
+    """The names of the columns; no two are equal."""
+    listed = schema(node).names
+    assert len(set(listed)) == len(listed), listed
+    return listed
 
 
 def values(node: logical.Node, rows: list[Row], expressions: list[Expression]) -> list[Row]:
@@ -40,9 +41,9 @@ def values(node: logical.Node, rows: list[Row], expressions: list[Expression]) -
     fields = schema(node)
     data = {f.name: pl.Series(f.name, [r[i] for r in rows], dtype=polars_type(f.type)) for i, f in enumerate(fields)}
     frame = pl.DataFrame({"": range(len(rows))} | data)
-    values, faults = evaluate(frame, {f"\1{i}": expression for i, expression in enumerate(expressions)})
+    evaluated, faults = evaluate(frame, {f"\1{i}": expression for i, expression in enumerate(expressions)})
     assert faults.null_count() == len(rows), faults
-    columns = [values[f"\1{i}"] for i in range(len(expressions))]
+    columns = [evaluated[f"\1{i}"] for i in range(len(expressions))]
     columns = [pl.Series([c[0]] * len(rows)) if len(c) == 1 and len(rows) > 1 else c for c in columns]
     return [tuple(_plain(c[i]) for c in columns) for i in range(len(rows))]
 
@@ -84,14 +85,14 @@ def _(node: logical.Project, tables: Tables) -> list[Row]:
 
 
 def _partners(node, tables: Tables):
-    """For each left row the places of its partners."""
+    """The rows of both inputs, and the index pairs (left, right) of the rows that are joined."""
     left, right = relation(node.left, tables), relation(node.right, tables)
     names_left, names_right = names(node.left), names(node.right)
     assert isinstance(node, logical.SemiJoin) or not set(names_left) & set(names_right), (names_left, names_right)
-    for mine, theirs in node.on:
-        assert schema(node.left).field(mine).type == schema(node.right).field(theirs).type, (mine, theirs)
-    key_left = _getter(node.left, [expression for expression, _ in node.on])
-    key_right = _getter(node.right, [expression for _, expression in node.on])
+    for name, other in node.on:
+        assert schema(node.left).field(name).type == schema(node.right).field(other).type, (name, other)
+    key_left = _getter(node.left, [name for name, _ in node.on])
+    key_right = _getter(node.right, [name for _, name in node.on])
     by_key: dict[Row, list[int]] = {}
     for at, row in enumerate(right):
         by_key.setdefault(key_right(row), []).append(at)
@@ -214,8 +215,8 @@ def _(node: logical.GroupBy, tables: Tables) -> list[Row]:
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return [
-        (*held, *(_aggregate(node.input, aggregate, mine) for aggregate in node.aggregates))
-        for held, mine in groups.items()
+        (*keys, *(_aggregate(node.input, aggregate, members) for aggregate in node.aggregates))
+        for keys, members in groups.items()
     ]
 
 
@@ -226,10 +227,10 @@ def _aggregate(node: logical.Node, call, rows: list[Row]) -> object:
     arguments = [_getter(node, call.arguments)(row) for row in rows]
     arguments = list(dict.fromkeys(arguments)) if call.distinct else arguments
     if call.function == "count":
-        return sum(None not in values for values in arguments)
+        return sum(None not in row for row in arguments)
     if call.function == "array_agg":
-        return tuple(values[0] for values in arguments) if arguments else None
-    present = [values[0] for values in arguments if None not in values]
+        return tuple(first for first, *_ in arguments) if arguments else None
+    present = [row[0] for row in arguments if None not in row]
     return apply(call.function, present, call.parameters, arguments)
 
 

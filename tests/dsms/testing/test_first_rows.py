@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsms.testing import LocalSession
-from tests.support.synchronised import planned, pushed
+from tests.support.fed_sessions import explained, fed
 
 SOURCE = """REGISTER SOURCE T (k VARCHAR, v INT, x DOUBLE, w INT) FROM t PARTITIONS 2 IDLE NEVER;
 CREATE STREAM S OVER T KEY NULL; CREATE STREAM U OVER T KEY k;
@@ -28,13 +28,13 @@ END = 30
 
 
 def test_what_is_behind_is_left_out_before_the_exchange() -> None:
-    before, _ = planned(SOURCE, FIRST).split("\nexchange", 1)
+    before, _ = explained(SOURCE, FIRST).split("\nexchange", 1)
     assert "PeriodicSync" in before and before.endswith("FirstCandidates")
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_nothing_is_left_out_of_others(name: str) -> None:
-    assert "TopK" in planned(SOURCE, OTHERS[name]) and "FirstCandidates" not in planned(SOURCE, OTHERS[name])
+    assert "TopK" in explained(SOURCE, OTHERS[name]) and "FirstCandidates" not in explained(SOURCE, OTHERS[name])
 
 
 #: Key, value (None: NULL), what breaks ties, instant.
@@ -48,7 +48,7 @@ ROWS = st.lists(
 
 def answered(rows, partitions: int, batch: int | None, pieces: list[int]) -> LocalSession:
     records = [{"k": k, "v": v, "x": 0.0, "w": w, "ts": ts} for k, v, w, ts in rows]
-    return pushed(f"{SOURCE} CREATE STREAMED VIEW First AS {FIRST}", records, END, partitions, batch, pieces)
+    return fed(f"{SOURCE} CREATE STREAMED VIEW First AS {FIRST}", records, END, partitions, batch, pieces)
 
 
 def best(rows, key):
