@@ -67,9 +67,9 @@ class World:
     def attach(self, monkeypatch: pytest.MonkeyPatch) -> World:
         """Stands in for Kafka's reader and Redis' run store."""
         store = type("Store", (), {"write": self.runs.update, "read": self.runs.__getitem__})()
-        monkeypatch.setattr(source_task, "_reader", lambda _: self)
+        monkeypatch.setattr(source_task, "worker_reader", lambda _: self)
         monkeypatch.setattr(source_task, "pieces", lambda _, ranges: chain.from_iterable(self.read(ranges)))
-        monkeypatch.setattr(target_stage, "_store", lambda _: store)
+        monkeypatch.setattr(target_stage, "worker_run_store", lambda _: store)
         return self
 
 

@@ -69,7 +69,8 @@ def run_source_task(task: SourceTask) -> Iterator[pa.RecordBatch]:
         yield _told(task)
     ranges = [OffsetRange(one.topic, one.partition, one.start, one.end) for one in task.slices]
     for group in _disjoint(ranges):
-        for index, records in zip(group, _reader(task.kafka).read([ranges[index] for index in group]), strict=True):
+        read = worker_reader(task.kafka).read([ranges[index] for index in group])
+        for index, records in zip(group, read, strict=True):
             yield _routed(task, task.slices[index], records)
     give_back()
 
@@ -102,8 +103,8 @@ def _reader_of(bootstrap: str, properties: tuple[tuple[str, str], ...]) -> Range
     return RangeReader(KafkaSettings(bootstrap, dict(properties)))
 
 
-def _reader(kafka: KafkaSettings) -> RangeReader:
-    """One living consumer a worker process."""
+def worker_reader(kafka: KafkaSettings) -> RangeReader:
+    """The reader of this worker process; it keeps its consumer from one task to the next."""
     return _reader_of(kafka.bootstrap, tuple(sorted(kafka.properties.items())))
 
 

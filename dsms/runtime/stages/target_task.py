@@ -129,13 +129,13 @@ class TargetStage:
         lane, held = self.context.revisions[revision][lane_id], self.context.lanes[revision][lane_id]
         prefix, turn = f"{self.context.prefix}/{lane.id}/{target}", held.turns[self.stage]
         began, arrived = time.perf_counter_ns(), _inputs(came.elements)
-        waiting = Waiting(lane, self.stage, held.names[target], _store(self.context).read)
+        waiting = Waiting(lane, self.stage, held.names[target], worker_run_store(self.context).read)
         mine = waiting.taken(turn, arrived, prefix)
         told, queued = served(self.stage, arrived, mine), mine.names
         moves = turn.moves(reached(held, came.partitions, came.moved))
         step = _RESTS if turn.take == 0 else self._work(lane, target, held.names[target], mine, moves)
         names, written = name_runs(lane, step.state, prefix)
-        write = _writer().submit(_store(self.context).write, {**written, **mine.fresh})
+        write = _writer().submit(worker_run_store(self.context).write, {**written, **mine.fresh})
         del arrived, mine  # what came is not to stay while results are encoded
         for edge, delta in step.sent.items():
             out.send(lane.id, Sender(edge), route(lane.flow.exchanges[edge], delta, self.context.targets, target))
@@ -148,7 +148,7 @@ class TargetStage:
 
     def _work(self, lane: Lane, target: int, names: Names, mine: Taken, moves: Moves) -> StageStep:
         """One move of the stage's vertices."""
-        state = restore(lane, self.stage, names, _store(self.context).read)
+        state = restore(lane, self.stage, names, worker_run_store(self.context).read)
         return target_stage(lane, (self.stage, target), mine.inputs, state, moves)
 
 
@@ -210,6 +210,6 @@ def _store_of(url: str, place: tuple[str, str], cache: Path, limit: int | None) 
     return RunStore(connect(url), *place, cache, limit)
 
 
-def _store(context: StageContext) -> RunStore:
-    """One client a worker process."""
+def worker_run_store(context: StageContext) -> RunStore:
+    """The run store of this worker process; it keeps its connection from one stage to the next."""
     return _store_of(context.redis_url, (context.cluster, context.fragment), context.cache, context.state_memory)

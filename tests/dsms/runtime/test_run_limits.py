@@ -78,7 +78,7 @@ class Fragment:
         """One epoch, and what happens after it; gives whether anything was left to do."""
         store = self.store(limit)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(target_stage, "_store", lambda _: store)
+            patch.setattr(target_stage, "worker_run_store", lambda _: store)
             self.revision = revised(self.revision.plan, self.manifest, (), self.revision)
             done = epoch(self.world, self.revision, records, 1)
         self.holds(limit)

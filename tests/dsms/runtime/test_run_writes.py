@@ -25,7 +25,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, store: object) -> None:
     ]
     catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
     world = World({"t": {0: log}}).attach(monkeypatch)
-    monkeypatch.setattr(target_stage, "_store", lambda _: store)
+    monkeypatch.setattr(target_stage, "worker_run_store", lambda _: store)
     epoch(world, start(catalog, 1), 10, 1)
 
 
