@@ -1,9 +1,9 @@
-"""What constraints save: `python -m benchmarks.constraints`.
+"""State that constraints save: `python -m benchmarks.constraints`.
 
-Each query runs over the same records with and without constraints, in process: `ORDERED BY` where ids ascend, and
-`CLUSTERED BY` with `REFERENCES` where they are in no order. The changes that it
-publishes are compared one by one; then the rows and bytes of its state are looked at, without the buffers of records
-whose instants are still open, which both have.
+Each query runs twice over the same records in this process, with and without constraints: `ORDERED BY` where ids
+ascend, and `CLUSTERED BY` with `REFERENCES` where they have no order. The changes that it publishes must be equal, one
+by one. Measured are the rows and bytes of its state at the end (without the buffers of records whose instants are still
+open, which both have) and the run time in seconds. Writes `benchmarks/out/constraints.json`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from dsms.testing import LocalSession
 
 OUT = Path(__file__).parent / "out" / "constraints.json"
 K, DELAY, ITEMS, BATCH = 1_000, 4_000, 4, 10_000
-#: Orders have some items each; payments name the order.
+#: Each order has `ITEMS` items; each payment names an order.
 SOURCES = """REGISTER SOURCE Orders (id BIGINT, item INT, price INT) FROM orders {orders};
 REGISTER SOURCE Payments (id BIGINT, paid INT) FROM payments {payments};
 CREATE STREAM O OVER Orders KEY NULL; CREATE STREAM P OVER Payments KEY NULL;
@@ -39,8 +39,8 @@ QUERIES = {
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What a query published, and what its operators hold."""
+class Run:
+    """The changes that a query published, and the rows and bytes of its state."""
 
     changes: list[object]
     rows: int
@@ -53,7 +53,7 @@ Logs = dict[str, list[dict[str, int]]]
 
 @dataclass(frozen=True)
 class Kind:
-    """Records that keep promises, and how these are declared on both sources."""
+    """Records that satisfy constraints, and the clauses by which these are declared on both sources."""
 
     name: str
     logs: Callable[[int], Logs]
@@ -62,7 +62,7 @@ class Kind:
 
 
 def ascending(records: int) -> Logs:
-    """The records of both topics, in log order: numbers ascend with up to `K` of disorder."""
+    """The records of both topics, in log order: ids ascend, but for a disorder of up to `K`."""
     draw = random.Random(7)
     orders = sorted(range(records), key=lambda at: at // ITEMS + draw.randrange(K))
     paid = sorted(range(records // ITEMS), key=lambda at: at + draw.randrange(K))
@@ -78,7 +78,7 @@ def ascending(records: int) -> Logs:
 
 
 def scattered(records: int) -> Logs:
-    """Numbers in no order: the items of an order come within `K` instants, its payment within `DELAY` of the last."""
+    """Ids in no order: the items of an order come within `K` instants, its payment within `DELAY` after the last."""
     draw, orders, payments = random.Random(7), list[dict[str, int]](), list[dict[str, int]]()
     for number in range(records // ITEMS):
         name, instants = draw.getrandbits(62), [number * ITEMS + draw.randrange(K) for _ in range(ITEMS)]
@@ -103,8 +103,8 @@ KINDS = (
 )  # fmt: skip
 
 
-def run(query: str, logs: Logs, orders: str, payments: str) -> Ran:
-    """The query over the records, all sources at one pace."""
+def run(query: str, logs: Logs, orders: str, payments: str) -> Run:
+    """Runs the query over the records; all sources are read at the same pace."""
     session, count = LocalSession(partitions=2), len(logs["Orders"])
     session.execute(SOURCES.format(orders=orders, payments=payments))
     session.execute(f"CREATE STREAMED VIEW V AS {query}")
@@ -114,17 +114,17 @@ def run(query: str, logs: Logs, orders: str, payments: str) -> Ran:
             share = BATCH * len(records) // count
             session.push(source, records[start * len(records) // count :][:share])
     seconds = time.perf_counter() - began
-    held = [
+    operators = [
         operator for report in session.reports() for operator in report.operators
         if "V" in operator.queries and operator.operator not in ("Reorder", "RetractEnds", "StreamOutput")
     ]  # fmt: skip
     assert not session.dead_letters("Orders") and not session.dead_letters("Payments")
-    rows, size = sum(operator.state_rows for operator in held), sum(operator.state_bytes for operator in held)
-    return Ran(list(session.changes("V")), rows, size, seconds)
+    rows, size = sum(operator.state_rows for operator in operators), sum(operator.state_bytes for operator in operators)
+    return Run(list(session.changes("V")), rows, size, seconds)
 
 
 def measure(kind: Kind, name: str, records: int) -> dict[str, object]:
-    """The figures of one query."""
+    """The figures of one query, with and without constraints."""
     logs = kind.logs(records)
     bound, free = run(QUERIES[name], logs, kind.orders, kind.payments), run(QUERIES[name], logs, "", "")
     if bound.changes != free.changes or not free.changes:
@@ -138,7 +138,7 @@ def measure(kind: Kind, name: str, records: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Writes `out/constraints.json`, and a table to look at."""
+    """Measures all queries, prints the figures, and writes the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=200_000)
     asked = parser.parse_args()

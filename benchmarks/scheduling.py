@@ -1,8 +1,9 @@
-"""Bytes in queues by policy, live: `python -m benchmarks.scheduling`.
+"""Bytes in queues under each scheduling policy, live: `python -m benchmarks.scheduling`.
 
-Bids come in bursts that the executor cannot keep up with. The query's first stage drops most of them cheaply, its
-second works long on what is left. The policy of the executor is changed while it runs; every policy meets the same
-bursts. Queued are the records in Kafka that have not been read, and what waits between the stages.
+Bids come in bursts that the executor cannot keep up with. The first stage of the query drops most of them at little
+cost, the second one works long on the rest. The executor changes its policy while it runs; each policy gets the same
+bursts. Measured are the peak and the mean of the queued bytes (MB, and the peak in % of FIFO's): of the records in
+Kafka that are not read yet, and of the elements between the stages. Writes `benchmarks/out/scheduling.json` and a plot.
 """
 
 import argparse
@@ -40,7 +41,7 @@ _PERIOD_S, _DRAIN_S = 0.25, 600.0
 
 @dataclass
 class Watch:
-    """The bytes in all queues of the query, sampled until it is left."""
+    """Samples (seconds, bytes in all queues of the query) while the block runs."""
 
     cluster: Cluster
     samples: list[tuple[float, float]] = field(default_factory=list)
@@ -66,12 +67,12 @@ class Watch:
 
     @property
     def peak(self) -> float:
-        """The most."""
+        """The largest sample."""
         return max(size for _, size in self.samples)
 
     @property
     def average(self) -> float:
-        """On average over the samples."""
+        """The mean of the samples."""
         return mean(size for _, size in self.samples)
 
 
@@ -86,11 +87,11 @@ def _queues(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def _drained(cluster: Cluster, ends: Mapping[Partition, int]) -> bool:
-    """Whether all has been read up to the ends of the log, and worked on."""
+    """Whether everything up to the ends of the log has been read and processed."""
     queues = _queues(cluster)
     read = {queue["partition"]: queue["next_offset"] for queue in queues if queue["source"] is not None}
-    whole = all(read.get(partition, 0) >= end for (_, partition), end in ends.items())
-    return whole and all(queue["rows"] == 0 for queue in queues)
+    all_read = all(read.get(partition, 0) >= end for (_, partition), end in ends.items())
+    return all_read and all(queue["rows"] == 0 for queue in queues)
 
 
 def main() -> None:
@@ -111,7 +112,7 @@ def main() -> None:
 
 
 def _measured(cluster: Cluster, schema_id: int, policy: str, given: argparse.Namespace) -> Watch:
-    """Some bursts under a policy, until all is done."""
+    """Bursts under one policy, until all of their records are processed."""
     executor = next(iter(cluster.api.status()["executors"]))
     change = {"policy": policy, "target_batch_seconds": 0.5}
     httpx.patch(f"{cluster.url}/v1/control/executors/{executor}", json=change, trust_env=False).raise_for_status()
@@ -145,7 +146,7 @@ def _results(watches: dict[str, Watch]) -> Iterator[Result]:
 
 
 def _plot(path: Path, watches: dict[str, Watch]) -> None:
-    """Bytes over time."""
+    """Plots queued bytes over time."""
     with mpl.rc_context({"svg.hashsalt": "dsms"}):
         figure = Figure(figsize=(9, 4), layout="constrained")
         axes = figure.subplots()

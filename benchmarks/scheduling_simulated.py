@@ -1,7 +1,9 @@
-"""Memory in queues by policy, simulated: `python -m benchmarks.scheduling_simulated`.
+"""Rows in queues under each scheduling policy, simulated: `python -m benchmarks.scheduling_simulated`.
 
-The scheduler's own code chooses what one processor does. Three paths share it; to each come bursts of its own. All
-policies get the same inputs. A figure is the median over several seeds; the plot shows the first of them.
+The scheduler's own code decides what one simulated processor does next. Three paths share it, each with bursts of its
+own; each policy gets the same inputs. Measured are the peak and the mean of the queued rows, the peak in % of FIFO's,
+and the median and longest latency (ms); each figure is the median over several seeds. Writes
+`benchmarks/out/scheduling_simulated.json` and a plot of the first seed.
 """
 
 import argparse
@@ -20,20 +22,21 @@ from dsms.scheduler.simulate import Outcome, Setup, simulate
 
 OUT = Path(__file__).parent / "out" / "scheduling_simulated.json"
 POLICIES = ("chain", "greedy", "chain(latency = 15 s)", "round_robin", "weighted_fair", "fifo")
-#: Rows that arrive at once; the milliseconds that each operator takes for what they have become, and its selectivity.
+#: Rows that arrive at once.
 ROWS = 1_000
+#: For each path its operators: the milliseconds for what is left of `ROWS` rows, and the selectivity.
 CHARTS = (
     ((10, 0.9), (10, 0.1), (60, 0)),
     ((10, 0.4), (20, 0.9), (30, 0)),
     ((20, 0.8), (20, 0.5), (20, 0.1), (20, 0)),
 )  # fmt: skip
-#: The part of the time that the processor has work for in the long run; each path is on a quarter of the time.
+#: The utilisation of the processor in the long run, and the mean seconds of bursts and of pauses of each path.
 LOAD, ON_S, OFF_S = 0.7, 4.4, 13.2
 BATCH_S = 0.01
 
 
 def path(chart: Sequence[tuple[float, float]]) -> progress.Path:
-    """The operators whose progress chart, for so many rows, this is."""
+    """The operators that have this progress chart for `ROWS` rows."""
     rows, operators = float(ROWS), []
     for milliseconds, selectivity in chart:
         operators.append(progress.Operator(milliseconds / 1_000 / rows, selectivity))
@@ -50,7 +53,7 @@ def arrivals(seed: int, seconds: float) -> list[Input]:
 
 
 def simulated(seed: int, seconds: float, policies: Sequence[str] = POLICIES) -> dict[str, Outcome]:
-    """What came of the same inputs under each policy."""
+    """The outcome of the same inputs under each policy."""
     inputs, setup = arrivals(seed, seconds), Setup(tuple(path(chart) for chart in CHARTS), BATCH_S)
     return {name: simulate(parse_policy(name), setup, inputs) for name in policies}
 
@@ -77,7 +80,7 @@ def _results(runs: Sequence[Mapping[str, Outcome]]) -> Iterator[Result]:
 
 
 def _plot(path: Path, outcomes: Mapping[str, Outcome], seconds: float) -> None:
-    """Memory over time."""
+    """Plots queued rows over time."""
     mpl.rcParams["svg.hashsalt"] = "scheduling"
     figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.add_subplot()

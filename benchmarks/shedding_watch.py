@@ -1,4 +1,4 @@
-"""What is seen of queries from outside while input comes: how far results are final, and what is left out."""
+"""Observing queries from outside while input comes: the frontiers of their results, and how much is shed."""
 
 import threading
 import time
@@ -13,12 +13,14 @@ from benchmarks.shedding_queries import QUERIES
 
 @dataclass
 class Watch:
-    """The moves of all results, and what is left out, seen until it is left."""
+    """Records the moves of all results, and the part of the input that is kept, while the block runs."""
 
     cluster: Cluster
+    #: (milliseconds, frontier) by result topic.
     moves: dict[str, list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
-    #: (milliseconds, part that stays) by query, and the ids of these.
+    #: The ids of the queries by their names.
     ids: dict[str, str] = field(default_factory=dict)
+    #: (milliseconds, part of the input that is kept) by query.
     sheds: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     _leaving: threading.Event = field(default_factory=threading.Event)
 
@@ -58,7 +60,7 @@ def _wall_ms(moved: Moved) -> float:
 
 
 def lanes_of(cluster: Cluster) -> dict[str, Any]:
-    """How the queries fare: those of the cluster are ours, made in their order."""
+    """The lanes of the queries by name; the ids of the cluster's queries ascend in the order of `QUERIES`."""
     executors = cluster.api.status()["executors"].values()
     lanes = {int(query[1:]): lane for executor in executors for query, lane in executor["lanes"].items()}
     return {query.name: {**lanes[at], "id": f"o{at}"} for query, at in zip(QUERIES, sorted(lanes), strict=False)}

@@ -1,7 +1,7 @@
-"""A question to Flink SQL: two runs in a JVM of its own, the second counts, its result is compared with DuckDB's.
+"""A query on Flink SQL: two runs in a JVM of its own, of which the second counts; the result is compared with DuckDB's.
 
-Where a result changes it goes to an upsert topic by its key, otherwise to a plain one, both exactly once. Flink gathers
-changes for up to two seconds before it works on them. State is on the heap.
+A result whose rows change goes to an upsert topic by its key, any other to a plain topic, both exactly once. Flink
+gathers changes for up to two seconds in a mini-batch. State is on the heap.
 """
 
 import tempfile
@@ -41,7 +41,7 @@ _TYPES = {INSTANT: "TIMESTAMP(3)", TEXT: "STRING"}
 def measure(
     install: FlinkInstall, kafka: KafkaSettings, question: Question, inputs: tuple[Input, Input], limit_s: float
 ) -> Measured:
-    """The warm run over the first input, with a run over the few events of the second."""
+    """Measures the warm run over the first input, and a run over the few events of the second."""
     whole, few = inputs
     with _session(install, kafka) as session, _limited(session, limit_s):
         for stream in STREAMS.values():
@@ -59,7 +59,7 @@ def measure(
 
 @contextmanager
 def _session(install: FlinkInstall, kafka: KafkaSettings) -> Iterator[FlinkSession]:
-    """Checkpoints go to files, since the job manager's memory takes no more than some megabytes of them."""
+    """A session whose checkpoints go to files, since the job manager's memory takes only a few megabytes of them."""
     with tempfile.TemporaryDirectory(prefix="dsms-flink-") as directory:
         stored = {"execution.checkpointing.storage": "filesystem", "execution.checkpointing.dir": f"file://{directory}"}
         with flink_session(install, kafka, stored | MINI_BATCH) as session:
@@ -68,7 +68,7 @@ def _session(install: FlinkInstall, kafka: KafkaSettings) -> Iterator[FlinkSessi
 
 @contextmanager
 def _limited(session: FlinkSession, limit_s: float) -> Iterator[None]:
-    """Ends the session when it takes longer: what waits for an answer then fails."""
+    """Kills the session's JVM after `limit_s`, which is then an ExternalError of the block."""
     timer = threading.Timer(limit_s, psutil.Process(session.jvm()).kill)
     timer.start()
     try:
@@ -98,7 +98,7 @@ def source(stream: Stream, suffix: str, kafka: KafkaSettings) -> str:
 
 
 def plain_prefix(suffix: str) -> str:
-    """What the topics of plain Avro begin with."""
+    """The prefix of the topics of plain Avro."""
     return f"plain.{suffix}"
 
 

@@ -1,4 +1,4 @@
-"""What is right: DuckDB over the rows of all streams up to an instant, and the comparison of two answers."""
+"""The expected answers: DuckDB over the rows of all streams up to an instant, and the comparison of two answers."""
 
 import duckdb
 import polars as pl
@@ -29,7 +29,7 @@ class Reference:
         return self._rows[stream.name].height
 
     def answer(self, question: Question, at: int | None = None) -> pl.DataFrame:
-        """The relation that a question asks for at an instant, by default at the end. The last such answer is kept."""
+        """The answer of a query at an instant, by default at the end. The last answer at the end is kept."""
         if at is not None:
             return self._asked(question, at)
         if self._last is None or self._last[0] != question.name:
@@ -45,7 +45,7 @@ class Reference:
 
 
 def verify(answer: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
-    """Both hold the same rows equally often, floats to a billionth, or an error that shows rows of one side alone.
+    """InternalError, with some differing rows, unless both have the same rows equally often (floats to a billionth).
 
     >>> verify(pl.DataFrame({"a": [1, 2]}), pl.DataFrame({"a": [2, 1]}), "q")
     """
