@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Cutting:
-    """Where the proxy listens, and how many connections it has cut."""
+    """The URL of the proxy, and the number of connections that it has cut."""
 
     url: str
     cuts: int = 0
@@ -23,7 +23,7 @@ class Cutting:
 
 @contextmanager
 def cutting(url: str, seed: int, most_bytes: int) -> Iterator[Cutting]:
-    """A proxy to `url` that passes between one byte and `most_bytes` of each connection's answers."""
+    """A proxy to `url` that cuts each connection after 1 to `most_bytes` bytes of answers."""
     listener = socket.create_server(("127.0.0.1", 0))
     cutting, chance = Cutting(f"http://127.0.0.1:{listener.getsockname()[1]}"), Random(seed)
     accepting = threading.Thread(target=_accept, args=(listener, url, chance, most_bytes, cutting))

@@ -1,4 +1,4 @@
-"""The Dockerfile as data: its stages, their instructions, and the files that Docker would be sent."""
+"""The Dockerfile as data: its stages, their instructions, and the files of its build context."""
 
 import re
 import shutil
@@ -20,11 +20,11 @@ class Stage:
     lines: tuple[tuple[str, str], ...] = ()
 
     def all(self, instruction: str) -> list[str]:
-        """What follows an instruction, in order."""
+        """The arguments of all lines with an instruction, in order."""
         return [rest for word, rest in self.lines if word == instruction]
 
     def environment(self) -> dict[str, str]:
-        """What its ENV lines set."""
+        """The variables that the ENV lines set."""
         return dict(part.split("=", 1) for rest in self.all("ENV") for part in rest.split())
 
 
@@ -44,12 +44,12 @@ def stages(text: str) -> list[Stage]:
 
 
 def our_stages() -> list[Stage]:
-    """Those of the project's Dockerfile."""
+    """The stages of the project's Dockerfile."""
     return stages((ROOT / "Dockerfile").read_text())
 
 
 def copy_context(target: Path) -> None:
-    """Copies what .dockerignore lets through."""
+    """Copies the build context: the files that .dockerignore does not exclude."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     for name in [line[1:] for line in lines if line.startswith("!")]:
         _copy(ROOT / name, target / name)

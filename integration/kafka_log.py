@@ -1,4 +1,4 @@
-"""Kafka as a stock client sees it: what tests write to source topics, and what stands in result topics."""
+"""Kafka as any client sees it: writing to source topics, and reading result topics."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 
 class Input(NamedTuple):
-    """A record to write: its instant and operation travel in headers."""
+    """A record to write; its instant and operation go into headers."""
 
     value: bytes | None
     ts: int
@@ -29,14 +29,14 @@ class Change(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """A dead letter: the record as it came, and where from and why."""
+    """A dead letter: the record as it came, with headers for its origin and the reason."""
 
     value: bytes | None
     headers: tuple[tuple[str, str], ...]
 
 
 def write(kafka: str, topic: str, inputs: Iterable[Input]) -> None:
-    """Appends records; all are in the log when this returns."""
+    """Appends records, and waits until the broker has acknowledged all."""
     with_acks = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "linger.ms": 1})
     for record in inputs:
         headers = [("dsms-ts", str(record.ts).encode())]
@@ -47,7 +47,7 @@ def write(kafka: str, topic: str, inputs: Iterable[Input]) -> None:
 
 
 def advance(kafka: str, topic: str, instant: int, partitions: int = 1) -> None:
-    """Promises in the log of every partition that nothing below the instant follows."""
+    """Appends a heartbeat to every partition: no record below the instant follows."""
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for partition in range(partitions):
         producer.produce(topic, None, partition=partition, headers=[("dsms-heartbeat", str(instant).encode())])
@@ -55,12 +55,12 @@ def advance(kafka: str, topic: str, instant: int, partitions: int = 1) -> None:
 
 
 def changes(kafka: str, topic: str) -> list[Change]:
-    """Everything committed in a result topic, partition by partition, in log order."""
+    """All committed changes of a result topic, partition by partition, in log order."""
     return changes_of(kafka, [topic])[topic]
 
 
 def changes_of(kafka: str, topics: Collection[str]) -> dict[str, list[Change]]:
-    """The same of several, by topic."""
+    """All committed changes of several result topics, by topic."""
     changes_by_topic: dict[str, list[Change]] = {topic: [] for topic in topics}
     for message in read_committed(kafka, *topics):
         changes_by_topic[message.topic()].append(_change(message))
@@ -83,12 +83,12 @@ def letters(kafka: str, source: str) -> list[Letter]:
 
 
 def last_values(kafka: str, topic: str) -> dict[bytes, bytes]:
-    """A compacted topic as a table."""
+    """The last value of each key of a compacted topic."""
     return {message.key(): message.value() for message in read_committed(kafka, topic)}
 
 
 def settled(kafka: str, topics: Collection[str]) -> bool:
-    """Whether no transaction is open on topics: the marks of one reach their partitions one after the other."""
+    """Whether no transaction is open on the topics; its markers reach the partitions one after the other."""
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 2})
     known = admin.list_topics().topics
     places = [TopicPartition(topic, partition) for topic in topics for partition in known[topic].partitions]
@@ -122,7 +122,7 @@ def read_committed(kafka: str, *topics: str) -> list[Message]:
 
 @contextmanager
 def followed(kafka: str, topic: str) -> Iterator[Callable[[], dict[bytes, bytes]]]:
-    """A compacted topic as a table that grows: every call waits a moment for more, and gives what is known."""
+    """The last values of a compacted topic as it grows: each call waits a moment for more, and returns what it has."""
     consumer = _consumer(kafka, wait_ms=200)
     known: dict[bytes, bytes] = {}
 
@@ -147,7 +147,7 @@ def _consumer(kafka: str, wait_ms: int) -> Consumer:
 
 
 def _assigned(consumer: Consumer, topics: Collection[str]) -> set[tuple[str, int]]:
-    """Begins at the beginning of those topics that exist; gives their partitions."""
+    """Assigns all partitions of the topics that exist, from their beginnings; returns the partitions."""
     known = consumer.list_topics(timeout=20).topics
     places = {(topic, number) for topic in topics if topic in known for number in known[topic].partitions}
     consumer.assign([TopicPartition(topic, number, 0) for topic, number in places])

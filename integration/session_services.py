@@ -1,4 +1,4 @@
-"""The broker and the Redis of a session: where several processes run its tests, of the one that deals them out."""
+"""The broker and the Redis of a test session; if several processes run the tests, the distributing process has them."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The API, asked what its OpenAPI document allows and more: every answer is one, none is a failure of the server."""
+"""The API with random requests, inside and outside of its OpenAPI document: no answer is a failure of the server."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def client(cluster: Cluster) -> Iterator[httpx.Client]:
 
 
 def values(schema: dict[str, Any], document: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """What a JSON schema allows; now and then anything else."""
+    """Values of a JSON schema, and now and then others."""
     if "$ref" in schema:
         return values(document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]], document)
     if "anyOf" in schema:
@@ -97,7 +97,7 @@ def values(schema: dict[str, Any], document: dict[str, Any]) -> st.SearchStrateg
 
 @st.composite
 def requests(draw: st.DrawFn, document: dict[str, Any], ending: str = "") -> dict[str, Any]:
-    """A call of the document, or of those of its paths that end so: method, URL, parameters and body."""
+    """A request to a path of the document, or to a path with an ending: method, URL, parameters and body."""
     path = draw(st.sampled_from(sorted(path for path in document["paths"] if path.endswith(ending))))
     method = draw(st.sampled_from(sorted(document["paths"][path])))
     call = document["paths"][path][method]
@@ -121,7 +121,7 @@ def requests(draw: st.DrawFn, document: dict[str, Any], ending: str = "") -> dic
 
 
 def bodies(call: dict[str, Any], document: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """What is sent along: JSON as the document says, bytes, or nothing."""
+    """The body of a request: JSON as the document describes it, bytes, or nothing."""
     content = call.get("requestBody", {}).get("content", {})
     raw = st.binary(max_size=60).map(lambda body: {"content": body})
     if not content:
@@ -137,7 +137,7 @@ def _as_json(value: Any) -> dict[str, Any]:
 
 
 def answered(client: httpx.Client, drawn: st.SearchStrategy[dict[str, Any]], count: int) -> set[tuple[int, str]]:
-    """The statuses and media types of the answers to calls, none of them a failure."""
+    """The statuses and media types of the answers to requests, after a check that none is a server failure."""
     answers: set[tuple[int, str]] = set()
 
     @settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -170,6 +170,6 @@ def test_results_are_reached(
 
 
 def test_no_call_makes_the_server_fail(client: httpx.Client, document: dict[str, Any]) -> None:
-    """The last one here: its calls may drop what is there."""
+    """Comes last in this file, since its requests may drop objects."""
     answers = answered(client, requests(document), 700)
     assert {200, 400, 404, 422} <= {status for status, _ in answers}

@@ -118,7 +118,7 @@ def test_unknown_topic_and_topic_that_exists(dsms, topic, unique, tmp_path):
 
 
 def test_a_record_that_is_too_large(dsms, kafka, topic, tmp_path):
-    """The broker refuses the batch that holds it; the command says how many records arrived."""
+    """The broker refuses the batch with it; the command reports how many records arrived."""
     name = topic(config={"max.message.bytes": "1000000"})
     incompressible = random.Random(0).randbytes(1_000_000).hex()
     code, _, err = dsms("publish", name, written(tmp_path, '{"a":1}', json.dumps({"a": incompressible})))

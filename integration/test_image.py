@@ -77,7 +77,7 @@ def test_the_programs_start(built: Path, module: str, tmp_path: Path):
 
 @pytest.mark.kube
 def test_every_file_of_the_packages_is_installed(built: Path):
-    """Also those that are no Python."""
+    """Also those that are not Python code."""
     (packages,) = (built / VENV / "lib").glob("python3.*/site-packages")
     for name in ("dsms", "operators", "connectors"):
         sent = {path.relative_to(built / "source") for path in (built / "source" / name).rglob("*") if path.is_file()}

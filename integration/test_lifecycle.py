@@ -24,7 +24,7 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_classes_come_from_the_archive(cluster: Cluster) -> None:
-    """A JVM that finds any of its classes elsewhere than where the archive has them goes on without it in silence."""
+    """A JVM silently ignores the archive if it finds a class in another place than the archive has it."""
     made = archive(os.environ)
     if made is None or not made.is_file():
         pytest.skip("no archive of Spark's classes was made")

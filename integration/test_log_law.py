@@ -1,5 +1,5 @@
-"""The log law: what is written is a function of the input logs, however batches, targets, stages, fragments, machines,
-restarts and owners fall."""
+"""The log law: results are a function of the input logs, whatever the batches, targets, turns of stages, fragments,
+machines, restarts and owners."""
 
 import os
 import random
@@ -19,7 +19,7 @@ STEP, PIECES = 100, 4
 
 @pytest.fixture(scope="module")
 def first(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """What one executor writes, of all input at once."""
+    """The outcome of one executor that reads all input at once."""
     with running(kafka, redis_url, tmp_path_factory.mktemp("first")) as cluster:
         feed_of(cluster, STEP, PIECES).rest()
         cluster.start_executor(partitions=1)
@@ -28,7 +28,7 @@ def first(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def await_random_moment(cluster: Cluster, chance: random.Random) -> None:
-    """Returns when a random view has come a random way."""
+    """Waits until a random view has reached a random instant."""
     topic = result_topic(cluster.name, chance.choice(VIEWS))
     goal = min(max(cluster.frontier(topic), 0) + chance.randrange(1, STEP), END)
     cluster.await_progress([topic], goal, 150)
@@ -55,7 +55,7 @@ def test_small_batches_and_another_number_of_targets(kafka: str, redis_url: str,
 
 
 def test_stages_that_wait_and_kills_at_random_moments(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
-    """No batch has the time for all stages."""
+    """The batch time is too short for all stages."""
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         feed.rest()
@@ -68,7 +68,7 @@ def test_stages_that_wait_and_kills_at_random_moments(kafka: str, redis_url: str
 
 
 def test_the_older_of_two_owners_is_fenced(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
-    """The older is frozen while the newer takes over: when it wakes up, Kafka refuses what it was about to write."""
+    """The older one is frozen while the newer one takes over: when it wakes up, Kafka refuses its transaction."""
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         older = cluster.start_executor(batch_records=60)
@@ -85,7 +85,7 @@ def test_the_older_of_two_owners_is_fenced(kafka: str, redis_url: str, tmp_path:
 
 
 def test_executors_share_fragments_and_take_over(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
-    """Two fragments on two executors: the load is shared, whoever comes and goes."""
+    """Two fragments on two executors: fragments move as executors come and go."""
     with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         assert {query["fragment"] for query in cluster.get("queries")} == {"0", "1"}

@@ -1,4 +1,4 @@
-"""The forms of Redis that a URL can name: TLS with a password, Sentinels, a cluster. All that is kept there works."""
+"""The kinds of Redis that a URL can name: TLS with a password, Sentinels, a cluster. All stores work on each."""
 
 import itertools
 import shutil
@@ -52,7 +52,7 @@ def answers(client: Callable[[], redis.Redis]) -> bool:
 
 
 def all_of_it_works(url: str, cache: Path, cluster: str) -> None:
-    """Everything that is kept in Redis, written and read back."""
+    """Writes and reads back everything that is kept in Redis."""
     state, client = ClusterState(url, cluster), connect(url)
     state.set_catalog(b"catalog")
     for name in ("e1", "e2"):

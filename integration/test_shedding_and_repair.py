@@ -1,4 +1,4 @@
-"""Input is left out under load, and after a crash the same input: results are a function of the log and of the log of
+"""Input is shed under load, and the same input again after a crash: results are a function of the log and of the logged
 rates."""
 
 import json
@@ -35,7 +35,7 @@ def chance(partition: int, offset: int) -> float:
 
 
 def rates(kafka: str, cluster: str) -> dict[int, list[tuple[int, float]]]:
-    """What the shed log says, by partition."""
+    """The logged rates by partition."""
     rates: dict[int, list[tuple[int, float]]] = defaultdict(lambda: [(0, 1.0)])
     for message in read_committed(kafka, f"_dsms.{cluster}.shed"):
         key, value = message.key(), message.value()
@@ -71,7 +71,7 @@ def told(kafka: str, topic: str) -> dict[int, tuple[int, int]]:
 
 
 def first_shed(kafka: str, cluster: str) -> int:
-    """The least offset from which on something is left out; instants are offsets."""
+    """The least offset from which on records are shed; instants are offsets."""
     return min((at for each in rates(kafka, cluster).values() for at, rate in each if rate < 1), default=COUNT)
 
 

@@ -36,7 +36,7 @@ def nothing_left(no_leftovers: None) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def image(tmp_path_factory: pytest.TempPathFactory, nothing_left: None) -> Iterator[Image]:
-    """What the Dockerfile makes."""
+    """The image that the Dockerfile builds."""
     check_sandboxes()
     directory = tmp_path_factory.mktemp("image")
     yield build(directory)
@@ -57,7 +57,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, nothing_left: None) -> Iterato
 
 @pytest.fixture(scope="session")
 def kubelet(api: Api, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
-    """What runs the pods."""
+    """The kubelet that runs the pods."""
     kubelet = Kubelet(api, image, tmp_path_factory.mktemp("pods"))
     try:
         yield kubelet
@@ -101,7 +101,7 @@ def release(
 
 
 def values(kafka: str) -> dict:
-    """The chart's values: every secret there is."""
+    """Values of the chart that use every kind of secret."""
     return {
         "cluster": f"k{secrets.token_hex(4)}",
         "kafka": {"bootstrap": kafka, "propertiesSecret": {"name": "kafka"}},

@@ -10,7 +10,7 @@ _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
 
 def environment_of(container: Document, pod: Document, address: str, api: Api) -> dict[str, str]:
-    """The variables in order; $(NAME) stands for an earlier one."""
+    """The variables of a container, in order; $(NAME) refers to an earlier one."""
     values: dict[str, str] = {}
     for variable in container.get("env", []):
         given = (
@@ -21,7 +21,7 @@ def environment_of(container: Document, pod: Document, address: str, api: Api) -
 
 
 def expanded(text: str, known: dict[str, str]) -> str:
-    """The text with references to what is known; others stay as they are.
+    """The text with references to known variables replaced; other references stay.
 
     >>> expanded("http://$(HOST):$(PORT)", {"HOST": "a"})
     'http://a:$(PORT)'

@@ -1,4 +1,4 @@
-"""The chart on a real control plane: a query is registered, fed and read, and goes on whoever is killed."""
+"""The chart on a real control plane: a query is registered, fed and read, and survives kills."""
 
 import json
 import os
@@ -33,14 +33,14 @@ def tell(line: str) -> None:
 
 @dataclass
 class Feed:
-    """A source topic, and what has been written to it."""
+    """A source topic, and the records written to it."""
 
     kafka: str
     topic: str
     given: int = 0
 
     def more(self, count: int) -> None:
-        """Numbered records, at rising instants, to all partitions; all of it is final when this was read."""
+        """Writes numbered records at ascending instants to all partitions, and heartbeats that make them final."""
         numbers = range(self.given, self.given + count)
         rows = [json.dumps({"n": n, "k": f"k{n % 7}", "v": value_of(n)}).encode() for n in numbers]
         write(self.kafka, self.topic, [Input(row, n, n % PARTITIONS) for n, row in zip(numbers, rows, strict=True)])
@@ -48,11 +48,11 @@ class Feed:
         advance(self.kafka, self.topic, self.given, PARTITIONS)
 
     def passed(self) -> Counter[int]:
-        """The numbers of the records that the query `passed` lets through, each once."""
+        """The numbers of the records that the query `passed` keeps, each once."""
         return Counter(n for n in range(self.given) if value_of(n) < 50)
 
     def totals(self) -> dict[str, int]:
-        """The sums that the query `totals` makes."""
+        """The sums of the query `totals`, by key."""
         totals: Counter[str] = Counter()
         for n in range(self.given):
             totals[f"k{n % 7}"] += value_of(n)
@@ -77,7 +77,7 @@ def numbers_in(kafka: str, topic: str) -> Counter[int]:
 
 
 def totals_in(kafka: str, topic: str) -> dict[str, int]:
-    """The last total of each key."""
+    """The last published total of each key."""
     totals: dict[str, int] = {}
     for change in changes(kafka, topic):
         if change.value:
@@ -87,13 +87,13 @@ def totals_in(kafka: str, topic: str) -> dict[str, int]:
 
 
 def await_another(release: Release, leader: PodRunner) -> None:
-    """Returns when a coordinator other than this leads."""
+    """Waits until another coordinator leads."""
     done = wait_until(lambda: bool(ready := release.leaders()) and leader not in ready, 60, pause_s=0.1)
     assert done, release.kubelet.logs()
 
 
 def assert_complete(release: Release, feed: Feed) -> None:
-    """All results come, and none twice."""
+    """Waits for all results, and asserts that none is there twice."""
     passed, totals = (release.document(f"/v1/queries/{name}")["topic"] for name in ("passed", "totals"))
     done = wait_until(
         lambda: numbers_in(feed.kafka, passed) >= feed.passed() and totals_in(feed.kafka, totals) == feed.totals(),
@@ -176,12 +176,12 @@ def test_a_frozen_leader_that_wakes_up_leads_no_more(release: Release, feed: Fee
 
 
 def owners(release: Release) -> dict[str, dict]:
-    """Who runs which fragment, under which lease."""
+    """The executor and the lease of each fragment."""
     return release.document("/v1/status")["assignments"]
 
 
 def test_results_go_on_when_an_executor_is_killed(release: Release, feed: Feed):
-    """It may be back before its lease has ended."""
+    """The executor may be restarted before its lease has ended."""
     pod = release.kubelet.pod(next(iter(owners(release).values()))["executor"])
     killed = kill_9(pod.pid)
     feed.more(400)
@@ -204,7 +204,7 @@ def test_another_executor_takes_over_from_one_that_stays_away(release: Release, 
 
 
 def keep_down(pod: PodRunner) -> float:
-    """Kills an executor until it is started again only after a pause, which is longer than its lease."""
+    """Kills an executor until its restart is delayed by longer than its lease; returns the moment of the last kill."""
     killed = 0.0
     while pod.restarts < 2:
         pid, restarts = pod.pid, pod.restarts

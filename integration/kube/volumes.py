@@ -8,7 +8,7 @@ from integration.kube.environment import field
 
 
 def fill(volume: Document, directory: Path, pod: Document, api: Api) -> None:
-    """Makes one volume; empty ones and claims are empty directories."""
+    """Creates one volume; empty volumes and claims are empty directories."""
     directory.mkdir(parents=True)
     if "secret" in volume:
         source = volume["secret"]
@@ -37,7 +37,7 @@ def _project(source: Document, directory: Path, pod: Document, api: Api) -> None
 
 
 def _token(what: Document, pod: Document, api: Api) -> str:
-    """A token that ends with the pod."""
+    """A token that is valid as long as the pod exists."""
     namespace, account = pod["metadata"]["namespace"], pod["spec"]["serviceAccountName"]
     bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
     spec = {"expirationSeconds": what.get("expirationSeconds", 3600), "boundObjectRef": bound, "audiences": []}

@@ -1,4 +1,4 @@
-"""A case: sources with their logs, and a query over them in our language and in DuckDB's."""
+"""Cases: sources with their logs, and a query over them in our dialect and in DuckDB's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.algebra.query_tables import NAME, Table, tables
 
 @dataclass(frozen=True)
 class Case:
-    """Statements in our language, and the query for DuckDB with `@T` for the instant."""
+    """Statements in our dialect, and the query for DuckDB, with `@T` for the instant."""
 
     sources: tuple[Source, ...]
     views: tuple[str, ...]
@@ -34,12 +34,12 @@ class Case:
 
     @property
     def inputs(self) -> list[str]:
-        """What declares the sources and tables."""
+        """The statements that declare the sources and tables."""
         return [declared.sql for declared in (*self.sources, *self.tables)]
 
     @property
     def statements(self) -> list[str]:
-        """What declares everything."""
+        """The statements that declare everything up to the query."""
         return [*self.inputs, *self.views, f"CREATE STREAMED VIEW Q AS {self.query}"]
 
 
@@ -60,7 +60,7 @@ NAMES = (*OPERATORS, "final", "where", "table", "types")
 
 
 def relation(g: Drawing, depth: int) -> Relation:
-    """A query of at most so many operators one above the other."""
+    """A query with at most `depth` operators above each other."""
     if depth == 0:
         return _leaf(g)
     relation = _operator(g, depth)
@@ -98,13 +98,13 @@ def _operator(g: Drawing, depth: int) -> Relation:
 
 
 def _compared(g: Drawing, relation: Relation) -> Relation:
-    """What an operator reads has a column whose values are exact."""
+    """The relation if it has a column with exact values, else a leaf: operators compare values."""
     return relation if any(column.exact for column in relation.columns) else leaf(g)
 
 
 @st.composite
 def cases(draw: st.DrawFn, most: int = 6, depth: int = 4, having: str = "", *, with_tables: bool = True) -> Case:
-    """Any case, or one that has what one of NAMES says."""
+    """Any case, or one that has a given feature of NAMES."""
     count = draw(st.integers(1, 3))
     registered = tuple(draw(sources(number, most, having)) for number in range(1, count + 1))
     tabled = with_tables and (having == "table" or draw(st.integers(0, 99)) >= 92)

@@ -59,7 +59,7 @@ class Duck:
         return bags
 
     def _keep(self, view: Kept, relations: list[Bag]) -> None:
-        """A table of the rows at each instant, with the instant of their last change, from the BEGINNING on."""
+        """Stores the rows at each instant, with the instant of their last change, from the BEGINNING on."""
         if view.output in ("istream", "dstream"):
             relations = [[*relations[0], *rows] for rows in streamed(relations, view.output)]
             relations = [rows if view.output == "istream" else rows[len(relations[0]) :] for rows in relations]
@@ -83,7 +83,7 @@ class Duck:
 
 
 def streamed(relations: list[Bag], output: str, clock: tuple[int, int] | None = None) -> list[Bag]:
-    """Istream and Dstream of the relations: all rows that entered, that left, after the first up to each instant.
+    """Istream and Dstream of the relations: at each instant all rows that have entered, or left, since the first one.
     Rstream: all rows at each point of the clock from the first change on."""
     if output == "rstream":
         assert clock is not None
@@ -101,7 +101,7 @@ def streamed(relations: list[Bag], output: str, clock: tuple[int, int] | None = 
 
 
 def _steady(value: object) -> object:
-    """A double without its last digits: that DuckDB's sums wobble is no row that leaves and another that enters."""
+    """A double without its last digits, so that rounding differences in DuckDB's sums do not count as changes."""
     if isinstance(value, tuple):
         return tuple(map(_steady, value))
     return float(f"{value:.13g}") if isinstance(value, float) else value
@@ -147,8 +147,7 @@ def _place(value: object) -> tuple[object, ...]:
 
 
 def _of_scale(number: Decimal, other: Decimal) -> Decimal:
-    """The number with no more digits than the other has: where types do not fit into 38 digits, DuckDB gives up some
-    behind the point."""
+    """The number rounded to the scale of the other: if a type exceeds 38 digits, DuckDB drops some after the point."""
     scale = max(Decimal(1).scaleb(cast(int, operand.as_tuple().exponent)) for operand in (number, other))
     return number.quantize(scale, ROUND_HALF_UP)
 

@@ -1,4 +1,4 @@
-"""What the drawn cases hold, counted: `python -m tests.algebra.features 2000` prints the table of docs/testing.md."""
+"""Counts the features of drawn cases: `python -m tests.algebra.features 2000` prints the table of docs/testing.md."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PATTERNS = {
 
 
 def features(case: Case) -> set[str]:
-    """The names of what a case holds."""
+    """The names of the features of a case."""
     text = "; ".join([*case.views, case.query])
     names = {name for name, pattern in PATTERNS.items() if re.search(pattern, text)}
     records = [event for source in case.sources for event in source.events if isinstance(event, Record)]
@@ -101,7 +101,7 @@ def _backwards(events: Sequence[object]) -> bool:
 
 
 def counted(count: int, number: int) -> Counter[str]:
-    """In how many of so many cases each stands."""
+    """The number of cases with each feature, of `count` drawn ones."""
     total: Counter[str] = Counter(dict.fromkeys(PATTERNS, 0))
 
     @seed(number)

@@ -33,14 +33,14 @@ CASES = int(os.environ.get("DSMS_FUZZ_CASES", "100000"))
 
 @dataclass
 class Drawn:
-    """How many cases were drawn, and the one that failed, the simplest that was found."""
+    """The number of cases drawn, and the simplest failing one."""
 
     count: int = 0
     failed: tuple[Case, Cutting, str] | None = None
 
 
 def draw(count: int, number: int, *, shrink: bool, having: str = "") -> Drawn:
-    """Checks so many cases, or as many as it takes to find one that fails."""
+    """Checks `count` cases, or fewer if one fails."""
     duck, drawn = Duck(), Drawn()
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
 
@@ -65,8 +65,8 @@ def draw(count: int, number: int, *, shrink: bool, having: str = "") -> Drawn:
 
 
 def run(count: int, number: int, *, keep: bool, having: str = "", skip: int = 0) -> Iterator[str]:
-    """What fails; `keep` reduces it and adds it to the corpus. A failure does not end the run, and `skip` goes on with
-    one that was interrupted after so many cases: a chunk is drawn from its own number alone."""
+    """Yields the failures; `keep` reduces them and adds them to the corpus. A failure does not end the run. `skip`
+    continues a run that was interrupted after so many cases: each chunk is drawn from its own number alone."""
     begun, done, failures = time.monotonic(), skip, 0
     while done < count:
         drawn = draw(min(CHUNK, count - done), number * 1_000_003 + done, shrink=keep, having=having)
@@ -91,7 +91,7 @@ def remember(case: Case, cutting: Cutting, message: str) -> None:
 def in_processes(
     count: int, number: int, processes: int, *options: str, skip: int = 0, output: int | None = subprocess.PIPE
 ) -> list[subprocess.Popen[str]]:
-    """The cases divided among processes with different seeds."""
+    """Divides the cases among processes with different seeds."""
     share, skipped = -(-count // processes), skip // processes // CHUNK * CHUNK
     seeds = [str(number * processes + at) for at in range(processes)]
     counts = ["--cases", str(share), "--skip", str(skipped)]
@@ -109,7 +109,7 @@ def _run_here(asked: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """The number of failures, at most 100."""
+    """Runs what the command line asks for; returns the number of failures, at most 100."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=CASES)
     parser.add_argument("--seed", type=int, default=int(time.time()))

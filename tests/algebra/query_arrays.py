@@ -1,4 +1,4 @@
-"""Arrays and given rows: ARRAY_AGG and what reads its result, UNNEST, VALUES."""
+"""Arrays and literal rows: ARRAY_AGG and functions of its result, UNNEST, VALUES."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.algebra.query_scalars import LITERALS, outputs, predicate, scope, val
 
 
 def unnested(g: Drawing, outer: Relation) -> Relation:
-    """Each row with each element of an array that is made of it."""
+    """Each row with each element of an array made of its columns."""
     a, u, x = g.name("a"), g.name("u"), g.name("x")
     mine = scope(a, outer.columns)
     items = ", ".join(value(g, mine, "int", 0) for _ in range(g.number(1, 3)))
@@ -24,7 +24,7 @@ def unnested(g: Drawing, outer: Relation) -> Relation:
 
 
 def aggregated(g: Drawing, relation: Relation) -> Relation:
-    """ARRAY_AGG of each group in a total order: as it is, its elements, or what functions say of it."""
+    """ARRAY_AGG of each group in a total order: the array, its elements, or functions of it."""
     a, b, key, arr = g.name("a"), g.name("a"), g.name("k"), g.name("arr")
     mine = scope(a, relation.columns)
     by, by_kind = g.pick(mine)
@@ -60,7 +60,7 @@ def _read(g: Drawing, inner: tuple[str, str], b: str, key: Column, array: Column
 
 
 def given_rows(g: Drawing) -> Relation:
-    """VALUES: rows that are in the query; NULL in the second of them."""
+    """VALUES: rows written in the query, with NULL in the second of them."""
     kinds: list[Kind] = [g.pick(["int", "int", "str", "float"]) for _ in range(g.number(1, 3))]
     names = [g.name("v") for _ in kinds]
     rows = [", ".join(g.pick(LITERALS[kind][:3]) for kind in kinds) for _ in range(g.number(1, 3))]

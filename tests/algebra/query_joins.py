@@ -24,7 +24,7 @@ def join(g: Drawing, left: Relation, right: Relation) -> Relation:
 
 
 def condition(g: Drawing, mine: Scope, theirs: Scope) -> str:
-    """What joins two scopes."""
+    """A join condition between two scopes."""
     parts = [equality(g, mine, theirs)] if g.chance(75) else []
     if not parts or g.chance(35):
         parts.append(g.pick([comparison(g, mine, theirs, 1), predicate(g, [*mine, *theirs])]))
@@ -43,7 +43,7 @@ def equality(g: Drawing, mine: Scope, theirs: Scope) -> str:
 
 
 def natural(g: Drawing, left: Relation, right: Relation) -> Relation:
-    """NATURAL JOIN and USING: the columns of one name, which then stand once."""
+    """NATURAL JOIN and USING, which merge the columns of one name."""
     a, b, x, y, both = g.name("a"), g.name("a"), g.name("a"), g.name("a"), g.name("j")
     mine, theirs = scope(a, left.columns), scope(b, right.columns)
     kind = g.pick(sorted({kind for _, kind in mine} & {kind for _, kind in theirs}) or ["int"])
@@ -67,7 +67,7 @@ def _where(text: str) -> tuple[str, str]:
 
 
 def self_join(g: Drawing, relation: Relation) -> Relation:
-    """A relation beside itself, named once by WITH."""
+    """A relation joined with itself, named once by WITH."""
     if "(" in relation.ours and not relation.is_query:
         relation = _without_ts(relation)
     w, a, b = g.name("w"), g.name("a"), g.name("a")
@@ -86,7 +86,7 @@ def self_join(g: Drawing, relation: Relation) -> Relation:
 
 
 def _without_ts(relation: Relation) -> Relation:
-    """TS of what is synchronised is no column of `*`."""
+    """The columns of `*`: without TS of a synchronised relation."""
     columns = tuple(column for column in relation.columns if column.name != "TS")
     listed = ", ".join(column.name for column in columns)
     return Relation(f"(SELECT {listed} FROM {relation.ours} AS x)", f"(SELECT {listed} FROM {relation.duck})", columns)
@@ -160,7 +160,7 @@ def scalar_subquery(g: Drawing, outer: Relation, inner: Relation) -> Relation:
 
 
 def lateral(g: Drawing, outer: Relation, inner: Relation) -> Relation:
-    """A subquery in FROM that reads an item before it: its rows, or one row of aggregates."""
+    """A subquery in FROM that reads an earlier item: its rows, or one row of aggregates."""
     a, b, c = g.name("a"), g.name("a"), g.name("a")
     mine, theirs = scope(a, outer.columns), scope(b, inner.columns)
     text, kind = g.pick(_SCALARS)

@@ -1,4 +1,4 @@
-"""Sources and their histories, and what is read from a stream directly: itself, its windows, its synchronisation."""
+"""Sources and their histories, and the leaves of queries: streams, their windows, and synchronised streams."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NULLABLE_VALUES = {name: st.one_of(values, values, st.none()) for name, values 
 
 @dataclass(frozen=True)
 class Source:
-    """A source with one stream over it, what its log holds, and the slack that is granted."""
+    """A source with one stream over it, its log, and its slack."""
 
     number: int
     columns: tuple[str, ...]
@@ -71,11 +71,11 @@ class Source:
 
     @property
     def pushed(self) -> list[Row | int]:
-        """The log as it is pushed: records, and promises as numbers."""
+        """The log to push: records, and heartbeats as numbers."""
         return [_pushed(event) for event in self.events]
 
     def history(self) -> pa.Table:
-        """Each row with the instants from and to which it is in the relation of the stream."""
+        """The rows of the stream's relation, each with the instants between which it is valid."""
         accepted, _ = oracle.accept(self.events, self.slack)
         kinds = [pa.field(name, ARROW[name]) for name in self.columns]
         times = [pa.field(name, pa.int64()) for name in ("TS", "__from", "__to", "__seq")]
@@ -98,7 +98,7 @@ def _pushed(event: Event) -> Row | int:
 
 
 def lives(accepted: Sequence[Record], keys: Sequence[str]) -> list[Row]:
-    """The rows of R[S(T)] with their instants: one of a keyed stream is there until the next of its key."""
+    """The rows of R[S(T)] with their validity: a row of a keyed stream is valid until the next one of its key."""
     rows: list[Row] = []
     last: dict[tuple[object, ...], Row] = {}
     ordered = sorted(enumerate(accepted), key=lambda numbered: numbered[1].ts)
@@ -115,7 +115,7 @@ def lives(accepted: Sequence[Record], keys: Sequence[str]) -> list[Row]:
 
 @st.composite
 def sources(draw: st.DrawFn, number: int, most: int, having: str = "") -> Source:
-    """A source with at most so many records, out of order within the slack and beyond, with promises between."""
+    """A source with at most `most` records, in disorder within the slack and beyond, and heartbeats in between."""
     shapes = TYPED_SHAPES if having == "types" or draw(st.integers(0, 99)) >= 85 else SHAPES
     columns = draw(st.sampled_from(shapes))
     nullable = draw(st.sampled_from(NULLABLE))
@@ -134,14 +134,14 @@ def sources(draw: st.DrawFn, number: int, most: int, having: str = "") -> Source
 
 
 def load(database: duckdb.DuckDBPyConnection, registered: Sequence[Source]) -> None:
-    """The histories as DuckDB's tables."""
+    """Loads the histories into tables of DuckDB."""
     for source in registered:
         database.register("arrived", source.history())
         database.execute(f"CREATE OR REPLACE TEMP TABLE H{source.number} AS SELECT * FROM arrived")
 
 
 def leaf(g: Drawing) -> Relation:
-    """A stream, or one of its windows, or as it was at the last synchronisation point."""
+    """A stream, one of its windows, or the stream as of the last synchronisation point."""
     leaf = g.pick(g.leaves)
     if "table" in g.due:
         g.due.remove("table")
@@ -164,7 +164,7 @@ def leaf(g: Drawing) -> Relation:
 
 
 def where_inside(g: Drawing, stream: Relation) -> Relation:
-    """[… Where condition]: a window of the rows of a stream for which a condition is TRUE."""
+    """[… Where condition]: a window over the rows of a stream that satisfy a condition."""
     condition = predicate(g, [(column.name, column.kind) for column in stream.columns])
     if g.chance(60):  # one that is TRUE for some rows only
         whole = g.pick(stream.of("int")).name
@@ -174,7 +174,7 @@ def where_inside(g: Drawing, stream: Relation) -> Relation:
 
 
 def filtered(g: Drawing, stream: Relation) -> Relation:
-    """A derived stream, which windows take like any other."""
+    """A derived stream, over which windows are possible as over any other."""
     condition = predicate(g, [(column.name, column.kind) for column in stream.columns])
     listed = ", ".join(column.name for column in stream.columns)
     ours = f"(SELECT {listed} FROM {stream.ours} WHERE {condition})"
@@ -182,13 +182,13 @@ def filtered(g: Drawing, stream: Relation) -> Relation:
 
 
 def at_events(relation: Relation, events: str) -> Relation:
-    """R[Sync](S) where the points are the instants of another stream; before the first of them nothing."""
+    """R[Sync](S) whose points are the instants of another stream; empty before the first of them."""
     last = f"(SELECT max(TS) FROM H{events[1:]} WHERE TS <= {NOW})"
     return Relation(f"R[{events}]({relation.ours})", relation.duck.replace(NOW, last), relation.columns)
 
 
 def range_window(g: Drawing, stream: Relation, every: int | None = None) -> Relation:
-    """[Range T] holds a row up to T instants after its own; with Slide as of the last multiple of it."""
+    """[Range T] has a row up to T instants after its own; with Slide the window is that of the last multiple of it."""
     length, slide = g.number(0, 5), every or g.pick([1, 1, 2, 3])
     now = NOW if slide == 1 else f"({NOW} - ({NOW} + {slide}) % {slide})"
     end = "" if slide == 1 else f" Slide {slide}"
@@ -199,7 +199,7 @@ def range_window(g: Drawing, stream: Relation, every: int | None = None) -> Rela
 
 
 def row_window(g: Drawing, stream: Relation) -> Relation:
-    """[Rows N Slide L]: of n rows the numbers m - N + 1 to m, where m is the last multiple of L."""
+    """[Rows N Slide L]: of n rows numbers m - N + 1 to m, where m is the last multiple of L up to n."""
     rows, slide = g.number(1, 4), g.pick([1, 1, 2, 3])
     end = "" if slide == 1 else f" Slide {slide}"
     return Relation(f"{stream.ours} [Rows {rows}{end}]", last_rows(stream, "", rows, slide), stream.columns)
@@ -220,7 +220,7 @@ WINDOWS = [range_window, row_window, partitioned_rows]
 
 
 def last_rows(stream: Relation, partition: str, rows: int, slide: int) -> str:
-    """The last rows of a stream, or of each of its partitions, for DuckDB."""
+    """DuckDB's query for the last rows of a stream, or of each of its partitions."""
     listed = ", ".join(column.name for column in stream.columns)
     within = stream.duck[1:-1].replace(f"SELECT {listed}", f"SELECT {listed}, __seq", 1)
     numbers = f"row_number() OVER ({partition} ORDER BY TS, __seq) AS nr, count(*) OVER ({partition}) AS total"

@@ -22,7 +22,7 @@ Scope = list[tuple[str, Kind]]
 
 
 def scope(alias: str, columns: tuple[Column, ...]) -> Scope:
-    """The columns of an item; those whose last digits are open are not compared."""
+    """The columns of an item that may be compared: those with exact values."""
     return [(f"{alias}.{column.name}", column.kind) for column in columns if column.exact]
 
 
@@ -61,7 +61,7 @@ def _float(g: Drawing, within: Scope, depth: int) -> str:
 
 
 def _real(g: Drawing, within: Scope, depth: int) -> str:
-    """Every operation rounds once, so that both engines have the same value to the last bit."""
+    """A DOUBLE expression in which every operation rounds once, so that both engines agree to the last bit."""
     a, b = (value(g, within, "real", depth) for _ in range(2))
     n = value(g, within, "int", depth)
     return g.pick([
@@ -127,7 +127,7 @@ _KINDS = {
 
 
 def outputs(g: Drawing, within: Scope, most: int = 3) -> tuple[list[tuple[str, str]], tuple[Column, ...]]:
-    """Some named values: (text, name) and the columns they make."""
+    """Up to `most` select items: (text, name), and their columns."""
     items, columns = [], []
     kinds: list[Kind] = ["int", "int", "str", "float", "bool", *(kind for _, kind in within if kind in TYPED)]
     for _ in range(g.number(1, most)):

@@ -10,7 +10,7 @@ from tests.algebra.query_tops import total_order
 
 
 def project(g: Drawing, relation: Relation) -> Relation:
-    """Expressions over the rows for which a condition is TRUE; sometimes each result once."""
+    """Expressions over the rows that satisfy a condition; sometimes with DISTINCT."""
     a = g.name("a")
     mine = scope(a, relation.columns)
     items, columns = outputs(g, mine, 4)
@@ -22,7 +22,7 @@ def project(g: Drawing, relation: Relation) -> Relation:
 
 
 def now_filtered(g: Drawing, relation: Relation) -> Relation:
-    """Predicates over Now: at τ they are those with τ for Now."""
+    """Predicates over Now, which at τ have τ for Now."""
     a = g.name("a")
     mine = scope(a, relation.columns)
     t = g.pick([f"{a}.{column.name}" for column in relation.of("int")] or ["3"])
@@ -75,7 +75,7 @@ AGGREGATES = [
 def aggregates(
     g: Drawing, mine: Scope, most: int = 3, among: Sequence[Call] = AGGREGATES
 ) -> tuple[list[tuple[str, str]], list[Column]]:
-    """Some aggregates, some of them over the rows of a filter."""
+    """Some aggregates, some of them with FILTER."""
     items, columns = [], []
     for _ in range(g.number(1, most)):
         text, kind, of, exact = g.pick(among)
@@ -89,7 +89,7 @@ def aggregates(
 
 
 def _argument(g: Drawing, mine: Scope, kind: Kind, ordered: bool) -> str:
-    """The argument of an aggregate; DuckDB orders by no constant."""
+    """The argument of an aggregate; no constant, since DuckDB does not order by constants."""
     columns = [text for text, its in mine if its == kind]
     if not ordered or (columns and g.chance(50)):
         return g.pick(columns) if ordered else value(g, mine, kind)
@@ -137,7 +137,7 @@ BOUNDS = ("window_start", "window_end")
 
 
 def timed(g: Drawing, relation: Relation) -> Relation:
-    """The relation with a BIGINT column t, of which windows can be made."""
+    """The relation with a BIGINT column t, over which windows are possible."""
     a = g.name("a")
     kept = [column for column in relation.columns if column.exact and column.name not in (*TIMES, *BOUNDS)]
     whole = [f"{a}.{column.name}" for column in relation.of("int")] or ["2"]
@@ -147,7 +147,7 @@ def timed(g: Drawing, relation: Relation) -> Relation:
 
 
 def windowed(g: Drawing, relation: Relation) -> Relation:
-    """TUMBLE, HOP and CUMULATE over an integer column, as such or counted."""
+    """TUMBLE, HOP and CUMULATE over an integer column: their rows, or counts of them."""
     times = [column.name for column in relation.of("int") if column.name in TIMES]
     if not times or "(" in relation.ours:
         return grouped(g, relation)
@@ -170,7 +170,7 @@ def windowed(g: Drawing, relation: Relation) -> Relation:
 
 
 def sessions(g: Drawing, relation: Relation) -> Relation:
-    """SESSION: neighbours at most the gap apart are in one; its end is the last value and the gap."""
+    """SESSION: neighbours at most the gap apart are in one session, which ends the gap after its last value."""
     times = [column.name for column in relation.of("int") if column.name in TIMES]
     if not times or "(" in relation.ours:
         return grouped(g, relation)

@@ -1,4 +1,4 @@
-"""Queries about what is near in time: as-of joins, band joins, frames by RANGE, and windows that have ended."""
+"""Queries about proximity in time: as-of joins, band joins, RANGE frames, and final results of windows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Pair = tuple[tuple[str, Kind], tuple[str, Kind]]
 
 
 def _pair(g: Drawing, mine: Scope, theirs: Scope) -> Pair | None:
-    """Columns of both sides that can be compared and have distances."""
+    """A pair of columns, one of each side, that have a distance."""
     pairs = [
         (column, other)
         for column in mine
@@ -36,7 +36,7 @@ def _family(kind: Kind) -> tuple[Kind, ...]:
 
 
 def asof(g: Drawing, left: Relation, right: Relation) -> Relation:
-    """Each row with the nearest one before or after it. Of rows of one time the least by all columns is taken."""
+    """ASOF JOIN: each row with the nearest one before or after it, of equal times the least by all columns."""
     if not all(column.exact for column in right.columns):
         right = leaf(g)
     a, b = g.name("a"), g.name("a")
@@ -58,13 +58,13 @@ def asof(g: Drawing, left: Relation, right: Relation) -> Relation:
 def _with_one_of(
     g: Drawing, theirs: Scope, items: list[tuple[str, str]], columns: tuple[Column, ...]
 ) -> tuple[list[tuple[str, str]], tuple[Column, ...]]:
-    """Outputs with a column of the right side, which tells partners apart."""
+    """The select items and one more of the right side, so that partners can be told apart."""
     (text, kind), name = g.pick(theirs), g.name("c")
     return [*items, (text, name)], (*columns, Column(name, kind))
 
 
 def _on(g: Drawing, pair: Pair, mine: Scope, theirs: Scope) -> tuple[str, str, str]:
-    """Nothing, the condition, and the order of the right side."""
+    """The parts of ASOF JOIN ON: no USING clause, the condition, and the order of the right side."""
     (x, kind), (y, other) = pair
     if kind == other == "int" and g.chance(25):
         x, y = g.pick([(f"{x} + 1", y), (x, f"{y} * 2"), (f"ABS({x})", y), (x, f"- {y}")])
@@ -86,7 +86,7 @@ def _narrow(text: str, kind: Kind, other: Kind) -> str:
 
 
 def _using(g: Drawing, left: Relation, right: Relation, aliases: tuple[str, str]) -> tuple[str, str, str] | None:
-    """The same of USING, which compares its last columns by >=; None without common columns."""
+    """The parts of ASOF JOIN USING, which compares its last column by >=; None without common columns."""
     a, b = aliases
     common = [
         column.name
@@ -109,14 +109,14 @@ _SWAPPED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 
 
 def _equal(g: Drawing, mine: Scope, theirs: Scope) -> list[tuple[str, str]]:
-    """No, one or two pairs of columns of one kind; more often of one name, because more rows have partners then."""
+    """Up to two pairs of columns of one kind, more often of one name, because more rows have partners then."""
     pairs = [(x, y) for x, kind in mine for y, other in theirs if kind == other]
     alike = [(x, y) for x, y in pairs if x.split(".")[1] == y.split(".")[1] and ".TS" not in x]
     return g.some(alike if alike and g.chance(60) else pairs, 0, g.pick([1, 1, 2])) if g.chance(70) else []
 
 
 def banded(g: Drawing, left: Relation, right: Relation) -> Relation:
-    """A join of any kind, EXISTS or NOT EXISTS, by a range of distances, with and without equalities."""
+    """A join of any kind, EXISTS or NOT EXISTS, on a range of distances, with and without equalities."""
     a, b = g.name("a"), g.name("a")
     mine, theirs = scope(a, left.columns), scope(b, right.columns)
     pair = _pair(g, mine, theirs)
@@ -155,7 +155,7 @@ _DISTANCES: dict[Kind, list[str]] = {
 
 
 def band(g: Drawing, left: tuple[str, Kind], other: tuple[str, Kind]) -> str:
-    """A range of one column around the other one."""
+    """A condition that a column is in a range around another one."""
     kinds = [left[1], other[1]]
     kind = next((kind for kind in ("time", "date", "real", "float", "dec") if kind in kinds), "int")
     low, high = g.pick(_DISTANCES[kind]), g.pick(_DISTANCES[kind])
@@ -178,7 +178,7 @@ _STEPS: dict[Kind, list[str]] = {
 
 
 def range_frame(g: Drawing, relation: Relation) -> Relation:
-    """Aggregates of the rows whose value is near to that of the current row."""
+    """Aggregates over a RANGE frame: the rows whose value is near to that of the current row."""
     a = g.name("a")
     mine = scope(a, relation.columns)
     ordered = [column for column in mine if column[1] in _STEPS]
@@ -203,7 +203,7 @@ def range_frame(g: Drawing, relation: Relation) -> Relation:
 
 
 def final(g: Drawing) -> Relation | None:
-    """EMIT FINAL: the groups of the windows that have ended; None without a stream whose rows only come."""
+    """EMIT FINAL: the groups of the windows that have ended; None without a stream whose rows are only inserted."""
     stream = _appended(g)
     if stream is None:
         return None
@@ -232,7 +232,7 @@ def final(g: Drawing) -> Relation | None:
 
 
 def _appended(g: Drawing) -> Relation | None:
-    """A stream, or a view of what enters a relation."""
+    """A stream, or a view of the rows that enter a relation."""
     streams: Sequence[Relation] = [leaf for leaf in g.leaves if leaf.stream]
     if g.chance(20) and g.clock is None:
         view = with_last_change(g, g.pick(g.leaves))
@@ -257,7 +257,7 @@ def _tumbled(g: Drawing, stream: Relation) -> tuple[str, str, int]:
 
 
 def _session(g: Drawing, stream: Relation) -> tuple[str, str, int]:
-    """A row may come at the end of a session, so that it is final one instant later."""
+    """Sessions; a row may still come at the end of one, so it is final one instant later."""
     gap = g.number(1, 3)
     part = g.pick(["", *(column.name for column in stream.columns if column.exact and column.name != "TS")])
     by = f"PARTITION BY {part} " if part else ""

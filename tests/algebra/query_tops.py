@@ -1,4 +1,4 @@
-"""Some of the rows: the first of all, of each partition, of each key."""
+"""The first rows: of all, of each partition, of each key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.algebra.query_scalars import Scope, scope
 
 
 def total_order(g: Drawing, mine: Scope) -> str:
-    """An order of all columns: rows that tie are equal."""
+    """An order by all columns, so that rows that tie are equal."""
     first = g.number(0, len(mine) - 1)
     ordered = [*mine[first:], *mine[:first]]
     ways = ["ASC NULLS LAST", "DESC NULLS LAST", "ASC NULLS FIRST", "DESC NULLS FIRST"]
@@ -48,7 +48,7 @@ def ranked(g: Drawing, relation: Relation) -> Relation:
 
 
 def qualified(g: Drawing, relation: Relation) -> Relation:
-    """QUALIFY: the rows whose rank in their partition is small, by a call in QUALIFY or by its name."""
+    """QUALIFY: the rows with a small rank in their partition, by a call in QUALIFY or by its name."""
     a = g.name("a")
     mine = scope(a, relation.columns)
     part = g.pick(["", *(text for text, _ in mine)])
@@ -67,7 +67,7 @@ def qualified(g: Drawing, relation: Relation) -> Relation:
 
 
 def distinct_on(g: Drawing, relation: Relation) -> Relation:
-    """DISTINCT ON: of each key the first row in a total order."""
+    """DISTINCT ON: the first row of each key in a total order."""
     a = g.name("a")
     mine = scope(a, relation.columns)
     keys = [text for text, _ in g.some(mine, 1, 2)]

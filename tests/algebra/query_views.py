@@ -29,7 +29,7 @@ def _without_ts(relation: Relation, columns: Sequence[Column]) -> str:
 
 
 def with_last_change(g: Drawing, relation: Relation) -> Relation:
-    """A view that is read with TS: of groups, of different rows, or of what enters or leaves a relation."""
+    """A view that is read with TS: of groups, of distinct rows, or of the rows that enter or leave a relation."""
     form = g.pick(["groups", "groups", "different", "istream", "dstream"])
     a = g.name("a")
     mine = scope(a, relation.columns)
@@ -63,8 +63,8 @@ def _kept(g: Drawing, text: str, kept: Kept, columns: tuple[Column, ...]) -> Rel
 
 
 def pipes(g: Drawing) -> Relation | None:
-    """A view over windows of PIPES, one of them said, the other one the default of one instant; None without streams
-    whose rows only come."""
+    """A view over windows of PIPES, one of them given, the other one the default of one instant; None without streams
+    whose rows are only inserted."""
     streams = [leaf for leaf in g.leaves if leaf.stream]
     if not streams:
         return None
@@ -85,7 +85,8 @@ def pipes(g: Drawing) -> Relation | None:
 
 
 def _range(g: Drawing, stream: Relation) -> tuple[str, str]:
-    """A row is valid for so many instants, its own included; a slide shows what was at its last a-1, 2a-1, …"""
+    """A window in both dialects: a row is valid for some instants, its own included; with slide a the window is as of
+    the last one of the instants a-1, 2a-1, …"""
     length, slide = g.number(1, 6), g.pick([1, 2, 3])
     now = NOW if slide == 1 else f"({NOW} - ({NOW} + 1) % {slide})"
     end = f" SLIDE {slide}" if slide > 1 else ""

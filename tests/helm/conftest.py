@@ -24,7 +24,7 @@ Helm = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def helm() -> Helm:
-    """Runs helm; where there is no wheel of it, built from its sources the first time, where go is."""
+    """Runs helm: the program of its wheel, or one built from source, which needs go; else the tests are skipped."""
     program = shutil.which("helm")
     if program is None:
         programs = ROOT / "integration" / "kube" / "programs.py"
@@ -42,7 +42,7 @@ def helm() -> Helm:
 
 @pytest.fixture
 def attempt(helm: Helm) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Renders with values by dotted name; None leaves one of `LEAST` out."""
+    """Runs helm template with values by dotted name; None leaves out one of `LEAST`."""
 
     def render(values: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
         wanted = {name: value for name, value in (LEAST | (values or {})).items() if value is not None}
@@ -54,7 +54,7 @@ def attempt(helm: Helm) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def render(attempt: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., dict[tuple[str, str], Document]]:
-    """What the chart makes with values by dotted name: documents by kind and name."""
+    """The documents that the chart renders with values by dotted name, by kind and name."""
 
     def documents(values: dict[str, Any] | None = None) -> dict[tuple[str, str], Document]:
         done = attempt(values)

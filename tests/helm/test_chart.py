@@ -1,4 +1,4 @@
-"""What the chart makes: pods of the restricted profile, least rights, no secret in a command line."""
+"""The rendered chart: pods of the restricted profile, least privileges, no secret in a command line."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_the_cache_lives_as_long_as_the_pod_or_in_a_claim(render: Render):
 
 @pytest.mark.parametrize(("workload", "program"), [(COORDINATOR, coordinator), (EXECUTOR, executor)])
 def test_all_options_in_the_environment_are_known_to_the_programs(render: Render, workload: Any, program: Any):
-    """A name that nobody reads would be silent."""
+    """A variable that nobody reads would go unnoticed."""
     app = typer.Typer()
     app.command()(program.main)
     known = {option.envvar for option in typer.main.get_command(app).params} | {"DSMS_TOKEN"}

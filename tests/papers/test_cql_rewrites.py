@@ -15,8 +15,7 @@ END = 45
 
 
 def both(cut: tuple[int, int | None], *queries: str) -> list[list[str]]:
-    """The changes of queries over one random stream of bids, after a check that their relations are equal at every
-    instant."""
+    """The changes of queries over a random stream of bids, after a check that their relations are always equal."""
     session = LocalSession(*cut)
     session.execute(STREAMS)
     for number, query in enumerate(queries):

@@ -36,7 +36,7 @@ def push(session: LocalSession, stream: str, *events: tuple[int, ...], unit: int
 
 
 def test_q3_short_auctions(session: LocalSession) -> None:
-    """Q3 with a window of five instants: item 1 is closed in time, and is in the result for that instant."""
+    """Q3 with a window of five instants: item 1 is closed in time, and in the result at that instant."""
     session.execute("""CREATE STREAM Q3 AS
 SELECT O.* FROM OpenAuction O WINDOW(RANGE 5), ClosedAuction C WHERE O.itemID = C.itemID""")
     push(session, "OpenAuction", (10, 1, 7, 5), (20, 2, 7, 5))

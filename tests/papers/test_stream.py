@@ -31,7 +31,7 @@ def session(request: pytest.FixtureRequest) -> LocalSession:
 
 
 def requests(session: LocalSession, *rows: Request) -> None:
-    """Requests: the hour, the client, the domain, the URL."""
+    """Pushes requests: (hour, client, domain, URL)."""
     names = ("client_id", "domain", "URL")
     session.push("RequestSource", [dict(zip(names, row, strict=True)) | {"ts": at * HOUR} for at, *row in rows])
 
@@ -114,8 +114,8 @@ def test_third_example_without_its_sample(session: LocalSession, output: str) ->
 
 @pytest.mark.parametrize(("percent", "numbers"), [("100", range(1, 13)), ("50", [4, 5, 6, 8, 11, 12]), ("10", [11])])
 def test_third_example_with_its_sample(session: LocalSession, percent: str, numbers: list[int]) -> None:
-    """The sample is of the join: the rows that one record makes stay or go together. Which records stay is a function
-    of where they stand in the log (`tests/dsms/testing/test_sample.py`), so it is known of these twelve requests."""
+    """The join is sampled: all rows that come of one record are kept, or none. Which records are kept is a function of
+    their offsets (`tests/dsms/testing/test_sample.py`), so it is known for these twelve requests."""
     session.execute(f"CREATE QUERY Q AS {THIRD.replace('10', percent, 1)}")
     session.push("DomainSource", [{"domain": "shop.com", "type": "commerce", "ts": 0}])
     requests(session, *[(at, at, "shop.com", f"s{at}") for at in range(1, 13)])

@@ -1,4 +1,4 @@
-"""ASOF JOIN at every instant: DuckDB's, where times are unique; a correlated subquery in DuckDB, where they are not."""
+"""ASOF JOIN at every instant, against DuckDB: its ASOF JOIN if times are unique, else a correlated subquery."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ RIGHT = st.lists(
 
 
 def by_key(records: list[dict], at: int, *keys: str) -> list[dict]:
-    """The last record of each key up to an instant, where that is no deletion; without keys all insertions."""
+    """The last record of each key up to an instant, unless it is a deletion; without keys all insertions."""
     seen = [record for record in records if record["ts"] <= at]
     if not keys:
         return [record for record in seen if record["op"] == "+"]

@@ -1,4 +1,4 @@
-"""Joins by ranges at every instant against DuckDB, and which conditions are searched for."""
+"""Band joins at every instant, against DuckDB, and which conditions become band joins."""
 
 from __future__ import annotations
 

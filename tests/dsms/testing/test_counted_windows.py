@@ -1,4 +1,4 @@
-"""Counted windows over synchronised rows are added up by panes, and only these; nobody sees a difference."""
+"""Counts of windows over synchronised rows, and only these, are pre-aggregated by panes; the results are the same."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""First rows over synchronised rows that only come: what cannot be first is left out before the exchange, and only
-there; nobody sees a difference."""
+"""First rows over synchronised, insert-only rows: candidates are selected before the exchange, and only for these; the
+results are the same."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def answered(rows, partitions: int, batch: int | None, pieces: list[int]) -> Loc
 
 
 def best(rows, key):
-    """NULL first, then the greatest v; of equal ones the least w."""
+    """The first row of a key: NULL before the greatest v, of equal ones the least w."""
     mine = [(v, w) for k, v, w, _ in rows if k == key]
     v, w = min(mine, key=lambda row: (row[0] is not None, -(row[0] or 0), row[1]))
     return key, v, w

@@ -1,5 +1,5 @@
-"""CONSTRAINT CLUSTERED BY and REFERENCES: what breaks them is refused, results are those of the same query without them
-over what is left, and operators forget the values that do not live any more."""
+"""CONSTRAINT CLUSTERED BY and REFERENCES: records that violate them are refused, results are those of the same query
+without them over the other records, and operators forget values that cannot come any more."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ Log = list[dict]
 
 
 def value(number: int) -> int:
-    """Numbers in no order."""
+    """Distinct numbers in no order."""
     return number * 37 % 1009
 
 
 def log(seed: int, count: int, lag: int = 0) -> Log:
-    """Records whose values come together, now and then once more after long, and in some cases never before."""
+    """Records whose values are clustered; a few come again much later, or have no referenced value."""
     draw, records = random.Random(seed), []
     for number in range(count):
         at = number // 5 - lag - draw.randrange(2)
@@ -65,7 +65,7 @@ def log(seed: int, count: int, lag: int = 0) -> Log:
 
 
 def in_time(records: Log) -> tuple[Log, set[int]]:
-    """What is not late, by instant."""
+    """The records that are not late, in the order of instants, and the offsets of the late ones."""
     latest, kept, late = -(10**9), [], set()
     for offset, record in enumerate(records):
         if record["ts"] < latest - SLACK:
@@ -89,7 +89,7 @@ def clustered(records: Log, column: str, k: int) -> tuple[Log, set[int]]:
 
 
 def admitted(logs: dict[str, Log]) -> tuple[dict[str, Log], dict[str, set[int]]]:
-    """Record by record: what counts, in the order of the logs, and the offsets of the others."""
+    """Decides record by record: the admitted ones, in log order, and the offsets of the refused ones."""
     kept, refused = {}, {}
     for name, records in logs.items():
         kept[name], refused[name] = in_time(records)
@@ -161,7 +161,7 @@ def test_results_are_those_of_the_records_that_keep_the_promises(seed: int, how:
 
 
 def held(made: LocalSession) -> dict[str, int]:
-    """The rows of state by operator, without buffers."""
+    """The rows of state by operator, without those of buffers."""
     sizes: dict[str, int] = {}
     for report in made.reports():
         for operator in report.operators:
@@ -171,7 +171,7 @@ def held(made: LocalSession) -> dict[str, int]:
 
 
 def after(queries: list[str], count: int, constraints: dict[str, str]) -> LocalSession:
-    """A session in which the queries have read so many records of each source."""
+    """A session whose queries have read `count` records of each source."""
     made = LocalSession(batch_records=60)
     for name in ("T", "PT"):
         columns = f"(id INT, c BIGINT, w BIGINT, v INT) FROM {name}"
@@ -190,7 +190,7 @@ def after(queries: list[str], count: int, constraints: dict[str, str]) -> LocalS
 
 
 def test_state_does_not_grow_with_the_log() -> None:
-    """But for eight bytes of each value that is over."""
+    """Except for eight bytes per value that cannot come any more."""
     queries = [name for name in QUERIES if "two lives" not in name and name not in ("one life", "keyed by less")]
     small, large, unbounded = (
         held(after(queries, count, constraints))

@@ -1,5 +1,5 @@
-"""CONSTRAINT ORDERED BY: what breaks it is refused, results are those of the same query without it over what is left,
-and operators forget what lies below."""
+"""CONSTRAINT ORDERED BY: records that violate it are refused, results are those of the same query without it over the
+other records, and operators forget lower values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STREAMS += "CREATE STREAM KV OVER T KEY v"
 
 
 def log(seed: int, count: int = 60, lag: int = 0) -> list[dict]:
-    """Records whose column `c` nearly grows, now and then by more below than promised, or far above."""
+    """Records whose column `c` nearly ascends; now and then it is lower than the constraint allows, or far higher."""
     draw, records = random.Random(seed), []
     for number in range(count):
         c = number - lag - draw.randrange(K + 1) - (draw.random() < 0.1) * draw.randrange(12)
@@ -44,7 +44,7 @@ def log(seed: int, count: int = 60, lag: int = 0) -> list[dict]:
 
 
 def admitted(records: list[dict]) -> tuple[list[dict], dict[int, str]]:
-    """Record by record: what counts, and why the others do not."""
+    """Decides record by record: the admitted ones, and the reasons why others are refused."""
     high, latest, kept, refused = None, None, [], {}
     for offset, record in enumerate(records):
         c = record["c"]
@@ -76,7 +76,7 @@ def session(records: list[dict], others: list[dict], constraint: str, how: tuple
 
 
 def last(kept: list[dict], key: str) -> list[dict]:
-    """The last record of each key, by instant, then place."""
+    """The last record of each key, by instant, then offset."""
     return list({record[key]: record for record in sorted(kept, key=lambda record: record["ts"])}.values())
 
 
@@ -113,7 +113,7 @@ def test_results_are_those_of_the_records_that_keep_the_promise(seed: int, how: 
 
 
 def held(made: LocalSession) -> dict[str, int]:
-    """The rows of state by operator, without buffers."""
+    """The rows of state by operator, without those of buffers."""
     sizes: dict[str, int] = {}
     for report in made.reports():
         for operator in report.operators:

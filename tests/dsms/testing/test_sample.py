@@ -1,4 +1,4 @@
-"""Sample(p): which rows it keeps, against splitmix64 in whole numbers; with joins, groups, windows and keys."""
+"""Sample(p): which rows it keeps, against splitmix64 in Python integers; with joins, groups, windows and keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def records() -> list[dict[str, int]]:
 
 
 def kept(percent: float, salt: int = 0) -> list[dict[str, int]]:
-    """The records of the first source that stay: their order is their offset."""
+    """The records of the first source that are kept; their positions are their offsets."""
     return [record for at, record in enumerate(records()) if chance(at, salt) < percent / 100]
 
 

@@ -1,4 +1,4 @@
-"""Which group-bys above sessions become one operator, and that they publish what two operators do."""
+"""Which group-bys above sessions become one operator, and that it publishes the same as two operators."""
 
 from __future__ import annotations
 

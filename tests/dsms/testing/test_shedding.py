@@ -1,5 +1,5 @@
-"""Queries whose input may be shed: exact where nothing is, estimates by Horvitz and Thompson where something is, and a
-function of the logs and of the logged rates."""
+"""Queries whose input may be shed: exact if nothing is shed, else Horvitz-Thompson estimates; results are a function of
+the logs and the logged rates."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
     st.lists(RATES, min_size=1, max_size=5),
 )  # fmt: skip
 def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, targets, limits, crash_at, rates) -> None:
-    """Rates that change with every epoch, and a crash after which they are decided anew: what is published is what the
-    log of rates says, in one epoch without any decision."""
+    """Rates change with every epoch, and are decided anew after a crash: the results are those of one epoch that only
+    follows the logged rates."""
     logs = [sorted(log, key=lambda record: record[2]) for log in logs]
     cut, ids = shed_run(logs, targets, limits, crash_at, rates)
     whole, _ = shed_run(logs, 1, [1000], sheds=cut.sheds)
@@ -160,7 +160,7 @@ def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, target
 
 @pytest.mark.parametrize("crash_at", [1, 3])
 def test_after_a_crash_no_rate_is_decided_for_what_may_have_been_published(crash_at: int) -> None:
-    """The wanted rates go on to change after the crash, where records before it are read again."""
+    """The wanted rates change again after the crash, while records before it are read again."""
     logs = [[("abc"[at % 3], at % 3 + 1, at // 2, None) for at in range(40)] for _ in range(2)]
     cut, _ = shed_run(logs, 1, [14], crash_at, [1.0, 0.5, 0.25, 0.75])
     whole, _ = shed_run(logs, 1, [1000], sheds=cut.sheds)
@@ -192,7 +192,7 @@ def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> No
 
 
 def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
-    """A quarter of those with v < 2 stays: the others are added up exactly, and the error is that of these alone."""
+    """A quarter of the records with v < 2 is kept: the others are added up exactly, and the error is only of these."""
     log = [("ab"[at % 2], at % 5 if at % 7 else None, at // 10, None) for at in range(300)]
     _, ids = shed_run([log], 1, [1000])
     world, _ = shed_run([log], 2, [70], sheds={ids["Low"]: {("o1", 0): [(0, 0.25)]}})
@@ -210,7 +210,7 @@ def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
 
 
 def test_what_may_be_left_out_decides_the_error() -> None:
-    """Ten rows of 100 and 90 of 1, of which only these may go."""
+    """Ten rows of 100, and 90 of 1, of which only the latter may be shed."""
     frame = pl.DataFrame({"v": [100] * 10 + [1] * 90, "low": [None] * 10 + [True] * 90})
     placed = frame.with_columns(__from=pl.int_range(100), __to=9, __weight=1, __order=pl.int_range(100))
     seen = Shed("q", (), (Value("v"), Value("v", mean=True)), "low").seen(Delta(placed), 55)
@@ -225,7 +225,7 @@ def test_what_may_be_left_out_decides_the_error() -> None:
 
 
 def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None:
-    """A quarter of the records stays from the start; the key z is in the first half of the log alone."""
+    """A quarter of the records is kept from the start; the key z is only in the first half of the log."""
     log = [("abz"[at % 3] if at < 150 else "ab"[at % 2], at % 5, at // 5, None) for at in range(300)]
     messages = [message(at, record) for at, record in enumerate(log)]
     catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
