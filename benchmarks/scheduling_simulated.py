@@ -48,8 +48,8 @@ def arrivals(seed: int, seconds: float) -> list[Input]:
     """The inputs of all paths: each has bursts of its own."""
     work_s = sum(milliseconds for chart in CHARTS for milliseconds, _ in chart) / 1_000
     bursts = Bursts(LOAD / work_s * (ON_S + OFF_S) / ON_S, ON_S, OFF_S)
-    each = (bursts.inputs(100 * seed + at, seconds, size=ROWS, path=at) for at in range(len(CHARTS)))
-    return [arrival for inputs in each for arrival in inputs]
+    by_path = (bursts.inputs(100 * seed + at, seconds, size=ROWS, path=at) for at in range(len(CHARTS)))
+    return [arrival for inputs in by_path for arrival in inputs]
 
 
 def simulated(seed: int, seconds: float, policies: Sequence[str] = POLICIES) -> dict[str, Outcome]:

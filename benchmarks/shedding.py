@@ -84,11 +84,11 @@ def simulated(seed: int, *, even: bool = False) -> Outcome:
     kept: dict[str, list[pl.DataFrame]] = {query.name: [] for query in QUERIES}
     rates, read = {query.name: 1.0 for query in QUERIES}, 0
     for (at, arrivals), end in zip(steps, ends, strict=True):
-        each = BASE_S + sum(query.cost * rates[query.name] for query in QUERIES)
-        upto = min(read + int(STEP_S / each), int(end))
+        record_s = BASE_S + sum(query.cost * rates[query.name] for query in QUERIES)
+        upto = min(read + int(STEP_S / record_s), int(end))
         _read(log[read:upto], rates, (at, read), observed, kept)
         read = upto
-        outcome.lags.append((int(end) - read) * each)
+        outcome.lags.append((int(end) - read) * record_s)
         outcome.rates.append(rates)
         rates = _decided(observed, Load(int(end) - read, arrivals, BASE_S), rates, even=even)
     outcome.errors = {query.name: _errors(query, log[:read], kept[query.name]) for query in QUERIES}

@@ -55,8 +55,8 @@ def test_refused_records_are_dead_letters(cluster: Cluster, unique: str):
         assert headers.get("dsms-query") == query
         provenance = {name: headers[name] for name in ("dsms-source", "dsms-topic", "dsms-partition")}
         assert provenance == {"dsms-source": f"{unique}T", "dsms-topic": f"{unique}.t", "dsms-partition": "0"}
-    told = cluster.get(f"sources/{unique}T/dead-letters")
-    assert sorted(letter["offset"] for letter in told) == [1, 2, 3, 4, 5]
+    listed = cluster.get(f"sources/{unique}T/dead-letters")
+    assert sorted(letter["offset"] for letter in listed) == [1, 2, 3, 4, 5]
     assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == "registered, 5 dead letters", 30)
 
 

@@ -90,8 +90,8 @@ def test_partitions_that_come_later_are_told(cluster: Cluster, unique: str):
     assert cluster.get(f"sources/{unique}T")["state"] == "registered"
     admin = AdminClient({"bootstrap.servers": cluster.kafka})
     admin.create_partitions([NewPartitions(f"{unique}.t", 3)])[f"{unique}.t"].result(20)
-    told = "registered, 2 of 3 partitions are not read: they came later, register it anew"
-    assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == told, 20), cluster.get("sources")
+    state = "registered, 2 of 3 partitions are not read: they came later, register it anew"
+    assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == state, 20), cluster.get("sources")
 
 
 def test_a_dropped_query_goes_and_its_name_is_free(cluster: Cluster, unique: str):

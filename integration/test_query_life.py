@@ -128,9 +128,9 @@ def await_results(cluster: Cluster, name: str) -> None:
 def silent_while_paused(cluster: Cluster, name: str, feed: Feed) -> None:
     cluster.sql(f"PAUSE QUERY {name}")
     assert cluster.get(f"queries/{name}")["state"] == "paused"
-    told, frontier = changes(cluster.kafka, f"dsms.{name}"), cluster.frontier(f"dsms.{name}")
+    published, frontier = changes(cluster.kafka, f"dsms.{name}"), cluster.frontier(f"dsms.{name}")
     feed.await_more()
-    assert (changes(cluster.kafka, f"dsms.{name}"), cluster.frontier(f"dsms.{name}")) == (told, frontier)
+    assert (changes(cluster.kafka, f"dsms.{name}"), cluster.frontier(f"dsms.{name}")) == (published, frontier)
     cluster.sql(f"RESUME QUERY {name}")
     cluster.await_progress([f"dsms.{name}"], frontier + 1, 120)
 
@@ -159,11 +159,11 @@ def assert_becomes(log: list[Change], fresh: list[Change], since: int) -> None:
 
 
 def relation(log: list[Change], at: int) -> Counter:
-    held = {}
+    last = {}
     for change in log:
         if change.ts <= at:
-            held[change.key] = change.value
-    return Counter(value for value in held.values() if value is not None)
+            last[change.key] = change.value
+    return Counter(value for value in last.values() if value is not None)
 
 
 def test_what_cannot_be_replaced_goes_on_as_it_was(cluster: Cluster, unique: str) -> None:

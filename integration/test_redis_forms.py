@@ -118,13 +118,13 @@ def test_a_cluster_of_three(tmp_path: Path) -> None:
 
 def test_sentinels_tell_who_is_the_master(tmp_path: Path) -> None:
     first, second, watch = (free_port() for _ in range(3))
-    told = (f"sentinel monitor mymaster 127.0.0.1 {first} 1", "sentinel down-after-milliseconds mymaster 500")
+    settings = (f"sentinel monitor mymaster 127.0.0.1 {first} 1", "sentinel down-after-milliseconds mymaster 500")
     url = f"redis+sentinel://127.0.0.1:{watch}/mymaster/0"
     with ExitStack() as stack:
         master = stack.enter_context(ExitStack())
         master.enter_context(server(tmp_path, f"port {first}"))
         stack.enter_context(server(tmp_path, f"port {second}", f"replicaof 127.0.0.1 {first}"))
-        stack.enter_context(server(tmp_path, f"port {watch}", *told, sentinel=True))
+        stack.enter_context(server(tmp_path, f"port {watch}", *settings, sentinel=True))
         assert wait_until(lambda: answers(lambda: connect(url)), 20)
         all_of_it_works(url, tmp_path, "watched")
         sentinel, state = redis.Redis(port=watch), ClusterState(url, "watched")

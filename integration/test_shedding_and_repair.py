@@ -66,13 +66,16 @@ def last(kafka: str, topic: str) -> dict[int, dict[str, float]]:
     return rows
 
 
-def told(kafka: str, topic: str) -> dict[int, tuple[int, int]]:
+def counts_and_sums(kafka: str, topic: str) -> dict[int, tuple[int, int]]:
     return {k: (values["n"], values["s"]) for k, values in last(kafka, topic).items()}
 
 
 def first_shed(kafka: str, cluster: str) -> int:
     """The least offset from which on records are shed; instants are offsets."""
-    return min((at for each in rates(kafka, cluster).values() for at, rate in each if rate < 1), default=COUNT)
+    return min(
+        (at for partition_rates in rates(kafka, cluster).values() for at, rate in partition_rates if rate < 1),
+        default=COUNT,
+    )
 
 
 def test_what_was_left_out_is_left_out_again_after_a_crash_until_it_is_repaired(
@@ -97,11 +100,11 @@ def test_what_was_left_out_is_left_out_again_after_a_crash_until_it_is_repaired(
         cluster.await_frontier([shed, exact], END)
         known = rates(kafka, cluster.name)
         whole = {partition: [(0, 1.0)] for partition in range(PARTITIONS)}
-        assert told(kafka, shed) == estimates(known) != estimates(whole)
+        assert counts_and_sums(kafka, shed) == estimates(known) != estimates(whole)
         assert all(values["_confidence"] == 0.95 and values["_error"] > 0 for values in last(kafka, shed).values())
-        assert told(kafka, exact) == estimates(whole)
+        assert counts_and_sums(kafka, exact) == estimates(whole)
         cluster.sql(f"REPAIR QUERY {cluster.name}Shed")
         advance(kafka, topic, END + 1, PARTITIONS)
         cluster.await_frontier(shed, END + 1)
-        assert told(kafka, shed) == estimates(whole)
+        assert counts_and_sums(kafka, shed) == estimates(whole)
         assert all((values["_error"], values["_confidence"]) == (0.0, 1.0) for values in last(kafka, shed).values())

@@ -128,8 +128,8 @@ def test_state_beyond_a_limit(kafka: str, small_redis: redis.Redis, tmp_path: Pa
         started = cluster.start_executor(batch_records=4_000, state_memory="1 MB")
         texts.piece()
         texts.finish()
-        held = executor(cluster)
-        assert held["state_memory"] == MB and int(str(held["redis_bytes"])) <= MB < int(str(held["disk_bytes"]))
+        status = executor(cluster)
+        assert status["state_memory"] == MB and int(str(status["redis_bytes"])) <= MB < int(str(status["disk_bytes"]))
         for lost in (False, True):
             kill_9(started)
             if lost:

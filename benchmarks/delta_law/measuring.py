@@ -64,7 +64,9 @@ def _stepped(subject: Subject, traces: Traces, size: int, rows: int) -> Point:
         cycle.see(traces)
     steps = len(wall)
     medians = float(np.median(wall[:FEWEST])), float(np.median(cpu[:FEWEST]))
-    walls, cpus = ((median, float(np.mean(each)), max(each)) for median, each in zip(medians, (wall, cpu), strict=True))
+    walls, cpus = (
+        (median, float(np.mean(times)), max(times)) for median, times in zip(medians, (wall, cpu), strict=True)
+    )
     return Point(size, rows, *walls, *cpus, steps, effect / steps, cycle.merged)
 
 

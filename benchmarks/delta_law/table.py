@@ -43,10 +43,10 @@ class Table:
 
     def places(self, count: int, groups: int) -> Places:
         """`count` rows in so many groups, both drawn at random."""
-        each = count // groups
+        per_group = count // groups
         drawn = self.random.choice(self.rows // self.width, groups, replace=False)
         among = min(self.width, CHANGING)
-        inside = (self.random.integers(among, size=groups)[:, None] + np.arange(each)) % among
+        inside = (self.random.integers(among, size=groups)[:, None] + np.arange(per_group)) % among
         return np.asarray(drawn[:, None] * self.width + inside).ravel()
 
     def replace(self, places: Places, start: int) -> Delta:

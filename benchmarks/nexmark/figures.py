@@ -60,9 +60,9 @@ def figures(
     results, missing = [], {}
     for name, (figure, unit, better) in FIGURES.items():
         key, too_few = f"{label}: {name}", f"{records:,} records are too few"
-        mine, theirs = (None if measured is None else figure(measured, records) for measured in (ours, peer))
-        if mine is not None:
-            results.append(Result(key, mine, unit, better, peer=None if theirs is None else Peer(NAME, theirs)))
+        value, theirs = (None if measured is None else figure(measured, records) for measured in (ours, peer))
+        if value is not None:
+            results.append(Result(key, value, unit, better, peer=None if theirs is None else Peer(NAME, theirs)))
         elif theirs is not None:
             missing[key] = f"only {NAME}: {theirs:.6g} {unit}"
         elif ours is not None:

@@ -83,12 +83,15 @@ def release(
     api: Api, kubelet: Kubelet, kafka: str, guarded_redis: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Release]:
     """The chart, installed with TLS, API tokens and a Redis with a password."""
-    (mine, administrator), (theirs, writer) = new_token("test", "administrator"), new_token("executors", "writer")
-    release = Release(api, kubelet, tmp_path_factory.mktemp("release"), mine, NAMESPACE)
+    (administrator_token, administrator), (writer_token, writer) = (
+        new_token("test", "administrator"),
+        new_token("executors", "writer"),
+    )
+    release = Release(api, kubelet, tmp_path_factory.mktemp("release"), administrator_token, NAMESPACE)
     tls = certificate_for(release.service)
     release.ca = tls["ca.crt"]
     release.prepare({
-        TLS: tls, "redis": {"url": guarded_redis.encode()}, "executors": {"token": theirs.encode()},
+        TLS: tls, "redis": {"url": guarded_redis.encode()}, "executors": {"token": writer_token.encode()},
         "kafka": {"client.properties": b"# for all clients\nclient.id=dsms-on-kubernetes\n"},
         "tokens": {"tokens.toml": _tokens(administrator, writer).encode()},
     })  # fmt: skip

@@ -201,7 +201,7 @@ def test_a_drop_ends_following_and_the_name_made_anew_is_another_result(client: 
     token = client.publish(source, rows(50), key=["room"], advance=51)
     client.wait(name, token, START_S)
     following = client.changes(name)
-    held = next(following)
+    change = next(following)
     assert client.drop(name).statement.startswith("DROP")
     with pytest.raises(ResultDropped, match="was dropped"):
         list(following)
@@ -209,7 +209,7 @@ def test_a_drop_ends_following_and_the_name_made_anew_is_another_result(client: 
         next(client.changes(name))
     client.execute(f"CREATE STREAMED VIEW {name} AS SELECT room, t FROM R({source}s) WHERE t > 90")
     with pytest.raises(PositionGone):
-        next(client.changes(name, held.token))
+        next(client.changes(name, change.token))
 
 
 def test_following_goes_on_when_the_query_is_replaced(client: Client, cluster: Cluster, source: str) -> None:

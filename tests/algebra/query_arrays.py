@@ -44,18 +44,18 @@ def _read(g: Drawing, inner: tuple[str, str], b: str, key: Column, array: Column
     kept = (f"{b}.{key.name}", key.name)
     form, name = g.pick(["array", "elements", "elements", "functions"]), g.name("c")
     tables = f"{inner[0]} AS {b}", f"{inner[1]} AS {b}"
-    held = f"{b}.{array.name}"
+    array_column = f"{b}.{array.name}"
     if form == "elements":
         u, x = g.name("u"), g.name("x")
-        ours, duck = (f"{table} CROSS JOIN UNNEST({held}) AS {u}({x})" for table in tables)
+        ours, duck = (f"{table} CROSS JOIN UNNEST({array_column}) AS {u}({x})" for table in tables)
         return Relation(*select([kept, (f"{u}.{x}", name)], (ours, duck), ("", "")), (key, Column(name, array.kind)))
     if form == "functions":
         nth, length = g.number(-1, 2) or 1, g.name("c")
         columns = key, Column(name, array.kind), Column(length, "int")
-        listed = [kept, (f"{held}[{nth}]", name), (f"CARDINALITY({held})", length)]
+        listed = [kept, (f"{array_column}[{nth}]", name), (f"CARDINALITY({array_column})", length)]
         ours = select(listed, tables, ("", ""))[0]
-        return Relation(ours, select([*listed[:2], (f"len({held})", length)], tables, ("", ""))[1], columns)
-    ours, duck = select([kept, (held, name)], tables, ("", ""))
+        return Relation(ours, select([*listed[:2], (f"len({array_column})", length)], tables, ("", ""))[1], columns)
+    ours, duck = select([kept, (array_column, name)], tables, ("", ""))
     return Relation(ours, duck, (key, Column(name, "list", exact=False)))
 
 

@@ -76,7 +76,7 @@ class Road:
 
     def current(self) -> dict[int, Segment]:
         """The segments of the cars that reported in the last 30 seconds."""
-        last = {car: mine[-1] for car, mine in self.by_car.items()}
+        last = {car: reports[-1] for car, reports in self.by_car.items()}
         return {car: report.segment for car, report in last.items() if report.ts >= self.at - 30 * SECOND}
 
     def congested(self) -> set[Segment]:
@@ -85,14 +85,14 @@ class Road:
         for report in self.reports:
             if report.ts >= self.at - 300 * SECOND:
                 speeds[report.segment].append(report.speed)
-        return {segment for segment, mine in speeds.items() if sum(mine) / len(mine) < SLOW}
+        return {segment for segment, reported in speeds.items() if sum(reported) / len(reported) < SLOW}
 
     def accidents(self) -> set[Segment]:
         """Segments where two cars reported one position four times in a row."""
         stopped: Counter[tuple[int, int, int, int]] = Counter()
-        for mine in self.by_car.values():
-            if len(mine) >= 4 and len({report.position for report in mine[-4:]}) == 1:
-                stopped[mine[-1].position] += 1
+        for reports in self.by_car.values():
+            if len(reports) >= 4 and len({report.position for report in reports[-4:]}) == 1:
+                stopped[reports[-1].position] += 1
         return {(way, direction, x // MILE) for (way, _, direction, x), cars in stopped.items() if cars >= 2}
 
 

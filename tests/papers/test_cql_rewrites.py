@@ -100,8 +100,8 @@ def test_query_6_2_with_the_filter_below_the_window(cut: tuple[int, int | None])
 def notices(query: str) -> set[str]:
     session = LocalSession()
     session.execute(STREAMS)
-    told = session.run(query)[-1].notices
-    return {notice for notice in told if not notice.startswith(("no key", "FORMAT", "output", "expanded"))}
+    notices = session.run(query)[-1].notices
+    return {notice for notice in notices if not notice.startswith(("no key", "FORMAT", "output", "expanded"))}
 
 
 ISTREAM = "Istream is applied: rows never leave the result"

@@ -288,7 +288,7 @@ def _over(node: logical.Node, call, rows: list[Row]) -> list[object]:
     if call.function == "ntile":
         size, more = divmod(count, call.parameters[0])
         sizes = [size + (at < more) for at in range(call.parameters[0])]
-        return [at + 1 for at, each in enumerate(sizes) for _ in range(each)]
+        return [at + 1 for at, members in enumerate(sizes) for _ in range(members)]
     arguments = [_getter(node, call.arguments)(row) for row in rows]
     if call.function in ("lag", "lead"):
         offset = (call.parameters[0] if call.parameters else 1) * (-1 if call.function == "lag" else 1)

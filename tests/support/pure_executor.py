@@ -1,4 +1,4 @@
-"""The executor's pure pieces over in-memory logs: what Spark, Kafka and Redis do is a dict and a loop here."""
+"""The executor's own code over logs in memory: dicts and loops take the place of Spark, Kafka and Redis."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from dsms.runtime.stages.wire import ROUTED_ARROW
 
 @dataclass
 class World:
-    """Logs by topic and partition, stored runs, and what was published: result records by lane (and partition, where
-    that is chosen), dead letters."""
+    """Kafka and Redis in memory: logs by topic and partition, stored runs, result records by query (and by partition, if
+    the query chooses it), and dead letters."""
 
     logs: dict[str, dict[int, list[Message]]]
     runs: dict[str, pl.DataFrame] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class World:
     dead: list[tuple] = field(default_factory=list)
     published: Published = field(default_factory=lambda: Published({}, {}))
     epochs: int = 0
-    #: Where large frames go.
+    #: The directory of large frames.
     frames: Path | None = None
     #: The shed log, and the ends of the logs when its owner began.
     sheds: dict[str, dict[tuple[str, int], list[tuple[int, float]]]] = field(default_factory=dict)
@@ -51,21 +51,21 @@ class World:
 
     @property
     def written(self) -> dict[str, list[tuple]]:
-        """The results in which there is anything."""
+        """The results that are not empty."""
         return {log: rows for log, rows in self.results.items() if rows}
 
     def read(self, ranges):
         return [_pieces(self.logs[wanted.topic][wanted.partition][wanted.start : wanted.end]) for wanted in ranges]
 
     def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
-        """What the planner logs before it plans a batch."""
+        """Logs the rates of shedding, as the planner does before it plans a batch."""
         floors = dict.fromkeys(sheddable(revision.lanes), self.floor)
         for query, rates in decided(revision.lanes, positions, wanted, self.sheds, floors).items():
             for place, rate in rates.items():
                 self.sheds.setdefault(query, {}).setdefault(place, []).append(rate)
 
     def attach(self, monkeypatch: pytest.MonkeyPatch) -> World:
-        """Stands in for Kafka's reader and Redis' run store."""
+        """Takes the place of the reader of Kafka and of the run store in Redis."""
         store = type("Store", (), {"write": self.runs.update, "read": self.runs.__getitem__})()
         monkeypatch.setattr(source_task, "worker_reader", lambda _: self)
         monkeypatch.setattr(source_task, "pieces", lambda _, ranges: chain.from_iterable(self.read(ranges)))
@@ -85,12 +85,12 @@ def _pieces(messages: list[Message]) -> Iterator[list[Message]]:
 
 
 def start(catalog: Catalog, targets: int, fragment: str | None = None) -> Revision:
-    """The plan of a catalog, or of one of its fragments, of which nothing has been read."""
+    """The first revision of a catalog, or of one of its fragments, with nothing read yet."""
     return revised(plan_fragment(catalog, targets, fragment=fragment), Manifest(targets=targets), ())
 
 
 def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: frozenset[str] | None = None) -> Epoch:
-    """One epoch: plan it, read it, exchange it, compute it, put it together. `reads` are the lanes that read."""
+    """One epoch: plans, reads, exchanges, computes and assembles it. `reads` are the lanes that may read."""
     lanes, manifest, targets = revision.lanes, revision.manifest, revision.plan.partitions
     sources = {source.id: source.topic for lane in lanes.values() for source in lane.sources.values()}
     ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
@@ -98,12 +98,12 @@ def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: froze
     begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit, reads)
     planned = shedding(slices(lanes, positions, begin, upto, {}), lanes, world.sheds)
     routed = []
-    kafka, told = KafkaSettings("none", {}), (woken(revision, positions), unread(positions, ends, upto))
+    kafka, pending = KafkaSettings("none", {}), (woken(revision, positions), unread(positions, ends, upto))
     for part in [*spread(planned, tasks), ()]:
         task = SourceTask(
-            tuple(part), dict(lanes), revision.number, targets, kafka, "http://none", *told, frames=world.frames
+            tuple(part), dict(lanes), revision.number, targets, kafka, "http://none", *pending, frames=world.frames
         )
-        told = ((), {})
+        pending = ((), {})
         routed += [row for batch in run_source_task(task) for row in batch.to_pylist()]
     world.epochs += 1
     contexts = {
@@ -122,18 +122,18 @@ def epoch(world: World, revision: Revision, limit: int, tasks: int, reads: froze
 
 
 def exchanged(stage: TargetStage, routed: list[dict], targets: int) -> list[dict]:
-    """What the targets make of the rows that come to them, in an order of their own."""
+    """The output rows of a stage's targets, which run in reverse order."""
     made = []
     for target in reversed(range(targets)):
-        mine = [row for row in routed if row["target"] == target]
-        if mine:
-            batches = stage([pa.RecordBatch.from_pylist(mine, schema=ROUTED_ARROW)])
+        rows = [row for row in routed if row["target"] == target]
+        if rows:
+            batches = stage([pa.RecordBatch.from_pylist(rows, schema=ROUTED_ARROW)])
             made += [row for batch in batches for row in batch.to_pylist()]
     return made
 
 
 def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None:
-    """What the transaction would make visible."""
+    """Appends what the epoch's transaction would commit."""
     assert done.failures == {}
     if plan is not None:
         world.published = following(world.published, plan)
@@ -156,7 +156,7 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
 
 
 def takes(revision: Revision, lane: str, turns: Iterator[int]) -> dict[int, int]:
-    """What each stage takes of its queue: nothing, some, or all with what arrives."""
+    """What each stage takes from its queue: nothing, some segments, or all with what arrives."""
     taken, queues = {}, revision.manifest.lanes[lane].queues
     for stage in range(1, revision.lanes[lane].flow.stages + 1):
         waiting = len(queues[stage].segments) if stage in queues else 0
@@ -171,9 +171,12 @@ def run(  # noqa: PLR0913 what may differ between two runs
     then: tuple[int, Catalog] | None = None, fragment: str | None = None, schedule: list[int] | None = None,
     rates: list[Mapping[str, float]] | None = None,
 ) -> World:  # fmt: skip
-    """Epochs until all is read. At `crash_at` an epoch's transaction commits and its manifest is lost, with half of
-    those before: the executor goes on from an old manifest, in other batches. `then` is another catalog from an epoch
-    on. `schedule` says which stages have a turn in the first epochs. `rates` are wanted one after the other."""
+    """Runs epochs until everything is read.
+
+    At epoch `crash_at` the transaction commits, but its manifest is lost with half of those before: the executor
+    continues from an old manifest, in other batches. `then` is (epoch, catalog): another catalog from that epoch on. `schedule`
+    says what the stages take in the first epochs. `rates` are the wanted rates of shedding, used in turn.
+    """
     turns = iter(schedule or ())
     revision = start(catalog, targets, fragment)
     history = [revision.manifest]

@@ -53,8 +53,8 @@ def answered(rows, partitions: int, batch: int | None, pieces: list[int]) -> Loc
 
 def best(rows, key):
     """The first row of a key: NULL before the greatest v, of equal ones the least w."""
-    mine = [(v, w) for k, v, w, _ in rows if k == key]
-    v, w = min(mine, key=lambda row: (row[0] is not None, -(row[0] or 0), row[1]))
+    candidates = [(v, w) for k, v, w, _ in rows if k == key]
+    v, w = min(candidates, key=lambda row: (row[0] is not None, -(row[0] or 0), row[1]))
     return key, v, w
 
 

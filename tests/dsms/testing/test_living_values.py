@@ -149,8 +149,8 @@ def test_results_are_those_of_the_records_that_keep_the_promises(seed: int, how:
     kept, refused = admitted(logs)
     bound, free = session(logs, CONSTRAINTS, how), session(kept, {}, (1, None, 1))
     for source, name in (("T", "S"), ("PT", "P"), ("UT", "U")):
-        told = [letter["offset"] for letter in bound.dead_letters(source) if letter["query"] in (None, name)]
-        assert sorted(told) == sorted(refused[source]) and told, source
+        offsets = [letter["offset"] for letter in bound.dead_letters(source) if letter["query"] in (None, name)]
+        assert sorted(offsets) == sorted(refused[source]) and offsets, source
         assert bound.changes(name) == free.changes(name)
     for number, query in enumerate(QUERIES.values()):
         assert bound.changes(f"V{number}") == free.changes(f"V{number}"), query
@@ -160,7 +160,7 @@ def test_results_are_those_of_the_records_that_keep_the_promises(seed: int, how:
             assert in_order(rows) == wanted, (at, query)
 
 
-def held(made: LocalSession) -> dict[str, int]:
+def state_rows(made: LocalSession) -> dict[str, int]:
     """The rows of state by operator, without those of buffers."""
     sizes: dict[str, int] = {}
     for report in made.reports():
@@ -193,7 +193,7 @@ def test_state_does_not_grow_with_the_log() -> None:
     """Except for eight bytes per value that cannot come any more."""
     queries = [name for name in QUERIES if "two lives" not in name and name not in ("one life", "keyed by less")]
     small, large, unbounded = (
-        held(after(queries, count, constraints))
+        state_rows(after(queries, count, constraints))
         for count, constraints in ((300, CONSTRAINTS), (900, CONSTRAINTS), (900, {}))
     )
     for operator in ("GroupBy", "Distinct", "Join", "SetOperation", "TopK", "Over", "Tagger", "Living", "Referenced"):

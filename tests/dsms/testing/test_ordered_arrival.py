@@ -103,16 +103,16 @@ def test_results_are_those_of_the_records_that_keep_the_promise(seed: int, how: 
     free = session(kept, others_kept, "", (1, None, 1))
     wanted = expected(kept, others_kept)
     assert any(reason.startswith("violates") for reason in refused.values())
-    told = {letter["offset"]: letter["reason"] for letter in bound.dead_letters("T")}
-    assert told.keys() == refused.keys()
-    assert all(told[offset].startswith(reason) for offset, reason in refused.items())
+    reasons = {letter["offset"]: letter["reason"] for letter in bound.dead_letters("T")}
+    assert reasons.keys() == refused.keys()
+    assert all(reasons[offset].startswith(reason) for offset, reason in refused.items())
     for name in QUERIES:
         assert bound.changes(f"V_{name}") == free.changes(f"V_{name}"), name
         rows = [tuple(row.values()) for row in bound.relation(f"V_{name}")]
         assert in_order(rows) == wanted[name], name
 
 
-def held(made: LocalSession) -> dict[str, int]:
+def state_rows(made: LocalSession) -> dict[str, int]:
     """The rows of state by operator, without those of buffers."""
     sizes: dict[str, int] = {}
     for report in made.reports():
@@ -126,7 +126,7 @@ def test_state_does_not_grow_with_the_log() -> None:
     ordered = f"CONSTRAINT ORDERED BY c WITHIN {K}"
     records = [{"id": n, "c": n // 3, "v": n % 5, "ts": n} for n in range(600)]
     small, large, unbounded = (
-        held(session(records[:count], records[:count], constraint, (1, 60, 1)))
+        state_rows(session(records[:count], records[:count], constraint, (1, 60, 1)))
         for count, constraint in ((300, ordered), (600, ordered), (600, ""))
     )
     for operator in ("GroupBy", "Distinct", "Join", "SetOperation", "TopK", "Over"):
