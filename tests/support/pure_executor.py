@@ -34,8 +34,8 @@ from dsms.runtime.stages.wire import ROUTED_ARROW
 
 @dataclass
 class World:
-    """Kafka and Redis in memory: logs by topic and partition, stored runs, result records by query (and by partition, if
-    the query chooses it), and dead letters."""
+    """Kafka and Redis in memory: logs by topic and partition, stored runs, result records by query (and partition, if
+    it chooses one), and dead letters."""
 
     logs: dict[str, dict[int, list[Message]]]
     runs: dict[str, pl.DataFrame] = field(default_factory=dict)
@@ -174,8 +174,8 @@ def run(  # noqa: PLR0913 what may differ between two runs
     """Runs epochs until everything is read.
 
     At epoch `crash_at` the transaction commits, but its manifest is lost with half of those before: the executor
-    continues from an old manifest, in other batches. `then` is (epoch, catalog): another catalog from that epoch on. `schedule`
-    says what the stages take in the first epochs. `rates` are the wanted rates of shedding, used in turn.
+    continues from an old manifest, in other batches. `then` is (epoch, catalog): another catalog from that epoch on.
+    `schedule` says what the stages take in the first epochs. `rates` are the wanted rates of shedding, used in turn.
     """
     turns = iter(schedule or ())
     revision = start(catalog, targets, fragment)
