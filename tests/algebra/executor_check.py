@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.algebra.cases import Case
 from tests.algebra.query_leaves import ARROW, END, Source
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.oracle import Record
 from tests.support.pure_executor import World, run
 
@@ -45,8 +45,8 @@ def check_executor(case: Case, partitions: int, how: tuple[int, list[int], int |
 
 def _records(case: Case, partitions: int, how: tuple[int, list[int], int | None]) -> dict[str, list[tuple]]:
     logs = {f"t{source.number}": _log(source, partitions) for source in case.sources}
-    topics = Topics({topic: dict.fromkeys(parts, 0) for topic, parts in logs.items()})
-    catalog, _ = apply_all("; ".join(_with_little_slack(case).statements), topics=topics)
+    environment = FakeEnvironment({topic: dict.fromkeys(parts, 0) for topic, parts in logs.items()})
+    catalog, _ = apply_all("; ".join(_with_little_slack(case).statements), environment=environment)
     targets, limits, crash_at = how
     with pytest.MonkeyPatch.context() as patch:
         world = run(World(logs).attach(patch), catalog, targets, limits, crash_at)

@@ -9,7 +9,7 @@ import random
 import pytest
 from confluent_kafka import Message
 
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, run
 
 SLACK = 6
@@ -41,11 +41,11 @@ def run_view(query: str, logs: dict[str, list[Rows]], constraints: dict[str, str
     `constraints` has the CONSTRAINT clause of a topic's source, if any.
     """
     read = {topic: kafka_messages(topic, partitions) for topic, partitions in logs.items()}
-    topics = Topics({topic: dict.fromkeys(partitions, 0) for topic, partitions in read.items()})
+    environment = FakeEnvironment({topic: dict.fromkeys(partitions, 0) for topic, partitions in read.items()})
     sources = f"""REGISTER SOURCE A (c BIGINT, v INT) FROM a SLACK {SLACK} {constraints.get("a", "")};
     REGISTER SOURCE B (c BIGINT, v INT) FROM b SLACK {SLACK} {constraints.get("b", "")};
     CREATE STREAM S OVER A KEY NULL; CREATE STREAM L OVER B KEY NULL;"""
-    catalog, _ = apply_all(f"{sources} CREATE STREAMED VIEW V AS {query}", topics=topics)
+    catalog, _ = apply_all(f"{sources} CREATE STREAMED VIEW V AS {query}", environment=environment)
     targets, limits, crash_at, turns = settings
     with pytest.MonkeyPatch.context() as patch:
         world = run(World(read).attach(patch), catalog, targets, list(limits), crash_at, schedule=list(turns))

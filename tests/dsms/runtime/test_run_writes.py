@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Message
 
 from dsms.runtime.stages import target_task as target_stage
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, epoch, start
 
 SQL = """
@@ -23,7 +23,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, store: object) -> None:
     log = [
         Message(topic="t", partition=0, offset=at, key=None, value=b'{"k": 1}', timestamp=(1, at)) for at in range(4)
     ]
-    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     world = World({"t": {0: log}}).attach(monkeypatch)
     monkeypatch.setattr(target_stage, "worker_run_store", lambda _: store)
     epoch(world, start(catalog, 1), 10, 1)

@@ -25,7 +25,7 @@ from operators.streams.shed import SHARE, Shed, Value, rates_of
 from tests.dsms.runtime.test_epoch import message
 from tests.dsms.runtime.test_life_epochs import Reached
 from tests.dsms.testing.test_sample import chance
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, run
 
 SOURCES = """
@@ -131,7 +131,7 @@ RECORD = st.tuples(st.sampled_from("abc"), st.integers(1, 3), st.integers(0, 12)
 
 def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tuple[World, dict[str, str]]:
     messages = {p: [message(at, record) for at, record in enumerate(log)] for p, log in enumerate(logs)}
-    catalog, _ = apply_all(SQL, topics=Topics({"t": dict.fromkeys(messages, 0)}))
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": dict.fromkeys(messages, 0)}))
     world = World({"t": messages}, sheds=copy.deepcopy(sheds) if sheds else {})
     ids = {query.name: query.id for query in catalog.queries()}
     wanted = None
@@ -228,7 +228,7 @@ def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None
     """A quarter of the records is kept from the start; the key z is only in the first half of the log."""
     log = [("abz"[at % 3] if at < 150 else "ab"[at % 2], at % 5, at // 5, None) for at in range(300)]
     messages = [message(at, record) for at, record in enumerate(log)]
-    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     shed = next(query.id for query in catalog.queries() if query.name == "Counts")
     world = World({"t": {0: messages[:200]}}, sheds={shed: {("o1", 0): [(0, 0.25)]}})
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -252,7 +252,7 @@ def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None
 
 
 def test_only_what_may_be_shed_is_repaired() -> None:
-    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     with pytest.raises(UserError, match='nothing is ever left out of "Exact"'):
         apply_all("REPAIR QUERY Exact", catalog)
 
