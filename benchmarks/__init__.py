@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m benchmarks` measures the slice from topic to topic."""
+"""Benchmarks; `python -m benchmarks` measures two stateless queries from topic to topic."""

@@ -1,6 +1,7 @@
-"""Nexmark's Bid, generated from a seed and loaded into a topic: the input of every throughput benchmark.
+"""NEXMark's bids, generated from a seed and loaded into a topic: the input of every throughput benchmark.
 
-The sizes are Nexmark's; auctions are drawn evenly, without hot ones, so that `auction % 10 = 0` keeps a tenth.
+Records have the sizes that NEXMark gives them; auctions are drawn evenly, without hot ones, so that `auction % 10 = 0`
+keeps a tenth.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ _TYPES = {
     "extra": "string",
 }
 
-#: What the records are written with; instants are milliseconds, as Nexmark's are.
+#: The Avro schema of the records; instants are in milliseconds, as NEXMark's are.
 WRITER: dict[str, Any] = {
     "type": "record",
     "name": "Bid",
@@ -42,7 +43,7 @@ _STORED = pa.schema(
 
 
 def bids(first: int, records: int, seed: int = 7) -> pl.DataFrame:
-    """Bids number `first` and on; `dateTime` is in milliseconds and ascends by ten bids each.
+    """The bids from number `first` on; `dateTime` is in milliseconds, with ten bids in each.
 
     >>> bids(0, 20)["dateTime"].to_list() == [FIRST_MS] * 10 + [FIRST_MS + 1] * 10
     True
@@ -91,9 +92,9 @@ def encoder(schema_id: int) -> AvroEncoder:
 
 
 def load(kafka: KafkaSettings, topic: str, records: int, schema_id: int | None) -> float:
-    """Fills a new topic, bid n into partition n modulo 4; the mean size of a record in bytes.
+    """Fills a new topic, bid n into partition n modulo 4; returns the mean size of a record in bytes.
 
-    Without a schema id the values are plain Avro. With one, each partition ends with a heartbeat: no more comes.
+    Without a schema id the values are plain Avro. With one, each partition ends with a heartbeat after the last bid.
     """
     ensure_topic(kafka.admin(), topic, PARTITIONS, KEPT)
     producer = kafka.producer()
@@ -111,17 +112,17 @@ def load(kafka: KafkaSettings, topic: str, records: int, schema_id: int | None) 
 
 
 def send(producer: Producer, topic: str, values: list[bytes], partitions: int = PARTITIONS) -> None:
-    """Queues values round robin over the partitions; waits while the queue is full."""
+    """Produces values round robin over the partitions; waits while the producer's queue is full."""
     for partition in range(partitions):
         left: list[dict[str, Any]] = [{"value": value} for value in values[partition::partitions]]
         while producer.produce_batch(topic, left, partition=partition) < len(left):
-            left = [{"value": one["value"]} for one in left if _was_full(one)]
+            left = [{"value": message["value"]} for message in left if _was_full(message)]
             producer.poll(0.1)
     producer.poll(0)
 
 
 def _was_full(message: dict[str, Any]) -> bool:
-    """Whether a message was not queued because there was no room."""
+    """Whether the producer's queue had no room for a message; raises any other error of it."""
     error = message.get("_error")
     if error is not None and error.code() != KafkaError._QUEUE_FULL:
         raise KafkaException(error)
@@ -129,6 +130,6 @@ def _was_full(message: dict[str, Any]) -> bool:
 
 
 def heartbeat(producer: Producer, topic: str, partitions: int, instant: int) -> None:
-    """Promises that nothing below the instant follows."""
+    """Sends a heartbeat to each partition: no record below the instant follows."""
     for partition in range(partitions):
         producer.produce(topic, None, partition=partition, headers=[(HEARTBEAT_HEADER, str(instant).encode())])

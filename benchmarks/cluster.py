@@ -1,4 +1,4 @@
-"""A cluster of the benchmark's own: data in a temporary directory, free ports, gone afterwards."""
+"""A cluster for one benchmark, with data in a temporary directory and free ports; it is stopped afterwards."""
 
 import os
 import signal
@@ -19,13 +19,13 @@ from operators.core.errors import ExternalError
 
 READY_S = 180.0
 LOG_LINES = 12
-#: Services that are not ours.
+#: The services that are not our own programs.
 FOREIGN = ("kafka", "redis")
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where the services are."""
+    """The addresses of a running cluster."""
 
     state: LocalState
     kafka: KafkaSettings
@@ -33,37 +33,41 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """The coordinator, which is the schema registry too."""
+        """The URL of the coordinator, which is the schema registry as well."""
         return self.api.url
 
     def pids(self, *, ours: bool) -> list[int]:
-        """The processes of coordinator and executors, or those of Kafka and Redis."""
-        return [one.pid for one in self._services() if one.pid and (one.name not in FOREIGN) == ours]
+        """The process ids of coordinator and executors (`ours`), or of Kafka and Redis."""
+        return [service.pid for service in self._services() if service.pid and (service.name not in FOREIGN) == ours]
 
     def renew_executor(self) -> None:
-        """Ends the executor; the supervisor starts another one, which runs when this returns."""
+        """Terminates the executor; returns when another one, which the supervisor starts, is running."""
         before = self._executor()
         os.kill(before, signal.SIGTERM)
         self.await_executor(before)
 
     def await_executor(self, former: int = 0) -> None:
-        """Waits for an executor, another one than the process `former`, that runs what is assigned to it."""
+        """Waits until an executor other than the process `former` runs its fragments; ExternalError after `READY_S`."""
         if not wait_until(lambda: self._executor() not in (0, former) and self._running(), READY_S, pause_s=0.2):
-            said = (self.state.data_dir / "executor-1.log").read_text("utf-8", "replace").splitlines()[-LOG_LINES:]
-            raise ExternalError(f"no executor runs after {READY_S:g} s", hint="\n".join(["its log ends with", *said]))
+            log_end = (self.state.data_dir / "executor-1.log").read_text("utf-8", "replace").splitlines()[-LOG_LINES:]
+            raise ExternalError(
+                f"no executor runs after {READY_S:g} s", hint="\n".join(["its log ends with", *log_end])
+            )
 
     def _executor(self) -> int:
-        return next((one.pid or 0 for one in self._services() if one.name == "executor-1" and one.running), 0)
+        return next(
+            (service.pid or 0 for service in self._services() if service.name == "executor-1" and service.running), 0
+        )
 
     def _running(self) -> bool:
-        return any(one["state"] == "running" for one in self.api.status()["executors"].values())
+        return any(executor["state"] == "running" for executor in self.api.status()["executors"].values())
 
     def _services(self) -> tuple[ServiceState, ...]:
-        """As they are now: who ends is started again, as another process."""
+        """The services with their present processes, since those that end are started again."""
         return (read_state(self.state.data_dir) or self.state).services
 
     def failure(self) -> str | None:
-        """Why a query or an executor failed, if any did."""
+        """Why a query or an executor has failed, or None."""
         for executor in self.api.status()["executors"].values():
             for lane in executor["lanes"].values():
                 if lane["error"]:
@@ -74,13 +78,13 @@ class Cluster:
 
 
 def report(line: str) -> None:
-    """Progress, with the time."""
+    """Prints a line of progress with the time."""
     print(f"{time.strftime('%H:%M:%S')}  {line}", flush=True)
 
 
 @contextmanager
 def running_kafka() -> Iterator[KafkaSettings]:
-    """Only a broker (and an idle Redis), for a peer."""
+    """A broker (and an idle Redis) for a peer, without our own programs."""
     with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
         settings = LocalSettings(data_dir=Path(temporary), kafka_port=0, redis_port=0, services_only=True)
         state = supervisor.up(settings, report=report)
@@ -92,7 +96,7 @@ def running_kafka() -> Iterator[KafkaSettings]:
 
 @contextmanager
 def running_cluster(keep: Path | None = None) -> Iterator[Cluster]:
-    """Started with an idle fragment, stopped at the end; `keep` is a directory for the data that stays."""
+    """A cluster while the block runs, with an idle fragment; `keep` is a directory in which the data stay."""
     with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
         directory = (keep or Path(temporary)).absolute()
         settings = LocalSettings(data_dir=directory, kafka_port=0, redis_port=0, http_port=0)

@@ -1,9 +1,9 @@
-"""What constraints save: `python -m benchmarks.constraints`.
+"""State that constraints save: `python -m benchmarks.constraints`.
 
-Each query runs over the same records with and without constraints, in process: `ORDERED BY` where ids ascend, and
-`CLUSTERED BY` with `REFERENCES` where they are in no order. The changes that it
-publishes are compared one by one; then the rows and bytes of its state are looked at, without the buffers of records
-whose instants are still open, which both have.
+Each query runs twice over the same records in this process, with and without constraints: `ORDERED BY` where ids
+ascend, and `CLUSTERED BY` with `REFERENCES` where they have no order. The changes that it publishes must be equal, one
+by one. Measured are the rows and bytes of its state at the end (without the buffers of records whose instants are still
+open, which both have) and the run time in seconds. Writes `benchmarks/out/constraints.json`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from dsms.testing import LocalSession
 
 OUT = Path(__file__).parent / "out" / "constraints.json"
 K, DELAY, ITEMS, BATCH = 1_000, 4_000, 4, 10_000
-#: Orders have some items each; payments name the order.
+#: Each order has `ITEMS` items; each payment names an order.
 SOURCES = """REGISTER SOURCE Orders (id BIGINT, item INT, price INT) FROM orders {orders};
 REGISTER SOURCE Payments (id BIGINT, paid INT) FROM payments {payments};
 CREATE STREAM O OVER Orders KEY NULL; CREATE STREAM P OVER Payments KEY NULL;
@@ -39,8 +39,8 @@ QUERIES = {
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What a query published, and what its operators hold."""
+class Run:
+    """The changes that a query published, and the rows and bytes of its state."""
 
     changes: list[object]
     rows: int
@@ -53,7 +53,7 @@ Logs = dict[str, list[dict[str, int]]]
 
 @dataclass(frozen=True)
 class Kind:
-    """Records that keep promises, and how these are declared on both sources."""
+    """Records that satisfy constraints, and the clauses by which these are declared on both sources."""
 
     name: str
     logs: Callable[[int], Logs]
@@ -62,21 +62,23 @@ class Kind:
 
 
 def ascending(records: int) -> Logs:
-    """The records of both topics, in log order: numbers ascend with up to `K` of disorder."""
+    """The records of both topics, in log order: ids ascend, but for a disorder of up to `K`."""
     draw = random.Random(7)
     orders = sorted(range(records), key=lambda at: at // ITEMS + draw.randrange(K))
     paid = sorted(range(records // ITEMS), key=lambda at: at + draw.randrange(K))
     return {
         "Orders": [
-            {"id": one // ITEMS, "item": one % ITEMS, "price": draw.randrange(100), "ts": at}
-            for at, one in enumerate(orders)
+            {"id": number // ITEMS, "item": number % ITEMS, "price": draw.randrange(100), "ts": at}
+            for at, number in enumerate(orders)
         ],
-        "Payments": [{"id": one, "paid": draw.randrange(100), "ts": at * ITEMS + 200} for at, one in enumerate(paid)],
+        "Payments": [
+            {"id": number, "paid": draw.randrange(100), "ts": at * ITEMS + 200} for at, number in enumerate(paid)
+        ],
     }
 
 
 def scattered(records: int) -> Logs:
-    """Numbers in no order: the items of an order come within `K` instants, its payment within `DELAY` of the last."""
+    """Ids in no order: the items of an order come within `K` instants, its payment within `DELAY` after the last."""
     draw, orders, payments = random.Random(7), list[dict[str, int]](), list[dict[str, int]]()
     for number in range(records // ITEMS):
         name, instants = draw.getrandbits(62), [number * ITEMS + draw.randrange(K) for _ in range(ITEMS)]
@@ -101,30 +103,30 @@ KINDS = (
 )  # fmt: skip
 
 
-def run(query: str, found: Logs, orders: str, payments: str) -> Ran:
-    """The query over the records, all sources at one pace."""
-    session, count = LocalSession(partitions=2), len(found["Orders"])
+def run(query: str, logs: Logs, orders: str, payments: str) -> Run:
+    """Runs the query over the records; all sources are read at the same pace."""
+    session, count = LocalSession(partitions=2), len(logs["Orders"])
     session.execute(SOURCES.format(orders=orders, payments=payments))
     session.execute(f"CREATE STREAMED VIEW V AS {query}")
     began = time.perf_counter()
     for start in range(0, count, BATCH):
-        for source, records in found.items():
+        for source, records in logs.items():
             share = BATCH * len(records) // count
             session.push(source, records[start * len(records) // count :][:share])
     seconds = time.perf_counter() - began
-    held = [
-        one for report in session.reports() for one in report.operators
-        if "V" in one.queries and one.operator not in ("Reorder", "RetractEnds", "StreamOutput")
+    operators = [
+        operator for report in session.reports() for operator in report.operators
+        if "V" in operator.queries and operator.operator not in ("Reorder", "RetractEnds", "StreamOutput")
     ]  # fmt: skip
     assert not session.dead_letters("Orders") and not session.dead_letters("Payments")
-    rows, size = sum(one.state_rows for one in held), sum(one.state_bytes for one in held)
-    return Ran(list(session.changes("V")), rows, size, seconds)
+    rows, size = sum(operator.state_rows for operator in operators), sum(operator.state_bytes for operator in operators)
+    return Run(list(session.changes("V")), rows, size, seconds)
 
 
 def measure(kind: Kind, name: str, records: int) -> dict[str, object]:
-    """The figures of one query."""
-    found = kind.logs(records)
-    bound, free = run(QUERIES[name], found, kind.orders, kind.payments), run(QUERIES[name], found, "", "")
+    """The figures of one query, with and without constraints."""
+    logs = kind.logs(records)
+    bound, free = run(QUERIES[name], logs, kind.orders, kind.payments), run(QUERIES[name], logs, "", "")
     if bound.changes != free.changes or not free.changes:
         raise AssertionError(f"{name}: the results differ")
     return {
@@ -136,15 +138,15 @@ def measure(kind: Kind, name: str, records: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Writes `out/constraints.json`, and a table to look at."""
+    """Measures all queries, prints the figures, and writes the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=200_000)
     asked = parser.parse_args()
     figures = []
     for kind in KINDS:
         for name in QUERIES:
-            figures.append(one := measure(kind, name, asked.records))
-            print(msgspec.json.encode(one).decode(), flush=True)
+            figures.append(figure := measure(kind, name, asked.records))
+            print(msgspec.json.encode(figure).decode(), flush=True)
     report = {"records": asked.records, "k": K, "delay": DELAY, "partitions": 2, "queries": figures}
     OUT.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
 

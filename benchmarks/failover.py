@@ -1,8 +1,10 @@
-"""How long results stand still when executors and the coordinator are killed: `python -m benchmarks.failover`.
+"""How long results stand still when processes are killed: `python -m benchmarks.failover`.
 
-A hundred queries run under load on one of two executors. The one that works is killed with SIGKILL, then the
-coordinator, then both at once; each time it counts how long it takes until all results have passed what is written from
-then on. In the end they are compared with those of a run in which nothing happened, record by record.
+A hundred queries run under load on one of two executors. The working executor is killed with SIGKILL, then the
+coordinator, then both at once. Measured is each time how long it takes, in seconds, until all results are final up to
+an instant that was written just after the kill, and how long that usually takes. In the end the results are compared,
+record by record, with those of an undisturbed run. Starts services of its own; writes
+`benchmarks/out/failover.json`.
 """
 
 import argparse
@@ -16,7 +18,7 @@ from benchmarks.killing import END, PARTITIONS, Standstill, disturbed, register,
 from benchmarks.report import Result, write_report
 from dsms.local.installed import local_broker, local_redis
 
-from integration.cluster import running  # isort: skip  found where benchmarks.killing looks
+from integration.cluster import running  # isort: skip
 from integration.kafka_topics import create_topic  # isort: skip
 
 OUT = Path(__file__).parent / "out" / "failover.json"
@@ -24,7 +26,7 @@ AIM_S = 10.0
 
 
 def measure(queries: int, directory: Path) -> list[Standstill]:
-    """The standstills; raises where a result is not that of the undisturbed run."""
+    """The standstills; an AssertionError if a result differs from that of the undisturbed run."""
     with ExitStack() as services:
         broker, redis = local_broker(directory / "kafka", os.environ), local_redis(directory / "redis", os.environ)
         for service in (broker, redis):
@@ -36,13 +38,15 @@ def measure(queries: int, directory: Path) -> list[Standstill]:
             report(f"{queries} queries are registered")
             standstills = disturbed(cluster, topic, topics)
             cluster.await_frontier(topics, END)
-            found = results(broker.address, topics)
-        report(f"{sum(map(len, found)):,} results are published; now undisturbed")
+            disturbed_results = results(broker.address, topics)
+        report(f"{sum(map(len, disturbed_results)):,} results are published; now undisturbed")
         with running(broker.address, redis.url, directory / "alone") as alone:
             topics = register(alone, topic, queries)
             alone.start_executor()
             alone.await_frontier(topics, END)
-            assert found == results(broker.address, topics), "the results are others"
+            assert disturbed_results == results(broker.address, topics), (
+                "the results differ from those of the undisturbed run"
+            )
     report("all results are those of the undisturbed run")
     return standstills
 
@@ -56,10 +60,10 @@ def main() -> None:
         standstills = measure(asked.queries, Path(temporary))
     figures = [
         figure
-        for one in standstills
+        for standstill in standstills
         for figure in (
-            Result(f"{one.killed} killed, {asked.queries} queries", one.seconds, "s", "lower", AIM_S),
-            Result(f"usual before {one.killed} is killed", one.usual_s, "s", "lower"),
+            Result(f"{standstill.killed} killed, {asked.queries} queries", standstill.seconds, "s", "lower", AIM_S),
+            Result(f"usual before {standstill.killed} is killed", standstill.usual_s, "s", "lower"),
         )
     ]
     write_report(OUT, figures)

@@ -1,7 +1,8 @@
-"""A process that offers bids at a steady rate, stamped with the wall clock as they are made: evenly since a tick ago.
+"""A process that sends bids at a steady rate: `python -m benchmarks.feed KAFKA TOPIC SCHEMA_ID RATE SECONDS [...]`.
 
-`python -m benchmarks.feed KAFKA TOPIC SCHEMA_ID RATE SECONDS [RATE SECONDS …]` prints, at its end, what it has sent, as
-JSON. Several rates follow one another without a gap.
+RATE is in records a second; several pairs of RATE and SECONDS follow one another without a gap. Every 20 ms it sends
+the bids that are due, with instants spread evenly over the time since the last tick. At the end it prints as JSON what
+it has sent (see `Fed` in `benchmarks.latency`).
 """
 
 import json
@@ -19,9 +20,9 @@ _POOL = 400_000
 
 
 def main() -> None:
-    """Sends, then promises that nothing more comes."""
+    """Sends all bids, then a heartbeat after the last one."""
     bootstrap, topic, schema_id, *phases = sys.argv[1:]
-    sizes = list(_sizes([float(one) for one in phases]))
+    sizes = list(_sizes([float(argument) for argument in phases]))
     producer = KafkaSettings(bootstrap).producer()
     encode = encoder(int(schema_id))
     pool = bids(0, max(_POOL, *sizes))
@@ -44,12 +45,12 @@ def main() -> None:
     ended_ms, sent = _now_ms() + 1, sum(sizes)
     heartbeat(producer, topic, PARTITIONS, ended_ms)
     producer.flush()
-    told = {"sent": sent, "kept": kept, "rate": sent / spent, "late_s": late_s}
-    print(json.dumps({**told, "began_ms": began_ms, "ended_ms": ended_ms}))
+    summary = {"sent": sent, "kept": kept, "rate": sent / spent, "late_s": late_s}
+    print(json.dumps({**summary, "began_ms": began_ms, "ended_ms": ended_ms}))
 
 
 def _sizes(phases: Sequence[float]) -> Iterator[int]:
-    """How many bids each tick sends."""
+    """The number of bids of each tick."""
     for rate, seconds in zip(phases[::2], phases[1::2], strict=True):
         yield from [max(int(rate * TICK_S), 1)] * int(seconds / TICK_S)
 

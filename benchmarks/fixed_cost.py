@@ -1,4 +1,4 @@
-"""What a batch costs that has next to nothing to do, and how long one lonely record takes."""
+"""The duration of a batch with next to nothing to do, and how long the result of a single record takes; in seconds."""
 
 import threading
 import time
@@ -21,14 +21,14 @@ _WAIT_S = 30.0
 
 @dataclass(frozen=True)
 class FixedCost:
-    """Medians in seconds: of the time between commits under a trickle, and from one record to its visible result."""
+    """Medians in seconds: between two commits under a trickle of records, and from one record to its visible result."""
 
     batch_s: float
     record_s: float
 
 
 def measure_fixed_cost(cluster: Cluster) -> FixedCost:
-    """Over a topic of one partition, with a query that passes everything through."""
+    """Measures a query that passes everything through, over a topic of one partition."""
     pulse = _Pulse(cluster)
     watch = FrontierWatch(cluster.kafka, cluster.state.cluster, "dsms.pulses")
     try:
@@ -40,7 +40,7 @@ def measure_fixed_cost(cluster: Cluster) -> FixedCost:
 
 
 class _Pulse:
-    """Sends bids one at a time, each a millisecond or more after the last."""
+    """Sends bids one at a time, with ascending instants."""
 
     def __init__(self, cluster: Cluster) -> None:
         schema_id = register_schema(cluster.url, "pulse-value", WRITER)
@@ -55,7 +55,7 @@ class _Pulse:
         self._instant = int(self._bid["dateTime"][0])
 
     def send(self) -> int:
-        """Sends one record and the promise that closes its instant, which is returned."""
+        """Sends one record and the heartbeat that closes its instant; returns the instant."""
         self._instant += 2
         column = self._bid["dateTime"] * 0 + self._instant
         self._producer.produce("pulse", self._value.encode(self._bid.with_columns(column))[0], partition=0)

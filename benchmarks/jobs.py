@@ -1,4 +1,4 @@
-"""The jobs of the slice: the same query for us, for a peer and for polars, which says what is right."""
+"""The queries of `benchmarks.slice`, as SQL for us and for a peer, and as Polars code for the expected results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SOURCE_COLUMNS = (
 
 @dataclass(frozen=True)
 class Job:
-    """A query over bids. `aim` is what is asked of it in records read a second."""
+    """A query over bids. `aim` is the throughput to reach, in records read a second."""
 
     name: str
     columns: tuple[str, ...]

@@ -1,5 +1,4 @@
-"""Executors and the coordinator killed while many queries run under load: how long results stood still, and what they
-are in the end."""
+"""Killing executors and the coordinator under load: how long results stand still, and what they are in the end."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from integration.kafka_log import Change, Input, advance, changes, write
 
 PARTITIONS, PER_TICK, TICK_S = 2, 400, 0.2
 KILLINGS = ("an executor", "the coordinator", "an executor and the coordinator")
-#: An instant above all of the load's.
+#: An instant above all instants of the load.
 END = 1_000_000_000
 SOURCE = """
     REGISTER SOURCE {p}src (k VARCHAR NOT NULL, v INT) FROM "{topic}" SLACK 5 IDLE NEVER;
@@ -35,8 +34,8 @@ SHAPES = (
 
 @dataclass
 class Standstill:
-    """What was killed, and how long it took until all results had passed what was written at that moment; `usual_s` is
-    how long that takes when nothing is killed."""
+    """The seconds from a kill until all results were final up to the instant that was written next; `usual_s` is how
+    long that takes without a kill."""
 
     killed: str
     seconds: float
@@ -45,7 +44,7 @@ class Standstill:
 
 @dataclass
 class Load:
-    """Records written all the time, by a thread; `instant` is the last one that is in the log."""
+    """Records that a thread writes all the time; `instant` is the last one in the log."""
 
     kafka: str
     topic: str
@@ -54,18 +53,18 @@ class Load:
     _over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """Writes until it is told to stop."""
+        """Writes until `stop` is called."""
         try:
             while not self._over.wait(TICK_S):
                 now = self.instant + 10
                 write(self.kafka, self.topic, map(_input, range(now * PER_TICK, (now + 1) * PER_TICK)))
                 advance(self.kafka, self.topic, now, PARTITIONS)
                 self.instant = now
-        except Exception as error:  # noqa: BLE001 told to the main thread
+        except Exception as error:  # noqa: BLE001 raised by stop()
             self.failure = error
 
     def stop(self) -> None:
-        """Ends the load, and says so in the log."""
+        """Ends the load; raises the error that ended it before."""
         self._over.set()
         if self.failure is not None:
             raise self.failure
@@ -77,7 +76,7 @@ def _input(at: int) -> Input:
 
 
 def register(cluster: Cluster, topic: str, count: int) -> list[str]:
-    """So many queries in all shapes, with a constant each; gives their result topics."""
+    """Registers `count` queries of all shapes with different constants; returns their result topics."""
     cluster.sql(SOURCE.format(p=cluster.name, topic=topic))
     names = [f"{cluster.name}q{number}" for number in range(count)]
     for number, name in enumerate(names):
@@ -88,7 +87,7 @@ def register(cluster: Cluster, topic: str, count: int) -> list[str]:
 
 @contextmanager
 def loaded(kafka: str, topic: str) -> Iterator[Load]:
-    """A load that runs meanwhile, and has promised the end afterwards."""
+    """A load that runs during the block; afterwards heartbeats close the instants up to `END`."""
     load = Load(kafka, topic)
     thread = threading.Thread(target=load.run, name="load")
     thread.start()
@@ -101,7 +100,7 @@ def loaded(kafka: str, topic: str) -> Iterator[Load]:
 
 
 def disturbed(cluster: Cluster, topic: str, topics: list[str]) -> list[Standstill]:
-    """Kills the executor that works, the coordinator, and both at once, each while everything runs."""
+    """Kills the working executor, the coordinator, and both at once, one after the other under load."""
     frontiers = Frontiers(ProgressReader(KafkaSettings(cluster.kafka), cluster.name, whole=True))
     try:
         with loaded(cluster.kafka, topic) as load:
@@ -126,24 +125,24 @@ def _killings(cluster: Cluster, load: Load, frontiers: Frontiers, topics: list[s
 
 
 def _passed_s(frontiers: Frontiers, topics: list[str], instant: int) -> float:
-    """How long it took from now until all results were final below an instant."""
+    """The seconds from now until all results are final below an instant."""
     begun = time.monotonic()
     return frontiers.wait(topics, instant, DEADLINE_S) - begun
 
 
 def _next(load: Load) -> int:
-    """The next instant of the load: what is written from now on."""
+    """The next instant of the load, whose records are written after this call."""
     before = load.instant
     assert wait_until(lambda: load.instant > before, DEADLINE_S, pause_s=0.01), load.failure
     return load.instant
 
 
 def await_all(cluster: Cluster, executors: dict[str, ManagedProcess]) -> None:
-    """Returns when every executor is there, ready to take over."""
+    """Waits until every executor is idle or running, so that it can take over."""
     for name in executors:
         assert wait_until(lambda name=name: cluster.executor_state(name) in ("idle", "running"), DEADLINE_S), name
 
 
 def results(kafka: str, topics: list[str]) -> list[list[Change]]:
-    """All that was published, result by result."""
+    """All changes of each result topic."""
     return [changes(kafka, topic) for topic in topics]

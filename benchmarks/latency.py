@@ -1,4 +1,4 @@
-"""From a record's making to its result in the hands of a read-committed consumer, at a steady load."""
+"""The latency from the making of a record to a read-committed consumer that has its result, under a steady load."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ class Latency:
 
 
 class Fed(msgspec.Struct, frozen=True):
-    """What the feeding process tells."""
+    """The summary of a feed: records sent, those that the filter keeps, the rate reached, and the greatest delay."""
 
     sent: int
     kept: int
@@ -45,7 +45,7 @@ class Fed(msgspec.Struct, frozen=True):
 
 
 def measure_latency(cluster: Cluster, job: Job, rate: float, seconds: int) -> Latency:
-    """Runs a filter job under load; every result is counted."""
+    """Runs a filter under load and waits for every result."""
     name, topic = "latency", "dsms.latency"
     schema_id = register_schema(cluster.url, "steady-value", WRITER)
     ensure_topic(cluster.kafka.admin(), "steady", PARTITIONS, KEPT)
@@ -73,28 +73,28 @@ def _until_all(consumer: Consumer, feed: "subprocess.Popen[str]", width: int) ->
     seen: list[NDArray[np.int64]] = []
     count, fed, deadline = 0, None, float("inf")
     while fed is None or count < fed.kept:
-        found = _seen(consumer, width)
-        count += len(found)
-        seen.append(found)
+        pairs = _seen(consumer, width)
+        count += len(pairs)
+        seen.append(pairs)
         if fed is None and feed.poll() is not None:
-            fed, deadline = _told(feed), time.monotonic() + _DRAIN_S
+            fed, deadline = _summary(feed), time.monotonic() + _DRAIN_S
         if time.monotonic() > deadline:
             raise ExternalError(f"only {count} results came of {fed.kept if fed else 0}")
     return seen, fed
 
 
 def _seen(consumer: Consumer, width: int) -> NDArray[np.int64]:
-    """The pairs of the results that have just come."""
+    """The pairs of the results that have just come; none if there are none yet."""
     messages = consumer.consume(_CONSUME, _POLL_S)
     now = time.time_ns() // 1_000_000
-    bodies = [value[PREFIX:] for one in messages if one.error() is None and (value := one.value())]
+    bodies = [value[PREFIX:] for message in messages if message.error() is None and (value := message.value())]
     if not bodies:
         return np.empty((0, 2), np.int64)
     stamps = integers(b"".join(bodies), width)[:, -1] // 1_000
     return np.stack((stamps, now - stamps), axis=1)
 
 
-def _told(feed: "subprocess.Popen[str]") -> Fed:
+def _summary(feed: "subprocess.Popen[str]") -> Fed:
     assert feed.stdout is not None
     return msgspec.json.decode(feed.stdout.read(), type=Fed)
 

@@ -1,4 +1,4 @@
-"""Watching the frontiers of result topics: when which part of the results became visible."""
+"""Watching the frontiers of result topics: when which part of the results became final and visible."""
 
 import time
 from collections import deque
@@ -18,7 +18,7 @@ _PIECE, _POLL_S = 10_000, 0.1
 
 @dataclass(frozen=True)
 class Moved:
-    """A frontier of a result topic, seen at a moment of this process's monotonic clock."""
+    """A new frontier of a result topic, and when it was seen by this process's monotonic clock."""
 
     seen_s: float
     frontier: int
@@ -26,7 +26,7 @@ class Moved:
 
 
 class ProgressReader:
-    """Reads the progress topic from its present end, or from its beginning; committed records only."""
+    """Reads committed records of the progress topic, from its present end or (`whole`) from its beginning."""
 
     def __init__(self, kafka: KafkaSettings, cluster: str, *, whole: bool = False) -> None:
         progress = internal_topic(cluster, "progress")
@@ -38,7 +38,7 @@ class ProgressReader:
         )
 
     def read(self, timeout_s: float) -> list[Moved]:
-        """The next moves, as soon as there is a record; none when none came in time."""
+        """The next moves, as soon as there is a record; none if none comes in time."""
         first = self._consumer.poll(timeout_s)
         if first is None:
             return []
@@ -51,7 +51,7 @@ class ProgressReader:
 
 
 def _moved(message: Message, seen_s: float) -> Moved | None:
-    """What a record says of a result topic; its first partition stands for all."""
+    """The move in a record of a topic's first partition; all partitions of a topic move together."""
     key, value = (message.key() or b"").decode(), message.value()
     if message.error() is not None or not value or not key.endswith("/0") or key.count("/") != 1:
         return None
@@ -59,7 +59,7 @@ def _moved(message: Message, seen_s: float) -> Moved | None:
 
 
 class FrontierWatch:
-    """The moves of one result topic from now on."""
+    """The moves of one result topic, from now on."""
 
     def __init__(self, kafka: KafkaSettings, cluster: str, topic: str) -> None:
         self._progress, self._topic = ProgressReader(kafka, cluster), topic
@@ -67,7 +67,7 @@ class FrontierWatch:
         self._read(_POLL_S)
 
     def next(self, timeout_s: float) -> Moved | None:
-        """The next move, or None when there was none in time."""
+        """The next move, or None if there is none in time."""
         deadline = time.monotonic() + timeout_s
         while not self._moves and (left := deadline - time.monotonic()) > 0:
             self._read(min(left, _POLL_S))
@@ -82,7 +82,7 @@ class FrontierWatch:
 
 
 class Frontiers:
-    """How far each result is final, by the records of a reader as they come."""
+    """The frontiers of all results, brought up to date by the records of a reader."""
 
     def __init__(self, progress: ProgressReader) -> None:
         self._progress = progress
@@ -91,8 +91,10 @@ class Frontiers:
     def wait(
         self, topics: Collection[str], instant: int, limit_s: float, check: Callable[[float], None] = lambda _: None
     ) -> float:
-        """When the last of the topics was seen to be final up to the instant. `check` is called whenever nothing
-        moves, with the seconds so far, and may raise."""
+        """The moment (of the monotonic clock) at which the last of the topics was seen to be final up to the instant.
+
+        `check` is called with the seconds so far whenever nothing moves, and may raise. ExternalError after `limit_s`.
+        """
         begun = seen = time.monotonic()
         while behind := [topic for topic in topics if self._reached.get(topic, -1) < instant]:
             if seen > begun + limit_s:

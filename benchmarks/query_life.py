@@ -1,16 +1,18 @@
-"""Queries that come, are replaced and go while others run: `python -m benchmarks.query_life`.
+"""Registering, replacing, pausing and dropping queries beside running ones: `python -m benchmarks.query_life`.
 
-Bids come at a steady rate. For each query that runs all the time, the gaps between two batches of its result are
-measured before, while others are added, replaced and dropped, and after. A gap is counted in batches (a query that is
-in every batch has gaps of one) and in seconds.
+Bids come at a steady rate, and some queries run all the time. Measured are the gaps between two committed batches of
+each running query: before, while other queries are added, replaced, paused, resumed and dropped, and afterwards. A gap
+is given in batches (1 for a query that takes part in every batch) and in seconds, as the largest and the median of each
+phase. Starts a cluster of its own, takes about two minutes and writes `benchmarks/out/query_life.json`.
 """
 
 import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -28,14 +30,14 @@ from dsms.local.waiting import wait_until
 from operators.core.errors import ExternalError
 
 OUT = Path(__file__).parent / "out" / "query_life.json"
-#: What runs all the time.
+#: The queries that run all the time, by name.
 RUNNING = {
     "filtered": "SELECT auction, price FROM Bids WHERE price > 50000000",
     "counted": "SELECT channel, COUNT(*) AS bids FROM Bids GROUP BY channel",
     "recent": "SELECT channel, MAX(price) AS highest FROM Bids [Range 10 Seconds] GROUP BY channel",
     "best": "SELECT auction, price FROM Bids ORDER BY price DESC LIMIT 10",
 }
-#: What comes, is replaced by the one of the next, and goes.
+#: The queries that are registered, replaced by one another, and dropped.
 COMING = (
     "SELECT auction, price FROM Bids WHERE price > 90000000",
     "SELECT channel AS auction, COUNT(*) AS price FROM Bids GROUP BY channel",
@@ -69,7 +71,7 @@ def main() -> None:
 
 
 def _phases(cluster: Cluster, rate: float) -> Iterator[Phase]:
-    """Runs everything; gives the times in which what was done."""
+    """Runs all phases; yields the name of each with its start and end, in seconds of the wall clock."""
     schema_id = register_schema(cluster.url, "steady-value", WRITER)
     ensure_topic(cluster.kafka.admin(), "steady", PARTITIONS, KEPT)
     register(cluster, "Bids", "steady")
@@ -80,36 +82,47 @@ def _phases(cluster: Cluster, rate: float) -> Iterator[Phase]:
         try:
             if not wait_until(lambda: all(_batches(cluster, name) for name in RUNNING), _TIMEOUT_S, pause_s=0.5):
                 raise ExternalError("no results come")
-            time.sleep(_QUIET_S)
-            yield from _lives(cluster)
+            _let_pass(_QUIET_S, feed)
+            yield from _measured_phases(cluster, feed)
         finally:
             feed.kill()
 
 
-def _lives(cluster: Cluster) -> Iterator[Phase]:
-    yield _phase("before", lambda: time.sleep(_QUIET_S))
-    pairs = list(enumerate(COMING))
-    yield _phase("adding", lambda: _each(cluster, (f"CREATE QUERY n{at} AS {select}" for at, select in pairs)))
-    turned = ((at, COMING[(at + 2) % len(COMING)]) for at, _ in pairs)
-    yield _phase("replacing", lambda: _each(cluster, (f"CREATE OR REPLACE QUERY n{at} AS {one}" for at, one in turned)))
-    yield _phase(
-        "pausing", lambda: _each(cluster, (f"{verb} n{at}" for verb in ("PAUSE", "RESUME") for at, _ in pairs))
-    )
-    yield _phase("dropping", lambda: _each(cluster, (f"DROP QUERY n{at}" for at, _ in pairs)))
-    yield _phase("after", lambda: time.sleep(_QUIET_S))
+def _measured_phases(cluster: Cluster, feed: "subprocess.Popen[str]") -> Iterator[Phase]:
+    numbers = range(len(COMING))
+    replacements = [COMING[(number + 2) % len(COMING)] for number in numbers]
+    statements = {
+        "adding": [f"CREATE QUERY n{number} AS {COMING[number]}" for number in numbers],
+        "replacing": [f"CREATE OR REPLACE QUERY n{number} AS {replacements[number]}" for number in numbers],
+        "pausing": [f"{verb} n{number}" for verb in ("PAUSE", "RESUME") for number in numbers],
+        "dropping": [f"DROP QUERY n{number}" for number in numbers],
+    }
+    yield _phase("before", lambda: _let_pass(_QUIET_S, feed))
+    for name in statements:
+        yield _phase(name, lambda name=name: _execute_in_steps(cluster, statements[name], feed))
+    yield _phase("after", lambda: _let_pass(_QUIET_S, feed))
 
 
-def _phase(name: str, does: Callable[[], None]) -> Phase:
+def _phase(name: str, act: Callable[[], None]) -> Phase:
     started = time.time()
-    does()
+    act()
     report(f"{name}: {time.time() - started:.1f} s")
     return name, started, time.time()
 
 
-def _each(cluster: Cluster, statements: Iterator[str]) -> None:
+def _execute_in_steps(cluster: Cluster, statements: Sequence[str], feed: "subprocess.Popen[str]") -> None:
     for statement in statements:
         cluster.api.execute(statement)
-        time.sleep(_STEP_S)
+        _let_pass(_STEP_S, feed)
+
+
+def _let_pass(seconds: float, feed: "subprocess.Popen[str]") -> None:
+    """Lets the queries run on for some seconds; an error if the feed ends in between."""
+    try:
+        feed.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return
+    raise ExternalError("the feed has ended early")
 
 
 def _batches(cluster: Cluster, name: str) -> list[Batch]:
@@ -125,11 +138,9 @@ def _batches(cluster: Cluster, name: str) -> list[Batch]:
 def _results(phases: list[Phase], batches: Mapping[str, list[Batch]]) -> Iterator[Result]:
     for phase, since, until in phases:
         for name, listed in batches.items():
-            pairs = [
-                (one, other) for one, other in zip(listed, listed[1:], strict=False) if since < other.at_s <= until
-            ]
-            epochs = max((other.epoch - one.epoch for one, other in pairs), default=0)
-            seconds = [other.at_s - one.at_s for one, other in pairs]
+            pairs = [(former, later) for former, later in pairwise(listed) if since < later.at_s <= until]
+            epochs = max((later.epoch - former.epoch for former, later in pairs), default=0)
+            seconds = [later.at_s - former.at_s for former, later in pairs]
             yield Result(f"{phase}: largest gap of {name}", epochs, "batches", "lower", aim=2)
             yield Result(f"{phase}: longest gap of {name}", round(max(seconds, default=0.0), 3), "s", "lower")
             yield Result(f"{phase}: median gap of {name}", round(median(seconds or [0.0]), 3), "s", "lower")

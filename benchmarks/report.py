@@ -1,4 +1,4 @@
-"""The one shape of benchmark results: figures with the machine, the commit and the versions they hold for."""
+"""The format of all benchmark results: figures, and the machine, commit and versions they were measured with."""
 
 import json
 import os
@@ -14,7 +14,7 @@ PACKAGES = ("polars", "pyarrow", "numpy", "fastavro", "msgspec", "pyspark", "con
 
 @dataclass(frozen=True)
 class Peer:
-    """What another system or library does in the same place."""
+    """The figure of another system or library."""
 
     name: str
     value: float
@@ -22,7 +22,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Result:
-    """One figure; `better` says which direction is good, `aim` what was asked for."""
+    """One figure; `better` is "higher" or "lower", `aim` the value to reach."""
 
     name: str
     value: float
@@ -33,7 +33,7 @@ class Result:
 
 
 def write_report(path: Path, results: Sequence[Result], failures: Mapping[str, str] | None = None) -> None:
-    """Writes the results as JSON, and prints them; `failures` says what has no figure, and why."""
+    """Writes the results as JSON, and prints them; `failures` has the reason for each figure that is missing."""
     machine = {"processor": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     report = {

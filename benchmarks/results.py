@@ -1,6 +1,6 @@
-"""Reading committed results back, and comparing them with what polars computes from the generated bids.
+"""Reading committed results, and comparing them with what Polars computes from the generated bids.
 
-The decoder is the benchmark's own, for records of integers only: nothing that was measured is used to check itself.
+The decoder is the benchmark's own, for records of integers only: what is measured is not used to verify itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ _MORE = 0x80
 
 
 def integers(bodies: bytes, width: int) -> NDArray[np.int64]:
-    """Avro records of `width` longs one after another, as a matrix.
+    """Decodes a block of Avro records that consist of `width` longs each; one row per record.
 
     >>> integers(bytes([2, 4, 0x80, 1, 1]), 2).tolist()
     [[1, 2], [64, -1]]
@@ -39,7 +39,7 @@ def integers(bodies: bytes, width: int) -> NDArray[np.int64]:
 
 
 def committed(kafka: KafkaSettings, topic: str, columns: Sequence[str], prefix: int) -> pl.DataFrame:
-    """All committed results of a topic; `prefix` is what stands before each Avro body."""
+    """All committed results of a topic; `prefix` is the number of bytes before each Avro body."""
     parts = [
         integers(b"".join(message.value()[prefix:] for message in messages), len(columns))
         for messages in committed_messages(kafka, topic)
@@ -49,12 +49,11 @@ def committed(kafka: KafkaSettings, topic: str, columns: Sequence[str], prefix: 
 
 
 def committed_messages(kafka: KafkaSettings, topic: str) -> Iterator[list[Any]]:
-    """All committed records of a topic, whose open transactions are waited for; those of each partition in their
-    order."""
+    """All committed records of a topic, in order within each partition; waits for the end of open transactions."""
     ranges = settled(kafka.admin(), topic)
-    waiting = {one.partition for one in ranges}
+    waiting = {offsets.partition for offsets in ranges}
     consumer = kafka.consumer()
-    consumer.assign([TopicPartition(topic, one.partition, one.start) for one in ranges])
+    consumer.assign([TopicPartition(topic, offsets.partition, offsets.start) for offsets in ranges])
     try:
         while waiting:
             records = []
@@ -73,14 +72,14 @@ def committed_messages(kafka: KafkaSettings, topic: str) -> Iterator[list[Any]]:
 
 
 def expected(records: int, query: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
-    """What a query gives over the generated bids."""
+    """The answer of a query over the generated bids."""
     return pl.concat([query(frame) for frame in all_bids(records)])
 
 
-def verify(found: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
-    """Both hold the same rows equally often, or an error."""
-    if found.height != wanted.height:
-        raise InternalError(f'"{name}" gave {found.height} results, not {wanted.height}')
+def verify(results: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
+    """InternalError unless both hold the same rows equally often."""
+    if results.height != wanted.height:
+        raise InternalError(f'"{name}" gave {results.height} results, not {wanted.height}')
     columns = wanted.columns
-    if not found.sort(columns).equals(wanted.sort(columns)):
+    if not results.sort(columns).equals(wanted.sort(columns)):
         raise InternalError(f'"{name}" gave wrong results')

@@ -1,8 +1,9 @@
-"""Bytes in queues by policy, live: `python -m benchmarks.scheduling`.
+"""Bytes in queues under each scheduling policy, live: `python -m benchmarks.scheduling`.
 
-Bids come in bursts that the executor cannot keep up with. The query's first stage drops most of them cheaply, its
-second works long on what is left. The policy of the executor is changed while it runs; every policy meets the same
-bursts. Queued are the records in Kafka that have not been read, and what waits between the stages.
+Bids come in bursts that the executor cannot keep up with. The first stage of the query drops most of them at little
+cost, the second one works long on the rest. The executor changes its policy while it runs; each policy gets the same
+bursts. Measured are the peak and the mean of the queued bytes (MB, and the peak in % of FIFO's): of the records in
+Kafka that are not read yet, and of the elements between the stages. Writes `benchmarks/out/scheduling.json` and a plot.
 """
 
 import argparse
@@ -40,7 +41,7 @@ _PERIOD_S, _DRAIN_S = 0.25, 600.0
 
 @dataclass
 class Watch:
-    """The bytes in all queues of the query, sampled until it is left."""
+    """Samples (seconds, bytes in all queues of the query) while the block runs."""
 
     cluster: Cluster
     samples: list[tuple[float, float]] = field(default_factory=list)
@@ -55,6 +56,10 @@ class Watch:
         self._leaving.set()
         self._thread.join()
 
+    def let_pass(self, seconds: float) -> None:
+        """Goes on sampling for some seconds."""
+        self._leaving.wait(seconds)
+
     def _run(self) -> None:
         began = time.monotonic()
         while not self._leaving.wait(_PERIOD_S):
@@ -62,31 +67,31 @@ class Watch:
 
     @property
     def peak(self) -> float:
-        """The most."""
+        """The largest sample."""
         return max(size for _, size in self.samples)
 
     @property
     def average(self) -> float:
-        """On average over the samples."""
+        """The mean of the samples."""
         return mean(size for _, size in self.samples)
 
 
 def queued(cluster: Cluster) -> float:
     """The bytes in the queues of the query."""
-    return float(sum(one["bytes"] or 0 for one in _queues(cluster)))
+    return float(sum(queue["bytes"] or 0 for queue in _queues(cluster)))
 
 
 def _queues(cluster: Cluster) -> list[dict[str, Any]]:
-    found = httpx.get(f"{cluster.url}/v1/control/queues", params={"query": "busy"}, trust_env=False)
-    return list(found.raise_for_status().json())
+    response = httpx.get(f"{cluster.url}/v1/control/queues", params={"query": "busy"}, trust_env=False)
+    return list(response.raise_for_status().json())
 
 
 def _drained(cluster: Cluster, ends: Mapping[Partition, int]) -> bool:
-    """Whether all has been read up to the ends of the log, and worked on."""
-    found = _queues(cluster)
-    read = {one["partition"]: one["next_offset"] for one in found if one["source"] is not None}
-    whole = all(read.get(partition, 0) >= end for (_, partition), end in ends.items())
-    return whole and all(one["rows"] == 0 for one in found)
+    """Whether everything up to the ends of the log has been read and processed."""
+    queues = _queues(cluster)
+    read = {queue["partition"]: queue["next_offset"] for queue in queues if queue["source"] is not None}
+    all_read = all(read.get(partition, 0) >= end for (_, partition), end in ends.items())
+    return all_read and all(queue["rows"] == 0 for queue in queues)
 
 
 def main() -> None:
@@ -107,14 +112,14 @@ def main() -> None:
 
 
 def _measured(cluster: Cluster, schema_id: int, policy: str, given: argparse.Namespace) -> Watch:
-    """Some bursts under a policy, until all is done."""
+    """Bursts under one policy, until all of their records are processed."""
     executor = next(iter(cluster.api.status()["executors"]))
     change = {"policy": policy, "target_batch_seconds": 0.5}
     httpx.patch(f"{cluster.url}/v1/control/executors/{executor}", json=change, trust_env=False).raise_for_status()
     with Watch(cluster) as watch:
         for _ in range(given.bursts):
             _burst(cluster, schema_id, given.rate, given.on)
-            time.sleep(given.off)
+            watch.let_pass(given.off)
         _drain(cluster)
     report(f"{policy}: at most {watch.peak / 1e6:.1f} MB queued, {watch.average / 1e6:.1f} MB on average")
     return watch
@@ -141,7 +146,7 @@ def _results(watches: dict[str, Watch]) -> Iterator[Result]:
 
 
 def _plot(path: Path, watches: dict[str, Watch]) -> None:
-    """Bytes over time."""
+    """Plots queued bytes over time."""
     with mpl.rc_context({"svg.hashsalt": "dsms"}):
         figure = Figure(figsize=(9, 4), layout="constrained")
         axes = figure.subplots()

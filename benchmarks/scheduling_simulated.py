@@ -1,7 +1,9 @@
-"""Memory in queues by policy, simulated: `python -m benchmarks.scheduling_simulated`.
+"""Rows in queues under each scheduling policy, simulated: `python -m benchmarks.scheduling_simulated`.
 
-The scheduler's own code chooses what one processor does. Three paths share it; to each come bursts of its own. All
-policies get the same inputs. A figure is the median over several seeds; the plot shows the first of them.
+The scheduler's own code decides what one simulated processor does next. Three paths share it, each with bursts of its
+own; each policy gets the same inputs. Measured are the peak and the mean of the queued rows, the peak in % of FIFO's,
+and the median and longest latency (ms); each figure is the median over several seeds. Writes
+`benchmarks/out/scheduling_simulated.json` and a plot of the first seed.
 """
 
 import argparse
@@ -20,20 +22,21 @@ from dsms.scheduler.simulate import Outcome, Setup, simulate
 
 OUT = Path(__file__).parent / "out" / "scheduling_simulated.json"
 POLICIES = ("chain", "greedy", "chain(latency = 15 s)", "round_robin", "weighted_fair", "fifo")
-#: Rows that arrive at once; the milliseconds that each operator takes for what they have become, and its selectivity.
+#: Rows that arrive at once.
 ROWS = 1_000
+#: For each path its operators: the milliseconds for what is left of `ROWS` rows, and the selectivity.
 CHARTS = (
     ((10, 0.9), (10, 0.1), (60, 0)),
     ((10, 0.4), (20, 0.9), (30, 0)),
     ((20, 0.8), (20, 0.5), (20, 0.1), (20, 0)),
 )  # fmt: skip
-#: The part of the time that the processor has work for in the long run; each path is on a quarter of the time.
+#: The utilisation of the processor in the long run, and the mean seconds of bursts and of pauses of each path.
 LOAD, ON_S, OFF_S = 0.7, 4.4, 13.2
 BATCH_S = 0.01
 
 
 def path(chart: Sequence[tuple[float, float]]) -> progress.Path:
-    """The operators whose progress chart, for so many rows, this is."""
+    """The operators that have this progress chart for `ROWS` rows."""
     rows, operators = float(ROWS), []
     for milliseconds, selectivity in chart:
         operators.append(progress.Operator(milliseconds / 1_000 / rows, selectivity))
@@ -45,12 +48,12 @@ def arrivals(seed: int, seconds: float) -> list[Input]:
     """The inputs of all paths: each has bursts of its own."""
     work_s = sum(milliseconds for chart in CHARTS for milliseconds, _ in chart) / 1_000
     bursts = Bursts(LOAD / work_s * (ON_S + OFF_S) / ON_S, ON_S, OFF_S)
-    each = (bursts.inputs(100 * seed + at, seconds, size=ROWS, path=at) for at in range(len(CHARTS)))
-    return [one for inputs in each for one in inputs]
+    by_path = (bursts.inputs(100 * seed + at, seconds, size=ROWS, path=at) for at in range(len(CHARTS)))
+    return [arrival for inputs in by_path for arrival in inputs]
 
 
 def simulated(seed: int, seconds: float, policies: Sequence[str] = POLICIES) -> dict[str, Outcome]:
-    """What came of the same inputs under each policy."""
+    """The outcome of the same inputs under each policy."""
     inputs, setup = arrivals(seed, seconds), Setup(tuple(path(chart) for chart in CHARTS), BATCH_S)
     return {name: simulate(parse_policy(name), setup, inputs) for name in policies}
 
@@ -66,18 +69,18 @@ def main() -> None:
 def _results(runs: Sequence[Mapping[str, Outcome]]) -> Iterator[Result]:
     for name in runs[0]:
         outcomes = [run[name] for run in runs]
-        yield Result(f"{name}: peak", median(one.peak for one in outcomes), "rows", "lower")
+        yield Result(f"{name}: peak", median(outcome.peak for outcome in outcomes), "rows", "lower")
         shares = [100 * run[name].peak / run["fifo"].peak for run in runs]
         aim = 60 if name == "chain" else None
         yield Result(f"{name}: peak, of FIFO's, median", median(shares), "%", "lower", aim)
         yield Result(f"{name}: peak, of FIFO's, most", max(shares), "%", "lower", aim)
-        yield Result(f"{name}: mean", median(one.mean for one in outcomes), "rows", "lower")
+        yield Result(f"{name}: mean", median(outcome.mean for outcome in outcomes), "rows", "lower")
         yield Result(f"{name}: latency, median", 1_000 * median(median(o.latencies_s) for o in outcomes), "ms", "lower")
         yield Result(f"{name}: latency, longest", 1_000 * median(max(o.latencies_s) for o in outcomes), "ms", "lower")
 
 
 def _plot(path: Path, outcomes: Mapping[str, Outcome], seconds: float) -> None:
-    """Memory over time."""
+    """Plots queued rows over time."""
     mpl.rcParams["svg.hashsalt"] = "scheduling"
     figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.add_subplot()

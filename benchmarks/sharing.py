@@ -1,10 +1,11 @@
-"""Many queries that differ in constants: `python -m benchmarks.sharing --queries 10,100,1000`.
+"""Many queries that differ in constants only: `python -m benchmarks.sharing --queries 10,100,1000`.
 
-Ten shapes of query over bids, each with other constants, are registered over an empty topic. Then a million bids become
-visible at once, in one transaction, and as many once more whenever all results of all queries are final. Each number of
-queries has three turns after the first, when everything is warm, and so have the ten shapes alone, turn by turn: the
-median counts. The same queries with `shared = false`, each by itself, stand beside, for as many as there is time for.
-Results of some queries are compared with what polars computes from the bids.
+Queries of ten shapes over bids, each with other constants, are registered over an empty topic. Then a million bids
+become visible in one transaction, and another million each time all results of all queries are final. Each number of
+queries takes turns with the ten shapes alone; after a warm-up the median of three turns counts. The same is measured
+for queries with `shared = false`, for as many as there is time for. Measured are the throughput (records/s, and as a
+part of that of the ten shapes alone), CPU (s), peak memory (MB) and the longest registration (ms). The results of some
+queries are compared with Polars' over the same bids. Writes `benchmarks/out/sharing.json` and a plot.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from connectors.kafka.topics import KEPT, ensure_topic
 from operators.core.errors import DsmsError, ExternalError
 
 OUT = Path(__file__).parent / "out" / "sharing.json"
-#: The shapes; `c` is the constant. Prices are spread evenly over the powers of ten from 100 to 10^8.
+#: The shapes, with constants in braces. The logarithms of prices are spread evenly from 100 to 10^8.
 SHAPES = (
     "SELECT STREAMED auction, bidder, price FROM Bids WHERE auction = {auction}",
     "SELECT STREAMED auction, price, channel FROM Bids WHERE bidder = {bidder}",
@@ -47,18 +48,18 @@ SHAPES = (
     "SELECT STREAMED auction, COUNT(*) AS bids FROM Bids GROUP BY auction HAVING COUNT(*) > {many}",
 )
 _LIMIT_S, _PATIENCE_S = 300.0, 10.0
-#: Turns that count.
+#: The turns that count.
 _ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class Constants:
-    """What the queries of one round over the shapes compare with."""
+    """The constants of ten queries, one of each shape."""
 
     number: int
 
     def of(self, shape: str) -> str:
-        """The text of a query."""
+        """The query of a shape with these constants."""
         rng = np.random.default_rng((11, self.number))
         price = int(10 ** (2 + 6 * rng.random()))
         return shape.format(
@@ -68,7 +69,7 @@ class Constants:
 
 
 class Round(NamedTuple):
-    """As many bids again: seconds until all results were final, CPU seconds, and the most memory meanwhile."""
+    """A turn: the seconds until all results over another batch of bids were final, CPU seconds, and peak memory."""
 
     seconds: float
     cpu_s: float
@@ -77,8 +78,8 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """A number of queries: how fast all of them were, how fast beside the fewest, and what they needed.
-    `registering_s` has each one's time."""
+    """The figures of a number of queries; `beside_first` is their throughput as a part of that of the fewest queries,
+    `registering_s` has the seconds of each registration."""
 
     queries: int
     shared: bool
@@ -90,7 +91,7 @@ class Measured:
 
 
 class Bids:
-    """The topic of bids, filled by a transaction at a time."""
+    """The topic of bids, filled by one transaction at a time."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._schema_id = register_schema(cluster.url, "bid-value", WRITER)
@@ -101,7 +102,7 @@ class Bids:
         self._parts: list[tuple[int, int]] = []
 
     def send(self, records: int) -> float:
-        """More bids, visible at once; gives when."""
+        """Sends more bids in one transaction; returns the moment just before its commit."""
         values = encoder(self._schema_id).encode(bids(self.sent, records)).to_list()
         self._parts.append((self.sent, records))
         self._producer.begin_transaction()
@@ -114,7 +115,7 @@ class Bids:
 
     @property
     def sent(self) -> int:
-        """How many there are."""
+        """The number of bids so far."""
         return sum(records for _, records in self._parts)
 
     @property
@@ -128,7 +129,7 @@ class Bids:
 
 
 class Asked:
-    """So many queries over bids, in a cluster of their own: who comes later would have to catch up first."""
+    """`count` queries over bids, in a cluster of their own, since a query that is added later has to catch up."""
 
     def __init__(self, cluster: Cluster, count: int, *, shared: bool) -> None:
         self.count, self.shared, self.rounds = count, shared, list[Round]()
@@ -139,32 +140,32 @@ class Asked:
         self._frontiers = Frontiers(ProgressReader(cluster.kafka, cluster.state.cluster))
 
     def close(self) -> None:
-        """Ends what it holds of the cluster."""
+        """Closes its connections to the cluster."""
         self._frontiers.close()
 
     def round(self, records: int) -> None:
-        """More bids, and how long all results take."""
+        """A turn: sends more bids, and measures until all results are final."""
         with Usage(self._cluster.pids(ours=True)) as usage:
             started = self._topic.send(records)
             ended = self._frontiers.wait(self._names, self._topic.end_ms, _LIMIT_S, self._check)
         self.rounds.append(Round(ended - started, usage.cpu_s, usage.peak_mb))
 
     def verify(self) -> None:
-        """The first and the last query of the first shape, row by row."""
+        """Compares the results of the first and the last query of the first shape, row by row."""
         for number in {0, (self.count - 1) // len(SHAPES) * len(SHAPES)}:
             constant = int(Constants(number // len(SHAPES)).of("{auction}"))
-            found = committed(self._cluster.kafka, f"dsms.q{number}", ("auction", "bidder", "price"), 5)
-            wanted = pl.concat([one.filter(pl.col("auction") == constant) for one in self._topic.all()])
-            if sorted(found.rows()) != sorted(wanted.select("auction", "bidder", "price").rows()):
-                raise ExternalError(f"q{number} is wrong: {found.height} rows, not {wanted.height}", retryable=False)
+            results = committed(self._cluster.kafka, f"dsms.q{number}", ("auction", "bidder", "price"), 5)
+            wanted = pl.concat([frame.filter(pl.col("auction") == constant) for frame in self._topic.all()])
+            if sorted(results.rows()) != sorted(wanted.select("auction", "bidder", "price").rows()):
+                raise ExternalError(f"q{number} is wrong: {results.height} rows, not {wanted.height}", retryable=False)
 
     def measured(self, rounds: Sequence[Round], records: int, beside_first: float = 1.0) -> Measured:
-        """The median of some rounds, and the most memory of any."""
-        seconds, cpu_s = (float(np.median(each)) for each in zip(*(one[:2] for one in rounds), strict=True))
-        peak_mb = max(one.peak_mb for one in rounds)
+        """The medians of some turns, and the greatest peak of memory."""
+        seconds, cpu_s = (float(np.median(column)) for column in zip(*(round_[:2] for round_ in rounds), strict=True))
+        peak_mb = max(round_.peak_mb for round_ in rounds)
         report(
             f"{self.count} queries{'' if self.shared else ' unshared'}: {seconds:.2f} s (of "
-            f"{', '.join(f'{each.seconds:.2f}' for each in rounds)}), {records / seconds:,.0f} records/s, "
+            f"{', '.join(f'{round_.seconds:.2f}' for round_ in rounds)}), {records / seconds:,.0f} records/s, "
             f"{beside_first:.2f} of the first, {cpu_s:.1f} CPU s, {peak_mb:,.0f} MB"
         )
         return Measured(self.count, self.shared, records / seconds, beside_first, cpu_s, peak_mb, self._times)
@@ -175,38 +176,40 @@ class Asked:
 
 
 def queries(count: int) -> Iterator[tuple[int, str]]:
-    """So many queries, shape by shape."""
+    """The numbers and texts of `count` queries, in turn of each shape."""
     for number in range(count):
         yield number, Constants(number // len(SHAPES)).of(SHAPES[number % len(SHAPES)])
 
 
 def measure(counts: Sequence[int], records: int, *, shared: bool) -> list[Measured]:
-    """Each number of queries in turns with the first of them, so that both see the same machine."""
-    found: list[Measured] = []
+    """Measures each number of queries in turns with the first number, so that both meet the same machine."""
+    measured: list[Measured] = []
     with _asked(counts[0], records, shared=shared) as few:
         for _ in range(_ROUNDS if len(counts) == 1 else 0):
             few.round(records)
         for count in counts[1:]:
             try:
                 with _asked(count, records, shared=shared) as many:
-                    found.append(_in_turns(few, many, records))
+                    measured.append(_in_turns(few, many, records))
             except DsmsError as error:
                 report(f"{count} queries{'' if shared else ' unshared'}: {error}")
                 break
-        return [few.measured(few.rounds[1:] or few.rounds, records), *found]
+        return [few.measured(few.rounds[1:] or few.rounds, records), *measured]
 
 
 def _in_turns(few: Asked, many: Asked, records: int) -> Measured:
     for _ in range(_ROUNDS):
         few.round(records)
         many.round(records)
-    beside = [one.seconds / other.seconds for one, other in zip(few.rounds[-_ROUNDS:], many.rounds[1:], strict=True)]
+    beside = [
+        first.seconds / other.seconds for first, other in zip(few.rounds[-_ROUNDS:], many.rounds[1:], strict=True)
+    ]
     return many.measured(many.rounds[1:], records, float(np.median(beside)))
 
 
 @contextmanager
 def _asked(count: int, records: int, *, shared: bool) -> Iterator[Asked]:
-    """Registered and warm; the results that are looked at are right in the end."""
+    """Queries that are registered and warmed up; their results are verified at the end."""
     with running_cluster() as cluster, closing(Asked(cluster, count, shared=shared)) as asked:
         asked.round(records)
         yield asked
@@ -229,19 +232,19 @@ def main() -> None:
     options = _options()
     together = measure(options.queries, options.records, shared=True)
     apart = measure(options.unshared, options.records, shared=False) if options.unshared else []
-    write_report(options.out, [one for each in (together, apart) for one in _results(each)])
+    write_report(options.out, [result for measured in (together, apart) for result in _results(measured)])
     _plot(options.out.with_suffix(".svg"), together, apart)
 
 
 def _results(measured: Sequence[Measured]) -> Iterator[Result]:
-    for each in measured:
-        name = f"{each.queries} queries{'' if each.shared else ' unshared'}"
-        slowest, aimed = max(each.registering_s), each.shared and each is measured[-1]
-        yield Result(f"{name}: throughput", each.records_per_s, "records/s")
-        yield Result(f"{name}: throughput, of that of the first", each.beside_first, "", aim=0.5 if aimed else None)
-        yield Result(f"{name}: CPU", each.cpu_s, "s", "lower")
-        yield Result(f"{name}: peak memory", each.peak_mb, "MB", "lower")
-        yield Result(f"{name}: longest registration", slowest * 1_000, "ms", "lower", 1_000 if each.shared else None)
+    for point in measured:
+        name = f"{point.queries} queries{'' if point.shared else ' unshared'}"
+        slowest, aimed = max(point.registering_s), point.shared and point is measured[-1]
+        yield Result(f"{name}: throughput", point.records_per_s, "records/s")
+        yield Result(f"{name}: throughput, of that of the first", point.beside_first, "", aim=0.5 if aimed else None)
+        yield Result(f"{name}: CPU", point.cpu_s, "s", "lower")
+        yield Result(f"{name}: peak memory", point.peak_mb, "MB", "lower")
+        yield Result(f"{name}: longest registration", slowest * 1_000, "ms", "lower", 1_000 if point.shared else None)
     if len(measured) > 1:
         first, last = measured[0], measured[-1]
         more = (last.peak_mb - first.peak_mb) * 1_000 / (last.queries - first.queries)
@@ -251,13 +254,13 @@ def _results(measured: Sequence[Measured]) -> Iterator[Result]:
 
 
 def _plot(path: Path, together: Sequence[Measured], apart: Sequence[Measured]) -> None:
-    """Throughput over the number of queries."""
+    """Plots throughput over the number of queries."""
     mpl.rcParams["svg.hashsalt"] = "sharing"
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     axes = figure.add_subplot()
     axes.set(title="queries that differ in constants", xlabel="queries", ylabel="records/s", xscale="log")
     for measured, label in ((together, "shared"), (apart, "each by itself")):
-        axes.plot([one.queries for one in measured], [one.records_per_s for one in measured], "o-", label=label)
+        axes.plot([point.queries for point in measured], [point.records_per_s for point in measured], "o-", label=label)
     axes.axhline(together[0].records_per_s / 2, linestyle=":", label="half of the shapes alone")
     axes.set_ylim(bottom=0)
     axes.grid(visible=True, alpha=0.3)
@@ -275,7 +278,7 @@ def _options() -> argparse.Namespace:
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(each) for each in text.split(",") if each]
+    return [int(number) for number in text.split(",") if number]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Shedding at three times the capacity, simulated: `python -m benchmarks.shedding`.
+"""Load shedding at three times the capacity, simulated: `python -m benchmarks.shedding`.
 
-The decision and the Shed operator are the system's own; what a record costs is told, so nothing is timed and the
-figures do not depend on the machine. Three queries sum up a stream in windows; for a minute three times as many records
-come as can be done, then a third of what can. All errors are against the exact answer over all records.
+Three queries sum up a stream in windows. For a minute three times as many records come as can be processed, afterwards
+a third of that number. The decision and the Shed operator are the system's own; the cost of a record is a constant, so
+nothing is timed and the figures do not depend on the machine. Measured are the longest lag (ms), the rates, and the
+relative errors against the exact answers over all records. Writes `benchmarks/out/shedding.json`.
 """
 
 import argparse
@@ -23,14 +24,14 @@ from operators.streams.shed import SHARE, Shed, Value, rates_of
 
 OUT = Path(__file__).parent / "out" / "shedding.json"
 BURST_S, CALM_S, STEP_S, WINDOW_S = 60.0, 40.0, 0.5, 5.0
-#: Seconds that reading a record takes, and what the queries need besides.
+#: Seconds that reading a record takes; the costs of the queries come on top.
 BASE_S = 40e-6
 DEADLINE_S = 2.0
 
 
 @dataclass(frozen=True)
 class Query:
-    """A sum over `value`, by `keys`, in windows; the seconds that a record costs it."""
+    """A sum over `value` (None: a count), by `keys`, in windows; `cost` is in seconds per record."""
 
     name: str
     value: str | None
@@ -41,7 +42,7 @@ class Query:
 
     @property
     def shed(self) -> Shed:
-        """Its Shed."""
+        """The Shed operator of the query."""
         return Shed(self.name, self.keys, (Value(self.value),))
 
 
@@ -55,7 +56,7 @@ CAPACITY = 1 / (BASE_S + sum(query.cost for query in QUERIES))
 
 @dataclass
 class Outcome:
-    """The lag after each step, the rates, and the relative error of each result by query."""
+    """The lag (s) and the rates after each step, and the relative errors of the results by query."""
 
     lags: list[float] = field(default_factory=list)
     rates: list[Mapping[str, float]] = field(default_factory=list)
@@ -73,8 +74,8 @@ def main() -> None:
 
 
 def simulated(seed: int, *, even: bool = False) -> Outcome:
-    """One run. `even`: all queries have one rate, the largest that the same budget allows, as if records were dropped
-    at the source."""
+    """One run. `even`: all queries have the same rate, the largest one that the budget allows, as if records were
+    dropped at the source."""
     chance, outcome = np.random.default_rng(seed), Outcome()
     observed = {query.name: Observed() for query in QUERIES}
     steps = [(at * STEP_S, _arrivals(at * STEP_S)) for at in range(int((BURST_S + CALM_S) / STEP_S))]
@@ -83,11 +84,11 @@ def simulated(seed: int, *, even: bool = False) -> Outcome:
     kept: dict[str, list[pl.DataFrame]] = {query.name: [] for query in QUERIES}
     rates, read = {query.name: 1.0 for query in QUERIES}, 0
     for (at, arrivals), end in zip(steps, ends, strict=True):
-        each = BASE_S + sum(query.cost * rates[query.name] for query in QUERIES)
-        upto = min(read + int(STEP_S / each), int(end))
+        record_s = BASE_S + sum(query.cost * rates[query.name] for query in QUERIES)
+        upto = min(read + int(STEP_S / record_s), int(end))
         _read(log[read:upto], rates, (at, read), observed, kept)
         read = upto
-        outcome.lags.append((int(end) - read) * each)
+        outcome.lags.append((int(end) - read) * record_s)
         outcome.rates.append(rates)
         rates = _decided(observed, Load(int(end) - read, arrivals, BASE_S), rates, even=even)
     outcome.errors = {query.name: _errors(query, log[:read], kept[query.name]) for query in QUERIES}
@@ -134,22 +135,24 @@ def _decided(
     decision = decide(demands, load, shedding=any(rate < 1 for rate in before.values()))
     if not even:
         return dict(decision.rates)
-    same = cost(demands, decision.rates) / sum(one.cost for one in demands)
-    return {one.query: same for one in demands}
+    same = cost(demands, decision.rates) / sum(demand.cost for demand in demands)
+    return {demand.query: same for demand in demands}
 
 
 def _errors(query: Query, log: pl.DataFrame, kept: Sequence[pl.DataFrame]) -> list[float]:
-    """Of the whole windows."""
+    """The relative errors of the results of complete windows."""
     length = int(1_000 * WINDOW_S)
     value = pl.col(query.value or "one")
     keys = [(pl.col(FROM) // length).alias("window"), *query.keys]
     exact = log.group_by(keys).agg(value.sum().alias("exact"))
-    found = pl.concat(kept).group_by(keys).agg((value * pl.col(SHARE)).sum().alias("found"))
-    both = exact.join(found, on=["window", *query.keys], how="left").filter(
+    estimates = pl.concat(kept).group_by(keys).agg((value * pl.col(SHARE)).sum().alias("estimate"))
+    both = exact.join(estimates, on=["window", *query.keys], how="left").filter(
         pl.col("window") < log[FROM].max() // length  # type: ignore[operator]
     )
     return (
-        both.select(((pl.col("found").fill_null(0.0) - pl.col("exact")) / pl.col("exact")).abs()).to_series().to_list()
+        both.select(((pl.col("estimate").fill_null(0.0) - pl.col("exact")) / pl.col("exact")).abs())
+        .to_series()
+        .to_list()
     )
 
 
@@ -169,7 +172,7 @@ def _results(runs: Sequence[tuple[Outcome, Outcome]]) -> Iterator[Result]:
 
 
 def _worst(outcome: Outcome) -> float:
-    """The largest weighted error over the queries, in 95 of 100 results of each."""
+    """The largest weighted error over the queries, of the 95th percentile of each."""
     return max(query.weight * quantiles(outcome.errors[query.name], n=20)[-1] for query in QUERIES)
 
 

@@ -1,4 +1,4 @@
-"""What queries over bids should answer, by DuckDB over all that is in Kafka; and what is in their result topics."""
+"""The exact answers of queries over bids, by DuckDB over the whole log; and the relations in their result topics."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,53 +15,53 @@ from connectors.formats import AvroDecoder
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import internal_topic
 
-#: The keys of a result: the end of its window, and its group.
+#: The key of a result: the end of its window, and its group.
 Key = tuple[int, int]
 Rows = Mapping[Key, Mapping[str, float]]
 _COLUMNS = ("auction", "bidder", "price", "dateTime")
 
 
 def logged(kafka: KafkaSettings, topic: str) -> pl.DataFrame:
-    """All bids of a topic, and where each stands."""
+    """All bids of a topic, with their partitions and offsets."""
     decoder = AvroDecoder(pa.schema([pa.field(name, pa.int64()) for name in _COLUMNS]), lambda _: WRITER)
     pieces = []
     for messages in committed_messages(kafka, topic):
-        bids = [one for one in messages if one.value()]
-        places = [(one.partition(), one.offset()) for one in bids]
-        frame = decoder.decode([one.value() for one in bids]).frame
+        bids = [message for message in messages if message.value()]
+        places = [(message.partition(), message.offset()) for message in bids]
+        frame = decoder.decode([message.value() for message in bids]).frame
         pieces.append(frame.hstack(pl.DataFrame(places, schema=["partition", "offset"], orient="row")))
-    return pl.concat([one for one in pieces if one.height])
+    return pl.concat([frame for frame in pieces if frame.height])
 
 
 def logged_rates(kafka: KafkaSettings, cluster: str) -> pl.DataFrame:
-    """From which offset of a partition on which part of a query's input stays, in the order of the log."""
+    """The logged rates: from which offset of a partition on which part of a query's input is kept; in log order."""
     rows = [
-        (query, int(partition), *json.loads(one.value()))
+        (query, int(partition), *json.loads(message.value()))
         for messages in committed_messages(kafka, internal_topic(cluster, "shed"))
-        for one in messages
-        for query, _, partition in [one.key().decode().split("/")]
+        for message in messages
+        for query, _, partition in [message.key().decode().split("/")]
     ]
     types = {"query": pl.String, "partition": pl.Int64, "offset": pl.Int64, "rate": pl.Float64}
     return pl.DataFrame(rows, schema=types, orient="row")
 
 
-def told(kafka: KafkaSettings, topic: str) -> Rows:
-    """The relation that a result topic ends with."""
-    found: dict[Key, dict[str, float]] = {}
+def final_relation(kafka: KafkaSettings, topic: str) -> Rows:
+    """The relation at the end of a result topic."""
+    relation: dict[Key, dict[str, float]] = {}
     for messages in committed_messages(kafka, topic):
-        for one in messages:
-            key = json.loads(one.key())
+        for message in messages:
+            key = json.loads(message.key())
             place = key["window_end"], key["k"]
-            if (value := one.value()) is None:
-                found.pop(place, None)
+            if (value := message.value()) is None:
+                relation.pop(place, None)
             else:
-                found[place] = {name: given for name, given in json.loads(value).items() if name not in key}
-    return found
+                relation[place] = {name: given for name, given in json.loads(value).items() if name not in key}
+    return relation
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Bids, and what may be asked about them in windows and groups."""
+    """The answers of queries over bids, by window and group."""
 
     bids: pl.DataFrame
     window_ms: int
@@ -69,44 +69,44 @@ class Answers:
     _rows: dict[str, Rows] = field(default_factory=dict)
 
     def stayed(self, rates: pl.DataFrame, first: float, end: float) -> float:
-        """The part of the bids with instants in a range that stays by some rates."""
+        """The part of the bids with instants in [first, end) that these rates keep."""
         chosen = self.bids.filter((pl.col("dateTime") >= first) & (pl.col("dateTime") < end)).sort("offset")
         last = rates.group_by("partition", "offset", maintain_order=True).last().sort("offset")
         joined = chosen.join_asof(last, on="offset", by="partition", check_sortedness=False)
         return float(joined.select(pl.col("rate").fill_null(1.0).mean()).item())
 
     def exact(self, aggregates: str) -> Rows:
-        """What a query with these aggregates should say."""
+        """The exact answer of a query with these aggregates."""
         if aggregates not in self._rows:
-            self._rows[aggregates] = self._asked(self.bids, aggregates)
+            self._rows[aggregates] = self._query(self.bids, aggregates)
         return self._rows[aggregates]
 
     def sampled(self, aggregates: str, rate: float, seed: int) -> Rows:
-        """What it would say if each bid had stayed with one chance: averages as they are, others by its inverse."""
+        """The answer if each bid were kept with probability `rate`: averages as they are, sums divided by the rate."""
         chances = np.random.default_rng(seed).random(self.bids.height)
-        found = self._asked(self.bids.filter(pl.Series(chances < rate)), aggregates)
+        rows = self._query(self.bids.filter(pl.Series(chances < rate)), aggregates)
         return {
             key: {name: value if name.startswith("a_") else value / rate for name, value in row.items()}
-            for key, row in found.items()
+            for key, row in rows.items()
         }
 
-    def _asked(self, bids: pl.DataFrame, aggregates: str) -> Rows:
+    def _query(self, bids: pl.DataFrame, aggregates: str) -> Rows:
         with duckdb.connect() as database:
             database.execute("PRAGMA disable_optimizer")
             database.register("bids", bids.to_arrow())
-            asked = f"""SELECT ("dateTime" // {self.window_ms} + 1) * {self.window_ms} AS window_end,
+            query = f"""SELECT ("dateTime" // {self.window_ms} + 1) * {self.window_ms} AS window_end,
                 auction % {self.groups} AS k, {aggregates} FROM bids GROUP BY ALL"""
-            rows = database.execute(asked).fetchall()
-            names = [one[0] for one in database.description or ()]
+            rows = database.execute(query).fetchall()
+            names = [column[0] for column in database.description or ()]
         return {(row[0], row[1]): dict(zip(names[2:], map(float, row[2:]), strict=True)) for row in rows}
 
 
-def errors(exact: Rows, found: Rows, wanted: Callable[[int], bool]) -> list[float]:
-    """The largest relative error of each row of the windows that are wanted; a row that is missing is wrong by all."""
-    return [_error(row, found.get(key)) for key, row in sorted(exact.items()) if wanted(key[0])]
+def errors(exact: Rows, estimates: Rows, wanted: Callable[[int], bool]) -> list[float]:
+    """The largest relative error of each row of the wanted windows; that of a missing row is 1."""
+    return [_error(row, estimates.get(key)) for key, row in sorted(exact.items()) if wanted(key[0])]
 
 
-def _error(exact: Mapping[str, float], found: Mapping[str, float] | None) -> float:
-    if found is None:
+def _error(exact: Mapping[str, float], estimate: Mapping[str, float] | None) -> float:
+    if estimate is None:
         return 1.0
-    return max(abs(found[name] - value) / abs(value) for name, value in exact.items())
+    return max(abs(estimate[name] - value) / abs(value) for name, value in exact.items())

@@ -1,9 +1,10 @@
-"""Shedding at three times the capacity, live: `python -m benchmarks.shedding_live`.
+"""Load shedding at three times the capacity, live: `python -m benchmarks.shedding_live`.
 
-Three queries sum up bids in windows of 2 s. First the capacity is measured: how fast a backlog is done by the same
-queries with a bound so small that nothing is left out. Then bids come at a third of it, at three times of it, and at a
-third again, and at the end each query is repaired. Lags are frontiers of result topics against the wall clock; errors
-are against DuckDB's exact answers over all that is in Kafka.
+Three queries sum up bids in windows of 2 s. The capacity is measured first: how fast the same queries process a
+backlog with an error bound so small that nothing is shed. Then bids come at a third of it, at three times, and at a
+third again; in the end each query is repaired. Measured are the lag of each result's frontier behind the wall clock
+(ms) and the relative errors against DuckDB's exact answers over the whole log. Writes
+`benchmarks/out/shedding_live.json` and a plot.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from matplotlib.figure import Figure
 from benchmarks.bids import PARTITIONS, WRITER, heartbeat
 from benchmarks.cluster import Cluster, report, running_cluster
 from benchmarks.report import Result, write_report
-from benchmarks.shedding_answers import Answers, Rows, errors, logged, logged_rates, told
+from benchmarks.shedding_answers import Answers, Rows, errors, final_relation, logged, logged_rates
 from benchmarks.shedding_queries import GROUPS, QUERIES, WINDOW_MS, Query
 from benchmarks.shedding_watch import Watch, lanes_of
 from benchmarks.throughput import register
@@ -38,17 +39,17 @@ from operators.core.errors import ExternalError
 OUT = Path(__file__).parent / "out" / "shedding_live.json"
 TIMES = 3.0
 _SAMPLE_MS, _LIMIT_S, _SEEDS = 100, 600.0, 20
-#: A bound that allows nothing.
+#: An error bound that allows no shedding.
 _NOTHING = 1e-9
-#: More bids a second than can be done.
+#: More bids a second than can be processed.
 _MUCH = 80_000.0
-#: Two ways to add up floats differ by less.
+#: Sums of the same floats in different orders differ by less, relatively.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """Records a second of a backlog, and the part of the work that lies above each query's Shed."""
+    """The records/s at which a backlog is processed, and the part of the work that is above each query's Shed."""
 
     rate: float
     above: Mapping[str, float]
@@ -56,7 +57,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Phases:
-    """When input came, in milliseconds: calm, then too much until `ebb`, then calm again."""
+    """The phases of the input, in milliseconds: calm, from `burst` to `ebb` too much, then calm again."""
 
     begun: float
     burst: float
@@ -80,9 +81,9 @@ def main() -> None:
             _await_results(cluster, watch, phases.ended)
         answers = Answers(logged(cluster.kafka, "live"), WINDOW_MS, GROUPS)
         rates = logged_rates(cluster.kafka, cluster.state.cluster)
-        shed = {query.name: told(cluster.kafka, f"dsms.{query.name}") for query in QUERIES}
+        shed = {query.name: final_relation(cluster.kafka, f"dsms.{query.name}") for query in QUERIES}
         repair_s = _repaired(cluster)
-        repaired = {query.name: told(cluster.kafka, f"dsms.{query.name}") for query in QUERIES}
+        repaired = {query.name: final_relation(cluster.kafka, f"dsms.{query.name}") for query in QUERIES}
     run = Measured(capacity, phases, watch, answers, shed, repaired, repair_s, rates)
     write_report(given.out, list(_results(run)))
     _plot(given.out.with_suffix(".svg"), run)
@@ -94,21 +95,21 @@ def _prepared(cluster: Cluster, stream: str) -> None:
 
 
 def _capacity(cluster: Cluster, schema_id: int, backlog_s: float) -> Capacity:
-    """By a backlog, after a smaller one for warming up."""
+    """Measures the capacity by a backlog, after a smaller one to warm up."""
     _prepared(cluster, "backlog")
     for query in QUERIES:
         cluster.api.execute(query.statement("backlog", "full_", _NOTHING))
     with Watch(cluster) as watch:
         rates = [_done(cluster, schema_id, watch, seconds) for seconds in (0.5, backlog_s)]
     above = {query.name: _above(cluster, f"full_{query.name}") for query in QUERIES}
-    whole = sum(one["busy_seconds"] for one in _operators(cluster))
+    whole = sum(operator["busy_seconds"] for operator in _operators(cluster))
     for query in QUERIES:
         cluster.api.execute(f"DROP QUERY full_{query.name}")
     return Capacity(rates[-1], {name: busy / whole for name, busy in above.items()})
 
 
 def _done(cluster: Cluster, schema_id: int, watch: Watch, seconds: float) -> float:
-    """The records a second that are done, of more than can be done for so many seconds."""
+    """The records/s that are processed of a backlog, fed for some seconds at more than can be processed."""
     fed = _feed(cluster, schema_id, "backlog", [(_MUCH, seconds)])
     names = [f"full_{query.name}" for query in QUERIES]
     _await(cluster, lambda: min(watch.reached(name) for name in names) >= fed["ended_ms"], "the backlog is not done")
@@ -117,19 +118,19 @@ def _done(cluster: Cluster, schema_id: int, watch: Watch, seconds: float) -> flo
 
 def _operators(cluster: Cluster, query: str | None = None) -> list[dict[str, Any]]:
     asked = {"query": query} if query else {}
-    found = httpx.get(f"{cluster.url}/v1/control/operators", params=asked, trust_env=False)
-    return list(found.raise_for_status().json())
+    response = httpx.get(f"{cluster.url}/v1/control/operators", params=asked, trust_env=False)
+    return list(response.raise_for_status().json())
 
 
 def _above(cluster: Cluster, query: str) -> float:
-    """The busy seconds above a query's Shed."""
+    """The busy seconds of the operators above a query's Shed."""
     listed = _operators(cluster, query)
-    shed = next(at for at, one in enumerate(listed) if one["operator"] == "Shed")
-    return float(sum(one["busy_seconds"] for one in listed[shed + 1 :]))
+    shed = next(at for at, operator in enumerate(listed) if operator["operator"] == "Shed")
+    return float(sum(operator["busy_seconds"] for operator in listed[shed + 1 :]))
 
 
 def _feed(cluster: Cluster, schema_id: int, topic: str, rates: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Offers bids at some rates for some seconds; the milliseconds at which that began and ended."""
+    """Sends bids, for each pair (records/s, seconds) in turn; returns the summary of the feed."""
     command = [sys.executable, "-m", "benchmarks.feed", cluster.kafka.bootstrap, topic, str(schema_id)]
     command += [str(number) for pair in rates for number in pair]
     fed = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
@@ -150,11 +151,11 @@ def _await(cluster: Cluster, done: Callable[[], bool], what: str) -> None:
 
 
 def _await_results(cluster: Cluster, watch: Watch, instant: float) -> None:
-    _await(cluster, lambda: min(watch.reached(one.name) for one in QUERIES) >= instant, "results are not final")
+    _await(cluster, lambda: min(watch.reached(query.name) for query in QUERIES) >= instant, "results are not final")
 
 
 def _repaired(cluster: Cluster) -> float:
-    """The seconds until the results of all queries are repaired: they are told when time goes on, as is promised."""
+    """The seconds until the results of all queries are repaired; a heartbeat lets their repair become final."""
     began, instant = time.monotonic(), time.time_ns() // 1_000_000
     with Watch(cluster) as watch:
         for query in QUERIES:
@@ -168,7 +169,7 @@ def _repaired(cluster: Cluster) -> float:
 
 @dataclass(frozen=True)
 class Measured:
-    """A whole run."""
+    """Everything that was measured in a run."""
 
     capacity: Capacity
     phases: Phases
@@ -180,36 +181,37 @@ class Measured:
     rates: pl.DataFrame
 
     def in_burst(self, window_end: int) -> bool:
-        """Whether all of a window is in the burst."""
+        """Whether a window lies completely in the burst."""
         return self.phases.burst <= window_end - WINDOW_MS and window_end <= self.phases.ebb
 
     def whole(self, window_end: int) -> bool:
-        """Whether input came for all of a window."""
+        """Whether a window lies completely in the time of the input."""
         return self.phases.begun <= window_end - WINDOW_MS and window_end <= self.phases.ended
 
     def lags(self, query: Query) -> list[float]:
-        """How far the frontier is behind the clock, in milliseconds, all the time that input comes."""
+        """The lag of the frontier behind the clock, in milliseconds, sampled while input comes."""
         moves = self.watch.moves[f"dsms.{query.name}"]
         times, reached = [at for at, _ in moves], [frontier for _, frontier in moves]
         samples = range(int(self.phases.begun) + 1_000, int(self.phases.ended), _SAMPLE_MS)
         at = [bisect_right(times, sample) - 1 for sample in samples]
         return [
-            sample - (reached[one] if one >= 0 else self.phases.begun) for sample, one in zip(samples, at, strict=True)
+            sample - (reached[index] if index >= 0 else self.phases.begun)
+            for sample, index in zip(samples, at, strict=True)
         ]
 
     def stayed(self, query: Query) -> float:
-        """The part of the records of the burst that stayed."""
+        """The part of the burst's records that was kept."""
         rates = self.rates.filter(pl.col("query") == self.watch.ids[query.name]).drop("query")
         return self.answers.stayed(rates, self.phases.burst, self.phases.ebb)
 
     @property
     def even(self) -> float:
-        """The part of the records that may come in where they are dropped at the source, for the work that we have done
-        in the burst: a record that is dropped there is neither read nor anything else."""
+        """The part of the records to keep if they are dropped at the source, for the same work as ours in the burst: a
+        record that is dropped there costs nothing at all."""
         return 1 - sum(self.capacity.above[query.name] * (1 - self.stayed(query)) for query in QUERIES)
 
     def evenly(self, query: Query, seed: int) -> list[float]:
-        """The errors in the burst where records are dropped evenly."""
+        """The errors in the burst if records are dropped evenly at the source."""
         exact = self.answers.exact(query.aggregates)
         return errors(exact, self.answers.sampled(query.aggregates, self.even, seed), self.in_burst)
 
@@ -238,8 +240,8 @@ def _of_query(run: Measured, query: Query) -> Iterator[Result]:
     yield Result(
         f"{name}: lag within the deadline", 100 * sum(lag <= deadline for lag in lags) / len(lags), "%", aim=100
     )
-    mine = errors(exact, run.shed[name], run.whole)
-    within = sum(error <= query.max_error for error in mine) / len(mine)
+    ours = errors(exact, run.shed[name], run.whole)
+    within = sum(error <= query.max_error for error in ours) / len(ours)
     yield Result(f"{name}: results within max_error", 100 * within, "%", aim=95)
     yield Result(f"{name}: part of the burst that stays", 1e4 * run.stayed(query), "1/10000")
     yield Result(
@@ -252,17 +254,17 @@ def _of_query(run: Measured, query: Query) -> Iterator[Result]:
 
 
 def _exact_after(run: Measured, query: Query) -> float:
-    """From the end of the burst to the start of the first window from which on all are exact."""
+    """Milliseconds from the end of the burst to the first window from which on all results are exact."""
     exact, shed = run.answers.exact(query.aggregates), run.shed[query.name]
     wrong = [
         end for end in sorted({end for end, _ in exact}) if run.whole(end)
-        and max(errors(exact, shed, lambda one, end=end: one == end)) > _ROUNDING
+        and max(errors(exact, shed, lambda window_end, end=end: window_end == end)) > _ROUNDING
     ]  # fmt: skip
     return max(wrong, default=run.phases.ebb) - run.phases.ebb
 
 
 def _plot(path: Path, run: Measured) -> None:
-    """Lags, and what stays, over time."""
+    """Plots lags, and the part that is kept, over time."""
     with mpl.rc_context({"svg.hashsalt": "dsms"}):
         figure = Figure(figsize=(9, 6), layout="constrained")
         above, below = figure.subplots(2, sharex=True)

@@ -1,4 +1,4 @@
-"""The queries of the live benchmark of shedding: of several weights, bounds and deadlines."""
+"""The queries of the live shedding benchmark, with different weights, error bounds and deadlines."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ WINDOW_MS, GROUPS = 2_000, 4
 
 @dataclass(frozen=True)
 class Query:
-    """A sum-up of bids by group and window, and what may be left out of it."""
+    """Aggregates of bids by group and window, and the options of shedding."""
 
     name: str
     aggregates: str

@@ -1,4 +1,4 @@
-"""What is seen of queries from outside while input comes: how far results are final, and what is left out."""
+"""Observing queries from outside while input comes: the frontiers of their results, and how much is shed."""
 
 import threading
 import time
@@ -13,26 +13,28 @@ from benchmarks.shedding_queries import QUERIES
 
 @dataclass
 class Watch:
-    """The moves of all results, and what is left out, seen until it is left."""
+    """Records the moves of all results, and the part of the input that is kept, while the block runs."""
 
     cluster: Cluster
+    #: (milliseconds, frontier) by result topic.
     moves: dict[str, list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
-    #: (milliseconds, part that stays) by query, and the ids of these.
+    #: The ids of the queries by their names.
     ids: dict[str, str] = field(default_factory=dict)
+    #: (milliseconds, part of the input that is kept) by query.
     sheds: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     _leaving: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> "Watch":
         self._progress = ProgressReader(self.cluster.kafka, self.cluster.state.cluster)
-        self._threads = [threading.Thread(target=one, daemon=True) for one in (self._follow, self._ask)]
-        for one in self._threads:
-            one.start()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._follow, self._ask)]
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._leaving.set()
-        for one in self._threads:
-            one.join()
+        for thread in self._threads:
+            thread.join()
         self._progress.close()
 
     def reached(self, name: str) -> int:
@@ -42,8 +44,8 @@ class Watch:
 
     def _follow(self) -> None:
         while not self._leaving.is_set():
-            for one in self._progress.read(0.1):
-                self.moves[one.topic].append((_wall_ms(one), one.frontier))
+            for moved in self._progress.read(0.1):
+                self.moves[moved.topic].append((_wall_ms(moved), moved.frontier))
 
     def _ask(self) -> None:
         while not self._leaving.wait(0.5):
@@ -53,12 +55,12 @@ class Watch:
                 self.sheds[query].append((at, lane["stays"]))
 
 
-def _wall_ms(one: Moved) -> float:
-    return (time.time() - (time.monotonic() - one.seen_s)) * 1_000
+def _wall_ms(moved: Moved) -> float:
+    return (time.time() - (time.monotonic() - moved.seen_s)) * 1_000
 
 
 def lanes_of(cluster: Cluster) -> dict[str, Any]:
-    """How the queries fare: those of the cluster are ours, made in their order."""
+    """The lanes of the queries by name; the ids of the cluster's queries ascend in the order of `QUERIES`."""
     executors = cluster.api.status()["executors"].values()
-    lanes = {int(query[1:]): lane for one in executors for query, lane in one["lanes"].items()}
+    lanes = {int(query[1:]): lane for executor in executors for query, lane in executor["lanes"].items()}
     return {query.name: {**lanes[at], "id": f"o{at}"} for query, at in zip(QUERIES, sorted(lanes), strict=False)}

@@ -1,6 +1,6 @@
-"""Records a second of our system: from the statement to the last committed result.
+"""The throughput of our system in records/s: from the CREATE QUERY statement to the last committed result.
 
-The time of the same query over one bid a partition is taken off, as the empty job's is for the peers.
+The time of the same query over one bid per partition is subtracted, as that of an empty job is for the peers.
 """
 
 import time
@@ -25,7 +25,7 @@ _WAIT_S = 2.0
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one job: wall time, epochs, CPU and memory of ours, and those of Kafka and Redis."""
+    """One run of a job: wall time, epochs, CPU and memory of our processes, and of Kafka and Redis."""
 
     seconds: float
     epochs: int
@@ -37,12 +37,12 @@ class Run:
 
     @property
     def net_s(self) -> float | None:
-        """The time without an empty job's; None when there were too few records to tell."""
+        """The time less that of an empty job; None if there were too few records to tell."""
         return net_s(self.seconds, self.empty_s)
 
 
 def register(cluster: Cluster, stream: str, topic: str) -> None:
-    """A stream of bids over a topic."""
+    """Declares a stream of bids over a topic."""
     cluster.api.execute(
         f"REGISTER SOURCE {stream}Source ({SOURCE_COLUMNS}) FROM {topic} FORMAT AVRO "
         f'TIMESTAMP BY "dateTime" TAGGED NONE IDLE AFTER 1 SECOND; '
@@ -51,7 +51,7 @@ def register(cluster: Cluster, stream: str, topic: str) -> None:
 
 
 def prepare(cluster: Cluster, records: int) -> None:
-    """The streams Bids, with all records, and Few, with one a partition."""
+    """Loads and declares the streams Bids, with all records, and Few, with one record per partition."""
     for stream, topic, count in (("Bids", "bid", records), ("Few", "few", PARTITIONS)):
         schema_id = register_schema(cluster.url, f"{topic}-value", WRITER)
         size = load(cluster.kafka, topic, count, schema_id)
@@ -60,9 +60,9 @@ def prepare(cluster: Cluster, records: int) -> None:
 
 
 def measure(cluster: Cluster, job: Job, records: int, runs: int) -> list[Run]:
-    """Runs of a job, each verified, with the time of a run over almost nothing."""
+    """Runs of a job, each verified; `empty_s` is the time of a run over the stream Few."""
     idle = min(run_once(cluster, job, "Few", PARTITIONS, f"few{number}").seconds for number in range(3))
-    report(f"{job.name}: {idle:.2f} s over {PARTITIONS} bids, which is taken off")
+    report(f"{job.name}: {idle:.2f} s over {PARTITIONS} bids, which is subtracted")
     done = []
     for number in range(1, runs + 1):
         run = replace(run_once(cluster, job, "Bids", records, f"run{number}"), empty_s=idle)
@@ -89,20 +89,20 @@ def run_once(cluster: Cluster, job: Job, stream: str, records: int, label: str) 
             moves = until(watch, cluster, end_ms(records), 60 + records / SLOWEST)
     finally:
         watch.close()
-    verify(found(cluster, topic, job), expected(records, job.answer), name)
+    verify(results_of(cluster, topic, job), expected(records, job.answer), name)
     cluster.api.execute(f"DROP QUERY {name}")
     seconds = moves[-1].seen_s - started
     return Run(seconds, len(moves), ours.cpu_s, ours.peak_mb, services.cpu_s, services.peak_mb)
 
 
-def found(cluster: Cluster, topic: str, job: Job) -> pl.DataFrame:
-    """The committed results; ours have microseconds."""
+def results_of(cluster: Cluster, topic: str, job: Job) -> pl.DataFrame:
+    """The committed results, with instants in milliseconds."""
     results = committed(cluster.kafka, topic, job.columns, PREFIX)
     return results.with_columns(pl.col("dateTime") // 1_000)
 
 
 def until(watch: FrontierWatch, cluster: Cluster, end: int, timeout_s: float) -> list[Moved]:
-    """All moves until everything below the instant is final."""
+    """All moves until everything below the instant `end` is final; ExternalError if that takes too long."""
     moves: list[Moved] = []
     deadline = time.monotonic() + timeout_s
     while not moves or moves[-1].frontier < end:

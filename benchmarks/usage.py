@@ -1,4 +1,4 @@
-"""What process trees use: CPU seconds and memory, sampled while something runs."""
+"""CPU seconds and memory of process trees, sampled while a block runs."""
 
 import threading
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ MB = 1 << 20
 
 
 def trees(roots: Sequence[int]) -> set[psutil.Process]:
-    """The processes that are there of `roots` and of all that they started."""
-    found: set[psutil.Process] = set()
+    """The living processes among `roots`, and all that they started."""
+    processes: set[psutil.Process] = set()
     for root in roots:
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(root)
-            found |= {process, *process.children(recursive=True)}
-    return found
+            processes |= {process, *process.children(recursive=True)}
+    return processes
 
 
 class Usage:
-    """Measures trees of processes between enter and exit.
+    """The CPU seconds and peak memory of process trees while a block runs.
 
-    Memory is the proportional set size where the system tells it: what processes share counts once.
+    Memory is the proportional set size, where the system has it, so that shared pages count once.
     """
 
     def __init__(self, roots: Sequence[int]) -> None:
@@ -50,7 +50,7 @@ class Usage:
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds used, of processes that came and went as far as a sample saw them."""
+        """CPU seconds used; those of processes that ended in between only up to their last sample."""
         return sum(spent - self._first.get(process, 0.0) for process, spent in self._last.items())
 
     def _sample(self) -> None:

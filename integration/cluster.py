@@ -35,7 +35,7 @@ class Refused(Exception):
 
 
 class Cluster:
-    """One named cluster over a broker and a Redis that others may share. Close it, and no process of it is left."""
+    """A named cluster over a broker and a Redis that others may share. After `close` no process of it is left."""
 
     def __init__(
         self, kafka: str, redis_url: str, directory: Path, name: str | None = None, fragments: int = 1
@@ -92,54 +92,54 @@ class Cluster:
         return self.get(f"queries/{name}")["topic"]
 
     def frontiers(self, topics: Collection[str]) -> dict[str, int]:
-        """The published frontiers of result topics, as their progress records say."""
+        """The published frontiers of result topics, from the progress topic."""
         return _frontiers(last_values(self.kafka, self._progress), topics)
 
     def frontier(self, topic: str) -> int:
-        """The same of one."""
+        """The published frontier of one result topic."""
         return self.frontiers([topic])[topic]
 
     def await_frontier(self, topics: str | Collection[str], instant: int, deadline_s: float = DEADLINE_S) -> None:
-        """Returns when every result below the instant is published, and to be seen on every partition."""
+        """Waits until all results below the instant are published, and visible on every partition."""
         topics = [topics] if isinstance(topics, str) else topics
         self.await_progress(topics, instant, deadline_s)
         assert wait_until(lambda: settled(self.kafka, topics), deadline_s), f"a transaction on {topics} does not end"
 
     def await_progress(self, topics: Collection[str], instant: int, deadline_s: float = DEADLINE_S) -> None:
-        """Returns when progress says that every result below the instant is published."""
+        """Waits until the progress topic says that all results below the instant are published."""
         with followed(self.kafka, self._progress) as table:
             done = wait_until(lambda: min(_frontiers(table(), topics).values()) >= instant, deadline_s)
         assert done, f"frontiers {self.frontiers(topics)}, not {instant}; {self.logs()}"
 
     def await_state(self, state: str, executor_id: str = "executor-1", deadline_s: float = DEADLINE_S) -> None:
-        """Returns when an executor says that it is in the state."""
+        """Waits until an executor reports the state."""
         done = wait_until(lambda: self.executor_state(executor_id) == state, deadline_s, pause_s=0.3)
         assert done, f"{executor_id} is {self.executor_state(executor_id)}, not {state}; {self.logs()}"
 
     def executor_state(self, executor_id: str) -> str:
-        """What the executor last said of itself; "" while its lease is over."""
+        """The last state that the executor reported; "" after its lease has ended."""
         return self.get("status")["executors"].get(executor_id, {}).get("state", "")
 
     def await_fragments(self, owners: dict[str, list[str]], deadline_s: float = DEADLINE_S) -> None:
-        """Returns when executors run so many fragments each: the names of these by executor."""
+        """Waits until executors run these fragments, given by the names of the executors."""
         done = wait_until(lambda: self.fragments() == owners, deadline_s, pause_s=0.3)
         assert done, f"{self.fragments()}, not {owners}; {self.logs()}"
 
     def fragments(self) -> dict[str, list[str]]:
-        """The fragments that each executor says it runs."""
+        """The fragments that each executor reports as running."""
         executors = self.get("status")["executors"]
         return {
-            name: [one for one, state in sorted(status["fragments"].items()) if state == "running"]
+            name: [fragment for fragment, state in sorted(status["fragments"].items()) if state == "running"]
             for name, status in executors.items()
         }
 
     def logs(self) -> str:
-        """The ends of all logs, for messages."""
+        """The last lines of all logs, for messages of failing tests."""
         files = sorted(self.directory.glob("*.log"))
         return "\n".join(f"== {file.name}\n{file.read_text(errors='replace')[-3000:]}" for file in files)
 
     def close(self) -> None:
-        """Ends everything."""
+        """Ends all processes."""
         for process in [*self.executors, self.coordinator]:
             process.kill()
         self._client.close()
@@ -173,7 +173,7 @@ def _frontiers(progress: dict[bytes, bytes], topics: Collection[str]) -> dict[st
 
 
 def kill_9(process: ManagedProcess) -> None:
-    """Kills exactly the process, as a crash would, then clears away what its death has not ended yet."""
+    """Kills exactly this process, as a crash would, and then the children that have outlived it."""
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     assert wait_until(lambda: not process.alive, 10)
@@ -181,13 +181,13 @@ def kill_9(process: ManagedProcess) -> None:
 
 
 def await_crash(process: ManagedProcess, deadline_s: float = DEADLINE_S) -> None:
-    """Returns when the process has died of its fault point."""
+    """Waits until the process has died at its fault point."""
     assert wait_until(lambda: not process.alive, deadline_s), f"{process.spec.name} did not crash: {log_of(process)}"
     process.kill()
 
 
 def log_of(process: ManagedProcess) -> str:
-    """What the process has logged."""
+    """The log of the process."""
     return process.spec.log_file.read_text(errors="replace")
 
 

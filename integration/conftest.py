@@ -1,4 +1,4 @@
-"""Real services for the integration tests: one broker and one Redis a session, and private ones that may be killed."""
+"""Real services for the integration tests: a broker and a Redis per session, and private ones that may be killed."""
 
 import os
 import tempfile
@@ -30,37 +30,37 @@ LONG = (
 
 
 def dealt(nodeid: str) -> str:
-    """What one process runs with a test: its file, or the directory of those that share a cluster."""
+    """The tests that one process runs together: those of a file, or of a directory whose tests share a cluster."""
     file = nodeid.split("::", 1)[0]
     folder = file.rpartition("/")[0]
     return folder if folder.endswith("/shared") else file
 
 
 class Deal(LoadFileScheduling):
-    """Deals tests out to processes."""
+    """Distributes groups of tests over the processes."""
 
     def _split_scope(self, nodeid: str) -> str:
         return dealt(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
-    """Whenever there is more than one process."""
+    """Distributes by `Deal` whenever there is more than one process."""
     return Deal(config, log)
 
 
 def pytest_configure_node(node: WorkerController) -> None:
-    """Each of them is told where the services are."""
+    """Passes the addresses of the services to each process."""
     give(node.workerinput, node.config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """They are dealt out in the order of their first tests."""
+    """The longest groups come first, in the order of `LONG`; groups are dealt out in the order of their first tests."""
     items.sort(key=lambda item: LONG.index(dealt(item.nodeid)) if dealt(item.nodeid) in LONG else len(LONG))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_leftovers() -> Iterator[None]:
-    """No server started by the session outlives it, and none leaves a file behind, though most of them are killed."""
+    """No server of the session outlives it, and none leaves a file behind, though most of them are killed."""
     before, files = {process.pid for process in _children()}, _temporary()
     yield
     assert wait_until(lambda: not _servers(before), 20), f"left behind: {_servers(before)}"
@@ -72,8 +72,8 @@ def services(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, no_leftovers: None
 ) -> Iterator[Services]:
     """The broker and the Redis of all tests that kill neither."""
-    found = given(request.config)
-    with nullcontext(found) if found else started(tmp_path_factory.mktemp("services")) as running:
+    shared = given(request.config)
+    with nullcontext(shared) if shared else started(tmp_path_factory.mktemp("services")) as running:
         yield running
 
 
@@ -124,9 +124,9 @@ def topic(kafka: str, unique: str) -> TopicFactory:
 
 
 def _temporary() -> set[Path]:
-    """What Spark and the broker make outside of their directories when they are not told where."""
+    """What Spark and the broker create outside of their own directories by default."""
     made = ("spark-*", "artifacts-*", "liblz4-java-*", ".*.sock")
-    return {found for pattern in made for found in Path(tempfile.gettempdir()).glob(pattern)}
+    return {path for pattern in made for path in Path(tempfile.gettempdir()).glob(pattern)}
 
 
 def _children() -> list[psutil.Process]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Cutting:
-    """Where the proxy listens, and how many connections it has cut."""
+    """The URL of the proxy, and the number of connections that it has cut."""
 
     url: str
     cuts: int = 0
@@ -23,38 +23,38 @@ class Cutting:
 
 @contextmanager
 def cutting(url: str, seed: int, most_bytes: int) -> Iterator[Cutting]:
-    """A proxy to `url` that passes between one byte and `most_bytes` of each connection's answers."""
+    """A proxy to `url` that cuts each connection after 1 to `most_bytes` bytes of answers."""
     listener = socket.create_server(("127.0.0.1", 0))
-    found, chance = Cutting(f"http://127.0.0.1:{listener.getsockname()[1]}"), Random(seed)
-    accepting = threading.Thread(target=_accept, args=(listener, url, chance, most_bytes, found))
+    cutting, chance = Cutting(f"http://127.0.0.1:{listener.getsockname()[1]}"), Random(seed)
+    accepting = threading.Thread(target=_accept, args=(listener, url, chance, most_bytes, cutting))
     accepting.start()
     try:
-        yield found
+        yield cutting
     finally:
-        for one in [listener, *found.sockets]:
+        for open_socket in [listener, *cutting.sockets]:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                open_socket.shutdown(socket.SHUT_RDWR)
         listener.close()
-        for thread in [accepting, *found.threads]:
+        for thread in [accepting, *cutting.threads]:
             thread.join(20)
 
 
-def _accept(listener: socket.socket, url: str, chance: Random, most_bytes: int, found: Cutting) -> None:
+def _accept(listener: socket.socket, url: str, chance: Random, most_bytes: int, cutting: Cutting) -> None:
     with suppress(OSError):
         while True:
             client, _ = listener.accept()
-            thread = threading.Thread(target=_pass, args=(client, url, chance.randint(1, most_bytes), found))
-            found.threads.append(thread)
+            thread = threading.Thread(target=_pass, args=(client, url, chance.randint(1, most_bytes), cutting))
+            cutting.threads.append(thread)
             thread.start()
 
 
-def _pass(client: socket.socket, url: str, left: int, found: Cutting) -> None:
+def _pass(client: socket.socket, url: str, left: int, cutting: Cutting) -> None:
     address = urlsplit(url)
     with client, socket.create_connection((address.hostname, address.port), 20) as server, suppress(OSError):
-        found.sockets.append(server)
+        cutting.sockets.append(server)
         server.sendall(client.recv(65_536))
         while left > 0 and (part := server.recv(left)):
             client.sendall(part)
             left -= len(part)
         if left == 0:
-            found.cuts += 1
+            cutting.cuts += 1

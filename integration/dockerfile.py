@@ -1,4 +1,4 @@
-"""The Dockerfile as data: its stages, their instructions, and the files that Docker would be sent."""
+"""The Dockerfile as data: its stages, their instructions, and the files of its build context."""
 
 import re
 import shutil
@@ -20,11 +20,11 @@ class Stage:
     lines: tuple[tuple[str, str], ...] = ()
 
     def all(self, instruction: str) -> list[str]:
-        """What follows an instruction, in order."""
+        """The arguments of all lines with an instruction, in order."""
         return [rest for word, rest in self.lines if word == instruction]
 
     def environment(self) -> dict[str, str]:
-        """What its ENV lines set."""
+        """The variables that the ENV lines set."""
         return dict(part.split("=", 1) for rest in self.all("ENV") for part in rest.split())
 
 
@@ -32,32 +32,32 @@ def stages(text: str) -> list[Stage]:
     """The stages of a Dockerfile."""
     joined = re.sub(r"\\\n", " ", text)
     lines = [line.split(maxsplit=1) for line in joined.splitlines() if line.strip() and not line.startswith("#")]
-    found: list[Stage] = []
+    stages: list[Stage] = []
     for word, rest in lines:
         if word == "FROM":
             base, _, name = rest.partition(" AS ")
-            found.append(Stage(name, base))
+            stages.append(Stage(name, base))
         else:
-            last = found[-1]
-            found[-1] = Stage(last.name, last.base, (*last.lines, (word, rest)))
-    return found
+            last = stages[-1]
+            stages[-1] = Stage(last.name, last.base, (*last.lines, (word, rest)))
+    return stages
 
 
 def our_stages() -> list[Stage]:
-    """Those of the project's Dockerfile."""
+    """The stages of the project's Dockerfile."""
     return stages((ROOT / "Dockerfile").read_text())
 
 
 def copy_context(target: Path) -> None:
-    """Copies what .dockerignore lets through."""
+    """Copies the build context: the files that .dockerignore does not exclude."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     for name in [line[1:] for line in lines if line.startswith("!")]:
         _copy(ROOT / name, target / name)
 
 
-def _copy(found: Path, made: Path) -> None:
+def _copy(source: Path, made: Path) -> None:
     made.parent.mkdir(parents=True, exist_ok=True)
-    if found.is_dir():
-        shutil.copytree(found, made, ignore=shutil.ignore_patterns("__pycache__"))
+    if source.is_dir():
+        shutil.copytree(source, made, ignore=shutil.ignore_patterns("__pycache__"))
     else:
-        shutil.copy2(found, made)
+        shutil.copy2(source, made)

@@ -1,4 +1,4 @@
-"""Kafka as a stock client sees it: what tests write to source topics, and what stands in result topics."""
+"""Kafka as any client sees it: writing to source topics, and reading result topics."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 
 class Input(NamedTuple):
-    """A record to write: its instant and operation travel in headers."""
+    """A record to write; its instant and operation go into headers."""
 
     value: bytes | None
     ts: int
@@ -29,25 +29,25 @@ class Change(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """A dead letter: the record as it came, and where from and why."""
+    """A dead letter: the record as it came, with headers for its origin and the reason."""
 
     value: bytes | None
     headers: tuple[tuple[str, str], ...]
 
 
 def write(kafka: str, topic: str, inputs: Iterable[Input]) -> None:
-    """Appends records; all are in the log when this returns."""
+    """Appends records, and waits until the broker has acknowledged all."""
     with_acks = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "linger.ms": 1})
-    for one in inputs:
-        headers = [("dsms-ts", str(one.ts).encode())]
-        if one.op != "+":
-            headers.append(("dsms-op", one.op.encode()))
-        with_acks.produce(topic, one.value, partition=one.partition, headers=headers)
+    for record in inputs:
+        headers = [("dsms-ts", str(record.ts).encode())]
+        if record.op != "+":
+            headers.append(("dsms-op", record.op.encode()))
+        with_acks.produce(topic, record.value, partition=record.partition, headers=headers)
     assert with_acks.flush(30) == 0
 
 
 def advance(kafka: str, topic: str, instant: int, partitions: int = 1) -> None:
-    """Promises in the log of every partition that nothing below the instant follows."""
+    """Appends a heartbeat to every partition: no record below the instant follows."""
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for partition in range(partitions):
         producer.produce(topic, None, partition=partition, headers=[("dsms-heartbeat", str(instant).encode())])
@@ -55,16 +55,16 @@ def advance(kafka: str, topic: str, instant: int, partitions: int = 1) -> None:
 
 
 def changes(kafka: str, topic: str) -> list[Change]:
-    """Everything committed in a result topic, partition by partition, in log order."""
+    """All committed changes of a result topic, partition by partition, in log order."""
     return changes_of(kafka, [topic])[topic]
 
 
 def changes_of(kafka: str, topics: Collection[str]) -> dict[str, list[Change]]:
-    """The same of several, by topic."""
-    found: dict[str, list[Change]] = {topic: [] for topic in topics}
+    """All committed changes of several result topics, by topic."""
+    changes_by_topic: dict[str, list[Change]] = {topic: [] for topic in topics}
     for message in read_committed(kafka, *topics):
-        found[message.topic()].append(_change(message))
-    return found
+        changes_by_topic[message.topic()].append(_change(message))
+    return changes_by_topic
 
 
 def _change(message: Message) -> Change:
@@ -75,25 +75,25 @@ def _change(message: Message) -> Change:
 
 def letters(kafka: str, source: str) -> list[Letter]:
     """The dead letters of a source, in log order."""
-    found = read_committed(kafka, f"dsms.{source}.dead-letters")
+    messages = read_committed(kafka, f"dsms.{source}.dead-letters")
     return [
-        Letter(one.value(), tuple(sorted((name, value.decode()) for name, value in one.headers() or [])))
-        for one in found
+        Letter(message.value(), tuple(sorted((name, value.decode()) for name, value in message.headers() or [])))
+        for message in messages
     ]
 
 
 def last_values(kafka: str, topic: str) -> dict[bytes, bytes]:
-    """A compacted topic as a table."""
+    """The last value of each key of a compacted topic."""
     return {message.key(): message.value() for message in read_committed(kafka, topic)}
 
 
 def settled(kafka: str, topics: Collection[str]) -> bool:
-    """Whether no transaction is open on topics: the marks of one reach their partitions one after the other."""
+    """Whether no transaction is open on the topics; its markers reach the partitions one after the other."""
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 2})
     known = admin.list_topics().topics
     places = [TopicPartition(topic, partition) for topic in topics for partition in known[topic].partitions]
     ends = [
-        {place: found.result().offset for place, found in admin.list_offsets(
+        {place: future.result().offset for place, future in admin.list_offsets(
             {place: OffsetSpec.latest() for place in places}, isolation_level=isolation
         ).items()}
         for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
@@ -107,28 +107,30 @@ def read_committed(kafka: str, *topics: str) -> list[Message]:
     consumer = _consumer(kafka, wait_ms=10)
     try:
         open_partitions = _assigned(consumer, topics)
-        found, deadline = [], time.monotonic() + 30
+        messages, deadline = [], time.monotonic() + 30
         while open_partitions:
             assert time.monotonic() < deadline, f"{topics} cannot be read to their ends"
             for message in consumer.consume(10_000, 0.02):
                 if message.error() is None:
-                    found.append(message)
+                    messages.append(message)
                 elif message.error().code() == KafkaError._PARTITION_EOF:
                     open_partitions.discard((message.topic(), message.partition()))
     finally:
         consumer.close()
-    return sorted(found, key=lambda message: (message.topic(), message.partition(), message.offset()))
+    return sorted(messages, key=lambda message: (message.topic(), message.partition(), message.offset()))
 
 
 @contextmanager
 def followed(kafka: str, topic: str) -> Iterator[Callable[[], dict[bytes, bytes]]]:
-    """A compacted topic as a table that grows: every call waits a moment for more, and gives what is known."""
+    """The last values of a compacted topic as it grows: each call waits a moment for more, and returns what it has."""
     consumer = _consumer(kafka, wait_ms=200)
     known: dict[bytes, bytes] = {}
 
     def look() -> dict[bytes, bytes]:
         if consumer.assignment() or _assigned(consumer, [topic]):
-            known.update((one.key(), one.value()) for one in consumer.consume(1_000, 0.05) if one.error() is None)
+            known.update(
+                (message.key(), message.value()) for message in consumer.consume(1_000, 0.05) if message.error() is None
+            )
         return known
 
     try:
@@ -145,7 +147,7 @@ def _consumer(kafka: str, wait_ms: int) -> Consumer:
 
 
 def _assigned(consumer: Consumer, topics: Collection[str]) -> set[tuple[str, int]]:
-    """Begins at the beginning of those topics that exist; gives their partitions."""
+    """Assigns all partitions of the topics that exist, from their beginnings; returns the partitions."""
     known = consumer.list_topics(timeout=20).topics
     places = {(topic, number) for topic in topics if topic in known for number in known[topic].partitions}
     consumer.assign([TopicPartition(topic, number, 0) for topic, number in places])

@@ -13,7 +13,7 @@ class Certificate(NamedTuple):
 
 
 def certificate(directory: Path) -> Certificate:
-    """A new one."""
+    """A new key and certificate in the directory."""
     made = Certificate(directory / "key.pem", directory / "certificate.pem")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
     names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(made.key), "-out", str(made.certificate)]

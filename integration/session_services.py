@@ -1,4 +1,4 @@
-"""The broker and the Redis of a session: where several processes run its tests, of the one that deals them out."""
+"""The broker and the Redis of a test session; if several processes run the tests, the distributing process has them."""
 
 import os
 from collections.abc import Iterator
@@ -44,5 +44,5 @@ def give(worker_input: dict[str, object], config: pytest.Config) -> None:
 
 def given(config: pytest.Config) -> Services | None:
     """What this process was told; None where it runs all tests by itself."""
-    found = getattr(config, "workerinput", {}).get(_GIVEN)
-    return found and tuple(found)
+    addresses = getattr(config, "workerinput", {}).get(_GIVEN)
+    return addresses and tuple(addresses)

@@ -1,4 +1,4 @@
-"""The API, asked what its OpenAPI document allows and more: every answer is one, none is a failure of the server."""
+"""The API with random requests, inside and outside of its OpenAPI document: no answer is a failure of the server."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def client(cluster: Cluster) -> Iterator[httpx.Client]:
 
 
 def values(schema: dict[str, Any], document: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """What a JSON schema allows; now and then anything else."""
+    """Values of a JSON schema, and now and then others."""
     if "$ref" in schema:
         return values(document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]], document)
     if "anyOf" in schema:
-        return st.one_of(*(values(one, document) for one in schema["anyOf"]))
+        return st.one_of(*(values(choice, document) for choice in schema["anyOf"]))
     match schema.get("type"):
         case "object" if "properties" in schema:
-            fields = {name: values(one, document) for name, one in schema["properties"].items()}
+            fields = {name: values(field_schema, document) for name, field_schema in schema["properties"].items()}
             needed = {name: fields[name] for name in schema.get("required", [])}
             proper = st.fixed_dictionaries(needed, optional={n: s for n, s in fields.items() if n not in needed})
             return st.one_of(proper, proper, proper, ANYTHING)
@@ -97,31 +97,31 @@ def values(schema: dict[str, Any], document: dict[str, Any]) -> st.SearchStrateg
 
 @st.composite
 def requests(draw: st.DrawFn, document: dict[str, Any], ending: str = "") -> dict[str, Any]:
-    """A call of the document, or of those of its paths that end so: method, URL, parameters and body."""
+    """A request to a path of the document, or to a path with an ending: method, URL, parameters and body."""
     path = draw(st.sampled_from(sorted(path for path in document["paths"] if path.endswith(ending))))
     method = draw(st.sampled_from(sorted(document["paths"][path])))
     call = document["paths"][path][method]
     url, params, headers = path, {}, {}
-    for one in call.get("parameters", []):
-        value = draw(values(one.get("schema", {}), document))
-        if one["name"] == "wait":
+    for parameter in call.get("parameters", []):
+        value = draw(values(parameter.get("schema", {}), document))
+        if parameter["name"] == "wait":
             value = draw(st.sampled_from([0, 1, 61, "x"]))
-        if one["name"] in ("token", "after"):
+        if parameter["name"] in ("token", "after"):
             value = draw(st.one_of(st.sampled_from(TOKENS), st.just(value)))
-        if one["in"] == "path":
+        if parameter["in"] == "path":
             value = draw(st.one_of(st.sampled_from(NAMES[:4]), st.just(value))) if ending else value
-            url = url.replace(f"{{{one['name']}}}", quote(str(value), safe="" if draw(st.booleans()) else "/"))
-        elif one["in"] == "query" and (one.get("required") or draw(st.booleans())):
-            params[one["name"]] = str(value)
-        elif one["in"] == "header" and draw(st.booleans()):
-            headers[one["name"]] = draw(st.sampled_from([*TOKENS, "k", "", "x" * 300]))
+            url = url.replace(f"{{{parameter['name']}}}", quote(str(value), safe="" if draw(st.booleans()) else "/"))
+        elif parameter["in"] == "query" and (parameter.get("required") or draw(st.booleans())):
+            params[parameter["name"]] = str(value)
+        elif parameter["in"] == "header" and draw(st.booleans()):
+            headers[parameter["name"]] = draw(st.sampled_from([*TOKENS, "k", "", "x" * 300]))
     body = draw(bodies(call, document))
     headers |= body.pop("headers", {})
     return {"method": method.upper(), "url": url, "params": params, "headers": headers, **body}
 
 
 def bodies(call: dict[str, Any], document: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """What is sent along: JSON as the document says, bytes, or nothing."""
+    """The body of a request: JSON as the document describes it, bytes, or nothing."""
     content = call.get("requestBody", {}).get("content", {})
     raw = st.binary(max_size=60).map(lambda body: {"content": body})
     if not content:
@@ -137,21 +137,21 @@ def _as_json(value: Any) -> dict[str, Any]:
 
 
 def answered(client: httpx.Client, drawn: st.SearchStrategy[dict[str, Any]], count: int) -> set[tuple[int, str]]:
-    """The statuses and media types of the answers to calls, none of them a failure."""
-    found: set[tuple[int, str]] = set()
+    """The statuses and media types of the answers to requests, after a check that none is a server failure."""
+    answers: set[tuple[int, str]] = set()
 
     @settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(drawn)
-    def one(request: dict[str, Any]) -> None:
+    def send(request: dict[str, Any]) -> None:
         with client.stream(**request) as answer:
             media = answer.headers.get("content-type", "").partition(";")[0]
             text = next(answer.iter_text(), "") if media in ENDLESS else answer.read().decode(errors="replace")
-        found.add((answer.status_code, media))
+        answers.add((answer.status_code, media))
         assert answer.status_code < 500, f"{request}: {answer.status_code} {text}"
 
-    one()
+    send()
     assert client.get("/readyz").status_code == 200
-    return found
+    return answers
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,6 @@ def test_results_are_reached(
 
 
 def test_no_call_makes_the_server_fail(client: httpx.Client, document: dict[str, Any]) -> None:
-    """The last one here: its calls may drop what is there."""
-    found = answered(client, requests(document), 700)
-    assert {200, 400, 404, 422} <= {status for status, _ in found}
+    """Comes last in this file, since its requests may drop objects."""
+    answers = answered(client, requests(document), 700)
+    assert {200, 400, 404, 422} <= {status for status, _ in answers}

@@ -21,7 +21,7 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 
 
 def values(kafka: str, topic: str) -> list[tuple[object, int]]:
-    return [(json.loads(one.value or b"null"), one.ts) for one in changes(kafka, topic)]
+    return [(json.loads(change.value or b"null"), change.ts) for change in changes(kafka, topic)]
 
 
 def test_refused_records_are_dead_letters(cluster: Cluster, unique: str):
@@ -42,21 +42,21 @@ def test_refused_records_are_dead_letters(cluster: Cluster, unique: str):
     assert values(cluster.kafka, f"dsms.{unique}All") == [
         ({"k": "a", "v": 4}, 10), ({"k": "b", "v": 0}, 11), ({"k": "c", "v": 3}, 12),
     ]  # fmt: skip
-    found = {dict(one.headers)["dsms-offset"]: one for one in letters(cluster.kafka, f"{unique}T")}
-    assert [found[str(offset)].value for offset in range(1, 6)] == [good[1].value, *bad, late.value]
-    assert len(found) == len(letters(cluster.kafka, f"{unique}T")) == 5
+    by_offset = {dict(letter.headers)["dsms-offset"]: letter for letter in letters(cluster.kafka, f"{unique}T")}
+    assert [by_offset[str(offset)].value for offset in range(1, 6)] == [good[1].value, *bad, late.value]
+    assert len(by_offset) == len(letters(cluster.kafka, f"{unique}T")) == 5
     for offset, reason, query in (
         ("1", "division by zero", f"{unique}Div"),
         ("5", "late", None),
         ("4", "NOT NULL", None),
     ):
-        headers = dict(found[offset].headers)
+        headers = dict(by_offset[offset].headers)
         assert reason in headers["dsms-error"]
         assert headers.get("dsms-query") == query
         provenance = {name: headers[name] for name in ("dsms-source", "dsms-topic", "dsms-partition")}
         assert provenance == {"dsms-source": f"{unique}T", "dsms-topic": f"{unique}.t", "dsms-partition": "0"}
-    told = cluster.get(f"sources/{unique}T/dead-letters")
-    assert sorted(letter["offset"] for letter in told) == [1, 2, 3, 4, 5]
+    listed = cluster.get(f"sources/{unique}T/dead-letters")
+    assert sorted(letter["offset"] for letter in listed) == [1, 2, 3, 4, 5]
     assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == "registered, 5 dead letters", 30)
 
 
@@ -75,14 +75,14 @@ def test_a_poisoned_query_stops_alone(cluster: Cluster, unique: str, key: str):
     write(cluster.kafka, f"{unique}.t", [Input(b'{"k":"c","v":3}', 9)])
     advance(cluster.kafka, f"{unique}.t", 12)
     cluster.await_frontier(f"dsms.{unique}Good", 12)
-    found = values(cluster.kafka, f"dsms.{unique}Good")
-    assert found == [({"k": "a", "v": 1}, 1), ({"k": "c", "v": 3}, 9)]
+    good_values = values(cluster.kafka, f"dsms.{unique}Good")
+    assert good_values == [({"k": "a", "v": 1}, 1), ({"k": "c", "v": 3}, 9)]
     assert changes(cluster.kafka, "dsms.Poisoned") == []
     cluster.sql("DROP VIEW Poisoned")
 
 
 def test_a_row_too_large_for_kafka_stops_its_query_alone(cluster: Cluster, unique: str):
-    """Whatever the topic took before it became the result's."""
+    """The limit that the topic had before it became a result topic does not matter."""
     create_topic(cluster.kafka, f"dsms.{unique}Fits", config={"max.message.bytes": "1000"})
     large = " || ".join(["p"] * 67)
     cluster.sql(f"""

@@ -1,4 +1,4 @@
-"""Two coordinators that both believe they lead: only the newer one's changes are in the catalog."""
+"""Two coordinators that both believe they lead: only changes of the newer one get into the catalog."""
 
 import pytest
 
@@ -16,9 +16,9 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 def settings(kafka: str, unique: str) -> KafkaSettings:
-    found = KafkaSettings(kafka)
-    ensure_topic(found.admin(), internal_topic(unique, "catalog"), 1, COMPACTED_SOON)
-    return found
+    settings = KafkaSettings(kafka)
+    ensure_topic(settings.admin(), internal_topic(unique, "catalog"), 1, COMPACTED_SOON)
+    return settings
 
 
 def catalog(*names: str) -> Catalog:
@@ -45,7 +45,7 @@ def test_an_older_one_that_still_believes_is_fenced(settings: KafkaSettings, uni
 
 
 def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, unique: str):
-    """It would make a new writer, which would fence the newer one."""
+    """It would create a new producer, which would fence the newer one."""
     older = CatalogLog(settings, unique)
     older.in_doubt = True
     newer = CatalogLog(settings, unique)
@@ -58,7 +58,7 @@ def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, uniqu
 
 
 def test_a_newer_one_that_an_older_one_fenced_goes_on(settings: KafkaSettings, unique: str):
-    """The older one makes its writer at the moment between the look at the log and the newer one's term."""
+    """The older one creates its producer just between the newer one's look at the log and its term."""
     newer = CatalogLog(settings, unique)
     EpochWriter(settings, transactional_id(unique, "catalog"))
     with pytest.raises(ExternalError) as refused:

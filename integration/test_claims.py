@@ -1,4 +1,4 @@
-"""Executors that both believe a fragment to be theirs: the one with the newer lease has it, whoever comes last."""
+"""Two executors that both believe to own a fragment: the one with the newer lease owns it, whichever comes last."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,14 +25,14 @@ Owner = Callable[[int, int], Committer]
 
 @pytest.fixture
 def settings(kafka: str, unique: str) -> KafkaSettings:
-    found = KafkaSettings(kafka)
-    ensure_topic(found.admin(), internal_topic(unique, "progress"), 1, COMPACTED_SOON)
-    return found
+    settings = KafkaSettings(kafka)
+    ensure_topic(settings.admin(), internal_topic(unique, "progress"), 1, COMPACTED_SOON)
+    return settings
 
 
 @pytest.fixture
 def owner(settings: KafkaSettings, redis_url: str, unique: str, tmp_path: Path) -> Owner:
-    """Makes an owner of the fragment under a lease, at a time of its clock."""
+    """An owner of the fragment under a lease, at a time of its clock."""
 
     def made(lease: int, time_ms: int) -> Committer:
         client = connect(redis_url)
@@ -55,7 +55,7 @@ def commit(owner: Committer, epoch: int) -> None:
 
 
 def test_a_lease_read_long_ago_takes_nothing_away(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
-    """Its executor has read it and was slow, or frozen, before it began; meanwhile the fragment has changed hands."""
+    """Its executor read the lease, and was slow or frozen before it began; now another one owns the fragment."""
     newer = owner(8, 100)
     with pytest.raises(Fenced):
         owner(7, 200)
@@ -65,7 +65,7 @@ def test_a_lease_read_long_ago_takes_nothing_away(owner: Owner, dead_upto: Calla
 
 
 def test_the_newer_of_two_under_one_lease_has_it(owner: Owner, dead_upto: Callable[[], bytes]) -> None:
-    """Also where its clock is behind; the older one knows that it was replaced."""
+    """Even if its clock is behind; the older one learns that it was replaced."""
     older, newer = owner(7, 200), owner(7, 100)
     commit(newer, 1)
     with pytest.raises(Fenced):
@@ -90,7 +90,7 @@ def test_a_newer_lease_takes_over_and_goes_on(owner: Owner, dead_upto: Callable[
 def test_who_was_fenced_by_an_older_one_is_not_replaced(
     owner: Owner, redis_url: str, unique: str, dead_upto: Callable[[], bytes]
 ) -> None:
-    """Redis has forgotten the newer lease, so that the older one could claim: the newer one takes it back."""
+    """Redis has lost the newer lease, so the older one could claim the fragment: the newer one claims it back."""
     newer = owner(8, 100)
     connect(redis_url).delete(*connect(redis_url).keys(f"*{unique}*manifest"))
     older = owner(7, 200)

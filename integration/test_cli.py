@@ -56,7 +56,7 @@ def dsms(url, capsys, monkeypatch):
 def stored(kafka, topic, partitions=1):
     """Every record of a topic: (partition, key, value, headers)."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "stored", "enable.auto.commit": False})
-    found = []
+    records = []
     for partition in range(partitions):
         place = TopicPartition(topic, partition, 0)
         end = consumer.get_watermark_offsets(place, 10)[1]
@@ -67,10 +67,10 @@ def stored(kafka, topic, partitions=1):
             assert time.monotonic() < deadline
             for message in consumer.consume(end - read, 1):
                 assert message.error() is None
-                found.append((partition, message.key(), message.value(), dict(message.headers() or [])))
+                records.append((partition, message.key(), message.value(), dict(message.headers() or [])))
                 read += 1
     consumer.close()
-    return found
+    return records
 
 
 def written(tmp_path, *lines):
@@ -118,7 +118,7 @@ def test_unknown_topic_and_topic_that_exists(dsms, topic, unique, tmp_path):
 
 
 def test_a_record_that_is_too_large(dsms, kafka, topic, tmp_path):
-    """The broker refuses the batch that holds it; the command says how many records arrived."""
+    """The broker refuses the batch with it; the command reports how many records arrived."""
     name = topic(config={"max.message.bytes": "1000000"})
     incompressible = random.Random(0).randbytes(1_000_000).hex()
     code, _, err = dsms("publish", name, written(tmp_path, '{"a":1}', json.dumps({"a": incompressible})))

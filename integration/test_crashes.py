@@ -28,7 +28,7 @@ PIECES = len(POINTS) + 1
 
 @pytest.fixture(scope="module")
 def undisturbed(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """What the whole input gives when nothing happens."""
+    """The outcome of the whole input in an undisturbed run."""
     with running(kafka, redis_url, tmp_path_factory.mktemp("undisturbed")) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         cluster.start_executor()
@@ -67,7 +67,7 @@ def test_the_executor_at_every_fault_point(kafka: str, redis_url: str, tmp_path:
 
 
 def kill_workers(executor: ManagedProcess) -> int:
-    """Kills the forked Spark Python workers of an executor; gives how many there were."""
+    """Kills the forked Spark Python workers of an executor; returns their number."""
     killed = 0
     for process in psutil.Process(executor.pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
@@ -80,7 +80,9 @@ def kill_workers(executor: ManagedProcess) -> int:
 
 def kill_the_planner(executor: ManagedProcess) -> None:
     """Kills the Python process in which Spark plans batches."""
-    (planner, *_) = [one for one in psutil.Process(executor.pid).children(recursive=True) if _plans_batches(one)]
+    (planner, *_) = [
+        process for process in psutil.Process(executor.pid).children(recursive=True) if _plans_batches(process)
+    ]
     os.kill(planner.pid, signal.SIGKILL)
     assert wait_until(lambda: not planner.is_running(), 10)
 
@@ -93,7 +95,7 @@ def _plans_batches(process: psutil.Process) -> bool:
 
 
 def test_the_processes_of_spark_and_the_coordinator(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome):
-    """Workers are forked anew; the process that plans batches ends the stream with it, which starts again."""
+    """Workers are forked again; the death of the planning process ends the stream, which is restarted."""
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         executor = cluster.start_executor(batch_records=20)
@@ -112,7 +114,7 @@ def test_the_processes_of_spark_and_the_coordinator(kafka: str, redis_url: str, 
 
 
 def lose_the_last_second(server: RedisServer, copy: Path) -> None:
-    """Brings the data directory back to an older copy of it, while the server is dead."""
+    """Replaces the data directory by an older copy while the server is dead."""
     shutil.rmtree(server.config.data_dir)
     shutil.copytree(copy, server.config.data_dir)
 

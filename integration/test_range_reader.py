@@ -13,9 +13,9 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 def reader(kafka: str) -> Iterator[RangeReader]:
-    one = RangeReader(KafkaSettings(kafka))
-    yield one
-    one.close()
+    range_reader = RangeReader(KafkaSettings(kafka))
+    yield range_reader
+    range_reader.close()
 
 
 def write(producer: Producer, name: str, values: range) -> None:

@@ -1,4 +1,4 @@
-"""The forms of Redis that a URL can name: TLS with a password, Sentinels, a cluster. All that is kept there works."""
+"""The kinds of Redis that a URL can name: TLS with a password, Sentinels, a cluster. All stores work on each."""
 
 import itertools
 import shutil
@@ -52,7 +52,7 @@ def answers(client: Callable[[], redis.Redis]) -> bool:
 
 
 def all_of_it_works(url: str, cache: Path, cluster: str) -> None:
-    """Everything that is kept in Redis, written and read back."""
+    """Writes and reads back everything that is kept in Redis."""
     state, client = ClusterState(url, cluster), connect(url)
     state.set_catalog(b"catalog")
     for name in ("e1", "e2"):
@@ -101,28 +101,30 @@ def test_a_cluster_of_three(tmp_path: Path) -> None:
         for port in ports:
             options = (f"port {port}", "cluster-enabled yes", f"cluster-port {free_port()}")
             stack.enter_context(server(tmp_path, *options))
-        assert wait_until(lambda: all(answers(lambda one=one: one) for one in clients), 10)
-        buses = [one.config_get("cluster-port")["cluster-port"] for one in clients]
+        assert wait_until(lambda: all(answers(lambda client=client: client) for client in clients), 10)
+        buses = [client.config_get("cluster-port")["cluster-port"] for client in clients]
         for number, (client, port, bus) in enumerate(zip(clients, ports, buses, strict=True)):
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", number * 5462, min(number * 5462 + 5461, 16383))
             clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", port, bus)
         healthy = "cluster_state:ok"
-        assert wait_until(lambda: all(healthy in str(one.execute_command("CLUSTER", "INFO")) for one in clients), 30)
+        assert wait_until(
+            lambda: all(healthy in str(client.execute_command("CLUSTER", "INFO")) for client in clients), 30
+        )
         url = f"redis+cluster://127.0.0.1:{ports[1]},127.0.0.1:{ports[2]}"
         assert wait_until(lambda: len(redis.RedisCluster("127.0.0.1", ports[0]).get_nodes()) == len(ports), 20)
         all_of_it_works(url, tmp_path, "clustered")
-        assert sum(one.dbsize() for one in clients) > 0
+        assert sum(client.dbsize() for client in clients) > 0
 
 
 def test_sentinels_tell_who_is_the_master(tmp_path: Path) -> None:
     first, second, watch = (free_port() for _ in range(3))
-    told = (f"sentinel monitor mymaster 127.0.0.1 {first} 1", "sentinel down-after-milliseconds mymaster 500")
+    settings = (f"sentinel monitor mymaster 127.0.0.1 {first} 1", "sentinel down-after-milliseconds mymaster 500")
     url = f"redis+sentinel://127.0.0.1:{watch}/mymaster/0"
     with ExitStack() as stack:
         master = stack.enter_context(ExitStack())
         master.enter_context(server(tmp_path, f"port {first}"))
         stack.enter_context(server(tmp_path, f"port {second}", f"replicaof 127.0.0.1 {first}"))
-        stack.enter_context(server(tmp_path, f"port {watch}", *told, sentinel=True))
+        stack.enter_context(server(tmp_path, f"port {watch}", *settings, sentinel=True))
         assert wait_until(lambda: answers(lambda: connect(url)), 20)
         all_of_it_works(url, tmp_path, "watched")
         sentinel, state = redis.Redis(port=watch), ClusterState(url, "watched")

@@ -1,4 +1,4 @@
-"""A broker that speaks TLS and wants a name and a password: results are right, and without the password nothing is."""
+"""A broker with TLS that asks for a name and a password: with them results are right, without them there are none."""
 
 import os
 from collections.abc import Iterator

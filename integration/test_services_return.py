@@ -1,4 +1,4 @@
-"""Kafka or Redis away: a clear error at once, nothing lost, and all goes on when they are back, without a restart."""
+"""Outages of Kafka and Redis: a clear error at once, no loss, and no restart is needed when they are back."""
 
 import json
 import os
@@ -62,8 +62,8 @@ def assert_exact(cluster: Cluster, name: str, instants: list[int]) -> None:
     topic = f"dsms.{name}V"
     cluster.await_frontier(topic, instants[-1] + 1)
     ops = ["+", *("u" for _ in instants[1:])]
-    found = [(one.op, one.ts, json.loads(one.value or b"")["v"]) for one in changes(cluster.kafka, topic)]
-    assert found == [(op, ts, ts) for op, ts in zip(ops, instants, strict=True)]
+    shown = [(change.op, change.ts, json.loads(change.value or b"")["v"]) for change in changes(cluster.kafka, topic)]
+    assert shown == [(op, ts, ts) for op, ts in zip(ops, instants, strict=True)]
 
 
 def test_kafka(cluster: Cluster, broker: Broker, unique: str):
@@ -117,6 +117,6 @@ def test_a_drop_while_redis_is_away(cluster: Cluster, redis_server: RedisServer,
 
 
 def test_no_leftover_directory(tmp_path: Path, cluster: Cluster):
-    """The scratch of ended incarnations is removed: one is left, that of the running fragment."""
+    """The scratch directories of ended incarnations are removed; only that of the running fragment is left."""
     checkpoints = "executor-1-*/scratch/executor-1/*/checkpoint"
     assert wait_until(lambda: len(list(cluster.directory.glob(checkpoints))) == 1, 60)

@@ -1,4 +1,4 @@
-"""Input is left out under load, and after a crash the same input: results are a function of the log and of the log of
+"""Input is shed under load, and the same input again after a crash: results are a function of the log and of the logged
 rates."""
 
 import json
@@ -35,14 +35,14 @@ def chance(partition: int, offset: int) -> float:
 
 
 def rates(kafka: str, cluster: str) -> dict[int, list[tuple[int, float]]]:
-    """What the shed log says, by partition."""
-    found: dict[int, list[tuple[int, float]]] = defaultdict(lambda: [(0, 1.0)])
+    """The logged rates by partition."""
+    rates: dict[int, list[tuple[int, float]]] = defaultdict(lambda: [(0, 1.0)])
     for message in read_committed(kafka, f"_dsms.{cluster}.shed"):
         key, value = message.key(), message.value()
         assert key is not None and value is not None
         offset, rate = json.loads(value)
-        found[int(key.decode().split("/")[2])].append((offset, rate))
-    return found
+        rates[int(key.decode().split("/")[2])].append((offset, rate))
+    return rates
 
 
 def estimates(known: dict[int, list[tuple[int, float]]]) -> dict[int, tuple[int, int]]:
@@ -51,28 +51,31 @@ def estimates(known: dict[int, list[tuple[int, float]]]) -> dict[int, tuple[int,
         for offset in range(COUNT):
             rate = [rate for start, rate in known[partition] if start <= offset][-1]
             if chance(partition, offset) < rate:
-                one = row(offset)
-                sums[one["k"]][0] += 1 / rate
-                sums[one["k"]][1] += one["v"] / rate
+                record = row(offset)
+                sums[record["k"]][0] += 1 / rate
+                sums[record["k"]][1] += record["v"] / rate
     return {k: (round(count), round(total)) for k, (count, total) in sums.items()}
 
 
 def last(kafka: str, topic: str) -> dict[int, dict[str, float]]:
-    found = {}
-    for one in changes(kafka, topic):
-        if one.value is not None:
-            value = json.loads(one.value)
-            found[value["k"]] = value
-    return found
+    rows = {}
+    for change in changes(kafka, topic):
+        if change.value is not None:
+            value = json.loads(change.value)
+            rows[value["k"]] = value
+    return rows
 
 
-def told(kafka: str, topic: str) -> dict[int, tuple[int, int]]:
-    return {k: (one["n"], one["s"]) for k, one in last(kafka, topic).items()}
+def counts_and_sums(kafka: str, topic: str) -> dict[int, tuple[int, int]]:
+    return {k: (values["n"], values["s"]) for k, values in last(kafka, topic).items()}
 
 
 def first_shed(kafka: str, cluster: str) -> int:
-    """The least offset from which on something is left out; instants are offsets."""
-    return min((at for each in rates(kafka, cluster).values() for at, rate in each if rate < 1), default=COUNT)
+    """The least offset from which on records are shed; instants are offsets."""
+    return min(
+        (at for partition_rates in rates(kafka, cluster).values() for at, rate in partition_rates if rate < 1),
+        default=COUNT,
+    )
 
 
 def test_what_was_left_out_is_left_out_again_after_a_crash_until_it_is_repaired(
@@ -82,14 +85,14 @@ def test_what_was_left_out_is_left_out_again_after_a_crash_until_it_is_repaired(
     logs = [
         [Input(json.dumps(row(at)).encode(), at, partition) for at in range(COUNT)] for partition in range(PARTITIONS)
     ]
-    write(kafka, topic, [one for log in logs for one in log[:FIRST]])
+    write(kafka, topic, [record for log in logs for record in log[:FIRST]])
     with running(kafka, redis_url, tmp_path) as cluster:
         cluster.sql(STATEMENTS.format(p=cluster.name, topic=topic))
         first = cluster.start_executor(batch_records=150)
         shed, exact = (f"dsms.{cluster.name}{name}" for name in ("Shed", "Exact"))
         cluster.await_frontier(shed, FIRST - 1)
         cluster.start_executor("executor-2", batch_records=400)
-        write(kafka, topic, [one for log in logs for one in log[FIRST:]])
+        write(kafka, topic, [record for log in logs for record in log[FIRST:]])
         advance(kafka, topic, END, PARTITIONS)
         assert wait_until(lambda: first_shed(kafka, cluster.name) < COUNT, 150, pause_s=0.1), log_of(first)
         cluster.await_progress([shed], first_shed(kafka, cluster.name) + 51, 150)
@@ -97,11 +100,11 @@ def test_what_was_left_out_is_left_out_again_after_a_crash_until_it_is_repaired(
         cluster.await_frontier([shed, exact], END)
         known = rates(kafka, cluster.name)
         whole = {partition: [(0, 1.0)] for partition in range(PARTITIONS)}
-        assert told(kafka, shed) == estimates(known) != estimates(whole)
-        assert all(one["_confidence"] == 0.95 and one["_error"] > 0 for one in last(kafka, shed).values())
-        assert told(kafka, exact) == estimates(whole)
+        assert counts_and_sums(kafka, shed) == estimates(known) != estimates(whole)
+        assert all(values["_confidence"] == 0.95 and values["_error"] > 0 for values in last(kafka, shed).values())
+        assert counts_and_sums(kafka, exact) == estimates(whole)
         cluster.sql(f"REPAIR QUERY {cluster.name}Shed")
         advance(kafka, topic, END + 1, PARTITIONS)
         cluster.await_frontier(shed, END + 1)
-        assert told(kafka, shed) == estimates(whole)
-        assert all((one["_error"], one["_confidence"]) == (0.0, 1.0) for one in last(kafka, shed).values())
+        assert counts_and_sums(kafka, shed) == estimates(whole)
+        assert all((values["_error"], values["_confidence"]) == (0.0, 1.0) for values in last(kafka, shed).values())

@@ -1,4 +1,4 @@
-"""State beyond a limit lies on disk alone, and a Redis that is full is waited for: results are exact under each."""
+"""State beyond a limit is only on disk, and a full Redis is waited for: results are exact in both cases."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def url_of(client: redis.Redis) -> str:
 
 
 class Texts:
-    """Texts that do not compress, of several rows a key, in pieces; what the greatest of each key is."""
+    """Writes texts that do not compress, several per key, in pieces; knows the greatest text of each key."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster, self.topic, self.name = cluster, f"{name}.t", name
@@ -50,13 +50,13 @@ class Texts:
         """)
 
     def piece(self, rows: int = KEYS, keys: int = KEYS) -> None:
-        """More rows, at a later instant."""
-        found = [(self._chance.randrange(keys), f"{self._chance.getrandbits(1600):0400x}") for _ in range(rows)]
+        """Writes more rows, at a later instant."""
+        drawn = [(self._chance.randrange(keys), f"{self._chance.getrandbits(1600):0400x}") for _ in range(rows)]
         self._at += 1
         write(
-            self.cluster.kafka, self.topic, (Input(json.dumps({"k": k, "t": t}).encode(), self._at) for k, t in found)
+            self.cluster.kafka, self.topic, (Input(json.dumps({"k": k, "t": t}).encode(), self._at) for k, t in drawn)
         )
-        for k, t in found:
+        for k, t in drawn:
             self.greatest[k] = max(t, self.greatest.get(k, ""))
         advance(self.cluster.kafka, self.topic, self._at + 1)
 
@@ -64,21 +64,21 @@ class Texts:
         """Asserts that the result has the greatest text of every key."""
         topic = f"dsms.{self.name}Q"
         self.cluster.await_frontier(topic, self._at + 1)
-        found: dict[int, str] = {}
-        for one in changes(self.cluster.kafka, topic):
-            assert one.value is not None
-            row = json.loads(one.value)
-            assert (row["k"] in found) == (one.op == "u")
-            found[row["k"]] = row["t"]
-        assert found == self.greatest
+        greatest: dict[int, str] = {}
+        for change in changes(self.cluster.kafka, topic):
+            assert change.value is not None
+            row = json.loads(change.value)
+            assert (row["k"] in greatest) == (change.op == "u")
+            greatest[row["k"]] = row["t"]
+        assert greatest == self.greatest
 
 
 def executor(cluster: Cluster) -> dict[str, object]:
-    return next(one for one in cluster.get("control/executors") if one["id"] == "executor-1")
+    return next(executor for executor in cluster.get("control/executors") if executor["id"] == "executor-1")
 
 
 def reason(cluster: Cluster) -> str:
-    """Why the executor does not run; its lease lasts, whatever Redis refuses."""
+    """The reason why the executor does not run; its lease stays valid, whatever Redis refuses."""
     assert cluster.executor_state("executor-1"), "the executor is taken for dead"
     return str(cluster.get("status")["executors"]["executor-1"].get("reason", ""))
 
@@ -103,7 +103,7 @@ def test_a_full_redis_is_waited_for(kafka: str, small_redis: redis.Redis, tmp_pa
 
 
 def test_a_full_redis_gets_room_by_a_limit(kafka: str, small_redis: redis.Redis, tmp_path: Path, unique: str) -> None:
-    """Redis is full of other things to the last byte: the statement that helps is taken, and all state lies on disk."""
+    """Redis is full of other data: the statement that sets a limit is accepted, and all state is on disk."""
     with running(kafka, url_of(small_redis), tmp_path) as cluster:
         texts = Texts(cluster, unique)
         started = cluster.start_executor(batch_records=4_000)
@@ -122,14 +122,14 @@ def test_a_full_redis_gets_room_by_a_limit(kafka: str, small_redis: redis.Redis,
 
 
 def test_state_beyond_a_limit(kafka: str, small_redis: redis.Redis, tmp_path: Path, unique: str) -> None:
-    """An executor that dies goes on from its disk; one whose disk is lost rebuilds its state."""
+    """A restarted executor continues from its disk; without its disk it rebuilds its state."""
     with running(kafka, url_of(small_redis), tmp_path) as cluster:
         texts = Texts(cluster, unique)
         started = cluster.start_executor(batch_records=4_000, state_memory="1 MB")
         texts.piece()
         texts.finish()
-        held = executor(cluster)
-        assert held["state_memory"] == MB and int(str(held["redis_bytes"])) <= MB < int(str(held["disk_bytes"]))
+        status = executor(cluster)
+        assert status["state_memory"] == MB and int(str(status["redis_bytes"])) <= MB < int(str(status["disk_bytes"]))
         for lost in (False, True):
             kill_9(started)
             if lost:

@@ -1,4 +1,4 @@
-"""Seeded input with everything that can go wrong in it, queries over it, and all that they write."""
+"""A seeded workload: input with everything that can go wrong, queries over it, and the outcome of these."""
 
 import json
 import random
@@ -35,7 +35,7 @@ BAD = (b"no json", b'{"k": "a", "v": "many"}', b'{"v": 3}', b"\xff\xfe", b"[]")
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that a workload's queries wrote: the result logs in order, the dead letters as a bag."""
+    """The output of a workload's queries: the result logs in order, the dead letters as a bag."""
 
     results: dict[str, list[Change]]
     dead: list[Letter]
@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass
 class Feed:
-    """The same input for all that are made alike, piece by piece, so that what happens meets work in progress."""
+    """Writes the workload piece by piece, so that faults can be injected between the pieces."""
 
     kafka: str
     topic: str
@@ -53,28 +53,28 @@ class Feed:
     given: int = 0
 
     def piece(self) -> int:
-        """Writes the next piece; gives an instant below which its results become final."""
+        """Writes the next piece; returns the instant below which its results become final."""
         write(self.kafka, self.topic, workload(SEED + self.given, self.step, self.given * self.step))
         self.given += 1
         advance(self.kafka, self.topic, self.given * self.step, PARTITIONS)
         return self.given * self.step
 
     def rest(self) -> None:
-        """Writes what is left, and the end."""
+        """Writes the remaining pieces, and the closing heartbeats."""
         while self.given < self.pieces:
             self.piece()
         advance(self.kafka, self.topic, END, PARTITIONS)
 
 
 def feed_of(cluster: Cluster, step: int, pieces: int) -> Feed:
-    """The workload's queries over a topic of the cluster's own, and what feeds it."""
+    """Registers the workload's queries over a topic of the cluster's own; returns the feed of the topic."""
     topic = create_topic(cluster.kafka, f"{cluster.name}-in", partitions=PARTITIONS)
     register(cluster, topic, cluster.name)
     return Feed(cluster.kafka, topic, step, pieces)
 
 
 def workload(seed: int, count: int, first: int = 0) -> list[Input]:
-    """Records of all partitions: instants wander up, some are late; some values are bad, some rows divide by zero."""
+    """Records for all partitions, with disorder; some are late, some have bad values, some rows divide by zero."""
     chance = random.Random(seed)
     return [_input(chance, first + at) for at in range(count)]
 
@@ -89,50 +89,50 @@ def _input(chance: random.Random, at: int) -> Input:
 
 
 def register(cluster: Cluster, topic: str, prefix: str) -> None:
-    """Makes the workload's source, streams and views; names begin with the prefix."""
+    """Registers the workload's source, streams and views; their names begin with the prefix."""
     cluster.sql(STATEMENTS.format(p=prefix, topic=topic, slack=SLACK))
     for shape, views in ((SUM, SUMS), (FLAT, FLATS)):
         cluster.sql(";".join(shape.format(p=prefix, name=name, constant=constant) for name, constant in views.items()))
 
 
 def result_topic(prefix: str, view: str) -> str:
-    """Where a view's results are."""
+    """The result topic of a view."""
     return f"dsms.{prefix}{view}"
 
 
 def await_all(cluster: Cluster, prefix: str, instant: int = END) -> None:
-    """Returns when all views are final below the instant."""
+    """Waits until all views are final below the instant."""
     cluster.await_frontier([result_topic(prefix, view) for view in VIEWS], instant)
 
 
 def outcome(kafka: str, prefix: str) -> Outcome:
-    """What stands in Kafka now; the prefix is taken out of it, so that runs compare."""
+    """The present outcome in Kafka, without the prefix, so that runs can be compared."""
     dead = [
-        Letter(one.value, tuple((name, value.replace(prefix, "")) for name, value in one.headers))
-        for one in letters(kafka, f"{prefix}{SOURCE}")
+        Letter(letter.value, tuple((name, value.replace(prefix, "")) for name, value in letter.headers))
+        for letter in letters(kafka, f"{prefix}{SOURCE}")
     ]
-    found = changes_of(kafka, [result_topic(prefix, view) for view in VIEWS])
-    return Outcome({view: found[result_topic(prefix, view)] for view in VIEWS}, sorted(dead, key=repr))
+    logs = changes_of(kafka, [result_topic(prefix, view) for view in VIEWS])
+    return Outcome({view: logs[result_topic(prefix, view)] for view in VIEWS}, sorted(dead, key=repr))
 
 
-def assert_same(found: Outcome, expected: Outcome) -> None:
-    """The same records in the same order in every result partition, and the same dead letters."""
+def assert_same(outcome: Outcome, expected: Outcome) -> None:
+    """Asserts that all result partitions have the same records in the same order, and the dead letters are the same."""
     for view in VIEWS:
-        assert found.results[view] == expected.results[view], view
-    assert found.dead == expected.dead
+        assert outcome.results[view] == expected.results[view], view
+    assert outcome.dead == expected.dead
 
 
 def finish(cluster: Cluster, feed: Feed, expected: Outcome) -> None:
-    """Writes what is left, and asserts that in the end all is as expected."""
+    """Writes the rest, and asserts that the outcome at the end is the expected one."""
     feed.rest()
     await_all(cluster, cluster.name)
     assert_same(outcome(cluster.kafka, cluster.name), expected)
 
 
-def assert_begins(found: Outcome, expected: Outcome) -> None:
-    """Nothing is published that the undisturbed run does not have at the same place."""
+def assert_begins(outcome: Outcome, expected: Outcome) -> None:
+    """Asserts that what is published so far is, in each partition, a beginning of the undisturbed run's results."""
     for view in VIEWS:
         for partition in range(PARTITIONS):
-            part = [one for one in found.results[view] if one.partition == partition]
-            whole = [one for one in expected.results[view] if one.partition == partition]
+            part = [change for change in outcome.results[view] if change.partition == partition]
+            whole = [change for change in expected.results[view] if change.partition == partition]
             assert part == whole[: len(part)], view

@@ -1,1 +1,1 @@
-"""Does the cost of a change depend on the change alone? `python -m benchmarks.delta_law`."""
+"""The delta law: the cost of a change depends on its size alone, see `python -m benchmarks.delta_law`."""

@@ -1,6 +1,8 @@
-"""The delta law: `python -m benchmarks.delta_law` measures what a change of one size costs while the state grows.
+"""The delta law: `python -m benchmarks.delta_law` measures the cost of a change of one size while the state grows.
 
-`--largest 1000000` is a quick look. Writes `benchmarks/out/delta_law.json` and a plot of each law beside it.
+Measured for each operator and size of the state: the median step, the mean over all steps with the merges of runs that
+they cause, and the longest step, in ms of wall and CPU time; and the bytes of the state of a sliding count.
+`--largest 1000000` gives a quick look. Writes `benchmarks/out/delta_law.json` and a plot of each operator beside it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from benchmarks.report import Result, write_report
 
 OUT = Path(__file__).parent.parent / "out" / "delta_law.json"
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
-#: Costs and bytes in proportion are within this factor of each other.
+#: The largest quotient of costs, or of bytes in proportion to slides, that satisfies the law.
 AIM = 2.0
 LOWER = "lower"
 WINDOWS: dict[str, Callable[[int], Subject]] = {
@@ -60,7 +62,7 @@ def _point(name: str, subject: Subject, size: int) -> Point:
 
 
 def _figures(name: str, points: Sequence[Point], unit: str) -> list[Result]:
-    """The costs at each size; how many times the smallest state's cost the largest one's is."""
+    """The costs at each size, and the quotients of those at the largest and the smallest size."""
     results = []
     for point in points:
         at = f"{name}, {point.size} {unit}"
@@ -92,11 +94,13 @@ def _by_element(name: str, points: Sequence[Point]) -> list[Result]:
 
 
 def _memory(footprints: Sequence[Footprint]) -> list[Result]:
-    shares = [each.at_slide / each.slides for each in footprints]
+    shares = [measured.at_slide / measured.slides for measured in footprints]
     results = []
-    for each in footprints:
-        results.append(Result(f"memory, window/slide {each.slides}: at a slide", each.at_slide, "bytes", LOWER))
-        results.append(Result(f"memory, window/slide {each.slides}: before the next", each.between, "bytes", LOWER))
+    for measured in footprints:
+        results.append(Result(f"memory, window/slide {measured.slides}: at a slide", measured.at_slide, "bytes", LOWER))
+        results.append(
+            Result(f"memory, window/slide {measured.slides}: before the next", measured.between, "bytes", LOWER)
+        )
     spread = max(shares) / min(shares)
     return [*results, Result("memory over window/slide: greatest to least", spread, "x", LOWER, AIM)]
 

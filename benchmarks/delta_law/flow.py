@@ -1,4 +1,4 @@
-"""Operators one after another, driven as the executor does: a change and a move in, state taken and given back."""
+"""A chain of operators, driven as the executor does: a change and a move go in, the state is taken and given back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Traces = tuple[tuple[State, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What one step is fed with: a delta for each input, and the move."""
+    """The input of one step: a delta for each input of the flow, and the move."""
 
     deltas: tuple[Delta, ...]
     move: Move
@@ -24,17 +24,17 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A window over each input, if any, then operators of which the first takes all inputs."""
+    """A chain of operators, of which the first takes all inputs, above a window over each input if there is one."""
 
     operators: tuple[Any, ...]
     window: TimeWindow | None = None
 
     def begin(self) -> Traces:
-        """The empty states."""
+        """The empty state of each operator."""
         return tuple(operator.traces() for operator in self.operators)
 
     def step(self, given: Input, traces: Traces) -> tuple[int, Traces]:
-        """How many elements come out, and the states after it."""
+        """The number of elements that come out, and the states after the step."""
         deltas = given.deltas
         if self.window is not None:
             deltas = tuple(self.window.step(delta, (), given.move).delta for delta in deltas)
@@ -44,7 +44,7 @@ class Flow:
 
 
 class Subject(Protocol):
-    """What is measured: a flow, the load that fills its state, and changes of one size and shape."""
+    """The subject of a measurement: a flow, the load that fills its state, and changes of one size and shape."""
 
     @property
     def flow(self) -> Flow:
@@ -71,5 +71,5 @@ def state_bytes(traces: Traces) -> int:
 
 
 def state_rows(states: Sequence[tuple[Run, ...]]) -> int:
-    """How many rows all runs hold."""
+    """The number of rows in all runs."""
     return sum(run.height for runs in states for run in runs)

@@ -1,4 +1,4 @@
-"""Timing a subject: the median step, and the mean over all steps until the largest run has been merged."""
+"""Timing a flow: the median step, and the mean over all steps until the largest run has been merged."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from benchmarks.delta_law.flow import Flow, Input, Subject, Traces, runs_of, state_rows
 
 WARM_UP = 5
-#: Steps of a median, and the fewest of a mean.
+#: The steps of a median, and the fewest steps of a mean.
 FEWEST = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Costs in ms at one size of the state; `merged` says that the mean saw the merge of the largest run."""
+    """Costs in ms at one size of the state; `merged`: the mean includes a merge of the largest run."""
 
     size: int
     rows: int
@@ -33,7 +33,7 @@ class Point:
 
 
 def measure(subject: Subject, size: int) -> Point:
-    """Loads the subject and steps through changes until its largest run was rewritten."""
+    """Loads the subject and applies changes until its largest run has been rewritten."""
     traces = loaded(subject)
     rows = state_rows(runs_of(traces))
     for _ in range(WARM_UP):
@@ -64,14 +64,16 @@ def _stepped(subject: Subject, traces: Traces, size: int, rows: int) -> Point:
         cycle.see(traces)
     steps = len(wall)
     medians = float(np.median(wall[:FEWEST])), float(np.median(cpu[:FEWEST]))
-    walls, cpus = ((median, float(np.mean(each)), max(each)) for median, each in zip(medians, (wall, cpu), strict=True))
+    walls, cpus = (
+        (median, float(np.mean(times)), max(times)) for median, times in zip(medians, (wall, cpu), strict=True)
+    )
     return Point(size, rows, *walls, *cpus, steps, effect / steps, cycle.merged)
 
 
 @dataclass(slots=True)
 class Cycle:
-    """From one merge of the largest run to the next; or until younger runs have long stopped to grow, since what comes
-    in cancels what came before."""
+    """Counts steps from one merge of the largest run to the next; or until the younger runs have long stopped growing,
+    because changes cancel earlier ones."""
 
     before: Traces
     merged: bool = False
@@ -81,11 +83,11 @@ class Cycle:
 
     @property
     def over(self) -> bool:
-        """Whether all merges there are have been seen."""
+        """Whether every merge that occurs has been seen."""
         return self.merged or self.quiet >= max(FEWEST, self.steps // 2)
 
     def see(self, traces: Traces) -> None:
-        """The state after the next step."""
+        """Notes the state after the next step."""
         eldest = _eldest(self.before)
         self.merged = self.merged or not eldest & _eldest(traces)
         young = sum(run.height for runs in runs_of(traces) for run in runs if id(run) not in eldest)

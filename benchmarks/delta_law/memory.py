@@ -1,4 +1,4 @@
-"""Memory of a sliding count: the state holds the groups of each slide in the window, not its rows."""
+"""Memory of a sliding count: the state holds the groups of each slide of the window, not its rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.streams.retract_ends import RetractEnds
 from operators.windows.time_window import TimeWindow
 
 WINDOW = 100_000
-#: A slide of each of these has every key in it, many times.
+#: Lengths of a slide; every key comes many times in each.
 SLIDES = (100, 1_000, 10_000, 50_000)
 GROUPS = 100
 _UNUSED = ("i", "v")
@@ -23,9 +23,9 @@ _UNUSED = ("i", "v")
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes of all runs when a slide has just ended and just before the next one does, the most of each.
+    """The most bytes of all runs when a slide has just ended, and just before the next one ends.
 
-    Between slides the rows of the present one wait for its end.
+    In between, the rows of the current slide wait for its end.
     """
 
     slides: int
@@ -34,7 +34,7 @@ class Footprint:
 
 
 def footprint(slide: int) -> Footprint:
-    """The most that the state of a full window takes over another window's length."""
+    """The peaks of a full window's state, over the length of another window."""
     window = SlidingCount(WINDOW, slide, groups=GROUPS)
     traces = loaded(window)
     at_slide, between = 0, 0
@@ -49,11 +49,11 @@ def footprint(slide: int) -> Footprint:
 
 
 class SlidingCount(WindowedGroups):
-    """Counts by key of a window that slides, over rows of nothing but the key."""
+    """Counts by key in a sliding window, over rows that have only the key."""
 
     @property
     def flow(self) -> Flow:
-        """The window, its ends as retractions, the groups."""
+        """The window, retractions at its ends, and the group-by."""
         keys = pa.schema([("k", pa.int64())])
         return Flow((RetractEnds(), GroupBy(("k",), self.aggregates[:1], keys)), TimeWindow(self.length, self.slide))
 

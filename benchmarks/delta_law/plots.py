@@ -18,7 +18,7 @@ mpl.rcParams["svg.hashsalt"] = "delta law"
 
 
 def plot_costs(path: Path, name: str, points: Sequence[Point], across: str) -> None:
-    """The median step, and the mean with all merges, over the size; the band is what the law allows."""
+    """Plots the median step, and the mean with all merges, over the size; the band is what the law allows."""
     figure, axes = _axes(f"{name}: a change of {CHANGE:,} elements", across, "ms")
     sizes = [point.size for point in points]
     smallest = points[0].median_ms
@@ -30,13 +30,13 @@ def plot_costs(path: Path, name: str, points: Sequence[Point], across: str) -> N
 
 
 def plot_memory(path: Path, footprints: Sequence[Footprint]) -> None:
-    """Bytes over the number of slides in the window."""
+    """Plots bytes over the number of slides in the window."""
     figure, axes = _axes("state of a sliding count", "window / slide", "bytes")
-    slides = [each.slides for each in footprints]
-    axes.plot(slides, [each.at_slide for each in footprints], "o-", label="when a slide has ended")
-    axes.plot(slides, [each.between for each in footprints], "s--", label="before the next one ends")
-    each = footprints[0].at_slide / footprints[0].slides
-    axes.plot(slides, [each * number for number in slides], ":", label="proportional")
+    slides = [footprint.slides for footprint in footprints]
+    axes.plot(slides, [footprint.at_slide for footprint in footprints], "o-", label="when a slide has ended")
+    axes.plot(slides, [footprint.between for footprint in footprints], "s--", label="before the next one ends")
+    per_slide = footprints[0].at_slide / footprints[0].slides
+    axes.plot(slides, [per_slide * number for number in slides], ":", label="proportional")
     axes.set_yscale("log")
     _save(figure, axes, path)
 

@@ -1,4 +1,4 @@
-"""The operators under test, each over a relation of a given size."""
+"""The operators that are measured, each over a relation of a given size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from operators.ranking.top_k import TopK
 from operators.relational.distinct import Distinct
 
 ROW = pa.schema([("k", pa.int64()), ("i", pa.int64()), ("v", pa.int64())])
-#: Groups that a change of groups of several rows touches, five rows of each; small states have so many groups.
+#: The groups that a change touches if groups have several rows, five rows of each; the smallest state has no more.
 TOUCHED = 1_000
 COUNT = Aggregate("n", "count", (), pa.int64(), nullable=False)
 SUM = Aggregate("total", "sum", ("v",), pa.int64())
@@ -29,7 +29,7 @@ BEST = TopK(("k",), (SortKey("v", descending=True),), 3, schema=ROW)
 
 @dataclass(slots=True)
 class OneTable:
-    """An operator over one table; a change replaces rows in so many groups."""
+    """An operator over one table; a change replaces rows in `groups` groups."""
 
     flow: Flow
     table: Table

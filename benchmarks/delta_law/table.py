@@ -1,4 +1,4 @@
-"""A table whose rows are replaced: a change takes out old rows and puts new ones in, so the relation keeps its size."""
+"""A table whose rows are replaced: a change removes old rows and inserts as many new ones, so its size stays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANGE = 10_000
 INSTANTS = 10
 #: Steps of a load; a power of two, so that they end up merged into one run.
 LOADS = 4
-#: Rows of a group that ever change. Their values are the least and the greatest ones, so that a change has the same
+#: The rows of a group that ever change. They have the least and the greatest values, so that a change has the same
 #: effect on groups of any size.
 CHANGING = 10
 Places = NDArray[np.int64]
@@ -43,14 +43,14 @@ class Table:
 
     def places(self, count: int, groups: int) -> Places:
         """`count` rows in so many groups, both drawn at random."""
-        each = count // groups
+        per_group = count // groups
         drawn = self.random.choice(self.rows // self.width, groups, replace=False)
         among = min(self.width, CHANGING)
-        inside = (self.random.integers(among, size=groups)[:, None] + np.arange(each)) % among
+        inside = (self.random.integers(among, size=groups)[:, None] + np.arange(per_group)) % among
         return np.asarray(drawn[:, None] * self.width + inside).ravel()
 
     def replace(self, places: Places, start: int) -> Delta:
-        """The rows at the places go and come again with another value, at one of the `INSTANTS` from `start` on."""
+        """Replaces the rows at the places by ones with other values, at the `INSTANTS` instants from `start` on."""
         instants = start + np.arange(len(places)) % INSTANTS
         old = elements(self._rows(places), instants, -1)
         self.replaced[places] += 1
@@ -64,7 +64,7 @@ class Table:
 
 
 def elements(rows: pl.DataFrame, instants: Places, weight: int) -> Delta:
-    """The rows from their instants on, for ever."""
+    """Elements with these rows, valid from their instants on for ever."""
     size = rows.height
     return Delta(
         rows.with_columns(

@@ -1,4 +1,4 @@
-"""Sliding windows: rows come at one rate, so a longer window holds more of them but takes in and gives up as many."""
+"""Sliding windows over rows at a steady rate: a longer window has more rows, but gains and loses no more of them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from operators.joins.join import Join
 from operators.streams.retract_ends import RetractEnds
 from operators.windows.time_window import TimeWindow
 
-#: Rows an instant, over all inputs.
+#: Rows per instant, over all inputs.
 RATE = 10
-#: Instants of a step: as many rows come as go, together the size of a change.
+#: Instants of a step: as many rows come as go, together as many as a change has elements.
 STEP = CHANGE // 2 // RATE
 KEYS = 1_000
-#: A row of the left meets the row of the right that came so many rows before it.
+#: A row of the left input joins the row of the right input that came so many rows before.
 LAG = 100
 
 
@@ -64,7 +64,7 @@ class WindowedGroups(Sliding):
 
     @property
     def flow(self) -> Flow:
-        """The window, its ends as retractions, the groups."""
+        """The window, retractions at its ends, and the group-by."""
         return Flow((RetractEnds(), GroupBy(("k",), self.aggregates, ROW)), TimeWindow(self.length, self.slide))
 
     def deltas(self, start: int, end: int) -> tuple[Delta, ...]:
@@ -74,7 +74,7 @@ class WindowedGroups(Sliding):
 
 
 class WindowedLeast(WindowedGroups):
-    """The least of an ascending column: what a window gives up is always the best of its group."""
+    """The minimum of an ascending column: the row that leaves the window is always the minimum of its group."""
 
     aggregates = (Aggregate("low", "min", ("i",), pa.int64()),)
 

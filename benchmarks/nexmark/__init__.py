@@ -1,1 +1,1 @@
-"""NEXMark: an auction site's persons, auctions and bids, and twenty-three questions about them."""
+"""NEXMark: the persons, auctions and bids of an auction site, and twenty-three queries over them."""

@@ -1,8 +1,9 @@
-"""`python -m benchmarks.nexmark --queries q0,q5`: NEXMark's questions one at a time, ours and with `--peers` Flink's.
+"""NEXMark's queries, one at a time: `python -m benchmarks.nexmark --queries q0,q5`; `--peers` runs Flink SQL as well.
 
-We are asked twice over: synchronised to whole seconds, which is what Flink's mini-batches are nearest to, and for every
-instant. Both stand beside Flink with mini-batches. What fails or runs into a limit of time is reported with its reason;
-the others go on.
+Ours run in two modes: synchronised to whole seconds, which is nearest to Flink's mini-batches, and for every instant;
+both are reported beside Flink with mini-batches. Measured are the throughput (records/s), CPU (s per million records),
+peak memory (MB), and how busy the machine was otherwise. All results are verified against DuckDB's. A query that fails
+or exceeds its time limit is reported with the reason, and the next one follows. Writes `benchmarks/out/nexmark.json`.
 """
 
 import argparse
@@ -31,20 +32,20 @@ from benchmarks.report import Result, write_report
 from operators.core.errors import DsmsError
 
 OUT = Path(__file__).parent.parent / "out" / "nexmark.json"
-#: Whether results are synchronised to whole seconds.
+#: The modes, and whether results are synchronised to whole seconds.
 MODES = {"each second": True, "every instant": False}
-#: How many times the limit of a run of ours Flink has for all its runs of a question, with its start.
+#: The time limit of all runs of a query on Flink, with its start, in limits of one run of ours.
 _FLINK_LIMIT = 4
 _NO_TIME = "not started: out of time"
-#: After so many clusters in which something failed no further one is started.
+#: The most clusters that are started: a new one after each failure.
 _CLUSTERS = 12
-#: A question in a mode of ours, or to a peer.
+#: The name of a query, and a mode of ours or the name of a peer.
 Asked = tuple[str, str]
 
 
 @dataclass
 class Answers:
-    """What was measured, and why the rest was not. Nothing is started after the deadline."""
+    """What was measured, and the reasons why the rest was not. Nothing is started after the deadline."""
 
     deadline: float
     measured: dict[Asked, Measured] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class Answers:
         return time.monotonic() > self.deadline
 
     def attempt(self, asked: Asked, measure: Callable[[], Measured]) -> bool:
-        """Measures one question, or notes why not; False when it failed."""
+        """Measures one query, or notes the reason why not; False if it failed."""
         label = ", ".join(asked)
         if self.late:
             self.failures[label] = _NO_TIME
@@ -70,7 +71,7 @@ class Answers:
 
 
 def main() -> None:
-    """Measures, the peer first, and writes the report. SIGTERM ends it like Ctrl-C: with a report of what there is."""
+    """Measures, the peer first, and writes the report; on SIGTERM and Ctrl-C the report of what there is."""
     options = _options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     events = Events(options.records, Timeline(rate=options.rate))
@@ -101,7 +102,7 @@ def _ask_all(options: argparse.Namespace, inputs: tuple[Input, Input], answers: 
 def _ask_ours(
     options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers, waiting: list[tuple[Question, str]]
 ) -> None:
-    """Asks in one cluster what is waiting, up to the first failure: what failed may still be at work."""
+    """Measures the waiting queries in one cluster up to the first failure: a failed query may still be running."""
     with running_cluster(options.data_dir) as cluster:
         ours.prepare(cluster, inputs)
         asked, fine = None, True
@@ -123,8 +124,8 @@ def _ask(
 def _ask_flink(options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers) -> None:
     install, limit = flink_install(report), _FLINK_LIMIT * options.limit
     with running_kafka() as kafka:
-        for one in inputs:
-            load_plain(kafka, one.events, flink.plain_prefix(one.suffix))
+        for loaded in inputs:
+            load_plain(kafka, loaded.events, flink.plain_prefix(loaded.suffix))
         for question in options.queries:
             answers.attempt((question.name, NAME), partial(flink.measure, install, kafka, question, inputs, limit))
 
@@ -133,9 +134,9 @@ def _results(options: argparse.Namespace, given: Input, answers: Answers) -> Ite
     for question in options.queries:
         for mode in options.modes:
             run, peer = (answers.measured.get((question.name, who)) for who in (mode, NAME))
-            found, missing = figures(f"{question.name}, {mode}", given.read_by(question), run, peer)
+            results, missing = figures(f"{question.name}, {mode}", given.read_by(question), run, peer)
             answers.failures |= missing
-            yield from found
+            yield from results
 
 
 def _options() -> argparse.Namespace:

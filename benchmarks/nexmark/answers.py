@@ -1,6 +1,6 @@
-"""The relation that a result topic adds up to, read as a stock consumer would: read-committed, folded, then decoded.
+"""The relation in a result topic, read as any consumer would: read-committed, folded by key, then decoded.
 
-The decoding is fastavro's: nothing that was measured is used to check itself.
+fastavro decodes: what is measured is not used to verify itself.
 """
 
 import io
@@ -22,9 +22,9 @@ _MARKER = bytes(16)
 
 
 def final_values(kafka: KafkaSettings, topic: str) -> list[bytes]:
-    """The values that are left: by key the last one, unless it is a deletion; without keys what was not taken back.
+    """The values at the end: of each key the last one, unless it is a deletion; of no key all that are not retracted.
 
-    A value in a keyless topic left more often than it came is an error.
+    InternalError if a value without a key was retracted more often than it was inserted.
     """
     last: dict[bytes, bytes | None] = {}
     counts: Counter[bytes] = Counter()
@@ -36,7 +36,7 @@ def final_values(kafka: KafkaSettings, topic: str) -> list[bytes]:
             else:
                 counts[value] += -1 if _operation(message) == _DELETE else 1
     if any(count < 0 for count in counts.values()):
-        raise InternalError(f'"{topic}" takes back more than it gave')
+        raise InternalError(f'"{topic}" has retracted more than it inserted')
     return [*(value for value in last.values() if value is not None), *counts.elements()]
 
 
@@ -46,9 +46,10 @@ def _operation(message: Any) -> bytes:
 
 
 def decoded(values: Sequence[bytes], writer: dict[str, Any], prefix: int, like: pl.DataFrame) -> pl.DataFrame:
-    """The rows of Avro values with so many bytes before each body; `like` has the columns of an empty answer.
+    """The rows of Avro values, with `prefix` bytes before each body; `like` has the columns of an empty answer.
 
-    They are read as one block of a file, the first one again at the end: it differs if bytes were left behind another.
+    They are read as one block of an Avro file in which the first value stands again at the end: it is read differently
+    if bytes were left over in the values before.
 
     >>> writer = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
     >>> decoded([bytes([4]), bytes([6])], writer, 0, pl.DataFrame({"a": [0]}))["a"].to_list()
@@ -63,13 +64,13 @@ def decoded(values: Sequence[bytes], writer: dict[str, Any], prefix: int, like: 
     file.seek(0)
     rows = list(fastavro.reader(file))
     if rows.pop() != rows[0]:
-        raise InternalError("bytes are left behind the last row")
+        raise InternalError("bytes are left over after the last row")
     frame = pl.DataFrame({field["name"]: [row[field["name"]] for row in rows] for field in schema["fields"]})
     return frame.with_columns(pl.col(name).cast(pl.Datetime(unit)) for name, unit in _instants(writer))
 
 
 def _long(number: int) -> bytes:
-    """A number as Avro has it."""
+    """A long in Avro's encoding."""
     out = io.BytesIO()
     fastavro.schemaless_writer(out, "long", number)
     return out.getvalue()
@@ -83,7 +84,7 @@ def _instants(writer: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def _without_instants(writer: dict[str, Any]) -> dict[str, Any]:
-    """The schema by which instants are read as the numbers they are."""
+    """The schema in which instants are plain longs."""
     fields = [
         {"name": field["name"], "type": [_number(kind) for kind in _kinds(field["type"])]}
         if isinstance(field["type"], list)

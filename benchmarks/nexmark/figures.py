@@ -1,4 +1,4 @@
-"""The rows of the report: what a question cost us, and beside it the peer."""
+"""The figures of the report: the cost of each query, ours and the peer's side by side."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,7 +6,7 @@ from benchmarks.nexmark.measured import Measured
 from benchmarks.peers.flink import NAME
 from benchmarks.report import Peer, Result
 
-#: A figure of a run over so many records; None where there were too few of them to tell.
+#: A figure of a run over so many records; None if they were too few to tell.
 Figure = Callable[[Measured, int], float | None]
 
 
@@ -26,12 +26,12 @@ def peak_memory(measured: Measured, _: int) -> float | None:
 
 
 def others(measured: Measured, _: int) -> float | None:
-    """Cores that other processes used meanwhile."""
+    """Cores that other processes used during the run."""
     return measured.whole.others
 
 
 def loop(measured: Measured, _: int) -> float | None:
-    """Seconds that a loop took before."""
+    """Seconds that a loop took just before the run."""
     return measured.whole.loop_s
 
 
@@ -47,7 +47,7 @@ FIGURES: Mapping[str, tuple[Figure, str, str]] = {
 def figures(
     label: str, records: int, ours: Measured | None, peer: Measured | None
 ) -> tuple[list[Result], dict[str, str]]:
-    """The figures of a question, and for those that are missing what is known of them.
+    """The figures of a query, and the reason for each that is missing.
 
     >>> from benchmarks.nexmark.measured import Cost
     >>> few, whole = Cost(1.0, 1.0, 500.0, 0.0), Cost(3.0, 2.0, 900.0, 0.0)
@@ -60,9 +60,9 @@ def figures(
     results, missing = [], {}
     for name, (figure, unit, better) in FIGURES.items():
         key, too_few = f"{label}: {name}", f"{records:,} records are too few"
-        mine, theirs = (None if one is None else figure(one, records) for one in (ours, peer))
-        if mine is not None:
-            results.append(Result(key, mine, unit, better, peer=None if theirs is None else Peer(NAME, theirs)))
+        value, theirs = (None if measured is None else figure(measured, records) for measured in (ours, peer))
+        if value is not None:
+            results.append(Result(key, value, unit, better, peer=None if theirs is None else Peer(NAME, theirs)))
         elif theirs is not None:
             missing[key] = f"only {NAME}: {theirs:.6g} {unit}"
         elif ours is not None:

@@ -1,7 +1,7 @@
-"""A question to Flink SQL: two runs in a JVM of its own, the second counts, its result is compared with DuckDB's.
+"""A query on Flink SQL: two runs in a JVM of its own, of which the second counts; the result is compared with DuckDB's.
 
-Where a result changes it goes to an upsert topic by its key, otherwise to a plain one, both exactly once. Flink gathers
-changes for up to two seconds before it works on them. State is on the heap.
+A result whose rows change goes to an upsert topic by its key, any other to a plain topic, both exactly once. Flink
+gathers changes for up to two seconds in a mini-batch. State is on the heap.
 """
 
 import tempfile
@@ -41,12 +41,12 @@ _TYPES = {INSTANT: "TIMESTAMP(3)", TEXT: "STRING"}
 def measure(
     install: FlinkInstall, kafka: KafkaSettings, question: Question, inputs: tuple[Input, Input], limit_s: float
 ) -> Measured:
-    """The warm run over the first input, with a run over the few events of the second."""
+    """Measures the warm run over the first input, and a run over the few events of the second."""
     whole, few = inputs
     with _session(install, kafka) as session, _limited(session, limit_s):
         for stream in STREAMS.values():
-            for one in inputs:
-                session.execute(source(stream, one.suffix, kafka))
+            for loaded in inputs:
+                session.execute(source(stream, loaded.suffix, kafka))
         start_up = least([_run(session, question, few) for _ in range(2)])
         cold, warm = (_run(session, question, whole) for _ in range(2))
     report(
@@ -59,7 +59,7 @@ def measure(
 
 @contextmanager
 def _session(install: FlinkInstall, kafka: KafkaSettings) -> Iterator[FlinkSession]:
-    """Checkpoints go to files, since the job manager's memory takes no more than some megabytes of them."""
+    """A session whose checkpoints go to files, since the job manager's memory takes only a few megabytes of them."""
     with tempfile.TemporaryDirectory(prefix="dsms-flink-") as directory:
         stored = {"execution.checkpointing.storage": "filesystem", "execution.checkpointing.dir": f"file://{directory}"}
         with flink_session(install, kafka, stored | MINI_BATCH) as session:
@@ -68,7 +68,7 @@ def _session(install: FlinkInstall, kafka: KafkaSettings) -> Iterator[FlinkSessi
 
 @contextmanager
 def _limited(session: FlinkSession, limit_s: float) -> Iterator[None]:
-    """Ends the session when it takes longer: what waits for an answer then fails."""
+    """Kills the session's JVM after `limit_s`, which is then an ExternalError of the block."""
     timer = threading.Timer(limit_s, psutil.Process(session.jvm()).kill)
     timer.start()
     try:
@@ -98,7 +98,7 @@ def source(stream: Stream, suffix: str, kafka: KafkaSettings) -> str:
 
 
 def plain_prefix(suffix: str) -> str:
-    """What the topics of plain Avro begin with."""
+    """The prefix of the topics of plain Avro."""
     return f"plain.{suffix}"
 
 
@@ -147,7 +147,7 @@ def _run(session: FlinkSession, question: Question, given: Input) -> Cost:
     jvm = session.jvm()
     with Others() as others, Usage([jvm]) as usage, Busy(jvm) as busy:
         seconds = session.execute(f"INSERT INTO {out} {question.flink_over(given.suffix)}")
-    found = decoded(final_values(session.kafka, out), writer(wanted), 0, wanted)
+    answer = decoded(final_values(session.kafka, out), writer(wanted), 0, wanted)
     compared = list(question.untied) or wanted.columns
-    verify(found.select(compared), wanted.select(compared), f"{question.name} on Flink")
+    verify(answer.select(compared), wanted.select(compared), f"{question.name} on Flink")
     return Cost(min(busy.seconds, seconds), usage.cpu_s, usage.peak_mb, others.cores, others.loop_s)

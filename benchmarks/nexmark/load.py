@@ -1,4 +1,4 @@
-"""Events into topics, one a stream, row n of a stream into partition n modulo 4."""
+"""Loading events into topics: a topic for each stream, row n of a stream in partition n modulo 4."""
 
 from benchmarks.bids import PARTITIONS, heartbeat, send
 from benchmarks.nexmark.generator import Events
@@ -9,17 +9,17 @@ from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import KEPT, ensure_topic
 
 _PREFIX = 5
-#: How far behind the last event it is promised that nothing more comes.
+#: How far the closing heartbeats are behind the last event.
 QUIET_MS = 60_000
 
 
 def final_ms(events: Events) -> int:
-    """The instant below which everything is final once all is loaded."""
+    """The instant below which everything is final once all events are loaded."""
     return events.end_ms + QUIET_MS
 
 
 def load_tagged(kafka: KafkaSettings, registry_url: str, events: Events, prefix: str = "") -> int:
-    """Fills the topics of all streams, for us: Confluent's Avro and closing heartbeats. The bytes of all values."""
+    """Fills the topics of all streams for us: Confluent Avro and closing heartbeats. Returns the size of all values."""
     size = 0
     for stream in STREAMS.values():
         topic = prefix + stream.topic
@@ -29,7 +29,7 @@ def load_tagged(kafka: KafkaSettings, registry_url: str, events: Events, prefix:
 
 
 def load_plain(kafka: KafkaSettings, events: Events, prefix: str = "") -> int:
-    """Fills the topics of all streams, for a peer: plain Avro. The bytes of all values."""
+    """Fills the topics of all streams for a peer: plain Avro. Returns the size of all values."""
     return sum(_load(kafka, prefix + stream.topic, stream, events, None) for stream in STREAMS.values())
 
 

@@ -1,4 +1,4 @@
-"""What a run cost, and what it cost beyond the same run over a few events."""
+"""The cost of a run, and its cost less that of the same run over a few events."""
 
 import os
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ import psutil
 from benchmarks.net_time import net_s
 from benchmarks.usage import trees
 
-#: So many numbers are added up to see how quick a core is.
+#: How many numbers are added up to see how fast a core is.
 _LOOP = 20_000_000
 
 
 @dataclass(frozen=True)
 class Cost:
-    """One run. `others` is how many cores processes that have nothing to do with it used meanwhile, `loop_s` what a
-    loop took just before it: where machines are shared, that of two runs may differ by half."""
+    """The cost of one run. `others` is how many cores unrelated processes used meanwhile, `loop_s` the time of a loop
+    just before: on shared machines these may differ by half between two runs."""
 
     seconds: float
     cpu_s: float
@@ -30,7 +30,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Measured:
-    """A run over all events, and one over so few that it is all start-up.
+    """A run over all events, and one over so few that it is only start-up.
 
     >>> measured = Measured(Cost(5.0, 6.0, 900.0, 0.1), Cost(1.0, 0.5, 800.0, 0.0))
     >>> measured.net_s, measured.net_cpu_s
@@ -42,17 +42,17 @@ class Measured:
 
     @property
     def net_s(self) -> float | None:
-        """The time beyond that of the few; None when there were too few events to tell."""
+        """The time less that over the few; None if there were too few events to tell."""
         return net_s(self.whole.seconds, self.few.seconds)
 
     @property
     def net_cpu_s(self) -> float | None:
-        """The CPU seconds beyond those of the few; None when there were too few events to tell."""
+        """The CPU seconds less those over the few; None if there were too few events to tell."""
         return net_s(self.whole.cpu_s, self.few.cpu_s)
 
 
 def least(costs: Sequence[Cost]) -> Cost:
-    """The fastest of some runs, with the greatest memory of all.
+    """The fastest of some runs, with the greatest peak of memory of all.
 
     >>> least([Cost(2.0, 1.0, 50.0, 0.0), Cost(1.0, 1.5, 40.0, 0.0)])
     Cost(seconds=1.0, cpu_s=1.5, peak_mb=50.0, others=0.0, loop_s=0.0)
@@ -62,8 +62,10 @@ def least(costs: Sequence[Cost]) -> Cost:
 
 
 class Others:
-    """How many cores were used, between enter and exit, by processes that neither this one nor `roots` started; and how
-    long a loop took before."""
+    """How many cores unrelated processes use while a block runs, and how long a loop took just before.
+
+    Related are this process, `roots`, and all that they started.
+    """
 
     def __init__(self, roots: Sequence[int] = ()) -> None:
         self._roots = roots
@@ -82,7 +84,7 @@ class Others:
 
 
 class _Clocks:
-    """The CPU seconds of the machine, and of this process, of `roots`, and of all that they started."""
+    """The CPU seconds so far of the machine, and of this process, `roots` and all that they started."""
 
     def __init__(self, roots: Sequence[int]) -> None:
         self.own_s = 0.0

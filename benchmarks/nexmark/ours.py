@@ -1,4 +1,4 @@
-"""A question to our system: from the statement to the last committed result, which is then compared with DuckDB's."""
+"""A query on our system: from the statement to the last committed result, which is then compared with DuckDB's."""
 
 import time
 from dataclasses import dataclass
@@ -17,60 +17,60 @@ from connectors.kafka.registry import schema_lookup
 from operators.core.errors import DsmsError, ExternalError
 
 OPTIONS = 'FORMAT AVRO TIMESTAMP BY "dateTime" TAGGED NONE IDLE AFTER 1 SECOND'
-#: So few events that a run over them is all start-up; every partition has some of every kind.
+#: So few events that a run over them is only start-up; each partition has some of each kind.
 FEW = Events(400)
 _PREFIX = 5
-#: A run is short that takes less than this part of the limit; after it comes a second one, in a warm process.
+#: A run that takes less than the limit divided by this is short, and is followed by another one in the warm process.
 _SHORT = 2
-#: What is asked first, so that all processes have started; and for how long at most.
+#: The query that is run first, so that all processes have started, and its time limit.
 _FIRST, _FIRST_S = QUESTIONS["q2"], 300.0
-#: How often it is asked of a new executor.
+#: How often it is run on a new executor.
 _WARM_UPS = 5
 _WAIT_S = 2.0
 
 
 @dataclass(frozen=True)
 class Input:
-    """Events that were loaded, and the ending of the names of the streams over them."""
+    """Loaded events, and the suffix of the names of the streams over them."""
 
     events: Events
     reference: Reference
     suffix: str = ""
 
     def read_by(self, question: Question) -> int:
-        """How many records the question reads."""
+        """The number of records that the query reads."""
         return sum(self.reference.height(stream) for stream in question.streams)
 
 
 @dataclass(frozen=True)
 class Effort:
-    """At most so many runs, none longer than `limit_s`; a second one only where the first was short."""
+    """At most `runs` runs, none longer than `limit_s`; another one only if those before were short."""
 
     runs: int
     limit_s: float
 
     def enough(self, done: list[Cost]) -> bool:
-        """Whether no further run is needed.
+        """Whether no further run is to follow.
 
-        >>> Effort(2, 60).enough([]), Effort(2, 60).enough([Cost(30.0, 0, 0, 0)])
+        >>> Effort(2, 60).enough([]), Effort(2, 60).enough([Cost(31.0, 0, 0, 0)])
         (False, True)
         """
         return len(done) >= self.runs or any(_SHORT * cost.seconds > self.limit_s for cost in done)
 
 
 def prepare(cluster: Cluster, inputs: tuple[Input, Input]) -> None:
-    """Loads both inputs, declares the streams over them, and asks a first question."""
+    """Loads both inputs, declares the streams over them, and runs a first query."""
     cluster.api.execute(SECONDS)
-    for one in inputs:
-        size = load_tagged(cluster.kafka, cluster.url, one.events, one.suffix)
+    for given in inputs:
+        size = load_tagged(cluster.kafka, cluster.url, given.events, given.suffix)
         for stream in STREAMS.values():
-            cluster.api.execute(stream.declaration(one.suffix + stream.topic, one.suffix, OPTIONS))
-        report(f"loaded {one.events.count:,} events, {size / 1e6:,.0f} MB")
+            cluster.api.execute(stream.declaration(given.suffix + stream.topic, given.suffix, OPTIONS))
+        report(f"loaded {given.events.count:,} events, {size / 1e6:,.0f} MB")
     _run(cluster, _FIRST, inputs[1], synchronised=True, limit_s=_FIRST_S)
 
 
 def begin_anew(cluster: Cluster, few: Input) -> None:
-    """A new executor, as the peer has a new process for each question; another question warms it up."""
+    """Starts a new executor, as the peer has a new process for each query, and warms it up with another query."""
     cluster.renew_executor()
     for _ in range(_WARM_UPS):
         _run(cluster, _FIRST, few, synchronised=True, limit_s=_FIRST_S)
@@ -79,7 +79,7 @@ def begin_anew(cluster: Cluster, few: Input) -> None:
 def measure(
     cluster: Cluster, question: Question, inputs: tuple[Input, Input], synchronised: bool, effort: Effort
 ) -> Measured:
-    """The best of some verified runs over the first input, with a run over the few events of the second."""
+    """Measures the best of some verified runs over the first input, and a run over the few events of the second."""
     whole, few = inputs
     start_up = _run(cluster, question, few, synchronised, effort.limit_s)
     done: list[Cost] = []
@@ -95,7 +95,7 @@ def measure(
 
 
 def _run(cluster: Cluster, question: Question, given: Input, synchronised: bool, limit_s: float) -> Cost:
-    """One run; the query is dropped whatever happens."""
+    """One verified run; the query is dropped in any case."""
     name = f"{question.name}_{time.monotonic_ns()}"
     watch = FrontierWatch(cluster.kafka, cluster.state.cluster, f"dsms.{name}")
     try:
@@ -115,7 +115,7 @@ def _run(cluster: Cluster, question: Question, given: Input, synchronised: bool,
 
 
 def _end(watch: FrontierWatch, cluster: Cluster, events: Events, limit_s: float) -> float:
-    """When all results were final; an error says how far it came in time."""
+    """The moment at which all results were final; the error after `limit_s` says how much was final."""
     deadline, reached = time.monotonic() + limit_s, events.timeline.first_ms
     while time.monotonic() < deadline:
         moved = watch.next(_WAIT_S)

@@ -1,4 +1,4 @@
-"""The questions: one text each, and another one for engines that say the same differently."""
+"""The queries: one SQL text each, and further ones for engines with another dialect."""
 
 import re
 from dataclasses import dataclass
@@ -16,25 +16,25 @@ _STREAM = re.compile(rf"\b({'|'.join(STREAMS)})\b")
 
 @dataclass(frozen=True)
 class Question:
-    """A query over the streams, by its file. `key` is that of Flink's result where rows of it change."""
+    """A query over the streams, in a file of its name. `key` is the key of Flink's result, if its rows change."""
 
     name: str
     key: tuple[str, ...] = ()
-    #: The columns of Flink's answer that ties cannot change; () when that is all of them.
+    #: The columns of Flink's answer that do not depend on how ties are broken; () if none does.
     untied: tuple[str, ...] = ()
 
     @cached_property
     def text(self) -> str:
-        """Our text."""
+        """The text for us."""
         return (QUERIES / f"{self.name}.sql").read_text().strip()
 
     @cached_property
     def streams(self) -> tuple[Stream, ...]:
-        """The streams it reads."""
+        """The streams that the query reads."""
         return tuple(STREAMS[name] for name in dict.fromkeys(_STREAM.findall(_uncommented(self.text))))
 
     def over(self, suffix: str = "", synchronised: bool = False) -> str:
-        """Our text over the streams whose names end with a suffix; `synchronised`: as of the last whole second.
+        """The text for us over the streams with a suffix; `synchronised`: as of the last whole second.
 
         >>> Question("q2").over("Few", synchronised=True)
         'SELECT auction, price FROM R[EverySecond](BidFew) WHERE MOD(auction, 123) = 0'
@@ -48,7 +48,7 @@ class Question:
         return self._other("duckdb")
 
     def flink_over(self, suffix: str = "") -> str:
-        """The text for Flink over the tables whose names end with a suffix."""
+        """The text for Flink over the tables with a suffix."""
         return _STREAM.sub(rf"\1{suffix}", _uncommented(self._other("flink")).replace('"', "`"))
 
     def _other(self, engine: str) -> str:

@@ -1,4 +1,4 @@
-"""What is right: DuckDB over the rows of all streams up to an instant, and the comparison of two answers."""
+"""The expected answers: DuckDB over the rows of all streams up to an instant, and the comparison of two answers."""
 
 import duckdb
 import polars as pl
@@ -29,7 +29,7 @@ class Reference:
         return self._rows[stream.name].height
 
     def answer(self, question: Question, at: int | None = None) -> pl.DataFrame:
-        """The relation that a question asks for at an instant, by default at the end. The last such answer is kept."""
+        """The answer of a query at an instant, by default at the end. The last answer at the end is kept."""
         if at is not None:
             return self._asked(question, at)
         if self._last is None or self._last[0] != question.name:
@@ -44,15 +44,15 @@ class Reference:
             return pl.DataFrame(pl.from_arrow(database.sql(question.duckdb).to_arrow_table()))
 
 
-def verify(found: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
-    """Both hold the same rows equally often, floats to a billionth, or an error that shows rows of one side alone.
+def verify(answer: pl.DataFrame, wanted: pl.DataFrame, name: str) -> None:
+    """InternalError, with some differing rows, unless both have the same rows equally often (floats to a billionth).
 
     >>> verify(pl.DataFrame({"a": [1, 2]}), pl.DataFrame({"a": [2, 1]}), "q")
     """
-    if set(found.columns) != set(wanted.columns):
-        raise InternalError(f'"{name}" has columns {found.columns}, not {wanted.columns}')
-    ours, theirs = _comparable(found.select(wanted.columns)), _comparable(wanted)
-    if found.height != wanted.height or not _close(ours, theirs):
+    if set(answer.columns) != set(wanted.columns):
+        raise InternalError(f'"{name}" has columns {answer.columns}, not {wanted.columns}')
+    ours, theirs = _comparable(answer.select(wanted.columns)), _comparable(wanted)
+    if answer.height != wanted.height or not _close(ours, theirs):
         raise InternalError(f'"{name}" is wrong: {_differences(ours, theirs)}')
 
 
@@ -65,14 +65,14 @@ def _comparable(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.sort([*(name for name in frame.columns if name not in floats), *floats], nulls_last=True)
 
 
-def _close(one: pl.DataFrame, other: pl.DataFrame) -> bool:
-    return all(_close_column(one[name], other[name]) for name in one.columns)
+def _close(frame: pl.DataFrame, other: pl.DataFrame) -> bool:
+    return all(_close_column(frame[name], other[name]) for name in frame.columns)
 
 
-def _close_column(one: pl.Series, other: pl.Series) -> bool:
+def _close_column(column: pl.Series, other: pl.Series) -> bool:
     if not other.dtype.is_float():
-        return one.equals(other)
-    near = ((one - other).abs() <= _RELATIVE * other.abs()) | (one.is_null() & other.is_null())
+        return column.equals(other)
+    near = ((column - other).abs() <= _RELATIVE * other.abs()) | (column.is_null() & other.is_null())
     return bool(near.fill_null(value=False).all())
 
 
@@ -81,7 +81,7 @@ def _differences(ours: pl.DataFrame, theirs: pl.DataFrame) -> str:
     counted = [frame.group_by(plain).len() for frame in (ours, theirs)]
     keys = [*plain, "len"]
     surplus, missing = (
-        one.join(other, on=keys, how="anti", nulls_equal=True).head(3).to_dicts()
-        for one, other in (counted, counted[::-1])
+        frame.join(other, on=keys, how="anti", nulls_equal=True).head(3).to_dicts()
+        for frame, other in (counted, counted[::-1])
     )
     return f"{ours.height} rows, not {theirs.height}; surplus {surplus}; missing {missing}"

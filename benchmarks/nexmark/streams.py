@@ -29,7 +29,7 @@ class Stream:
     key: str = ""
 
     def declaration(self, topic: str, suffix: str, options: str) -> str:
-        """Our statements for the stream; `suffix` goes behind its name, `options` says how the source is read."""
+        """The statements that declare the stream for us, with a suffix to its name and the options of its source."""
         name = self.name + suffix
         listed = ", ".join(f'"{column}" {kind} NOT NULL' for column, kind in self.columns.items())
         return (
@@ -59,7 +59,7 @@ class Stream:
 
 
 def side(events: Events) -> pl.DataFrame:
-    """The side input: number n has the label n. It is there before the first event."""
+    """The side input: code n has the label n, at the instant before the first event."""
     codes = pl.int_range(SIDE_ROWS, eager=True).alias("code")
     before = pl.lit(events.timeline.first_ms - 1, pl.Int64).alias("dateTime")
     return pl.DataFrame([codes, codes.cast(pl.String).alias("label")]).with_columns(before)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.nexmark.table`: the report as a table for the documents, one row a question and mode."""
+"""The report as a Markdown table, one row per query and mode: `python -m benchmarks.nexmark.table [REPORT]`."""
 
 import json
 import sys
@@ -9,10 +9,10 @@ from typing import Any
 
 from benchmarks.nexmark.figures import FIGURES
 
-#: What is known of the machine meanwhile.
+#: The figures about the machine during the run.
 _MACHINE = ("others", "loop")
 _SHOWN = [name for name in FIGURES if name not in _MACHINE]
-#: What one of a unit is in the table's.
+#: The factors from the report's units to those of the table.
 _SCALES = {"throughput": 1e-3}
 _HEAD = (
     "| question | 1000 records/s, ours / Flink | CPU s a million records | peak memory, MB | others, cores | loop, s |"
@@ -20,7 +20,7 @@ _HEAD = (
 
 
 def table(report: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of the table; each figure of ours, the peer's, and the first divided by the second.
+    """The lines of the table; each cell has our figure, the peer's, and the quotient of the two.
 
     >>> rows = [{"name": "q0, each second: throughput", "value": 2000.0, "peer": {"value": 1000.0}}]
     >>> print(list(table({"results": rows, "failures": {"q1": "not ended"}}))[2:])
@@ -32,9 +32,9 @@ def table(report: Mapping[str, Any]) -> Iterator[str]:
     for result in report["results"]:
         label, _, name = result["name"].rpartition(": ")
         rows[label][name] = result
-    for label, found in rows.items():
-        cells = [_beside(found.get(name), _SCALES.get(name, 1.0)) for name in _SHOWN]
-        yield _row([label, *cells, *(_both(found.get(name)) for name in _MACHINE)])
+    for label, results in rows.items():
+        cells = [_beside(results.get(name), _SCALES.get(name, 1.0)) for name in _SHOWN]
+        yield _row([label, *cells, *(_both(results.get(name)) for name in _MACHINE)])
     yield ""
     yield from (f"- {label}: {reason}" for label, reason in report.get("failures", {}).items())
 
@@ -59,7 +59,7 @@ def _beside(result: Mapping[str, Any] | None, scale: float) -> str:
 
 
 def _short(number: float) -> str:
-    """Three figures, without an exponent.
+    """Three significant digits, without an exponent.
 
     >>> _short(1234.5), _short(2.0), _short(0.12345)
     ('1 234', '2', '0.123')
@@ -75,7 +75,7 @@ def _both(result: Mapping[str, Any] | None) -> str:
 
 
 def main() -> None:
-    """Prints the table of the report that is named, by default the last one."""
+    """Prints the table of the given report, by default the last one."""
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "out" / "nexmark.json"
     print("\n".join(table(json.loads(path.read_text()))))
 

@@ -1,4 +1,4 @@
-"""NEXMark's random texts: pools made once from a seed, of which rows take a random member, cut to a random length."""
+"""NEXMark's random texts: pools made once from a seed, of which rows take random members, cut to a random length."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,7 +50,7 @@ def _texts(codes: NDArray[np.uint8], lengths: Ints) -> pl.Series:
 
 
 def _urls(rng: np.random.Generator) -> pl.Series:
-    """One url a channel; nine in ten of the cold ones name the channel."""
+    """One URL per channel; those of nine in ten cold channels contain its id."""
     count = len(HOT_CHANNELS) + COLD_CHANNELS
     parts = [_words(rng, 5, count, b"_").rename(name) for name in ("a", "b", "c")]
     page = pl.format("https://www.nexmark.com/{}/{}/{}/item.htm?query=1", "a", "b", "c")
@@ -71,7 +71,7 @@ def channel_id(number: int) -> int:
 
 
 def fillings(rng: np.random.Generator, letters: pl.Series, used: Ints, size: int) -> pl.Series:
-    """Random letters that fill each row up from `used` bytes to `size` on average, give or take a fifth of the rest."""
+    """Random letters that fill each row from `used` bytes up to `size` on average, give or take a fifth of the rest."""
     rest = np.maximum(size - used, 0)
     spread = np.rint(rest * 0.2).astype(np.int64)
     lengths = rest - spread + (rng.random(len(used)) * 2 * spread).astype(np.int64)
@@ -80,5 +80,5 @@ def fillings(rng: np.random.Generator, letters: pl.Series, used: Ints, size: int
 
 
 def pick(rng: np.random.Generator, pool: pl.Series, count: int) -> pl.Series:
-    """So many members of a pool, drawn evenly."""
+    """`count` members of a pool, drawn evenly."""
     return pool.gather(rng.integers(0, len(pool), count))

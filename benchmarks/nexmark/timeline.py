@@ -1,4 +1,4 @@
-"""Which event has which number, kind, time and identity: NEXMark's arithmetic, without chance."""
+"""The kind, time and identity of each event by its number: NEXMark's arithmetic, without randomness."""
 
 from dataclasses import dataclass
 
@@ -30,11 +30,11 @@ class Timeline:
         return self.first_ms + numbers * 1_000 // self.rate
 
     def end_ms(self, events: int) -> int:
-        """The first instant after the last of so many events."""
+        """The first instant after the last of `events` events."""
         return int(self.instants(np.array([events - 1]))[0]) + 1
 
     def horizon_ms(self) -> int:
-        """How long it takes until so many auctions as are in flight have been opened."""
+        """The time in which `IN_FLIGHT` auctions are opened."""
         return IN_FLIGHT * EPOCH // AUCTIONS * 1_000 // self.rate
 
 
@@ -50,7 +50,7 @@ def numbers_of(kind: str, first: int, count: int) -> Ints:
 
 
 def kinds(numbers: Ints) -> NDArray[np.str_]:
-    """What each event is."""
+    """The kind of each event."""
     offset = numbers % EPOCH
     return np.where(offset < PERSONS, "person", np.where(offset < PERSONS + AUCTIONS, "auction", "bid"))
 

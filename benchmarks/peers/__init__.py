@@ -1,1 +1,1 @@
-"""Other systems on the same jobs, each in an environment of its own."""
+"""Other systems on the same queries, each in an environment of its own."""

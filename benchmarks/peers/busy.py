@@ -1,4 +1,4 @@
-"""How long a process was at work: short intervals in which it used next to no CPU are left out."""
+"""How long a process was at work: intervals in which it used next to no CPU do not count."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ AT_WORK = 0.1
 
 
 class Busy:
-    """Sums the intervals between enter and exit in which a process used at least a tenth of a core."""
+    """The seconds of the intervals, while a block runs, in which a process used at least a tenth of a core."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)

@@ -1,7 +1,7 @@
-"""Flink SQL on the same jobs: exactly-once Kafka sinks, parallelism 2, two runs in one JVM, the second counts.
+"""Flink SQL on the same queries: exactly-once Kafka sinks, parallelism 2; of two runs in one JVM the second counts.
 
 Its topic has the same bids as plain Avro, which is Flink's faster format. A bounded job may wait idle for its last
-checkpoint: intervals in which the JVM does next to nothing are not counted, and neither is the time of an empty job.
+checkpoint: intervals in which the JVM does next to nothing are not counted, nor is the time of an empty job.
 """
 
 import json
@@ -36,7 +36,7 @@ _STOP_S = 30.0
 
 @dataclass(frozen=True)
 class FlinkRun:
-    """One run: time as measured, without idle time, and that of an empty job."""
+    """One run: the wall time, the time without idle intervals, and that of an empty job."""
 
     wall_s: float
     busy_s: float
@@ -46,7 +46,7 @@ class FlinkRun:
 
     @property
     def net_s(self) -> float | None:
-        """The busy time without an empty job's; None when there were too few records to tell."""
+        """The busy time less that of an empty job; None if there were too few records to tell."""
         return net_s(self.busy_s, self.empty_s)
 
 
@@ -60,11 +60,11 @@ class FlinkSession:
 
     @property
     def name(self) -> str:
-        """A name that no other session of the time has."""
+        """A name that no other running session has."""
         return str(self.client.pid)
 
     def execute(self, sql: str) -> float:
-        """The seconds until the statement, and the job it starts, had ended."""
+        """Executes a statement; returns the seconds until it, and the job that it starts, had ended."""
         self.say(json.dumps(sql))
         return self.answer()
 
@@ -75,7 +75,7 @@ class FlinkSession:
         self.client.stdin.flush()
 
     def answer(self) -> float:
-        """The next answer; whatever else the JVM prints is passed over."""
+        """Reads the next answer, and skips whatever else the JVM prints."""
         assert self.client.stdout is not None
         for line in self.client.stdout:
             if line.startswith("@"):
@@ -85,10 +85,14 @@ class FlinkSession:
         raise ExternalError("flink ended", hint="its error is printed above", retryable=False)
 
     def jvm(self) -> int:
-        """The process that does the work."""
-        found = [one.pid for one in psutil.Process(self.client.pid).children(recursive=True) if one.name() == "java"]
-        assert len(found) == 1, f"flink has {len(found)} java processes"
-        return found[0]
+        """The process id of the JVM."""
+        jvms = [
+            process.pid
+            for process in psutil.Process(self.client.pid).children(recursive=True)
+            if process.name() == "java"
+        ]
+        assert len(jvms) == 1, f"flink has {len(jvms)} java processes"
+        return jvms[0]
 
 
 def run_flink(jobs: tuple[Job, ...], records: int) -> dict[str, FlinkRun]:
@@ -128,7 +132,7 @@ def sink(table: str, topic: str, job: Job, kafka: KafkaSettings) -> str:
 
 
 def listed(options: dict[str, str]) -> str:
-    """Options as a table's WITH has them."""
+    """Options in the notation of a table's WITH clause."""
     return ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
 
 
@@ -159,9 +163,9 @@ def _run(session: FlinkSession, job: Job, table: str, records: int) -> FlinkRun:
 def flink_session(
     install: FlinkInstall, kafka: KafkaSettings, settings: Mapping[str, str] | None = None
 ) -> Iterator[FlinkSession]:
-    """A JVM of its own, with further settings.
+    """A session in a JVM of its own, with further settings.
 
-    The connectors are in its class path. As jars of a pipeline they would be loaded, and compiled, anew for each job.
+    The connectors are in its class path: as jars of a pipeline they would be loaded and compiled again for each job.
     """
     configuration = {
         "parallelism.default": str(PARALLELISM),

@@ -1,7 +1,7 @@
-"""Runs in Flink's own environment: takes statements from standard input, one JSON text a line, and answers each.
+"""The client of a Flink session, in Flink's own environment: reads statements from standard input, and answers each.
 
-The first line is the configuration. An answer is `@` and the seconds that the statement took until its job had ended,
-or `!` and why it failed, which ends the process.
+Each line is a JSON text; the first one is the configuration. An answer is `@` and the seconds until the statement, and
+the job it started, had ended; or `!` and the reason of a failure, which ends the process.
 """
 
 import json
@@ -24,7 +24,7 @@ def main() -> None:
         started = time.monotonic()
         try:
             tables.execute_sql(json.loads(line)).wait()
-        except Exception as error:  # noqa: BLE001 whatever it was, it is told and ends the process
+        except Exception as error:  # noqa: BLE001 any failure is answered, and ends the process
             print(f"!{_cause(str(error))}", flush=True)
             raise SystemExit(1) from None
         print(f"@{time.monotonic() - started}", flush=True)

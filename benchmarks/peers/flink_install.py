@@ -1,4 +1,4 @@
-"""Flink SQL in an environment of its own, outside the tree: installed once, then taken from the cache."""
+"""Flink SQL in an environment of its own in the cache directory, where it is installed once."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ class FlinkInstall:
 
 
 def flink_install(report: Report) -> FlinkInstall:
-    """Installs what is missing: about 700 MB."""
+    """The installation; what is missing of it is downloaded first, about 700 MB."""
     cache = cache_dir(os.environ)
     python = cache / "flink-venv" / "bin" / "python"
     done = cache / "flink-venv" / f".flink-{VERSION}"

@@ -1,4 +1,4 @@
-"""The API of a cluster as documents: the little of it that tests and the kubelet need."""
+"""A client of the Kubernetes API, in documents: only what tests and the kubelet need."""
 
 import ssl
 from collections.abc import Mapping
@@ -22,42 +22,42 @@ class Api:
         self._client = httpx.Client(base_url=url, verify=context, headers=headers, trust_env=False, timeout=20)
 
     def get(self, path: str) -> Document:
-        """The object or the list."""
+        """The object or list at a path."""
         return self._answer(self._client.get(path))
 
     def items(self, path: str) -> list[Document]:
-        """The objects of a list."""
+        """The objects of the list at a path."""
         return self.get(path)["items"]
 
     def find(self, path: str) -> Document | None:
-        """The object, None when it is not there."""
+        """The object at a path; None if it does not exist."""
         answer = self._client.get(path)
         return None if answer.status_code == 404 else self._answer(answer)
 
     def create(self, path: str, body: Mapping[str, Any]) -> Document:
-        """Makes an object."""
+        """Creates an object."""
         return self._answer(self._client.post(path, json=body))
 
     def patch(self, path: str, body: Mapping[str, Any]) -> Document | None:
-        """Merges into an object; None when it is gone."""
+        """Merges changes into an object; None if it does not exist any more."""
         answer = self._client.patch(path, json=body, headers={"Content-Type": _MERGE})
         return None if answer.status_code == 404 else self._answer(answer)
 
     def delete(self, path: str, body: Mapping[str, Any] | None = None) -> None:
-        """Removes an object, if it is there."""
+        """Deletes an object, if it exists."""
         answer = self._client.request("DELETE", path, json=body or {})
         if answer.status_code != 404:
             self._answer(answer)
 
     def answers(self, path: str) -> bool:
-        """Whether it answers with success."""
+        """Whether a request to the path succeeds."""
         try:
             return self._client.get(path).is_success
         except httpx.HTTPError:
             return False
 
     def kubeconfig(self, file: Path) -> Path:
-        """Writes what programs take as KUBECONFIG."""
+        """Writes a KUBECONFIG file for programs."""
         cluster = {"server": self.url, "certificate-authority": str(self.ca)}
         content = {
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
@@ -70,7 +70,7 @@ class Api:
         return file
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Closes the connections."""
         self._client.close()
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""A certificate for a server's name, and the authority that says so."""
+"""A certificate for the name of a server, and its certificate authority."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -36,7 +36,7 @@ def nothing_left(no_leftovers: None) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def image(tmp_path_factory: pytest.TempPathFactory, nothing_left: None) -> Iterator[Image]:
-    """What the Dockerfile makes."""
+    """The image that the Dockerfile builds."""
     check_sandboxes()
     directory = tmp_path_factory.mktemp("image")
     yield build(directory)
@@ -57,7 +57,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, nothing_left: None) -> Iterato
 
 @pytest.fixture(scope="session")
 def kubelet(api: Api, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
-    """What runs the pods."""
+    """The kubelet that runs the pods."""
     kubelet = Kubelet(api, image, tmp_path_factory.mktemp("pods"))
     try:
         yield kubelet
@@ -83,25 +83,28 @@ def release(
     api: Api, kubelet: Kubelet, kafka: str, guarded_redis: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Release]:
     """The chart, installed with TLS, API tokens and a Redis with a password."""
-    (mine, administrator), (theirs, writer) = new_token("test", "administrator"), new_token("executors", "writer")
-    found = Release(api, kubelet, tmp_path_factory.mktemp("release"), mine, NAMESPACE)
-    tls = certificate_for(found.service)
-    found.ca = tls["ca.crt"]
-    found.prepare({
-        TLS: tls, "redis": {"url": guarded_redis.encode()}, "executors": {"token": theirs.encode()},
+    (administrator_token, administrator), (writer_token, writer) = (
+        new_token("test", "administrator"),
+        new_token("executors", "writer"),
+    )
+    release = Release(api, kubelet, tmp_path_factory.mktemp("release"), administrator_token, NAMESPACE)
+    tls = certificate_for(release.service)
+    release.ca = tls["ca.crt"]
+    release.prepare({
+        TLS: tls, "redis": {"url": guarded_redis.encode()}, "executors": {"token": writer_token.encode()},
         "kafka": {"client.properties": b"# for all clients\nclient.id=dsms-on-kubernetes\n"},
         "tokens": {"tokens.toml": _tokens(administrator, writer).encode()},
     })  # fmt: skip
     proxy = ServiceProxy(api, NAMESPACE)
     try:
-        found.helm("install", values(kafka))
-        yield found
+        release.helm("install", values(kafka))
+        yield release
     finally:
         proxy.stop()
 
 
 def values(kafka: str) -> dict:
-    """The chart's values: every secret there is."""
+    """Values of the chart that use every kind of secret."""
     return {
         "cluster": f"k{secrets.token_hex(4)}",
         "kafka": {"bootstrap": kafka, "propertiesSecret": {"name": "kafka"}},
@@ -113,12 +116,14 @@ def values(kafka: str) -> dict:
 
 
 def _tokens(*known: Token) -> str:
-    return "\n".join(f'[[token]]\nname = "{one.name}"\nrole = "{one.role}"\nsha256 = "{one.sha256}"' for one in known)
+    return "\n".join(
+        f'[[token]]\nname = "{token.name}"\nrole = "{token.role}"\nsha256 = "{token.sha256}"' for token in known
+    )
 
 
 def _left(before: set[int]) -> list[str]:
-    found = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
-    return [name for process in found if (name := _command(process))]
+    left_over = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
+    return [name for process in left_over if (name := _command(process))]
 
 
 def _command(process: psutil.Process) -> str:

@@ -10,16 +10,18 @@ _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
 
 def environment_of(container: Document, pod: Document, address: str, api: Api) -> dict[str, str]:
-    """The variables in order; $(NAME) stands for an earlier one."""
-    found: dict[str, str] = {}
-    for one in container.get("env", []):
-        given = _from(one["valueFrom"], pod, address, api) if "valueFrom" in one else one.get("value", "")
-        found[one["name"]] = given if "valueFrom" in one else expanded(given, found)
-    return found
+    """The variables of a container, in order; $(NAME) refers to an earlier one."""
+    values: dict[str, str] = {}
+    for variable in container.get("env", []):
+        given = (
+            _from(variable["valueFrom"], pod, address, api) if "valueFrom" in variable else variable.get("value", "")
+        )
+        values[variable["name"]] = given if "valueFrom" in variable else expanded(given, values)
+    return values
 
 
 def expanded(text: str, known: dict[str, str]) -> str:
-    """The text with references to what is known; others stay as they are.
+    """The text with references to known variables replaced; other references stay.
 
     >>> expanded("http://$(HOST):$(PORT)", {"HOST": "a"})
     'http://a:$(PORT)'

@@ -18,18 +18,18 @@ _TAIL = 2000
 
 @dataclass(frozen=True)
 class Image:
-    """What the steps have made, each directory where it is on the host."""
+    """What the steps have built: each directory of the image, by its place on the host."""
 
     program: Path
     etc: Path
 
     def binds(self) -> tuple[Bind, ...]:
-        """What a container sees of it."""
+        """The binds by which a container sees the image."""
         users = [Bind(self.etc / name, f"/etc/{name}") for name in ("passwd", "group")]
         return Bind(self.program, "/opt/dsms"), *users
 
     def environment(self) -> dict[str, str]:
-        """The environment that the Dockerfile sets; Java is the host's."""
+        """The environment that the Dockerfile sets, with the host's Java."""
         java = find_java(os.environ).resolve().parents[1]
         return {
             **our_stages()[-1].environment(),
@@ -39,7 +39,7 @@ class Image:
 
 
 def build(directory: Path) -> Image:
-    """Runs the RUN lines on a copy of what Docker would send, in a clean root."""
+    """Executes the RUN lines on a copy of the build context, in a clean root."""
     stage = our_stages()[0]
     sys.stderr.write("building the image, about a minute\n")
     for name in ("source", "opt"):
@@ -64,13 +64,13 @@ def _run(command: tuple[str, ...], env: Mapping[str, str]) -> None:
 
 
 def _passed_on(environ: Mapping[str, str]) -> dict[str, str]:
-    """How the network is reached, and a PATH with the Python that runs this."""
+    """The variables for network access, and a PATH with the Python that runs the tests."""
     kept = {name: value for name, value in environ.items() if name.upper().startswith(_PASSED_ON)}
     return {**kept, "PATH": f"{sys.base_prefix}/bin:/usr/bin:/bin", "PYTHON": PYTHON}
 
 
 def _pip_cache() -> Path:
-    found = subprocess.run([sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True, check=True)
-    cache = Path(found.stdout.strip())
+    done = subprocess.run([sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True, check=True)
+    cache = Path(done.stdout.strip())
     cache.mkdir(parents=True, exist_ok=True)
     return cache

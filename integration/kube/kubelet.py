@@ -13,7 +13,7 @@ _TURN_S = 0.2
 
 
 class Kubelet:
-    """Watches the pods of a cluster until it is stopped; then no process of a pod is left."""
+    """Runs the pods of a cluster until it is stopped; afterwards no process of a pod is left."""
 
     def __init__(self, api: Api, image: Image, directory: Path) -> None:
         self._api, self._image, self._directory = api, image, directory
@@ -25,11 +25,11 @@ class Kubelet:
         self._thread.start()
 
     def pod(self, name: str) -> PodRunner:
-        """The pod of a name."""
-        return next(one for one in list(self.pods.values()) if one.name == name)
+        """The pod with a name."""
+        return next(pod for pod in list(self.pods.values()) if pod.name == name)
 
     def stop(self) -> None:
-        """Stops all pods, at once."""
+        """Stops all pods in parallel."""
         self._stopping.set()
         self._thread.join()
         for pod in self.pods.values():
@@ -38,19 +38,19 @@ class Kubelet:
             end.join()
 
     def logs(self) -> str:
-        """The ends of all logs, for messages."""
+        """The last lines of all logs, for messages of failing tests."""
         return "\n".join(f"== {pod.name} ({pod.restarts} restarts)\n{pod.log()[-3000:]}" for pod in self.pods.values())
 
     def _run(self) -> None:
         while not self._stopping.wait(_TURN_S):
-            found = {pod["metadata"]["uid"]: pod for pod in self._api.items("/api/v1/pods")}
-            for uid, pod in found.items():
+            pods = {pod["metadata"]["uid"]: pod for pod in self._api.items("/api/v1/pods")}
+            for uid, pod in pods.items():
                 self._handle(uid, pod)
-            for uid in self.pods.keys() - found.keys():
+            for uid in self.pods.keys() - pods.keys():
                 self._end(self.pods.pop(uid))
 
     def _handle(self, uid: str, pod: Document) -> None:
-        """What one pod needs now."""
+        """Starts, binds or ends one pod, as its document asks."""
         if "deletionTimestamp" in pod["metadata"]:
             if uid in self.pods:
                 self._end(self.pods.pop(uid))
@@ -64,16 +64,16 @@ class Kubelet:
             self.pods[uid] = PodRunner(pod, self._api, self._image, self._hosts(pod), directory)
 
     def _end(self, pod: PodRunner) -> None:
-        """Beside the loop: a pod may take its time."""
+        """Ends a pod in a thread of its own, since that may take long."""
         end = threading.Thread(target=pod.stop, name=pod.pod["metadata"]["uid"])
         self._ends.append(end)
         end.start()
 
     def _hosts(self, pod: Document) -> str:
-        """The names of services, as a cluster's DNS knows them."""
+        """The names and addresses of services, as in the DNS of a cluster."""
         namespace = pod["metadata"]["namespace"]
         services = self._api.items(f"/api/v1/namespaces/{namespace}/services")
-        known = [(one["spec"]["clusterIP"], one["metadata"]["name"]) for one in services]
+        known = [(service["spec"]["clusterIP"], service["metadata"]["name"]) for service in services]
         return "".join(
             f"{on_this_machine(address)} {name} {name}.{namespace} {name}.{namespace}.svc\n"
             for address, name in known

@@ -20,7 +20,7 @@ _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 10.0, 300.0
 
 
 class PodRunner:
-    """Lives in a thread of its own until the pod is gone."""
+    """Runs a pod in a thread of its own until the pod is deleted."""
 
     def __init__(self, pod: Document, api: Api, image: Image, hosts: str, directory: Path) -> None:
         self.pod, self._api, self._image, self._hosts, self.directory = pod, api, image, hosts, directory
@@ -44,16 +44,16 @@ class PodRunner:
 
     @property
     def pid(self) -> int | None:
-        """The process of the container; None where none is running now."""
+        """The process id of the container; None while none is running."""
         return None if self._process is None else self._process.pid
 
     def log(self) -> str:
-        """What the container has printed."""
+        """The output of the container."""
         file = self.directory / "log"
         return file.read_text(errors="replace") if file.exists() else ""
 
     def stop(self) -> None:
-        """Asks the process to end, waits for that, and removes what the pod had."""
+        """Terminates the process, waits for its end, and removes the pod's directory."""
         self._stopping.set()
         self._thread.join()
 
@@ -68,7 +68,7 @@ class PodRunner:
             shutil.rmtree(self.directory / "volumes", ignore_errors=True)
 
     def _turn(self) -> None:
-        """One look: is it alive, does it pass its probes?"""
+        """Checks once whether the process lives and passes its probes."""
         if self._process is None or not self._process.alive:
             self._revive()
             return
@@ -84,8 +84,8 @@ class PodRunner:
             self._process.stop()
 
     def _look(self, kind: str) -> bool | None:
-        found = self._probes[kind]
-        return True if found is None else found.look()
+        probe = self._probes[kind]
+        return True if probe is None else probe.look()
 
     def _revive(self) -> None:
         """Starts the container; again at once after the first end, then after pauses that double."""
@@ -124,10 +124,14 @@ class PodRunner:
         (self.directory / "hosts").write_text(f"127.0.0.1 localhost\n{own}{self._hosts}")
 
     def _sandbox(self) -> Sandbox:
-        """The image, and the volumes where the container wants them; nothing else can be written to."""
+        """A sandbox with the image and the mounted volumes; nothing else is writable."""
         mounts = [
-            Bind(self.directory / "volumes" / one["name"], one["mountPath"], writable=not one.get("readOnly", False))
-            for one in self._container["volumeMounts"]
+            Bind(
+                self.directory / "volumes" / mount["name"],
+                mount["mountPath"],
+                writable=not mount.get("readOnly", False),
+            )
+            for mount in self._container["volumeMounts"]
         ]
         hosts = Bind(self.directory / "hosts", "/etc/hosts")
         writable = not self._container["securityContext"]["readOnlyRootFilesystem"]
@@ -140,7 +144,7 @@ class PodRunner:
         return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 
     def _say(self, *, ready: bool, started: bool) -> None:
-        """Reports the status where it changed."""
+        """Reports the status if it has changed."""
         alive = self._process is not None and self._process.alive
         state = {"running": {"startedAt": self._started_at}} if alive else {"waiting": {"reason": "CrashLoopBackOff"}}
         conditions = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}

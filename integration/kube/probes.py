@@ -10,7 +10,7 @@ from integration.kube.api import Document
 
 @dataclass
 class Probe:
-    """One probe; `passed` is None until it has decided something."""
+    """One probe; `passed` is None until it has reached a threshold."""
 
     url: str
     period_s: float
@@ -22,7 +22,7 @@ class Probe:
     _streak: list[bool] = field(default_factory=list)
 
     def look(self) -> bool | None:
-        """Probes when it is time to."""
+        """Probes if the next probe is due."""
         if time.monotonic() < self._next:
             return self.passed
         self._next = time.monotonic() + self.period_s
@@ -36,12 +36,12 @@ class Probe:
 
 
 def probe(container: Document, kind: str, address: str) -> Probe | None:
-    """The container's probe of a kind, None where it has none."""
+    """The container's probe of a kind; None if it has none."""
     stated = container.get(f"{kind}Probe")
     if stated is None:
         return None
     get = stated["httpGet"]
-    port = next((one["containerPort"] for one in container["ports"] if one["name"] == get["port"]), get["port"])
+    port = next((port["containerPort"] for port in container["ports"] if port["name"] == get["port"]), get["port"])
     return Probe(
         f"{get.get('scheme', 'HTTP').lower()}://{address}:{port}{get['path']}", stated["periodSeconds"],
         stated["timeoutSeconds"], stated["failureThreshold"], stated["successThreshold"],
@@ -49,7 +49,7 @@ def probe(container: Document, kind: str, address: str) -> Probe | None:
 
 
 def _answers(url: str, timeout_s: float) -> bool:
-    """Certificates are not looked at, as by the kubelet."""
+    """Whether a request succeeds; like the kubelet it does not verify certificates."""
     try:
         status = httpx.get(url, timeout=timeout_s, trust_env=False, verify=False).status_code
     except httpx.HTTPError:

@@ -25,7 +25,7 @@ _PROGRESS_S = 30.0
 
 
 def helm() -> Path:
-    """The chart tool: the wheel's, else built."""
+    """The helm program: that of the wheel, or built from source."""
     wheels = Path(sys.executable).with_name("helm")
     return wheels if wheels.exists() else _built(f"helm-{HELM.partition('@')[2]}", "about 2 minutes", _install_helm)
 
@@ -38,23 +38,23 @@ def control_plane() -> Path:
 
 
 def etcd() -> Path:
-    """The store behind the API server, from the system's packages."""
-    found = shutil.which("etcd")
-    if found is None:
+    """etcd, the store of the API server, from the system's packages."""
+    program = shutil.which("etcd")
+    if program is None:
         raise ConfigError('no "etcd" found in PATH', hint="install it with: sudo apt-get install etcd-server")
-    return Path(found)
+    return Path(program)
 
 
 PROGRAMS = {"etcd": etcd, "helm": helm, "control-plane": control_plane}
 
 
 def missing_go() -> str:
-    """Why nothing can be built here; empty when it can."""
+    """The reason why nothing can be built here; empty if it can."""
     return "" if shutil.which("go") else 'no "go" found in PATH, which helm and the API server are built with'
 
 
 def _built(name: str, how_long: str, build: Callable[[Path], None]) -> Path:
-    """The program in the cache; one process builds it there while others wait."""
+    """The program in the cache, where one process builds it while others wait."""
     directory = cache_dir(os.environ) / "kube"
     program = directory / name
     with _alone(directory / f"{name}.lock"):
@@ -92,10 +92,10 @@ def _build_control_plane(target: Path) -> None:
 
 
 def _kubernetes_version() -> str:
-    """That of the module the programs are built from; without it they would call themselves 0.0.0."""
-    found = re.search(r"k8s\.io/kubernetes v([0-9.]+)", (CONTROL_PLANE / "go.mod").read_text())
-    assert found
-    return found[1]
+    """The version of the module that the programs are built from; without it they would report 0.0.0."""
+    match = re.search(r"k8s\.io/kubernetes v([0-9.]+)", (CONTROL_PLANE / "go.mod").read_text())
+    assert match
+    return match[1]
 
 
 def _flags(*linked: str) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def _flags(*linked: str) -> tuple[str, ...]:
 
 
 def _go(arguments: list[str], directory: Path, extra: dict[str, str]) -> None:
-    """Runs go at low priority, and says every half minute that it still does."""
+    """Runs go at low priority, and reports every half minute that it is still running."""
     process = subprocess.Popen(
         ["nice", "-n", "10", "go", *arguments], cwd=directory, env={**os.environ, **extra},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -133,7 +133,7 @@ def _say(line: str) -> None:
 
 
 def main() -> int:
-    """Prints where the programs of the command line are, built if they are not there yet."""
+    """Prints the paths of the programs named on the command line, and builds those that are missing."""
     try:
         for name in sys.argv[1:] or PROGRAMS:
             sys.stdout.write(f"{PROGRAMS[name]()}\n")

@@ -36,7 +36,7 @@ class Release:
     ca: bytes = b""
 
     def prepare(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Makes the namespace and the secrets that the values refer to."""
+        """Creates the namespace and the secrets that the values refer to."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace, "labels": RESTRICTED}})
         for name, content in secrets.items():
@@ -56,11 +56,11 @@ class Release:
         assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{self.kubelet.logs()}"
 
     def values(self) -> dict[str, Any]:
-        """What helm was last given."""
+        """The values that helm was last given."""
         return yaml.safe_load((self.directory / "values.yaml").read_text())
 
     def path(self, kind: str, name: str = "", group: str = "/api/v1") -> str:
-        """The address of an object, or of all of a kind."""
+        """The API path of an object, or of all objects of a kind."""
         return f"{group}/namespaces/{self.namespace}/{kind}" + (f"/{name}" if name else "")
 
     @property
@@ -69,7 +69,7 @@ class Release:
         return f"{self.name}-coordinator"
 
     def leaders(self) -> list[PodRunner]:
-        """The coordinators that the Service leads to."""
+        """The coordinators behind the Service."""
         ready = {address for address, _ in ready_endpoints(self.api, self.namespace, self.service)}
         return [pod for pod in list(self.kubelet.pods.values()) if on_this_machine(pod.address) in ready]
 
@@ -89,7 +89,7 @@ class Release:
         return answer.json()["results"]
 
     def document(self, path: str) -> Any:
-        """What the coordinator tells at a path."""
+        """The coordinator's document at a path."""
         answer = self.ask("GET", path)
         assert answer.is_success, answer.text
         return answer.json()

@@ -1,6 +1,6 @@
-"""A process that sees a root of its own, as a container does: the host's programs, and else only what it is given.
+"""Processes with a root of their own, as in a container: they see the host's programs, and otherwise only given files.
 
-It takes two namespaces of Linux, for mounts and the name of the host, and no container engine. Users, processes and the
+It takes two Linux namespaces, for mounts and the host name, and no container engine. Users, processes and the
 network are the host's.
 """
 
@@ -31,7 +31,7 @@ class Bind:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A root made in an own directory; what is written outside of binds stays there, unless it is read-only."""
+    """A root in a directory of its own; unless it is read-only, what is written outside of binds stays there."""
 
     root: Path
     binds: tuple[Bind, ...] = ()
@@ -39,7 +39,7 @@ class Sandbox:
     hostname: str = "sandbox"
 
     def prepare(self) -> None:
-        """Makes the mount points."""
+        """Creates the mount points."""
         self.root.mkdir(parents=True, exist_ok=True)
         for name in _SYSTEM:
             _mount_point_or_link(Path("/") / name, self.root / name)
@@ -65,7 +65,7 @@ class Sandbox:
         return (*_namespace(), "/bin/sh", "-c", "\n".join(lines), "sandbox", *argv)
 
     def _all(self) -> list[Bind]:
-        """The host's and the given, a directory before what lies in it."""
+        """All binds, the host's and the given ones, each directory before its content."""
         system = [Bind(Path("/") / name, f"/{name}") for name in _SYSTEM if _own_directory(Path("/") / name)]
         kernel = [Bind(Path("/") / name, f"/{name}", writable=True) for name in _KERNEL]
         python = Path(sys.base_prefix).resolve()
@@ -74,7 +74,7 @@ class Sandbox:
 
 
 def check_sandboxes() -> None:
-    """ConfigError where processes cannot be given a root of their own."""
+    """Raises ConfigError if processes cannot have a root of their own here."""
     try:
         done = subprocess.run([*_namespace(), "true"], capture_output=True, text=True, check=False)
         said = "" if done.returncode == 0 else done.stderr.strip()
@@ -92,10 +92,10 @@ def _own_directory(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-def _mount_point_or_link(found: Path, made: Path) -> None:
-    if found.is_symlink() and not made.is_symlink():
-        made.symlink_to(found.readlink())
-    elif _own_directory(found):
+def _mount_point_or_link(source: Path, made: Path) -> None:
+    if source.is_symlink() and not made.is_symlink():
+        made.symlink_to(source.readlink())
+    elif _own_directory(source):
         made.mkdir(exist_ok=True)
 
 
@@ -108,7 +108,7 @@ def _mount_point(bind: Bind, made: Path) -> None:
 
 
 def _private(directory: str, names: list[str]) -> set[str]:
-    """What not everybody may read is left out, as are sockets."""
+    """Whether an entry is left out: it is not readable by everybody, or a socket."""
     return {name for name in names if not _public(Path(directory) / name)}
 
 

@@ -1,4 +1,4 @@
-"""Services as a cluster has them: whoever connects to the address of one reaches a pod of it that is ready."""
+"""Services as in a cluster: a connection to the address of a service reaches one of its ready pods."""
 
 import socket
 import socketserver
@@ -13,7 +13,7 @@ _BYTES = 65536
 
 
 class ServiceProxy:
-    """Listens for every service of a namespace that has an address, until it is stopped."""
+    """Listens on the addresses of a namespace's services until it is stopped."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self._api, self._namespace = api, namespace
@@ -23,7 +23,7 @@ class ServiceProxy:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends all listeners."""
+        """Closes all listeners."""
         self._stopping.set()
         self._thread.join()
         for server in self._servers.values():
@@ -68,21 +68,21 @@ class ServiceProxy:
 
 
 def ready_endpoints(api: Api, namespace: str, service: str) -> list[tuple[str, int]]:
-    """Where the pods of a service that are ready can be reached on this machine, as its EndpointSlices say."""
+    """The addresses, on this machine, of a service's ready pods, from its EndpointSlices."""
     selector = f"labelSelector=kubernetes.io/service-name={service}"
     slices = api.items(f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?{selector}")
     return [
         (on_this_machine(address), port["port"])
-        for one in slices
-        for endpoint in one["endpoints"] or []
+        for endpoint_slice in slices
+        for endpoint in endpoint_slice["endpoints"] or []
         if endpoint["conditions"]["ready"]
         for address in endpoint["addresses"]
-        for port in one["ports"]
+        for port in endpoint_slice["ports"]
     ]
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:
-    """Passes on what comes until the end, and then the end."""
+    """Passes on all bytes and then the end of the stream."""
     with suppress(OSError):
         while data := source.recv(_BYTES):
             sink.sendall(data)

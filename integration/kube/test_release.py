@@ -1,4 +1,4 @@
-"""The chart on a real control plane: a query is registered, fed and read, and goes on whoever is killed."""
+"""The chart on a real control plane: a query is registered, fed and read, and survives kills."""
 
 import json
 import os
@@ -33,14 +33,14 @@ def tell(line: str) -> None:
 
 @dataclass
 class Feed:
-    """A source topic, and what has been written to it."""
+    """A source topic, and the records written to it."""
 
     kafka: str
     topic: str
     given: int = 0
 
     def more(self, count: int) -> None:
-        """Numbered records, at rising instants, to all partitions; all of it is final when this was read."""
+        """Writes numbered records at ascending instants to all partitions, and heartbeats that make them final."""
         numbers = range(self.given, self.given + count)
         rows = [json.dumps({"n": n, "k": f"k{n % 7}", "v": value_of(n)}).encode() for n in numbers]
         write(self.kafka, self.topic, [Input(row, n, n % PARTITIONS) for n, row in zip(numbers, rows, strict=True)])
@@ -48,15 +48,15 @@ class Feed:
         advance(self.kafka, self.topic, self.given, PARTITIONS)
 
     def passed(self) -> Counter[int]:
-        """The numbers of the records that the query `passed` lets through, each once."""
+        """The numbers of the records that the query `passed` keeps, each once."""
         return Counter(n for n in range(self.given) if value_of(n) < 50)
 
     def totals(self) -> dict[str, int]:
-        """The sums that the query `totals` makes."""
-        found: Counter[str] = Counter()
+        """The sums of the query `totals`, by key."""
+        totals: Counter[str] = Counter()
         for n in range(self.given):
-            found[f"k{n % 7}"] += value_of(n)
-        return dict(found)
+            totals[f"k{n % 7}"] += value_of(n)
+        return dict(totals)
 
 
 @pytest.fixture(scope="module")
@@ -73,27 +73,27 @@ def feed(release: Release, kafka: str) -> Feed:
 
 
 def numbers_in(kafka: str, topic: str) -> Counter[int]:
-    return Counter(json.loads(one.value)["n"] for one in changes(kafka, topic) if one.value)
+    return Counter(json.loads(change.value)["n"] for change in changes(kafka, topic) if change.value)
 
 
 def totals_in(kafka: str, topic: str) -> dict[str, int]:
-    """The last total of each key."""
-    found: dict[str, int] = {}
-    for one in changes(kafka, topic):
-        if one.value:
-            row = json.loads(one.value)
-            found[row["k"]] = row["total"]
-    return found
+    """The last published total of each key."""
+    totals: dict[str, int] = {}
+    for change in changes(kafka, topic):
+        if change.value:
+            row = json.loads(change.value)
+            totals[row["k"]] = row["total"]
+    return totals
 
 
 def await_another(release: Release, leader: PodRunner) -> None:
-    """Returns when a coordinator other than this leads."""
+    """Waits until another coordinator leads."""
     done = wait_until(lambda: bool(ready := release.leaders()) and leader not in ready, 60, pause_s=0.1)
     assert done, release.kubelet.logs()
 
 
 def assert_complete(release: Release, feed: Feed) -> None:
-    """All results come, and none twice."""
+    """Waits for all results, and asserts that none is there twice."""
     passed, totals = (release.document(f"/v1/queries/{name}")["topic"] for name in ("passed", "totals"))
     done = wait_until(
         lambda: numbers_in(feed.kafka, passed) >= feed.passed() and totals_in(feed.kafka, totals) == feed.totals(),
@@ -150,7 +150,7 @@ def test_the_other_coordinator_takes_over_from_a_killed_leader(release: Release,
     feed.more(300)
     await_another(release, leader)
     tell(f"the other coordinator was ready {time.monotonic() - killed:.1f} s after the leader was killed")
-    assert {one["name"] for one in release.document("/v1/queries")} >= {"passed", "totals"}
+    assert {query["name"] for query in release.document("/v1/queries")} >= {"passed", "totals"}
     release.sql("CREATE STREAMED VIEW late AS SELECT n FROM R(every) WHERE v >= 50")
     feed.more(200)
     assert_complete(release, feed)
@@ -172,16 +172,16 @@ def test_a_frozen_leader_that_wakes_up_leads_no_more(release: Release, feed: Fee
         os.kill(frozen, signal.SIGCONT)
     assert wait_until(lambda: leader.restarts == ended + 1, 30), release.kubelet.logs()
     assert "does not lead any more" in leader.log()
-    assert "later" in {one["name"] for one in release.document("/v1/queries")}
+    assert "later" in {query["name"] for query in release.document("/v1/queries")}
 
 
 def owners(release: Release) -> dict[str, dict]:
-    """Who runs which fragment, under which lease."""
+    """The executor and the lease of each fragment."""
     return release.document("/v1/status")["assignments"]
 
 
 def test_results_go_on_when_an_executor_is_killed(release: Release, feed: Feed):
-    """It may be back before its lease has ended."""
+    """The executor may be restarted before its lease has ended."""
     pod = release.kubelet.pod(next(iter(owners(release).values()))["executor"])
     killed = kill_9(pod.pid)
     feed.more(400)
@@ -198,11 +198,13 @@ def test_another_executor_takes_over_from_one_that_stays_away(release: Release, 
     assert_complete(release, feed)
     tell(f"all results were there {time.monotonic() - killed:.1f} s after the executor had gone")
     after = owners(release)
-    assert all(after[name]["lease"] > one["lease"] for name, one in before.items() if one["executor"] == gone)
+    assert all(
+        after[name]["lease"] > fragment["lease"] for name, fragment in before.items() if fragment["executor"] == gone
+    )
 
 
 def keep_down(pod: PodRunner) -> float:
-    """Kills an executor until it is started again only after a pause, which is longer than its lease."""
+    """Kills an executor until its restart is delayed by longer than its lease; returns the moment of the last kill."""
     killed = 0.0
     while pod.restarts < 2:
         pid, restarts = pod.pid, pod.restarts

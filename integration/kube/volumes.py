@@ -8,7 +8,7 @@ from integration.kube.environment import field
 
 
 def fill(volume: Document, directory: Path, pod: Document, api: Api) -> None:
-    """Makes one volume; empty ones and claims are empty directories."""
+    """Creates one volume; empty volumes and claims are empty directories."""
     directory.mkdir(parents=True)
     if "secret" in volume:
         source = volume["secret"]
@@ -37,7 +37,7 @@ def _project(source: Document, directory: Path, pod: Document, api: Api) -> None
 
 
 def _token(what: Document, pod: Document, api: Api) -> str:
-    """A token that ends with the pod."""
+    """A token that is valid as long as the pod exists."""
     namespace, account = pod["metadata"]["namespace"], pod["spec"]["serviceAccountName"]
     bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
     spec = {"expirationSeconds": what.get("expirationSeconds", 3600), "boundObjectRef": bound, "audiences": []}
@@ -46,13 +46,13 @@ def _token(what: Document, pod: Document, api: Api) -> str:
 
 
 def _secret(api: Api, pod: Document, name: str) -> dict[str, bytes]:
-    found = api.get(f"/api/v1/namespaces/{pod['metadata']['namespace']}/secrets/{name}")
-    return {key: base64.b64decode(value) for key, value in found["data"].items()}
+    secret = api.get(f"/api/v1/namespaces/{pod['metadata']['namespace']}/secrets/{name}")
+    return {key: base64.b64decode(value) for key, value in secret["data"].items()}
 
 
 def _config(api: Api, pod: Document, name: str) -> dict[str, bytes]:
-    found = api.get(f"/api/v1/namespaces/{pod['metadata']['namespace']}/configmaps/{name}")
-    return {key: value.encode() for key, value in found["data"].items()}
+    config_map = api.get(f"/api/v1/namespaces/{pod['metadata']['namespace']}/configmaps/{name}")
+    return {key: value.encode() for key, value in config_map["data"].items()}
 
 
 def _write(directory: Path, content: dict[str, bytes], items: list[Document] | None, mode: int | None) -> None:

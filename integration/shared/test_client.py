@@ -60,18 +60,21 @@ def rows(count: int, first: int = 0) -> list[dict[str, object]]:
 
 def stock(kafka: str, topic: str) -> list[tuple[int, str, object, int]]:
     """The changes of a JSON result as a stock consumer reads them: partition, operation, row or key, instant."""
-    return [(one.partition, one.op, json.loads(one.value or one.key or b""), one.ts) for one in changes(kafka, topic)]
+    return [
+        (change.partition, change.op, json.loads(change.value or change.key or b""), change.ts)
+        for change in changes(kafka, topic)
+    ]
 
 
-def shown(found: list[Change]) -> list[tuple[int, str, object, int | None]]:
+def shown(listed: list[Change]) -> list[tuple[int, str, object, int | None]]:
     """The same of changes that a client got."""
-    ordered = sorted(found, key=lambda one: (one.partition, one.offset))
-    return [(one.partition, one.op, one.values, one.ts) for one in ordered]
+    ordered = sorted(listed, key=lambda change: (change.partition, change.offset))
+    return [(change.partition, change.op, change.values, change.ts) for change in ordered]
 
 
 def test_what_is_published_is_read_back(client: Client, cluster: Cluster, source: str) -> None:
     token = client.publish(source, rows(500), key=["room"], advance=501)
-    assert {one.partition for one in token.records} == {0, 1}
+    assert {place.partition for place in token.records} == {0, 1}
     cover = client.wait(f"{source}hot", token, START_S)
     assert (cover.instant, cover.refused) == (500, []) and cover.frontier is not None and cover.frontier > 500
     last = {str(row["room"]): row["t"] for row in rows(500)}
@@ -80,11 +83,11 @@ def test_what_is_published_is_read_back(client: Client, cluster: Cluster, source
     relation = client.relation(f"{source}hot")
     assert sorted(map(tuple, relation.rows)) == expected and relation.total == len(expected)
     assert sorted(relation.polars().rows()) == expected
-    found = list(client.changes(f"{source}hot", follow=False))
-    assert shown(found) == stock(cluster.kafka, f"dsms.{source}hot") and len(found) > 100
+    read = list(client.changes(f"{source}hot", follow=False))
+    assert shown(read) == stock(cluster.kafka, f"dsms.{source}hot") and len(read) > 100
     client.wait(f"{source}avro", token, START_S)
     avro = list(client.changes(f"{source}avro", follow=False))
-    assert sorted(repr(one[1:]) for one in shown(avro)) == sorted(repr(one[1:]) for one in shown(found))
+    assert sorted(repr(change[1:]) for change in shown(avro)) == sorted(repr(change[1:]) for change in shown(read))
 
 
 def test_a_result_covers_a_record_only_when_it_is_final(client: Client, source: str) -> None:
@@ -106,7 +109,9 @@ def test_refused_records_are_told(client: Client, cluster: Cluster, source: str)
         with pytest.raises(RecordRefused, match="late|expected INT") as refused:
             client.wait(f"{source}hot", token, 60)
         place = token.records[0]
-        assert [(one.partition, one.offset) for one in refused.value.cover.refused] == [(place.partition, place.offset)]
+        assert [(record.partition, record.offset) for record in refused.value.cover.refused] == [
+            (place.partition, place.offset)
+        ]
     assert len(client.dead_letters(source)) == 2
 
 
@@ -117,11 +122,11 @@ def test_cut_connections_lose_and_repeat_nothing(client: Client, cluster: Cluste
     expected = stock(cluster.kafka, f"dsms.{source}hot")
     for seed in range(3):
         with cutting(cluster.url, seed, 60_000) as proxy, Client(proxy.url) as cut:
-            found = list(islice(cut.changes(f"{source}hot"), len(expected)))
-            assert shown(found) == expected and proxy.cuts > 3
-    half = len(found) // 2
-    rest = list(client.changes(f"{source}hot", found[half].token, follow=False))
-    assert shown(rest) == shown(found[half + 1 :])
+            read = list(islice(cut.changes(f"{source}hot"), len(expected)))
+            assert shown(read) == expected and proxy.cuts > 3
+    half = len(read) // 2
+    rest = list(client.changes(f"{source}hot", read[half].token, follow=False))
+    assert shown(rest) == shown(read[half + 1 :])
 
 
 def test_following_outlives_the_coordinator(cluster: Cluster, unique: str) -> None:
@@ -131,18 +136,18 @@ def test_following_outlives_the_coordinator(cluster: Cluster, unique: str) -> No
             CREATE STREAM {unique}s OVER {unique} KEY NULL;
             CREATE STREAMED VIEW {unique}hot AS SELECT room, t FROM R({unique}s)
         """)
-        found: list[Change] = []
-        follower = threading.Thread(target=lambda: found.extend(islice(client.changes(f"{unique}hot"), 300)))
+        followed: list[Change] = []
+        follower = threading.Thread(target=lambda: followed.extend(islice(client.changes(f"{unique}hot"), 300)))
         follower.start()
         for part in range(3):
             token = client.publish(unique, rows(100, 100 * part), advance=100 * part + 101)
             client.wait(f"{unique}hot", token, START_S)
-            assert wait_until(lambda wanted=100 * (part + 1): len(found) >= wanted, 60), len(found)
+            assert wait_until(lambda wanted=100 * (part + 1): len(followed) >= wanted, 60), len(followed)
             if part < 2:
                 kill_9(cluster.coordinator)
                 cluster.coordinator.start()
         follower.join(60)
-        assert [one.ts for one in found] == list(range(1, 301))
+        assert [change.ts for change in followed] == list(range(1, 301))
 
 
 def post(url: str, sql: str, key: str) -> httpx.Response:
@@ -171,10 +176,10 @@ def test_without_redis_a_call_with_a_key_is_not_begun(
         restartable_redis.kill()
         away = post(own.url, sql, unique)
         assert (away.status_code, away.headers["retry-after"]) == (503, "1")
-        assert unique not in {one["name"] for one in own.get("sources")}
+        assert unique not in {document["name"] for document in own.get("sources")}
         restartable_redis.start()
         done = [post(own.url, sql, unique) for _ in range(2)]
-        assert [one.status_code for one in done] == [200, 200] and done[0].content == done[1].content
+        assert [response.status_code for response in done] == [200, 200] and done[0].content == done[1].content
 
 
 def test_answers_in_redis_are_shared_and_bounded(redis_url: str, unique: str) -> None:
@@ -196,7 +201,7 @@ def test_a_drop_ends_following_and_the_name_made_anew_is_another_result(client: 
     token = client.publish(source, rows(50), key=["room"], advance=51)
     client.wait(name, token, START_S)
     following = client.changes(name)
-    held = next(following)
+    change = next(following)
     assert client.drop(name).statement.startswith("DROP")
     with pytest.raises(ResultDropped, match="was dropped"):
         list(following)
@@ -204,19 +209,19 @@ def test_a_drop_ends_following_and_the_name_made_anew_is_another_result(client: 
         next(client.changes(name))
     client.execute(f"CREATE STREAMED VIEW {name} AS SELECT room, t FROM R({source}s) WHERE t > 90")
     with pytest.raises(PositionGone):
-        next(client.changes(name, held.token))
+        next(client.changes(name, change.token))
 
 
 def test_following_goes_on_when_the_query_is_replaced(client: Client, cluster: Cluster, source: str) -> None:
     name = f"{source}hot"
     client.wait(name, client.publish(source, rows(50), key=["room"], advance=51), START_S)
     following = client.changes(name)
-    found = list(islice(following, len(stock(cluster.kafka, f"dsms.{name}"))))
+    read = list(islice(following, len(stock(cluster.kafka, f"dsms.{name}"))))
     client.execute(f"CREATE OR REPLACE STREAMED VIEW {name} AS SELECT room, t FROM R({source}s) WHERE t > 70")
     client.wait(name, client.publish(source, rows(50, 50), key=["room"], advance=101), START_S)
     whole = stock(cluster.kafka, f"dsms.{name}")
-    found += islice(following, len(whole) - len(found))
-    assert shown(found) == whole and any(int(str(one.values.get("t", 99))) <= 80 for one in found)
+    read += islice(following, len(whole) - len(read))
+    assert shown(read) == whole and any(int(str(change.values.get("t", 99))) <= 80 for change in read)
 
 
 def test_refusals_are_exceptions(client: Client, source: str) -> None:
@@ -254,8 +259,8 @@ def test_asyncio(cluster: Cluster, kafka: str, source: str) -> None:
             await client.wait(f"{source}hot", token, START_S)
             readers = [_all(client, f"{source}hot") for _ in range(20)]
             first, *others = await asyncio.gather(*readers)
-            assert all(one == first for one in others)
-            assert {one["name"] for one in await client.sources()} >= {source}
+            assert all(answer == first for answer in others)
+            assert {document["name"] for document in await client.sources()} >= {source}
             return first
 
     assert shown(asyncio.run(talk())) == stock(kafka, f"dsms.{source}hot")
@@ -268,8 +273,8 @@ async def _all(client: AsyncClient, name: str) -> list[Change]:
 def test_changes_of_a_table(client: Client, kafka: str, unique: str) -> None:
     client.execute(f"CREATE TABLE {unique} (id INT PRIMARY KEY, name VARCHAR); INSERT INTO {unique} VALUES (1, 'a')")
     client.execute(f"UPDATE {unique} SET name = 'b'; DELETE FROM {unique}")
-    found = list(client.changes(unique, follow=False))
-    assert [(one.op, one.values) for one in found] == [
+    read = list(client.changes(unique, follow=False))
+    assert [(change.op, change.values) for change in read] == [
         ("+", {"id": 1, "name": "a"}), ("u", {"id": 1, "name": "b"}), ("-", {"id": 1}),
     ]  # fmt: skip
 
@@ -291,27 +296,32 @@ def test_what_runs_is_told_as_tables_and_as_a_stream(client: Client, cluster: Cl
         client.wait(f"{source}{name}", token, START_S)
 
     def operators() -> dict[str, dict[str, Any]]:
-        return {one["operator"]: one for one in cluster.get(f"control/operators?query={source}hot")}
+        return {operator["operator"]: operator for operator in cluster.get(f"control/operators?query={source}hot")}
 
     def read() -> int:
         return sum(operators().get("Source", {}).get("rows_in", ()))
 
     # two records are promises; where the views came one after the other, both lanes read all before they went on as one
     assert wait_until(lambda: read() in (702, 1404), 20), operators()
-    found = operators()
+    by_name = operators()
     times = read() // 702
-    assert (found["Source"]["rows_out"], found["Tagger"]["rows_in"]) == (700 * times, [700 * times])
-    assert found["Tagger"]["state_rows"] >= 7 and {f"{source}hot", f"{source}avro"} <= set(found["Filter"]["queries"])
-    assert cluster.get(f"control/operators/{found['Filter']['id']}")["operator"] == "Filter"
+    assert (by_name["Source"]["rows_out"], by_name["Tagger"]["rows_in"]) == (700 * times, [700 * times])
+    assert by_name["Tagger"]["state_rows"] >= 7 and {f"{source}hot", f"{source}avro"} <= set(
+        by_name["Filter"]["queries"]
+    )
+    assert cluster.get(f"control/operators/{by_name['Filter']['id']}")["operator"] == "Filter"
     queues = cluster.get(f"control/queues?query={source}hot")
-    assert [(one["source"], one["partition"], one["rows"]) for one in queues] == [(source, 0, 0), (source, 1, 0)]
+    assert [(queue["source"], queue["partition"], queue["rows"]) for queue in queues] == [
+        (source, 0, 0),
+        (source, 1, 0),
+    ]
     (analyzed,) = client.execute(f"EXPLAIN ANALYZE {source}hot")
     assert analyzed.rows[-1][1:3] == (702 * times, 700 * times) and f"{source}avro" in str(analyzed.rows[-1])
 
-    told = next(one for one in client.changes(f"{source}told") if one.values["rows_out"])
-    assert told.values["operator"] == "Filter" and told.values["id"] == found["Filter"]["id"]
-    assert 0 < int(told.values["rows_out"]) <= int(found["Filter"]["rows_out"])
-    assert kept <= int(found["Filter"]["rows_out"]) <= int(found["Filter"]["rows_in"][0])
+    told = next(change for change in client.changes(f"{source}told") if change.values["rows_out"])
+    assert told.values["operator"] == "Filter" and told.values["id"] == by_name["Filter"]["id"]
+    assert 0 < int(told.values["rows_out"]) <= int(by_name["Filter"]["rows_out"])
+    assert kept <= int(by_name["Filter"]["rows_out"]) <= int(by_name["Filter"]["rows_in"][0])
     client.execute(f"DROP QUERY {source}told")
     states = {row[0]: row[2] for row in client.execute("SHOW SOURCES")[0].rows}
     assert states["dsms_operators_source"] == "system"

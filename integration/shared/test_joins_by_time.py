@@ -130,10 +130,10 @@ def test_a_final_result_comes_once_at_the_end_of_its_window(cluster: Cluster, de
     topic = cluster.topic("ended")
     cluster.await_frontier(topic, final_ms(EVENTS), max(deadline - time.monotonic(), 1.0))
     records = changes(cluster.kafka, topic)
-    rows = published(cluster, "ended", [one.value for one in records if one.value is not None], pl.DataFrame())
-    assert {one.op for one in records} == {"+"}
+    rows = published(cluster, "ended", [record.value for record in records if record.value is not None], pl.DataFrame())
+    assert {record.op for record in records} == {"+"}
     assert rows.select("auction", "window_end").is_unique().all()
-    assert rows["window_end"].to_list() == [one.ts for one in records]
+    assert rows["window_end"].to_list() == [record.ts for record in records]
 
 
 def test_the_column_of_hidden_instants_is_no_column(cluster: Cluster) -> None:

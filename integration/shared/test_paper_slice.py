@@ -62,8 +62,8 @@ AVRO_ROW = {
 
 
 def tuples(lines: list[str]) -> list[tuple[str, int, int]]:
-    found = [re.fullmatch(r"<(\w+),(\d+)>(\d+)", line) for line in lines]
-    return [(one[1], int(one[2]), int(one[3])) for one in found if one]
+    matches = [re.fullmatch(r"<(\w+),(\d+)>(\d+)", line) for line in lines]
+    return [(match[1], int(match[2]), int(match[3])) for match in matches if match]
 
 
 def run(cluster: Cluster, prefix: str, queries: dict[str, str], **words: str) -> dict[str, str]:
@@ -90,15 +90,15 @@ def from_avro(cluster: Cluster) -> Callable[[bytes], dict[str, object]]:
 def notation(kafka: str, topic: str, decode: Callable[[bytes], dict[str, object]]) -> list[str]:
     """A result topic as the paper writes tagged streams."""
     lines = []
-    for one in changes(kafka, topic):
-        if one.op == "-":
-            assert one.key is not None and one.value is None
-            lines.append(f"-<{decode(one.key)['RoomID']}>{one.ts}")
+    for change in changes(kafka, topic):
+        if change.op == "-":
+            assert change.key is not None and change.value is None
+            lines.append(f"-<{decode(change.key)['RoomID']}>{change.ts}")
             continue
-        row = decode(one.value or b"")
+        row = decode(change.value or b"")
         assert list(row) == ["RoomID", "Temperature"]
-        assert one.key is None or decode(one.key) == {"RoomID": row["RoomID"]}
-        lines.append(f"{one.op}<{row['RoomID']},{row['Temperature']}>{one.ts}")
+        assert change.key is None or decode(change.key) == {"RoomID": row["RoomID"]}
+        lines.append(f"{change.op}<{row['RoomID']},{row['Temperature']}>{change.ts}")
     return lines
 
 
@@ -145,7 +145,7 @@ def test_a_tagged_input_of_example_2(cluster: Cluster, unique: str):
     advance(cluster.kafka, f"{unique}.s", 9)
     topic = cluster.topic(f"{unique}Out")
     cluster.await_frontier(topic, 9)
-    assert [(one.op, one.key, one.value, one.ts) for one in changes(cluster.kafka, topic)] == [
+    assert [(change.op, change.key, change.value, change.ts) for change in changes(cluster.kafka, topic)] == [
         ("+", b'{"Attr1":"a"}', b'{"Attr1":"a","TS":1}', 1),
         ("+", b'{"Attr1":"b"}', b'{"Attr1":"b","TS":3}', 3),
         ("-", b'{"Attr1":"a"}', None, 4),

@@ -38,9 +38,12 @@ def test_the_avro_deserializer_with_our_registry(cluster: Cluster):
     with SchemaRegistryClient({"url": cluster.url}) as registry:
         decode = AvroDeserializer(registry)
         keys, values = (SerializationContext(topic, field) for field in (MessageField.KEY, MessageField.VALUE))
-        found = [(decode(one.key(), keys), decode(one.value(), values)) for one in read_committed(cluster.kafka, topic)]
+        records = [
+            (decode(message.key(), keys), decode(message.value(), values))
+            for message in read_committed(cluster.kafka, topic)
+        ]
         subjects = registry.get_subjects()
-    assert found == [
+    assert records == [
         ({"room": "a"}, {"room": "a", "heat": 105}),
         ({"room": "c"}, {"room": "c", "heat": 95}),
         ({"room": "a"}, None),

@@ -23,7 +23,7 @@ def instant_of(answer: dict) -> int:
 
 def logged(cluster: Cluster, table: str) -> list[tuple[bytes, int]]:
     """Operation and instant of each record of a table's log; what has no key is a promise."""
-    heads = [dict(one.headers()) for one in read_committed(cluster.kafka, f"dsms.{table}") if one.key()]
+    heads = [dict(message.headers()) for message in read_committed(cluster.kafka, f"dsms.{table}") if message.key()]
     return [(head.get("dsms-op", b"+"), int(head["dsms-ts"])) for head in heads]
 
 
@@ -42,7 +42,7 @@ def test_statements_are_visible_to_the_next_one_and_kept(cluster: Cluster, uniqu
         UPDATE {table} SET name = upper(name) WHERE area IS NULL OR area < 20;
         DELETE FROM {table} WHERE id = 3
     """)
-    instants = [instant_of(one) for one in done]
+    instants = [instant_of(result) for result in done]
     assert instants == sorted(set(instants))
     after = [[1, "HALL", "12.50"], [2, "ATTIC", None]]
     assert rows(cluster, f"SELECT * FROM {table} ORDER BY id") == after
@@ -94,8 +94,8 @@ def test_a_stream_waits_for_the_table_and_no_longer(cluster: Cluster, unique: st
     assert cluster.frontier(topic) == instant + 4
     write(cluster.kafka, f"{unique}.t", [Input(json.dumps({"id": 2, "v": 5}).encode(), instant + 5)])
     cluster.await_frontier(topic, instant + 6)
-    found = [(one.op, json.loads(one.value or b"{}"), one.ts) for one in changes(cluster.kafka, topic)]
-    assert found == [
+    shown = [(change.op, json.loads(change.value or b"{}"), change.ts) for change in changes(cluster.kafka, topic)]
+    assert shown == [
         ("+", {"v": 1, "name": "two"}, instant + 1),
         ("+", {"v": 2, "name": "one"}, instant + 2),
         ("+", {"v": 5, "name": "two"}, instant + 5),

@@ -1,4 +1,4 @@
-"""The two laws for one case: DuckDB agrees at every instant, and no cutting of the work changes a record."""
+"""Checks two laws for a case: at every instant the relation is DuckDB's, and no division of the work changes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.algebra.duck import INSTANTS, Bag, Duck, hashable, same
 
 @dataclass(frozen=True)
 class Cutting:
-    """How a session works: targets, records of a batch; `eager`: the query is there before the records."""
+    """How a session divides the work: targets, records per batch; `eager`: the query comes before the records."""
 
     partitions: int
     batch_records: int | None
@@ -34,7 +34,7 @@ CUTTINGS: st.SearchStrategy[Cutting] = st.builds(
 
 
 class Wrong(AssertionError):
-    """A case for which a law does not hold."""
+    """Raised for a case that violates a law."""
 
 
 def check(case: Case, cutting: Cutting, duck: Duck) -> None:
@@ -58,20 +58,20 @@ def _at_every_instant(case: Case, session: LocalSession, expected: list[Bag]) ->
         listed = [hashable(row[name] for name in case.names) for row in session.relation("Q", at=at)]
         if at == -1 and case.output != "streamed":
             before = Counter(listed)  # what was there from the beginning on; histories begin at 0
-        found = list((Counter(listed) - before).elements())
-        if not same(found, rows):
-            raise Wrong(f"at {at}\n  found:  {found}\n  DuckDB: {rows}\n{shown(case)}")
+        shown_rows = list((Counter(listed) - before).elements())
+        if not same(shown_rows, rows):
+            raise Wrong(f"at {at}\n  found:  {shown_rows}\n  DuckDB: {rows}\n{shown(case)}")
 
 
 def shown(case: Case) -> str:
-    """A case for reading."""
+    """A case as text for people."""
     logs = [f"  T{source.number}: {source.pushed}" for source in case.sources]
     logs += [f"  at {at}: {statement}" for table in case.tables for at, statement in table.statements]
     return "\n".join([*case.statements, *logs, f"DuckDB, with @T for the instant: {case.duck}"])
 
 
 def first_error(run: Callable[[], None]) -> str | None:
-    """What a check says, or the error that it runs into."""
+    """The message of a failed check, or of the error that it runs into; None if it succeeds."""
     try:
         run()
     except Exception as error:  # noqa: BLE001 - any error is a finding

@@ -1,6 +1,6 @@
-"""A case run in a session: when the query is there, and how the work is cut.
+"""Running a case in a session, with the query before or after the records, and any division of the work.
 
-Statements about a table have the instants that the case says; a session of its own would take the furthest of all logs.
+Statements about a table get the instants of the case; a session by itself uses the furthest instant of all logs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.algebra.query_leaves import END, Source
 
 
 class Session(LocalSession):
-    """A session in which only the query runs that is asked for. `like` is one in which the same statements were
+    """A session in which only the query of the case runs. `like` is one in which the same statements were
     executed: its catalog and its plan depend on them alone, so they are taken over."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Session(LocalSession):
         self.asked = False
 
     def declare(self, statements: Sequence[str]) -> None:
-        """Executes statements, or does what they do."""
+        """Executes statements, or takes over their effects from the session `like`."""
         if self.like is None:
             self.execute("; ".join(statements))
             return
@@ -43,12 +43,12 @@ class Session(LocalSession):
         self.follow_catalog()
 
     def begin(self, statements: Sequence[str]) -> None:
-        """The same for statements of which the last one is the query."""
+        """The same for statements that end with the query."""
         self.asked = True
         self.declare(statements)
 
     def write(self, number: int, at: int, statement: str) -> None:
-        """A statement about a table, done at an instant or refused; or what it did in the session that this is like."""
+        """Executes a statement about a table at an instant, or takes over its effect from the session `like`."""
         (table,) = self.catalog.tables()
         self.instant, log = at, self.runtime.logs[table.source.id]
         if self.like is not None:
@@ -75,15 +75,17 @@ class Session(LocalSession):
 def session_of(
     case: Case, partitions: int, batch_records: int | None, *, eager: bool = False, like: Session | None = None
 ) -> Session:
-    """The case run in a session; `eager`: the query is there before the records, which come in turns. A table is in a
-    lane of its own, so that the lane of the query can be taken over."""
+    """Runs the case in a session; `eager`: the query is registered before the records, which come in turns.
+
+    A table is in a lane of its own, so that the lane of the query can be taken over.
+    """
     session = Session(partitions, batch_records, like, sharing=not case.tables)
     session.declare(case.inputs)
     queries = case.statements[len(case.inputs) :]
     if eager:
         session.begin(queries)
-    for one in _in_turns(_logs(session, case)) if eager else itertools.chain(*_logs(session, case)):
-        one()
+    for push in _in_turns(_logs(session, case)) if eager else itertools.chain(*_logs(session, case)):
+        push()
     session.advance(END + 1)
     if not eager:
         session.begin(queries)
@@ -91,8 +93,8 @@ def session_of(
 
 
 def _logs(session: Session, case: Case) -> list[list[Callable[[], None]]]:
-    """What happens to each source and table, one after the other."""
-    pushes = [[partial(_push, session, source, one) for one in source.pushed] for source in case.sources]
+    """The pushes and statements of each source and table, in their order."""
+    pushes = [[partial(_push, session, source, pushed) for pushed in source.pushed] for source in case.sources]
     writes = [
         [partial(session.write, number, at, text) for number, (at, text) in enumerate(table.statements)]
         for table in case.tables
@@ -101,14 +103,14 @@ def _logs(session: Session, case: Case) -> list[list[Callable[[], None]]]:
 
 
 def _in_turns(logs: Sequence[Sequence[Callable[[], None]]]) -> Iterator[Callable[[], None]]:
-    return (one for turn in itertools.zip_longest(*logs) for one in turn if one is not None)
+    return (push for turn in itertools.zip_longest(*logs) for push in turn if push is not None)
 
 
-def _push(session: LocalSession, source: Source, one: object) -> None:
-    if isinstance(one, int):
-        promise(session, source, one)
+def _push(session: LocalSession, source: Source, pushed: object) -> None:
+    if isinstance(pushed, int):
+        promise(session, source, pushed)
     else:
-        session.push(f"T{source.number}", [one])
+        session.push(f"T{source.number}", [pushed])
 
 
 def promise(session: LocalSession, source: Source, ts: int) -> None:

@@ -1,4 +1,4 @@
-"""A case: sources with their logs, and a query over them in our language and in DuckDB's."""
+"""Cases: sources with their logs, and a query over them in our dialect and in DuckDB's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.algebra.query_tables import NAME, Table, tables
 
 @dataclass(frozen=True)
 class Case:
-    """Statements in our language, and the query for DuckDB with `@T` for the instant."""
+    """Statements in our dialect, and the query for DuckDB, with `@T` for the instant."""
 
     sources: tuple[Source, ...]
     views: tuple[str, ...]
@@ -34,12 +34,12 @@ class Case:
 
     @property
     def inputs(self) -> list[str]:
-        """What declares the sources and tables."""
-        return [one.sql for one in (*self.sources, *self.tables)]
+        """The statements that declare the sources and tables."""
+        return [declared.sql for declared in (*self.sources, *self.tables)]
 
     @property
     def statements(self) -> list[str]:
-        """What declares everything."""
+        """The statements that declare everything up to the query."""
         return [*self.inputs, *self.views, f"CREATE STREAMED VIEW Q AS {self.query}"]
 
 
@@ -60,11 +60,11 @@ NAMES = (*OPERATORS, "final", "where", "table", "types")
 
 
 def relation(g: Drawing, depth: int) -> Relation:
-    """A query of at most so many operators one above the other."""
+    """A query with at most `depth` operators above each other."""
     if depth == 0:
         return _leaf(g)
-    found = _operator(g, depth)
-    return views.viewed(g, found) if g.chance(12) else found
+    relation = _operator(g, depth)
+    return views.viewed(g, relation) if g.chance(12) else relation
 
 
 def _leaf(g: Drawing) -> Relation:
@@ -82,7 +82,7 @@ def _leaf(g: Drawing) -> Relation:
 
 
 def _operator(g: Drawing, depth: int) -> Relation:
-    operator = g.one([one for one in [*UNARY, *BINARY] if g.clock is None or one not in NOT_AT_POINTS])
+    operator = g.pick([build for build in [*UNARY, *BINARY] if g.clock is None or build not in NOT_AT_POINTS])
     if (due := g.due & OPERATORS.keys()) and (depth == 1 or g.chance()):
         operator = OPERATORS[due.pop()]
         g.due -= OPERATORS.keys()
@@ -97,19 +97,19 @@ def _operator(g: Drawing, depth: int) -> Relation:
     return operator(g, below, _compared(g, relation(g, g.number(0, depth - 1))))
 
 
-def _compared(g: Drawing, found: Relation) -> Relation:
-    """What an operator reads has a column whose values are exact."""
-    return found if any(column.exact for column in found.columns) else leaf(g)
+def _compared(g: Drawing, relation: Relation) -> Relation:
+    """The relation if it has a column with exact values, else a leaf: operators compare values."""
+    return relation if any(column.exact for column in relation.columns) else leaf(g)
 
 
 @st.composite
 def cases(draw: st.DrawFn, most: int = 6, depth: int = 4, having: str = "", *, with_tables: bool = True) -> Case:
-    """Any case, or one that has what one of NAMES says."""
+    """Any case, or one that has a given feature of NAMES."""
     count = draw(st.integers(1, 3))
-    found = tuple(draw(sources(number, most, having)) for number in range(1, count + 1))
+    registered = tuple(draw(sources(number, most, having)) for number in range(1, count + 1))
     tabled = with_tables and (having == "table" or draw(st.integers(0, 99)) >= 92)
     written = (draw(tables()),) if tabled else ()
-    leaves = [one.leaf() for one in (*found, *written)]
+    leaves = [source.leaf() for source in (*registered, *written)]
     outputs = ["streamed"] * 12 + ["istream"] * 2 + ["dstream"] * 2 + ["rstream"] * (having not in ("final", "where"))
     output = draw(st.sampled_from(outputs))
     clock = draw(st.sampled_from([(2, 0), (2, 1), (3, 0), (3, 2), (4, 0)])) if output == "rstream" else None
@@ -127,6 +127,8 @@ def cases(draw: st.DrawFn, most: int = 6, depth: int = 4, having: str = "", *, w
         for p, at in sorted(g.clocks)
     ]
     named = [f"CREATE STREAMED VIEW {name} AS {text}" for name, text in g.views]
-    ours, duck = (f"{text} FROM {one} AS {alias}" for text, one in zip(texts, (query.ours, query.duck), strict=True))
+    ours, duck = (
+        f"{text} FROM {query_text} AS {alias}" for text, query_text in zip(texts, (query.ours, query.duck), strict=True)
+    )
     written = written if NAME in " ".join([ours, *named]) else ()
-    return Case(found, (*clocks, *named), ours, duck, listed, output, tuple(g.kept), clock, written)
+    return Case(registered, (*clocks, *named), ours, duck, listed, output, tuple(g.kept), clock, written)

@@ -1,4 +1,4 @@
-"""Cases for which a law did not hold once; `make fuzz` adds to them."""
+"""Cases that once violated a law; `make fuzz` adds to them."""
 
 # ruff: noqa: E501
 

@@ -40,50 +40,50 @@ class Duck:
         load(self.database, case.sources)
         self.refused = [number for table in case.tables for number in table.load(self.database)]
         ask = self._at_once if at_once else self._one_by_one
-        for one in case.kept:
-            self._keep(one, ask(one.duck, LONG))
+        for kept in case.kept:
+            self._keep(kept, ask(kept.duck, LONG))
         return streamed(ask(case.duck, INSTANTS), case.output, case.clock)
 
     def _at_once(self, query: str, instants: range) -> list[Bag]:
         taus = f"range({instants.start}, {instants.stop}) AS instants(tau)"
         text = f"SELECT tau, q.* FROM {taus}, LATERAL ({query.replace(NOW, 'instants.tau')}) AS q"
-        found: list[Bag] = [[] for _ in instants]
+        bags: list[Bag] = [[] for _ in instants]
         for at, *row in self.database.execute(text).fetchall():
-            found[at - instants.start].append(hashable(row))
-        return found
+            bags[at - instants.start].append(hashable(row))
+        return bags
 
     def _one_by_one(self, query: str, instants: range) -> list[Bag]:
         self.database.execute(f"PREPARE q AS {query.replace(NOW, '$1::BIGINT')}")
-        found = [list(map(hashable, self.database.execute(f"EXECUTE q({at})").fetchall())) for at in instants]
+        bags = [list(map(hashable, self.database.execute(f"EXECUTE q({at})").fetchall())) for at in instants]
         self.database.execute("DEALLOCATE q")
-        return found
+        return bags
 
-    def _keep(self, one: Kept, relations: list[Bag]) -> None:
-        """A table of the rows at each instant, with the instant of their last change, from the BEGINNING on."""
-        if one.output in ("istream", "dstream"):
-            relations = [[*relations[0], *rows] for rows in streamed(relations, one.output)]
-            relations = [rows if one.output == "istream" else rows[len(relations[0]) :] for rows in relations]
+    def _keep(self, view: Kept, relations: list[Bag]) -> None:
+        """Stores the rows at each instant, with the instant of their last change, from the BEGINNING on."""
+        if view.output in ("istream", "dstream"):
+            relations = [[*relations[0], *rows] for rows in streamed(relations, view.output)]
+            relations = [rows if view.output == "istream" else rows[len(relations[0]) :] for rows in relations]
         instants = [BEGINNING, *LONG[1:]]
         named = {
-            at: [dict(zip(one.columns, row, strict=True)) for row in rows]
+            at: [dict(zip(view.columns, row, strict=True)) for row in rows]
             for at, rows in zip(instants, relations, strict=True)
         }
         kept = [
             {**row, "__at": LONG.start if at == BEGINNING else at}
-            for at, rows in oracle.restamped(named, one.keys).items()
+            for at, rows in oracle.restamped(named, view.keys).items()
             for row in rows
         ]
         self.database.execute(
-            f"CREATE OR REPLACE TEMP TABLE {one.name} AS SELECT *, 0::BIGINT AS TS, 0::BIGINT AS __at "
-            f"FROM ({one.duck.replace(NOW, '0::BIGINT')}) LIMIT 0"
+            f"CREATE OR REPLACE TEMP TABLE {view.name} AS SELECT *, 0::BIGINT AS TS, 0::BIGINT AS __at "
+            f"FROM ({view.duck.replace(NOW, '0::BIGINT')}) LIMIT 0"
         )
-        columns = self.database.sql(f"SELECT * FROM {one.name}").to_arrow_table().schema
+        columns = self.database.sql(f"SELECT * FROM {view.name}").to_arrow_table().schema
         self.database.register("kept", pa.Table.from_pylist(kept, schema=columns))
-        self.database.execute(f"INSERT INTO {one.name} SELECT * FROM kept")
+        self.database.execute(f"INSERT INTO {view.name} SELECT * FROM kept")
 
 
 def streamed(relations: list[Bag], output: str, clock: tuple[int, int] | None = None) -> list[Bag]:
-    """Istream and Dstream of the relations: all rows that entered, that left, after the first up to each instant.
+    """Istream and Dstream of the relations: at each instant all rows that have entered, or left, since the first one.
     Rstream: all rows at each point of the clock from the first change on."""
     if output == "rstream":
         assert clock is not None
@@ -92,16 +92,16 @@ def streamed(relations: list[Bag], output: str, clock: tuple[int, int] | None = 
         return relations
     relations = [[tuple(map(_steady, row)) for row in rows] for rows in relations]
     total: Counter[tuple[object, ...]] = Counter()
-    found = []
+    bags = []
     for before, after in zip([relations[0], *relations], relations, strict=False):
         came, gone = Counter(after) - Counter(before), Counter(before) - Counter(after)
         total += came if output == "istream" else gone
-        found.append(list(total.elements()))
-    return found
+        bags.append(list(total.elements()))
+    return bags
 
 
 def _steady(value: object) -> object:
-    """A double without its last digits: that DuckDB's sums wobble is no row that leaves and another that enters."""
+    """A double without its last digits, so that rounding differences in DuckDB's sums do not count as changes."""
     if isinstance(value, tuple):
         return tuple(map(_steady, value))
     return float(f"{value:.13g}") if isinstance(value, float) else value
@@ -109,12 +109,12 @@ def _steady(value: object) -> object:
 
 def _at_points(relations: list[Bag], period: int, residue: int) -> list[Bag]:
     total: Bag = []
-    found = []
+    bags = []
     for at, rows in zip(INSTANTS, relations, strict=True):
-        changed = any(Counter(one) != Counter(relations[0]) for one in relations[: at - INSTANTS.start + 1])
+        changed = any(Counter(relation) != Counter(relations[0]) for relation in relations[: at - INSTANTS.start + 1])
         total = [*total, *(rows if changed and at % period == residue else [])]
-        found.append(total)
-    return found
+        bags.append(total)
+    return bags
 
 
 def hashable(row: Iterable[object]) -> tuple[object, ...]:
@@ -127,7 +127,7 @@ def same(ours: Bag, theirs: Bag) -> bool:
     if len(ours) != len(theirs):
         return False
     left, right = (sorted(bag, key=_rank) for bag in (ours, theirs))
-    return all(_equal(a, b) for one, other in zip(left, right, strict=True) for a, b in zip(one, other, strict=True))
+    return all(_equal(a, b) for row, other in zip(left, right, strict=True) for a, b in zip(row, other, strict=True))
 
 
 def _rank(row: tuple[object, ...]) -> list[tuple[object, ...]]:
@@ -142,21 +142,20 @@ def _place(value: object) -> tuple[object, ...]:
     if isinstance(value, date):
         return (4, str(value))
     if isinstance(value, tuple):
-        return (3, *(_place(one) for one in value))
+        return (3, *(_place(element) for element in value))
     return (2, float(f"{float(value):.8g}") + 0.0)  # type: ignore[arg-type]
 
 
 def _of_scale(number: Decimal, other: Decimal) -> Decimal:
-    """The number with no more digits than the other has: where types do not fit into 38 digits, DuckDB gives up some
-    behind the point."""
-    scale = max(Decimal(1).scaleb(cast(int, one.as_tuple().exponent)) for one in (number, other))
+    """The number rounded to the scale of the other: if a type exceeds 38 digits, DuckDB drops some after the point."""
+    scale = max(Decimal(1).scaleb(cast(int, operand.as_tuple().exponent)) for operand in (number, other))
     return number.quantize(scale, ROUND_HALF_UP)
 
 
 def _equal(a: object, b: object) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(_equal, a, b))
-    if any(one is None or isinstance(one, bool | str | date) for one in (a, b)):
+    if any(value is None or isinstance(value, bool | str | date) for value in (a, b)):
         return a == b and type(a) is type(b)
     if isinstance(a, Decimal) and isinstance(b, Decimal):
         return _of_scale(a, b) == _of_scale(b, a)

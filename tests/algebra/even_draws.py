@@ -1,7 +1,7 @@
-"""A backend for Hypothesis that draws evenly and every case anew: no favoured values, no variations of earlier cases.
+"""A backend for Hypothesis that draws evenly, and each case anew: no favoured values, no variations of earlier cases.
 
-Hypothesis looks for small and strange inputs; in a grammar of queries that leaves rare operators undrawn. What fails is
-reduced by Hypothesis as ever.
+Hypothesis prefers small and strange inputs; in a grammar of queries that leaves out rare operators. Failing cases are
+reduced by Hypothesis as usual.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ BACKEND = "even"
 
 
 class EvenProvider(HypothesisProvider):
-    """Integers of a range are all as likely; the rest is Hypothesis' own."""
+    """Draws all integers of a range with equal probability; everything else is as in Hypothesis."""
 
     def draw_integer(self, min_value=None, max_value=None, **options):
-        """An integer of the range."""
+        """An integer from the range, all equally likely."""
         if min_value is None or max_value is None or options.get("weights"):
             return super().draw_integer(min_value, max_value, **options)
         return self._random.randint(min_value, max_value)
 
 
 def install() -> str:
-    """The name of the backend."""
+    """Registers the backend; returns its name."""
     AVAILABLE_PROVIDERS[BACKEND] = f"{__name__}.{EvenProvider.__name__}"
     return BACKEND

@@ -1,4 +1,4 @@
-"""The log law for the executor's code: exchanges, crashes and batches change no result record of a case."""
+"""Checks the log law for the executor's code: exchanges, crashes and batches change no result record of a case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.algebra.cases import Case
 from tests.algebra.query_leaves import ARROW, END, Source
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.oracle import Record
 from tests.support.pure_executor import World, run
 
@@ -26,7 +26,7 @@ assert set(_PLAIN) == set(ARROW)
 
 
 class Broken(AssertionError):
-    """A case whose result records depend on how it was run."""
+    """Raised for a case whose result records depend on how it was run."""
 
 
 #: Targets, records of each epoch, the epoch at which a crash loses the manifest.
@@ -36,7 +36,7 @@ RUNS = st.tuples(
 
 
 def check_executor(case: Case, partitions: int, how: tuple[int, list[int], int | None]) -> None:
-    """Raises Broken unless the records are those of one epoch on one target."""
+    """Raises Broken unless every run gives the records of a run with one epoch and one target."""
     whole, pieces = _records(case, partitions, (1, [10_000], None)), _records(case, partitions, how)
     if whole != pieces:
         raise Broken(f"{how} over {partitions} partitions\n  whole:  {whole}\n  pieces: {pieces}\n{case}")
@@ -44,20 +44,20 @@ def check_executor(case: Case, partitions: int, how: tuple[int, list[int], int |
 
 def _records(case: Case, partitions: int, how: tuple[int, list[int], int | None]) -> dict[str, list[tuple]]:
     logs = {f"t{source.number}": _log(source, partitions) for source in case.sources}
-    topics = Topics({topic: dict.fromkeys(parts, 0) for topic, parts in logs.items()})
-    catalog, _ = apply_all("; ".join(_patient(case).statements), topics=topics)
+    environment = FakeEnvironment({topic: dict.fromkeys(parts, 0) for topic, parts in logs.items()})
+    catalog, _ = apply_all("; ".join(_with_little_slack(case).statements), environment=environment)
     targets, limits, crash_at = how
     world = run(World(logs), catalog, targets, limits, crash_at)
     return world.written
 
 
-def _patient(case: Case) -> Case:
-    """The case with a slack that the closing records outrun."""
+def _with_little_slack(case: Case) -> Case:
+    """The case with so little slack that the closing records make everything before them final."""
     return replace(case, sources=tuple(replace(source, slack=min(source.slack, 3)) for source in case.sources))
 
 
 def _log(source: Source, partitions: int) -> dict[int, list[Message]]:
-    """The records in turns over the partitions, and in each a last one far in the future."""
+    """The records dealt out over the partitions, each of which ends with a record far in the future."""
     records = [event for event in source.events if isinstance(event, Record)]
     row = {name: _PLAIN[name] for name in source.columns}
     ends = [Record(_LAST, row)]
@@ -68,13 +68,13 @@ def _log(source: Source, partitions: int) -> dict[int, list[Message]]:
 def _messages(topic: str, partition: int, records: Sequence[Record]) -> list[Message]:
     return [
         Message(
-            topic=topic, partition=partition, offset=at, key=None, value=json.dumps(one.row, default=_text).encode(),
-            headers=[("dsms-op", b"-")] if one.deletion else [], timestamp=(1, one.ts),
+            topic=topic, partition=partition, offset=at, key=None, value=json.dumps(record.row, default=_text).encode(),
+            headers=[("dsms-op", b"-")] if record.deletion else [], timestamp=(1, record.ts),
         )
-        for at, one in enumerate(records)
+        for at, record in enumerate(records)
     ]  # fmt: skip
 
 
 def _text(value: object) -> str:
-    """A decimal, date or timestamp."""
+    """A decimal, date or timestamp as JSON text."""
     return f"{value.isoformat()}Z" if isinstance(value, datetime) else str(value)

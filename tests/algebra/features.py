@@ -1,4 +1,4 @@
-"""What the drawn cases hold, counted: `python -m tests.algebra.features 2000` prints the table of docs/testing.md."""
+"""Counts the features of drawn cases: `python -m tests.algebra.features 2000` prints the table of docs/testing.md."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ PATTERNS = {
 
 
 def features(case: Case) -> set[str]:
-    """The names of what a case holds."""
+    """The names of the features of a case."""
     text = "; ".join([*case.views, case.query])
-    found = {name for name, pattern in PATTERNS.items() if re.search(pattern, text)}
+    names = {name for name, pattern in PATTERNS.items() if re.search(pattern, text)}
     records = [event for source in case.sources for event in source.events if isinstance(event, Record)]
-    return found | {name for name, there in _others(case, records, text).items() if there}
+    return names | {name for name, there in _others(case, records, text).items() if there}
 
 
 def _others(case: Case, records: Sequence[Record], text: str) -> dict[str, bool]:
@@ -101,7 +101,7 @@ def _backwards(events: Sequence[object]) -> bool:
 
 
 def counted(count: int, number: int) -> Counter[str]:
-    """In how many of so many cases each stands."""
+    """The number of cases with each feature, of `count` drawn ones."""
     total: Counter[str] = Counter(dict.fromkeys(PATTERNS, 0))
 
     @seed(number)
@@ -110,10 +110,10 @@ def counted(count: int, number: int) -> Counter[str]:
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(cases())
-    def one(case: Case) -> None:
+    def count_case(case: Case) -> None:
         total.update(features(case))
 
-    one()
+    count_case()
     return total
 
 

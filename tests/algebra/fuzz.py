@@ -33,14 +33,14 @@ CASES = int(os.environ.get("DSMS_FUZZ_CASES", "100000"))
 
 @dataclass
 class Drawn:
-    """How many cases were drawn, and the one that failed, the simplest that was found."""
+    """The number of cases drawn, and the simplest failing one."""
 
     count: int = 0
     failed: tuple[Case, Cutting, str] | None = None
 
 
 def draw(count: int, number: int, *, shrink: bool, having: str = "") -> Drawn:
-    """Checks so many cases, or as many as it takes to find one that fails."""
+    """Checks `count` cases, or fewer if one fails."""
     duck, drawn = Duck(), Drawn()
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
 
@@ -50,23 +50,23 @@ def draw(count: int, number: int, *, shrink: bool, having: str = "") -> Drawn:
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(cases(9 if having else 6, having=having), CUTTINGS)
-    def one(case: Case, cutting: Cutting) -> None:
+    def check_case(case: Case, cutting: Cutting) -> None:
         drawn.count += drawn.failed is None
-        found = first_error(lambda: check(case, cutting, duck))
-        if found is not None:
-            found = found if "CREATE" in found else f"{found}\n{shown(case)}"
-            drawn.failed = case, cutting, found
-            raise AssertionError(found.split("\n")[0])
+        error = first_error(lambda: check(case, cutting, duck))
+        if error is not None:
+            error = error if "CREATE" in error else f"{error}\n{shown(case)}"
+            drawn.failed = case, cutting, error
+            raise AssertionError(error.split("\n")[0])
 
-    outcome = first_error(one)
+    outcome = first_error(check_case)
     if outcome is not None and drawn.failed is None:
         raise RuntimeError(outcome)
     return drawn
 
 
 def run(count: int, number: int, *, keep: bool, having: str = "", skip: int = 0) -> Iterator[str]:
-    """What fails; `keep` reduces it and adds it to the corpus. A failure does not end the run, and `skip` goes on with
-    one that was interrupted after so many cases: a chunk is drawn from its own number alone."""
+    """Yields the failures; `keep` reduces them and adds them to the corpus. A failure does not end the run. `skip`
+    continues a run that was interrupted after so many cases: each chunk is drawn from its own number alone."""
     begun, done, failures = time.monotonic(), skip, 0
     while done < count:
         drawn = draw(min(CHUNK, count - done), number * 1_000_003 + done, shrink=keep, having=having)
@@ -91,25 +91,25 @@ def remember(case: Case, cutting: Cutting, message: str) -> None:
 def in_processes(
     count: int, number: int, processes: int, *options: str, skip: int = 0, output: int | None = subprocess.PIPE
 ) -> list[subprocess.Popen[str]]:
-    """The cases divided among processes with different seeds."""
+    """Divides the cases among processes with different seeds."""
     share, skipped = -(-count // processes), skip // processes // CHUNK * CHUNK
     seeds = [str(number * processes + at) for at in range(processes)]
     counts = ["--cases", str(share), "--skip", str(skipped)]
     command = [sys.executable, "-m", "tests.algebra.fuzz", *counts, "--processes", "1", *options, "--seed"]
-    return [subprocess.Popen([*command, one], stdout=output, text=True) for one in seeds]
+    return [subprocess.Popen([*command, seed], stdout=output, text=True) for seed in seeds]
 
 
 def _run_here(asked: argparse.Namespace) -> int:
     failures = 0
-    found = run(asked.cases, asked.seed, keep=asked.keep, having=asked.having, skip=asked.skip)
-    for failures, message in enumerate(found, 1):  # noqa: B007
+    messages = run(asked.cases, asked.seed, keep=asked.keep, having=asked.having, skip=asked.skip)
+    for failures, message in enumerate(messages, 1):  # noqa: B007
         sys.stdout.write(f"{message}\n\n")
         sys.stdout.flush()
     return min(failures, 100)
 
 
 def main() -> int:
-    """The number of failures, at most 100."""
+    """Runs what the command line asks for; returns the number of failures, at most 100."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=CASES)
     parser.add_argument("--seed", type=int, default=int(time.time()))

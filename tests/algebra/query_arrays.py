@@ -1,4 +1,4 @@
-"""Arrays and given rows: ARRAY_AGG and what reads its result, UNNEST, VALUES."""
+"""Arrays and literal rows: ARRAY_AGG and functions of its result, UNNEST, VALUES."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from tests.algebra.query_scalars import LITERALS, outputs, predicate, scope, val
 
 
 def unnested(g: Drawing, outer: Relation) -> Relation:
-    """Each row with each element of an array that is made of it."""
+    """Each row with each element of an array made of its columns."""
     a, u, x = g.name("a"), g.name("u"), g.name("x")
     mine = scope(a, outer.columns)
     items = ", ".join(value(g, mine, "int", 0) for _ in range(g.number(1, 3)))
     inner, arr = g.name("a"), g.name("arr")
-    found, columns = outputs(g, [(text, kind) for text, kind in mine] + [(f"{u}.{x}", "int")], 3)
+    selected, columns = outputs(g, [(text, kind) for text, kind in mine] + [(f"{u}.{x}", "int")], 3)
     kept = [(f"{inner}.{column.name}", column.name) for column in outer.columns if column.exact]
     listed = items.replace(f"{a}.", f"{inner}.")
     tables = []
     for table, array in zip(named(outer, inner), (f"ARRAY[{listed}]", f"[{listed}]"), strict=True):
         derived = select([*kept, (array, arr)], (table, table), ("", ""))[0]
         tables.append(f"{derived} AS {a} CROSS JOIN UNNEST({a}.{arr}) AS {u}({x})")
-    ours, duck = select(found, (tables[0], tables[1]), ("", ""))
+    ours, duck = select(selected, (tables[0], tables[1]), ("", ""))
     return Relation(ours, duck, columns, outer.stream)
 
 
 def aggregated(g: Drawing, relation: Relation) -> Relation:
-    """ARRAY_AGG of each group in a total order: as it is, its elements, or what functions say of it."""
+    """ARRAY_AGG of each group in a total order: the array, its elements, or functions of it."""
     a, b, key, arr = g.name("a"), g.name("a"), g.name("k"), g.name("arr")
     mine = scope(a, relation.columns)
-    by, by_kind = g.one(mine)
-    kind: Kind = g.one(["int", "int", "str", "real"])
+    by, by_kind = g.pick(mine)
+    kind: Kind = g.pick(["int", "int", "str", "real"])
     x = value(g, mine, kind, 1)
     if f"{a}." not in x:
         x, kind = by, by_kind
-    way = g.one(["NULLS FIRST", "DESC NULLS LAST", "NULLS LAST"])
+    way = g.pick(["NULLS FIRST", "DESC NULLS LAST", "NULLS LAST"])
     made = f"ARRAY_AGG({'DISTINCT ' if g.chance(20) else ''}{x} ORDER BY {x} {way})"
     if g.chance(25):
         made += f" FILTER (WHERE {predicate(g, mine)})"
@@ -42,28 +42,28 @@ def aggregated(g: Drawing, relation: Relation) -> Relation:
 
 def _read(g: Drawing, inner: tuple[str, str], b: str, key: Column, array: Column) -> Relation:
     kept = (f"{b}.{key.name}", key.name)
-    form, name = g.one(["array", "elements", "elements", "functions"]), g.name("c")
+    form, name = g.pick(["array", "elements", "elements", "functions"]), g.name("c")
     tables = f"{inner[0]} AS {b}", f"{inner[1]} AS {b}"
-    held = f"{b}.{array.name}"
+    array_column = f"{b}.{array.name}"
     if form == "elements":
         u, x = g.name("u"), g.name("x")
-        ours, duck = (f"{one} CROSS JOIN UNNEST({held}) AS {u}({x})" for one in tables)
+        ours, duck = (f"{table} CROSS JOIN UNNEST({array_column}) AS {u}({x})" for table in tables)
         return Relation(*select([kept, (f"{u}.{x}", name)], (ours, duck), ("", "")), (key, Column(name, array.kind)))
     if form == "functions":
         nth, length = g.number(-1, 2) or 1, g.name("c")
         columns = key, Column(name, array.kind), Column(length, "int")
-        listed = [kept, (f"{held}[{nth}]", name), (f"CARDINALITY({held})", length)]
+        listed = [kept, (f"{array_column}[{nth}]", name), (f"CARDINALITY({array_column})", length)]
         ours = select(listed, tables, ("", ""))[0]
-        return Relation(ours, select([*listed[:2], (f"len({held})", length)], tables, ("", ""))[1], columns)
-    ours, duck = select([kept, (held, name)], tables, ("", ""))
+        return Relation(ours, select([*listed[:2], (f"len({array_column})", length)], tables, ("", ""))[1], columns)
+    ours, duck = select([kept, (array_column, name)], tables, ("", ""))
     return Relation(ours, duck, (key, Column(name, "list", exact=False)))
 
 
 def given_rows(g: Drawing) -> Relation:
-    """VALUES: rows that are in the query; NULL in the second of them."""
-    kinds: list[Kind] = [g.one(["int", "int", "str", "float"]) for _ in range(g.number(1, 3))]
+    """VALUES: rows written in the query, with NULL in the second of them."""
+    kinds: list[Kind] = [g.pick(["int", "int", "str", "float"]) for _ in range(g.number(1, 3))]
     names = [g.name("v") for _ in kinds]
-    rows = [", ".join(g.one(LITERALS[kind][:3]) for kind in kinds) for _ in range(g.number(1, 3))]
+    rows = [", ".join(g.pick(LITERALS[kind][:3]) for kind in kinds) for _ in range(g.number(1, 3))]
     if len(rows) > 1 and g.chance(40):
         rows[1] = ", ".join("NULL" for _ in kinds)
     text = f"(SELECT * FROM (VALUES {', '.join(f'({row})' for row in rows)}) AS {g.name('t')}({', '.join(names)}))"

@@ -10,54 +10,54 @@ def join(g: Drawing, left: Relation, right: Relation) -> Relation:
     """Two relations side by side; the condition has an equality more often than not."""
     a, b = g.name("a"), g.name("a")
     mine, theirs = scope(a, left.columns), scope(b, right.columns)
-    kind = g.one(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", ",", "CROSS JOIN"])
+    kind = g.pick(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", ",", "CROSS JOIN"])
     on = condition(g, mine, theirs)
-    found, columns = outputs(g, [*mine, *theirs], 4)
+    items, columns = outputs(g, [*mine, *theirs], 4)
     outer = kind in ("LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
     where = predicate(g, [*mine, *theirs]) if g.chance(30) else ""
     if kind == ",":
         where = f"{on} AND {where}" if where else on
     sides = zip(named(left, a), named(right, b), strict=True)
     end = "" if kind in (",", "CROSS JOIN") else f" ON {on}"
-    ours, duck = select(found, tuple(f"{x} {kind} {y}{end}" for x, y in sides), _where(where))
+    ours, duck = select(items, tuple(f"{x} {kind} {y}{end}" for x, y in sides), _where(where))
     return Relation(ours, duck, columns, left.stream and right.stream and not outer)
 
 
 def condition(g: Drawing, mine: Scope, theirs: Scope) -> str:
-    """What joins two scopes."""
+    """A join condition between two scopes."""
     parts = [equality(g, mine, theirs)] if g.chance(75) else []
     if not parts or g.chance(35):
-        parts.append(g.one([comparison(g, mine, theirs, 1), predicate(g, [*mine, *theirs])]))
+        parts.append(g.pick([comparison(g, mine, theirs, 1), predicate(g, [*mine, *theirs])]))
     return " AND ".join(parts)
 
 
 def equality(g: Drawing, mine: Scope, theirs: Scope) -> str:
     """An equality of two columns of one kind, or of expressions."""
     kinds: list[Kind] = sorted({kind for _, kind in mine} & {kind for _, kind in theirs}) or ["int"]
-    kind = g.one(kinds)
+    kind = g.pick(kinds)
     depth = 1 if g.chance(20) else 0
     pick = [[text for text, its in side if its == kind] for side in (mine, theirs)]
     if depth or not all(pick):
         return f"{value(g, mine, kind, depth)} = {value(g, theirs, kind, depth)}"
-    return f"{g.one(pick[0])} = {g.one(pick[1])}"
+    return f"{g.pick(pick[0])} = {g.pick(pick[1])}"
 
 
 def natural(g: Drawing, left: Relation, right: Relation) -> Relation:
-    """NATURAL JOIN and USING: the columns of one name, which then stand once."""
+    """NATURAL JOIN and USING, which merge the columns of one name."""
     a, b, x, y, both = g.name("a"), g.name("a"), g.name("a"), g.name("a"), g.name("j")
     mine, theirs = scope(a, left.columns), scope(b, right.columns)
-    kind = g.one(sorted({kind for _, kind in mine} & {kind for _, kind in theirs}) or ["int"])
+    kind = g.pick(sorted({kind for _, kind in mine} & {kind for _, kind in theirs}) or ["int"])
     sides = []
     for relation, alias, within in ((left, a, mine), (right, b, theirs)):
-        other, its = g.one(within)
+        other, its = g.pick(within)
         listed = [(value(g, within, kind, 0), both), (other, g.name("c"))]
         sides.append((select(listed, named(relation, alias), ("", "")), Column(listed[1][1], its)))
-    word = g.one(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+    word = g.pick(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
     before, after = ("NATURAL ", "") if g.chance(70) else ("", f" USING ({both})")
-    (lefts, one), (rights, other) = sides
+    (lefts, left_column), (rights, right_column) = sides
     tables = tuple(f"{lefts[at]} AS {x} {before}{word} {rights[at]} AS {y}{after}" for at in (0, 1))
-    columns = Column(both, kind), one, other
-    end = g.one(["", "", f" WHERE {both} IS NOT NULL"])
+    columns = Column(both, kind), left_column, right_column
+    end = g.pick(["", "", f" WHERE {both} IS NOT NULL"])
     ours, duck = select([(column.name, column.name) for column in columns], tables, (end, end))
     return Relation(ours, duck, columns)
 
@@ -67,23 +67,26 @@ def _where(text: str) -> tuple[str, str]:
 
 
 def self_join(g: Drawing, relation: Relation) -> Relation:
-    """A relation beside itself, named once by WITH."""
+    """A relation joined with itself, named once by WITH."""
     if "(" in relation.ours and not relation.is_query:
         relation = _without_ts(relation)
     w, a, b = g.name("w"), g.name("a"), g.name("a")
     both = [*scope(a, relation.columns), *scope(b, relation.columns)]
-    found, columns = outputs(g, both, 4)
+    items, columns = outputs(g, both, 4)
     on = condition(g, both[: len(both) // 2], both[len(both) // 2 :])
-    kind = g.one(["JOIN", "LEFT JOIN", "FULL JOIN"])
-    test = f"USING ({g.one(relation.columns).name})" if g.chance(20) and not relation.ours.count("TS") else f"ON {on}"
+    kind = g.pick(["JOIN", "LEFT JOIN", "FULL JOIN"])
+    test = f"USING ({g.pick(relation.columns).name})" if g.chance(20) and not relation.ours.count("TS") else f"ON {on}"
     body = f"{w} AS {a} {kind} {w} AS {b} {test}"
-    ours, duck = select(found, (body, body), ("", ""))
-    texts = [f"(WITH {w} AS {one} {text[1:]}" for one, text in ((_query(relation), ours), (relation.duck, duck))]
+    ours, duck = select(items, (body, body), ("", ""))
+    texts = [
+        f"(WITH {w} AS {relation_text} {text[1:]}"
+        for relation_text, text in ((_query(relation), ours), (relation.duck, duck))
+    ]
     return Relation(texts[0], texts[1], columns)
 
 
 def _without_ts(relation: Relation) -> Relation:
-    """TS of what is synchronised is no column of `*`."""
+    """The columns of `*`: without TS of a synchronised relation."""
     columns = tuple(column for column in relation.columns if column.name != "TS")
     listed = ", ".join(column.name for column in columns)
     return Relation(f"(SELECT {listed} FROM {relation.ours} AS x)", f"(SELECT {listed} FROM {relation.duck})", columns)
@@ -101,16 +104,16 @@ def filtered_by_subquery(g: Drawing, outer: Relation, inner: Relation) -> Relati
     mine, theirs = scope(a, outer.columns), scope(b, inner.columns)
     test = _subquery_test(g, mine, theirs, named(inner, b))
     if g.chance(30):
-        other, word = predicate(g, mine), g.one(["AND", "OR"])
-        test = tuple(f"({one} {word} {other})" for one in test)
-    found, columns = outputs(g, mine, 4)
+        other, word = predicate(g, mine), g.pick(["AND", "OR"])
+        test = tuple(f"({side} {word} {other})" for side in test)
+    items, columns = outputs(g, mine, 4)
     if g.chance(25):
         name = g.name("c")
-        ours, duck = ([*found, (text, name)] for text in test)
+        ours, duck = ([*items, (text, name)] for text in test)
         columns = (*columns, Column(name, "bool"))
         end: tuple[str, str] = ("", "")
     else:
-        ours, duck, end = found, found, tuple(f" WHERE {text}" for text in test)
+        ours, duck, end = items, items, tuple(f" WHERE {text}" for text in test)
     tables = named(outer, a)
     return Relation(select(ours, tables, end)[0], select(duck, tables, end)[1], columns)
 
@@ -118,10 +121,10 @@ def filtered_by_subquery(g: Drawing, outer: Relation, inner: Relation) -> Relati
 def _subquery_test(g: Drawing, mine: Scope, theirs: Scope, tables: tuple[str, str]) -> tuple[str, str]:
     where = f" WHERE {_correlation(g, mine, theirs)}" if g.chance(60) else ""
     kinds: list[Kind] = sorted({kind for _, kind in theirs} - {"bool"}) or ["int"]
-    kind = g.one(kinds)
+    kind = g.pick(kinds)
     x, y = value(g, mine, kind, 0), value(g, theirs, kind, 0)
-    operator = g.one(["=", "<", ">=", "<>"])
-    before, item = g.one([
+    operator = g.pick(["=", "<", ">=", "<>"])
+    before, item = g.pick([
         (f"{x} IN ", y), (f"{x} NOT IN ", y), ("EXISTS ", "1"), ("NOT EXISTS ", "1"), (f"{x} {operator} ANY ", y),
         (f"{x} {operator} ALL ", y), (f"{x} {operator} ", f"MAX({y})"), (f"{x} {operator} ", f"MIN({y})"),
         ("0 < ", "COUNT(*)"), ("1 >= ", f"COUNT(DISTINCT {y})"),
@@ -133,7 +136,7 @@ def _subquery_test(g: Drawing, mine: Scope, theirs: Scope, tables: tuple[str, st
 def _correlation(g: Drawing, mine: Scope, theirs: Scope) -> str:
     parts = [equality(g, theirs, mine) if g.chance(75) else comparison(g, theirs, mine)]
     if g.chance(30):
-        parts.append(g.one([predicate(g, theirs, 0), comparison(g, theirs, mine)]))
+        parts.append(g.pick([predicate(g, theirs, 0), comparison(g, theirs, mine)]))
     return " AND ".join(parts)
 
 
@@ -144,29 +147,29 @@ def scalar_subquery(g: Drawing, outer: Relation, inner: Relation) -> Relation:
     """A scalar subquery in the select list."""
     a, b = g.name("a"), g.name("a")
     mine, theirs = scope(a, outer.columns), scope(b, inner.columns)
-    text, kind = g.one(_SCALARS)
+    text, kind = g.pick(_SCALARS)
     item = text.format(n=value(g, theirs, "int"))
     where = f" WHERE {_correlation(g, mine, theirs)}" if g.chance(70) else ""
-    found, columns = outputs(g, mine, 2)
+    items, columns = outputs(g, mine, 2)
     name = g.name("c")
     texts = []
     for table, outside in zip(named(inner, b), named(outer, a), strict=True):
-        listed = [*found, (f"(SELECT {item} FROM {table}{where})", name)]
+        listed = [*items, (f"(SELECT {item} FROM {table}{where})", name)]
         texts.append(select(listed, (outside, outside), ("", ""))[0])
     return Relation(texts[0], texts[1], (*columns, Column(name, kind)))
 
 
 def lateral(g: Drawing, outer: Relation, inner: Relation) -> Relation:
-    """A subquery in FROM that reads an item before it: its rows, or one row of aggregates."""
+    """A subquery in FROM that reads an earlier item: its rows, or one row of aggregates."""
     a, b, c = g.name("a"), g.name("a"), g.name("a")
     mine, theirs = scope(a, outer.columns), scope(b, inner.columns)
-    text, kind = g.one(_SCALARS)
+    text, kind = g.pick(_SCALARS)
     one_row = g.chance()
     item = text.format(n=value(g, theirs, "int")) if one_row else value(g, theirs, "int")
     name, where = g.name("x"), _correlation(g, mine, theirs)
-    found, columns = outputs(g, [*mine, (f"{c}.{name}", "int")], 3)
+    items, columns = outputs(g, [*mine, (f"{c}.{name}", "int")], 3)
     sides = zip(named(outer, a), named(inner, b), strict=True)
-    word, end = g.one([(",", ""), (",", ""), (" CROSS JOIN", ""), (" LEFT JOIN", " ON TRUE")])
+    word, end = g.pick([(",", ""), (",", ""), (" CROSS JOIN", ""), (" LEFT JOIN", " ON TRUE")])
     tables = tuple(f"{x}{word} LATERAL (SELECT {item} AS {name} FROM {y} WHERE {where}) AS {c}{end}" for x, y in sides)
-    ours, duck = select(found, tables, ("", ""))
+    ours, duck = select(items, tables, ("", ""))
     return Relation(ours, duck, columns)

@@ -1,4 +1,4 @@
-"""Sources and their histories, and what is read from a stream directly: itself, its windows, its synchronisation."""
+"""Sources and their histories, and the leaves of queries: streams, their windows, and synchronised streams."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NULLABLE_VALUES = {name: st.one_of(values, values, st.none()) for name, values 
 
 @dataclass(frozen=True)
 class Source:
-    """A source with one stream over it, what its log holds, and the slack that is granted."""
+    """A source with one stream over it, its log, and its slack."""
 
     number: int
     columns: tuple[str, ...]
@@ -71,11 +71,11 @@ class Source:
 
     @property
     def pushed(self) -> list[Row | int]:
-        """The log as it is pushed: records, and promises as numbers."""
-        return [_pushed(one) for one in self.events]
+        """The log to push: records, and heartbeats as numbers."""
+        return [_pushed(event) for event in self.events]
 
     def history(self) -> pa.Table:
-        """Each row with the instants from and to which it is in the relation of the stream."""
+        """The rows of the stream's relation, each with the instants between which it is valid."""
         accepted, _ = oracle.accept(self.events, self.slack)
         kinds = [pa.field(name, ARROW[name]) for name in self.columns]
         times = [pa.field(name, pa.int64()) for name in ("TS", "__from", "__to", "__seq")]
@@ -98,10 +98,10 @@ def _pushed(event: Event) -> Row | int:
 
 
 def lives(accepted: Sequence[Record], keys: Sequence[str]) -> list[Row]:
-    """The rows of R[S(T)] with their instants: one of a keyed stream is there until the next of its key."""
-    found: list[Row] = []
+    """The rows of R[S(T)] with their validity: a row of a keyed stream is valid until the next one of its key."""
+    rows: list[Row] = []
     last: dict[tuple[object, ...], Row] = {}
-    ordered = sorted(enumerate(accepted), key=lambda one: one[1].ts)
+    ordered = sorted(enumerate(accepted), key=lambda numbered: numbered[1].ts)
     for seq, record in ordered:
         row = {**record.row, "TS": record.ts, "__from": record.ts, "__to": FOREVER, "__seq": seq}
         if keys:
@@ -109,13 +109,13 @@ def lives(accepted: Sequence[Record], keys: Sequence[str]) -> list[Row]:
             last.pop(key, {})["__to"] = record.ts
             last[key] = row
         if not record.deletion:
-            found.append(row)
-    return [row for row in found if row["__from"] < row["__to"]]
+            rows.append(row)
+    return [row for row in rows if row["__from"] < row["__to"]]
 
 
 @st.composite
 def sources(draw: st.DrawFn, number: int, most: int, having: str = "") -> Source:
-    """A source with at most so many records, out of order within the slack and beyond, with promises between."""
+    """A source with at most `most` records, in disorder within the slack and beyond, and heartbeats in between."""
     shapes = TYPED_SHAPES if having == "types" or draw(st.integers(0, 99)) >= 85 else SHAPES
     columns = draw(st.sampled_from(shapes))
     nullable = draw(st.sampled_from(NULLABLE))
@@ -133,48 +133,48 @@ def sources(draw: st.DrawFn, number: int, most: int, having: str = "") -> Source
     return Source(number, columns, nullable, keys, slack, tuple(events))
 
 
-def load(database: duckdb.DuckDBPyConnection, found: Sequence[Source]) -> None:
-    """The histories as DuckDB's tables."""
-    for source in found:
+def load(database: duckdb.DuckDBPyConnection, registered: Sequence[Source]) -> None:
+    """Loads the histories into tables of DuckDB."""
+    for source in registered:
         database.register("arrived", source.history())
         database.execute(f"CREATE OR REPLACE TEMP TABLE H{source.number} AS SELECT * FROM arrived")
 
 
 def leaf(g: Drawing) -> Relation:
-    """A stream, or one of its windows, or as it was at the last synchronisation point."""
-    found = g.one(g.leaves)
+    """A stream, one of its windows, or the stream as of the last synchronisation point."""
+    leaf = g.pick(g.leaves)
     if "table" in g.due:
         g.due.remove("table")
-        found = next(one for one in g.leaves if one.ours == "Tab")
+        leaf = next(candidate for candidate in g.leaves if candidate.ours == "Tab")
     if "where" in g.due:
         g.due.remove("where")
-        return where_inside(g, g.one([one for one in g.leaves if one.stream]))
+        return where_inside(g, g.pick([candidate for candidate in g.leaves if candidate.stream]))
     if g.clock is not None:
-        slides = found.stream and g.clock[1] == 0 and g.chance(30)
-        return range_window(g, found, g.clock[0]) if slides else synchronised(g, found)
+        slides = leaf.stream and g.clock[1] == 0 and g.chance(30)
+        return range_window(g, leaf, g.clock[0]) if slides else synchronised(g, leaf)
     if g.chance(20):
-        streams = [one.ours for one in g.leaves if one.stream]
-        return at_events(found, g.one(streams)) if streams and g.chance(25) else synchronised(g, found)
-    if found.stream and g.chance(40):
+        streams = [candidate.ours for candidate in g.leaves if candidate.stream]
+        return at_events(leaf, g.pick(streams)) if streams and g.chance(25) else synchronised(g, leaf)
+    if leaf.stream and g.chance(40):
         if g.chance(15):
-            return where_inside(g, found)
-        stream = filtered(g, found) if g.chance(25) else found
-        return g.one(WINDOWS)(g, stream)
-    return found
+            return where_inside(g, leaf)
+        stream = filtered(g, leaf) if g.chance(25) else leaf
+        return g.pick(WINDOWS)(g, stream)
+    return leaf
 
 
 def where_inside(g: Drawing, stream: Relation) -> Relation:
-    """[… Where condition]: a window of the rows of a stream for which a condition is TRUE."""
+    """[… Where condition]: a window over the rows of a stream that satisfy a condition."""
     condition = predicate(g, [(column.name, column.kind) for column in stream.columns])
     if g.chance(60):  # one that is TRUE for some rows only
-        whole = g.one(stream.of("int")).name
-        condition = g.one([f"{whole} <> {g.number(0, 2)}", f"{whole} % 2 = {g.number(0, 1)}", f"{whole} > 1"])
-    window = g.one(WINDOWS)(g, replace(stream, duck=f"{stream.duck[:-1]} AND ({condition}))"))
+        whole = g.pick(stream.of("int")).name
+        condition = g.pick([f"{whole} <> {g.number(0, 2)}", f"{whole} % 2 = {g.number(0, 1)}", f"{whole} > 1"])
+    window = g.pick(WINDOWS)(g, replace(stream, duck=f"{stream.duck[:-1]} AND ({condition}))"))
     return replace(window, ours=f"{window.ours[:-1]} Where {condition}]")
 
 
 def filtered(g: Drawing, stream: Relation) -> Relation:
-    """A derived stream, which windows take like any other."""
+    """A derived stream, over which windows are possible as over any other."""
     condition = predicate(g, [(column.name, column.kind) for column in stream.columns])
     listed = ", ".join(column.name for column in stream.columns)
     ours = f"(SELECT {listed} FROM {stream.ours} WHERE {condition})"
@@ -182,14 +182,14 @@ def filtered(g: Drawing, stream: Relation) -> Relation:
 
 
 def at_events(relation: Relation, events: str) -> Relation:
-    """R[Sync](S) where the points are the instants of another stream; before the first of them nothing."""
+    """R[Sync](S) whose points are the instants of another stream; empty before the first of them."""
     last = f"(SELECT max(TS) FROM H{events[1:]} WHERE TS <= {NOW})"
     return Relation(f"R[{events}]({relation.ours})", relation.duck.replace(NOW, last), relation.columns)
 
 
 def range_window(g: Drawing, stream: Relation, every: int | None = None) -> Relation:
-    """[Range T] holds a row up to T instants after its own; with Slide as of the last multiple of it."""
-    length, slide = g.number(0, 5), every or g.one([1, 1, 2, 3])
+    """[Range T] has a row up to T instants after its own; with Slide the window is that of the last multiple of it."""
+    length, slide = g.number(0, 5), every or g.pick([1, 1, 2, 3])
     now = NOW if slide == 1 else f"({NOW} - ({NOW} + {slide}) % {slide})"
     end = "" if slide == 1 else f" Slide {slide}"
     duck = stream.duck.replace(NOW, now)
@@ -199,15 +199,15 @@ def range_window(g: Drawing, stream: Relation, every: int | None = None) -> Rela
 
 
 def row_window(g: Drawing, stream: Relation) -> Relation:
-    """[Rows N Slide L]: of n rows the numbers m - N + 1 to m, where m is the last multiple of L."""
-    rows, slide = g.number(1, 4), g.one([1, 1, 2, 3])
+    """[Rows N Slide L]: of n rows numbers m - N + 1 to m, where m is the last multiple of L up to n."""
+    rows, slide = g.number(1, 4), g.pick([1, 1, 2, 3])
     end = "" if slide == 1 else f" Slide {slide}"
     return Relation(f"{stream.ours} [Rows {rows}{end}]", last_rows(stream, "", rows, slide), stream.columns)
 
 
 def partitioned_rows(g: Drawing, stream: Relation) -> Relation:
     """[Partition By a Rows N]: the last rows of each partition."""
-    rows, column = g.number(1, 3), g.one(stream.columns[:-1]).name
+    rows, column = g.number(1, 3), g.pick(stream.columns[:-1]).name
     within = g.number(1, 4) if "(" not in stream.ours and g.chance(25) else None
     ours = f"{stream.ours} [Partition By {column} Rows {rows}{'' if within is None else f' Range {within}'}]"
     duck = last_rows(stream, f"PARTITION BY {column}", rows, 1)
@@ -220,7 +220,7 @@ WINDOWS = [range_window, row_window, partitioned_rows]
 
 
 def last_rows(stream: Relation, partition: str, rows: int, slide: int) -> str:
-    """The last rows of a stream, or of each of its partitions, for DuckDB."""
+    """DuckDB's query for the last rows of a stream, or of each of its partitions."""
     listed = ", ".join(column.name for column in stream.columns)
     within = stream.duck[1:-1].replace(f"SELECT {listed}", f"SELECT {listed}, __seq", 1)
     numbers = f"row_number() OVER ({partition} ORDER BY TS, __seq) AS nr, count(*) OVER ({partition}) AS total"
@@ -232,7 +232,7 @@ def last_rows(stream: Relation, partition: str, rows: int, slide: int) -> str:
 def synchronised(g: Drawing, relation: Relation) -> Relation:
     """R[Sync](S): the relation at the last point of a clock that ticks when `t mod period = at`."""
     period = g.number(2, 4)
-    period, at = g.clock or (period, g.one([0, 0, period - 1]))
+    period, at = g.clock or (period, g.pick([0, 0, period - 1]))
     g.clocks.add((period, at))
     last = f"({NOW} - ({NOW} - {at} + {period}) % {period})"
     return Relation(f"R[Sync{period}{at}]({relation.ours})", relation.duck.replace(NOW, last), relation.columns)

@@ -1,4 +1,4 @@
-"""What the drawn queries are made of: typed columns, relations in two dialects, and the state of drawing one query."""
+"""The parts of drawn queries: typed columns, relations in two dialects, and the state of drawing one query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW = "@T"
 
 @dataclass(frozen=True)
 class Column:
-    """A column by its name, and the kind of its values. What is not `exact` differs in its last digits."""
+    """A column and the kind of its values. Values that are not `exact` may differ in their last digits."""
 
     name: str
     kind: Kind
@@ -27,9 +27,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Relation:
-    """An item of FROM without its alias: in our language, and for DuckDB as a query over the inputs at the instant.
+    """An item of FROM without its alias: in our dialect, and for DuckDB as a query over the inputs at an instant.
 
-    `stream`: rows only come, and stay; `TS` among its columns is the instant at which each came.
+    `stream`: rows are only inserted; the column `TS`, if any, is the instant of the insertion.
     """
 
     ours: str
@@ -43,15 +43,16 @@ class Relation:
         return self.ours.startswith("(") and self.ours.endswith(")")
 
     def of(self, *kinds: Kind) -> list[Column]:
-        """The columns of some kinds."""
+        """The columns of the given kinds."""
         return [column for column in self.columns if column.kind in kinds and column.exact]
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A view whose rows have the instant of their last change as TS: computed at every instant, for DuckDB a table.
+    """A view whose rows have TS, the instant of their last change: for DuckDB a table, computed at every instant.
 
-    `keys` are columns that are unique at every instant; without any, rows only come. `output` is that of its query.
+    `keys` are columns that are unique at every instant; without any, rows are only inserted. `output` is the operator
+    from relation to stream of its query.
     """
 
     name: str
@@ -63,9 +64,9 @@ class Kept:
 
 @dataclass
 class Drawing:
-    """One query being drawn: `draw`, the leaves it may read, and the views it needs.
+    """The state of drawing one query: `draw`, the leaves that it may read, and the views that it needs.
 
-    With `clock`, a period and a residue, everything is read at the points of one clock.
+    With `clock` = (period, residue) every leaf is read at the points of that clock.
     """
 
     draw: st.DrawFn
@@ -84,23 +85,23 @@ class Drawing:
         return f"{prefix}{self._names}"
 
     def number(self, low: int, high: int) -> int:
-        """A number between both, low and high included."""
+        """A number from low to high, both included."""
         return self.draw(_integers(low, high))
 
-    def one(self, choices: Sequence[T]) -> T:
-        """One of the choices; simpler ones stand first."""
+    def pick(self, choices: Sequence[T]) -> T:
+        """One of the choices; the simpler ones come first, since cases are reduced towards them."""
         return choices[self.number(0, len(choices) - 1)] if len(choices) > 1 else choices[0]
 
     def chance(self, percent: int = 50) -> bool:
-        """Whether something happens, in so many of hundred cases."""
+        """True in `percent` of a hundred cases."""
         return self.number(0, 99) >= 100 - percent
 
     def some(self, choices: Sequence[T], least: int = 0, most: int = 3) -> list[T]:
-        """Some of the choices, in their order, none twice."""
+        """Some of the choices, in their order, none of them twice."""
         count = self.number(min(least, len(choices)), min(most, len(choices)))
         picked: set[int] = set()
         for _ in range(count):
-            picked.add(self.one([at for at in range(len(choices)) if at not in picked]))
+            picked.add(self.pick([at for at in range(len(choices)) if at not in picked]))
         return [choices[at] for at in sorted(picked)]
 
 

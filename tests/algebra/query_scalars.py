@@ -22,7 +22,7 @@ Scope = list[tuple[str, Kind]]
 
 
 def scope(alias: str, columns: tuple[Column, ...]) -> Scope:
-    """The columns of an item; those whose last digits are open are not compared."""
+    """The columns of an item that may be compared: those with exact values."""
     return [(f"{alias}.{column.name}", column.kind) for column in columns if column.exact]
 
 
@@ -31,7 +31,7 @@ def value(g: Drawing, within: Scope, kind: Kind, depth: int = 1) -> str:
     columns = [text for text, its in within if its == kind]
     if depth == 0 or g.chance(60):
         choices = columns * 3 + LITERALS[kind][:3] if columns else LITERALS[kind]
-        return g.one(choices)
+        return g.pick(choices)
     if g.chance(25):
         first, second = value(g, within, kind, depth - 1), value(g, within, kind, depth - 1)
         return f"CASE WHEN {predicate(g, within, depth - 1)} THEN {first} ELSE {second} END"
@@ -43,7 +43,7 @@ def _integer(g: Drawing, within: Scope, depth: int) -> str:
     s = value(g, within, "str", depth)
     days = [text for text, kind in within if kind == "date"]
     of_days = [f"CAST({days[0]} - DATE '2024-05-01' AS INTEGER)", f"EXTRACT(DAY FROM {days[-1]})"] if days else []
-    return g.one([
+    return g.pick([
         f"({a} + {b})", f"({a} - {b})", f"({a} * 2)", f"COALESCE({a}, {b})", f"ABS({a})", f"({a} % 3)", f"(- {a})",
         f"LENGTH({s})", f"NULLIF({a}, {b})", f"GREATEST({a}, {b})", f"LEAST({a}, 1)", *of_days,
     ])  # fmt: skip
@@ -51,20 +51,20 @@ def _integer(g: Drawing, within: Scope, depth: int) -> str:
 
 def _text(g: Drawing, within: Scope, depth: int) -> str:
     a, b = (value(g, within, "str", depth) for _ in range(2))
-    return g.one([f"({a} || {b})", f"UPPER({a})", f"LOWER({a})", f"COALESCE({a}, {b})", f"NULLIF({a}, {b})"])
+    return g.pick([f"({a} || {b})", f"UPPER({a})", f"LOWER({a})", f"COALESCE({a}, {b})", f"NULLIF({a}, {b})"])
 
 
 def _float(g: Drawing, within: Scope, depth: int) -> str:
     a, b = (value(g, within, "float", depth) for _ in range(2))
     n = value(g, within, "int", depth)
-    return g.one([f"({a} + {b})", f"({a} * 2.0)", f"({a} - {n})", f"COALESCE({a}, {b})", f"CAST({n} AS DOUBLE)"])
+    return g.pick([f"({a} + {b})", f"({a} * 2.0)", f"({a} - {n})", f"COALESCE({a}, {b})", f"CAST({n} AS DOUBLE)"])
 
 
 def _real(g: Drawing, within: Scope, depth: int) -> str:
-    """Every operation rounds once, so that both engines have the same value to the last bit."""
+    """A DOUBLE expression in which every operation rounds once, so that both engines agree to the last bit."""
     a, b = (value(g, within, "real", depth) for _ in range(2))
     n = value(g, within, "int", depth)
-    return g.one([
+    return g.pick([
         f"({a} + {b})", f"({a} * {b})", f"({a} - {n})", f"({a} / CAST(3 AS DOUBLE))", f"COALESCE({a}, {b})",
         f"(CAST({n} AS DOUBLE) / CAST(7 AS DOUBLE))",
     ])  # fmt: skip
@@ -72,19 +72,21 @@ def _real(g: Drawing, within: Scope, depth: int) -> str:
 
 def _decimal(g: Drawing, within: Scope, depth: int) -> str:
     a, b = (value(g, within, "dec", depth) for _ in range(2))
-    return g.one([f"({a} + {b})", f"({a} - {b})", f"({a} * 2)", f"ABS({a})", f"COALESCE({a}, {b})", f"LEAST({a}, {b})"])
+    return g.pick(
+        [f"({a} + {b})", f"({a} - {b})", f"({a} * 2)", f"ABS({a})", f"COALESCE({a}, {b})", f"LEAST({a}, {b})"]
+    )
 
 
 def _date(g: Drawing, within: Scope, depth: int) -> str:
     a, b = (value(g, within, "date", depth) for _ in range(2))
     t = value(g, within, "time", depth)
-    return g.one([f"({a} + 1)", f"({a} - 2)", f"CAST({t} AS DATE)", f"COALESCE({a}, {b})", f"GREATEST({a}, {b})"])
+    return g.pick([f"({a} + 1)", f"({a} - 2)", f"CAST({t} AS DATE)", f"COALESCE({a}, {b})", f"GREATEST({a}, {b})"])
 
 
 def _timestamp(g: Drawing, within: Scope, depth: int) -> str:
     a, b = (value(g, within, "time", depth) for _ in range(2))
     d = value(g, within, "date", depth)
-    return g.one([
+    return g.pick([
         f"({a} + INTERVAL '6' HOUR)", f"({a} - INTERVAL '1' DAY)", f"CAST({d} AS TIMESTAMP)", f"COALESCE({a}, {b})",
         f"DATE_TRUNC('day', {a})", f"LEAST({a}, {b})", f"({d} + INTERVAL '90' MINUTE)",
     ])  # fmt: skip
@@ -94,23 +96,23 @@ def predicate(g: Drawing, within: Scope, depth: int = 1) -> str:
     """A condition: TRUE, FALSE or NULL."""
     if depth > 0 and g.chance(35):
         a, b = predicate(g, within, depth - 1), predicate(g, within, depth - 1)
-        return g.one([f"({a} AND {b})", f"({a} OR {b})", f"(NOT {a})", f"({a} IS NOT TRUE)"])
+        return g.pick([f"({a} AND {b})", f"({a} OR {b})", f"(NOT {a})", f"({a} IS NOT TRUE)"])
     flags = [text for text, kind in within if kind == "bool"]
     if flags and g.chance(20):
-        return g.one(flags)
+        return g.pick(flags)
     return comparison(g, within, within, max(depth, 0))
 
 
 def comparison(g: Drawing, left: Scope, right: Scope, depth: int = 0) -> str:
     """A comparison of a value of one scope with one of another, of a kind that both have."""
     known = {kind for _, kind in left}
-    kind = g.one([kind for kind in ORDERED if kind in known] or ["int"])
+    kind = g.pick([kind for kind in ORDERED if kind in known] or ["int"])
     other: Kind = "time" if kind == "date" and ("time" in {kind for _, kind in right}) and g.chance(30) else kind
     a, b = value(g, left, kind, depth), value(g, right, other, depth)
-    operator = g.one(["=", "=", "<", "<=", ">", ">=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"])
+    operator = g.pick(["=", "=", "<", "<=", ">", ">=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"])
     if left is right and other == kind and g.chance(25):
         low, high = LITERALS[kind][:2]
-        return g.one([f"{a} IS NULL", f"{a} IS NOT NULL", f"{a} IN ({low}, {high})", f"{a} BETWEEN {low} AND {b}"])
+        return g.pick([f"{a} IS NULL", f"{a} IS NOT NULL", f"{a} IN ({low}, {high})", f"{a} BETWEEN {low} AND {b}"])
     return f"{a} {operator} {b}"
 
 
@@ -125,13 +127,13 @@ _KINDS = {
 
 
 def outputs(g: Drawing, within: Scope, most: int = 3) -> tuple[list[tuple[str, str]], tuple[Column, ...]]:
-    """Some named values: (text, name) and the columns they make."""
-    found, columns = [], []
+    """Up to `most` select items: (text, name), and their columns."""
+    items, columns = [], []
     kinds: list[Kind] = ["int", "int", "str", "float", "bool", *(kind for _, kind in within if kind in TYPED)]
     for _ in range(g.number(1, most)):
         keep = g.chance(65)
-        text, kind = g.one(within) if keep else ("", g.one(kinds))
+        text, kind = g.pick(within) if keep else ("", g.pick(kinds))
         name = g.name("c")
-        found.append((text if keep else value(g, within, kind), name))
+        items.append((text if keep else value(g, within, kind), name))
         columns.append(Column(name, kind))
-    return found, tuple(columns)
+    return items, tuple(columns)

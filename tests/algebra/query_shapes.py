@@ -10,24 +10,24 @@ from tests.algebra.query_tops import total_order
 
 
 def project(g: Drawing, relation: Relation) -> Relation:
-    """Expressions over the rows for which a condition is TRUE; sometimes each result once."""
+    """Expressions over the rows that satisfy a condition; sometimes with DISTINCT."""
     a = g.name("a")
     mine = scope(a, relation.columns)
-    found, columns = outputs(g, mine, 4)
+    items, columns = outputs(g, mine, 4)
     where = f" WHERE {predicate(g, mine, 2)}" if g.chance(70) else ""
     once = g.chance(20)
     head = "SELECT DISTINCT" if once else "SELECT"
-    ours, duck = select(found, named(relation, a), (where, where), head)
+    ours, duck = select(items, named(relation, a), (where, where), head)
     return Relation(ours, duck, columns, relation.stream)
 
 
 def now_filtered(g: Drawing, relation: Relation) -> Relation:
-    """Predicates over Now: at τ they are those with τ for Now."""
+    """Predicates over Now, which at τ have τ for Now."""
     a = g.name("a")
     mine = scope(a, relation.columns)
-    t = g.one([f"{a}.{column.name}" for column in relation.of("int")] or ["3"])
+    t = g.pick([f"{a}.{column.name}" for column in relation.of("int")] or ["3"])
     low, high = g.number(0, 4), g.number(0, 5)
-    test = g.one([
+    test = g.pick([
         f"{t} > Now - {high}", f"{t} BETWEEN Now - {high} AND Now - {low}", f"{t} <= Now - {low}",
         f"Now < {t} + {high}",
         f"({t} >= Now - {low} OR {predicate(g, mine, 0)})", f"Now >= {high}", f"2 * Now > {t} + {high}",
@@ -36,9 +36,9 @@ def now_filtered(g: Drawing, relation: Relation) -> Relation:
     if not t[0].isalpha():
         test = f"Now >= {high}"
     more = f" AND {predicate(g, mine)}" if g.chance(30) else ""
-    found, columns = outputs(g, mine, 4)
+    items, columns = outputs(g, mine, 4)
     tails = f" WHERE {test}{more}", f" WHERE {test}{more}".replace("Now", f"({NOW})")
-    ours, duck = select(found, named(relation, a), tails)
+    ours, duck = select(items, named(relation, a), tails)
     return Relation(ours, duck, columns)
 
 
@@ -75,25 +75,25 @@ AGGREGATES = [
 def aggregates(
     g: Drawing, mine: Scope, most: int = 3, among: Sequence[Call] = AGGREGATES
 ) -> tuple[list[tuple[str, str]], list[Column]]:
-    """Some aggregates, some of them over the rows of a filter."""
-    found, columns = [], []
+    """Some aggregates, some of them with FILTER."""
+    items, columns = [], []
     for _ in range(g.number(1, most)):
-        text, kind, of, exact = g.one(among)
+        text, kind, of, exact = g.pick(among)
         text = text.format(_argument(g, mine, of, "ORDER" in text))
         if g.chance(20):
             text += f" FILTER (WHERE {predicate(g, mine)})"
         name = g.name("g")
-        found.append((text, name))
+        items.append((text, name))
         columns.append(Column(name, kind, exact))
-    return found, columns
+    return items, columns
 
 
 def _argument(g: Drawing, mine: Scope, kind: Kind, ordered: bool) -> str:
-    """The argument of an aggregate; DuckDB orders by no constant."""
+    """The argument of an aggregate; no constant, since DuckDB does not order by constants."""
     columns = [text for text, its in mine if its == kind]
     if not ordered or (columns and g.chance(50)):
-        return g.one(columns) if ordered else value(g, mine, kind)
-    return f"COALESCE({g.one(columns)}, {'0' if kind == 'int' else repr('x')})" if columns else _constant(kind)
+        return g.pick(columns) if ordered else value(g, mine, kind)
+    return f"COALESCE({g.pick(columns)}, {'0' if kind == 'int' else repr('x')})" if columns else _constant(kind)
 
 
 def _constant(kind: Kind) -> str:
@@ -109,26 +109,26 @@ def grouped(g: Drawing, relation: Relation) -> Relation:
         keys[0] = (value(g, mine, keys[0][1]), keys[0][1])
         if f"{a}." not in keys[0][0] and (keys[0][0][0] != "(" or keys[0][0].startswith("(-")):
             keys = keys[1:]
-    found, columns = aggregates(g, mine)
+    items, columns = aggregates(g, mine)
     named_keys = [(text, g.name("k")) for text, _ in keys]
     made = [Column(name, kind) for (_, name), (_, kind) in zip(named_keys, keys, strict=True)]
     tail = f" GROUP BY {_groups(g, [text for text, _ in keys])}" if keys else ""
     if g.chance(25):
-        tail += f" HAVING {g.one(['COUNT(*) > 1', 'COUNT(*) < 3', _having(g, mine)])}"
-    ours, duck = select([*named_keys, *found], named(relation, a), (tail, tail))
+        tail += f" HAVING {g.pick(['COUNT(*) > 1', 'COUNT(*) < 3', _having(g, mine)])}"
+    ours, duck = select([*named_keys, *items], named(relation, a), (tail, tail))
     return Relation(ours, duck, (*made, *columns))
 
 
 def _having(g: Drawing, mine: Scope) -> str:
-    return f"SUM({value(g, mine, 'int')}) {g.one(['>', '<=', '<>'])} {g.number(0, 3)}"
+    return f"SUM({value(g, mine, 'int')}) {g.pick(['>', '<=', '<>'])} {g.number(0, 3)}"
 
 
 def _groups(g: Drawing, keys: list[str]) -> str:
     plain = ", ".join(keys)
     if not g.chance(40) or len(set(keys)) < len(keys):
         return plain
-    sets = ", ".join(f"({one})" for one in [plain, keys[0], ""])
-    return g.one([f"ROLLUP ({plain})", f"CUBE ({plain})", f"GROUPING SETS ({sets})"])
+    sets = ", ".join(f"({key})" for key in [plain, keys[0], ""])
+    return g.pick([f"ROLLUP ({plain})", f"CUBE ({plain})", f"GROUPING SETS ({sets})"])
 
 
 #: Columns of type BIGINT: of a stream, and the one that `timed` makes.
@@ -137,22 +137,22 @@ BOUNDS = ("window_start", "window_end")
 
 
 def timed(g: Drawing, relation: Relation) -> Relation:
-    """The relation with a BIGINT column t, of which windows can be made."""
+    """The relation with a BIGINT column t, over which windows are possible."""
     a = g.name("a")
     kept = [column for column in relation.columns if column.exact and column.name not in (*TIMES, *BOUNDS)]
     whole = [f"{a}.{column.name}" for column in relation.of("int")] or ["2"]
-    found = [(f"{a}.{column.name}", column.name) for column in kept] + [(f"CAST({g.one(whole)} AS BIGINT)", "t")]
-    ours, duck = select(found, named(relation, a), ("", ""))
+    items = [(f"{a}.{column.name}", column.name) for column in kept] + [(f"CAST({g.pick(whole)} AS BIGINT)", "t")]
+    ours, duck = select(items, named(relation, a), ("", ""))
     return Relation(ours, duck, (*kept, Column("t", "int")), relation.stream)
 
 
 def windowed(g: Drawing, relation: Relation) -> Relation:
-    """TUMBLE, HOP and CUMULATE over an integer column, as such or counted."""
+    """TUMBLE, HOP and CUMULATE over an integer column: their rows, or counts of them."""
     times = [column.name for column in relation.of("int") if column.name in TIMES]
     if not times or "(" in relation.ours:
         return grouped(g, relation)
-    time, size, slide = g.one(times), g.number(1, 5), g.number(1, 4)
-    kind = g.one(["TUMBLE", "HOP", "CUMULATE"])
+    time, size, slide = g.pick(times), g.number(1, 5), g.number(1, 4)
+    kind = g.pick(["TUMBLE", "HOP", "CUMULATE"])
     size = size if kind != "CUMULATE" else slide * g.number(1, 3)
     lengths = {"TUMBLE": f"{size}", "HOP": f"{slide}, {size}", "CUMULATE": f"{slide}, {size}"}[kind]
     ours = f"{kind}(TABLE {relation.ours}, DESCRIPTOR({time}), {lengths})"
@@ -170,13 +170,13 @@ def windowed(g: Drawing, relation: Relation) -> Relation:
 
 
 def sessions(g: Drawing, relation: Relation) -> Relation:
-    """SESSION: neighbours at most the gap apart are in one; its end is the last value and the gap."""
+    """SESSION: neighbours at most the gap apart are in one session, which ends the gap after its last value."""
     times = [column.name for column in relation.of("int") if column.name in TIMES]
     if not times or "(" in relation.ours:
         return grouped(g, relation)
-    time, gap = g.one(times), g.number(1, 3)
+    time, gap = g.pick(times), g.number(1, 3)
     parts = [column.name for column in relation.columns if column.name != time]
-    part = g.one(["", *parts])
+    part = g.pick(["", *parts])
     ours = f"SESSION(TABLE {relation.ours}{f' PARTITION BY {part}' if part else ''}, DESCRIPTOR({time}), {gap})"
     over = f"PARTITION BY {part} " if part else ""
     flag = f"CASE WHEN {time} - lag({time}) OVER ({over}ORDER BY {time}) <= {gap} THEN 0 ELSE 1 END"
@@ -193,11 +193,11 @@ def over(g: Drawing, relation: Relation) -> Relation:
     """Window functions of a partition in a total order."""
     a = g.name("a")
     mine = scope(a, relation.columns)
-    part = g.one(["", *(text for text, _ in mine)])
+    part = g.pick(["", *(text for text, _ in mine)])
     x, order = value(g, mine, "int", 0), total_order(g, mine)
     low, high = g.number(0, 2), g.number(0, 2)
     frame = f"ROWS BETWEEN {low} PRECEDING AND {high} FOLLOWING"
-    call, kind = g.one([
+    call, kind = g.pick([
         ("ROW_NUMBER() OVER ({})", "int"), ("RANK() OVER ({})", "int"), (f"SUM({x}) OVER ({{}})", "int"),
         (f"LAG({x}) OVER ({{}})", "int"), (f"LEAD({x}, 2, 0) OVER ({{}})", "int"),
         (f"COUNT(*) OVER ({{}} {frame})", "int"),
@@ -207,9 +207,9 @@ def over(g: Drawing, relation: Relation) -> Relation:
     call = call.format(f"{f'PARTITION BY {part} ' if part else ''}ORDER BY {order}")
     if g.chance(20):
         call = f"COUNT({x}) OVER ({f'PARTITION BY {part}' if part else ''})"
-    found, columns = outputs(g, mine, 3)
+    items, columns = outputs(g, mine, 3)
     name = g.name("o")
-    ours, duck = select([*found, (call, name)], named(relation, a), ("", ""))
+    ours, duck = select([*items, (call, name)], named(relation, a), ("", ""))
     return Relation(ours, duck, (*columns, Column(name, kind)))
 
 
@@ -217,9 +217,9 @@ def combined(g: Drawing, left: Relation, right: Relation) -> Relation:
     """UNION, EXCEPT and INTERSECT, with and without ALL, of some columns of the same kinds."""
     a, b = g.name("a"), g.name("a")
     mine, theirs = scope(a, left.columns), scope(b, right.columns)
-    kinds: list[Kind] = [g.one(mine)[1] if mine else "int" for _ in range(g.number(1, 2))]
+    kinds: list[Kind] = [g.pick(mine)[1] if mine else "int" for _ in range(g.number(1, 2))]
     names = [g.name("c") for _ in kinds]
-    word = g.one(["UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"])
+    word = g.pick(["UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"])
     lefts = select(_picked(g, mine, kinds, names), named(left, a), ("", ""))
     rights = select(_picked(g, theirs, kinds, names), named(right, b), ("", ""))
     ours, duck = (f"({x} {word} {y})" for x, y in zip(lefts, rights, strict=True))

@@ -1,4 +1,4 @@
-"""A table and the statements that change it: what DuckDB has after each of them is its history."""
+"""A table and the statements that change it; its history is DuckDB's table after each of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "Tab"
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a primary key, and the statements about it with the instants at which they are done."""
+    """A table with a primary key, and the statements about it with the instants of their execution."""
 
     columns: tuple[str, ...]
     nullable: tuple[str, ...]
@@ -36,8 +36,10 @@ class Table:
         return Relation(NAME, f"(SELECT {', '.join(self.columns)} FROM H{NAME} WHERE {now})", columns)
 
     def load(self, database: duckdb.DuckDBPyConnection) -> list[int]:
-        """Makes the history a table of DuckDB; the numbers of the statements that must be refused. The keys are
-        checked here, because DuckDB's indexes refuse some statements that are right."""
+        """Loads the history into a table of DuckDB; returns the numbers of the statements that must be refused.
+
+        Keys are checked here, because DuckDB's indexes refuse some correct statements.
+        """
         listed = ", ".join(f"{name} {TYPES[name]}" for name in self.columns)
         database.execute(f"CREATE OR REPLACE TEMP TABLE {NAME} ({listed})")
         database.execute(f"CREATE OR REPLACE TEMP TABLE H{NAME} ({listed}, __from BIGINT, __to BIGINT)")
@@ -55,7 +57,7 @@ class Table:
         return refused
 
     def _broken(self, database: duckdb.DuckDBPyConnection) -> bool:
-        """Whether a key is there twice, or a NULL where none may be."""
+        """Whether a key is there twice, or a NULL in a column that is NOT NULL."""
         keys = ", ".join(self.keys)
         filled = [name for name in self.columns if name in self.keys or name not in self.nullable]
         nulls = " OR ".join(f"{name} IS NULL" for name in filled)
@@ -65,7 +67,7 @@ class Table:
 
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
-    """A table with some statements, the instants of which ascend."""
+    """A table with some statements at ascending instants."""
     columns = draw(st.sampled_from([*SHAPES, TYPED_SHAPES[0], TYPED_SHAPES[2]]))
     nullable = draw(st.sampled_from(NULLABLE))
     keys = (columns[0],) if draw(st.booleans()) else columns[:2]
@@ -78,7 +80,7 @@ def tables(draw: st.DrawFn) -> Table:
 def _statement(g: Drawing, columns: tuple[str, ...], keys: tuple[str, ...], *, first: bool) -> str:
     mine: Scope = [(name, KINDS[name]) for name in columns]
     forms = [_inserted, _inserted, _copied, _updated, _updated, _deleted]
-    return _inserted(g, mine, keys) if first or g.chance(25) else g.one(forms)(g, mine, keys)
+    return _inserted(g, mine, keys) if first or g.chance(25) else g.pick(forms)(g, mine, keys)
 
 
 def _inserted(g: Drawing, mine: Scope, _: tuple[str, ...]) -> str:
@@ -90,7 +92,7 @@ def _inserted(g: Drawing, mine: Scope, _: tuple[str, ...]) -> str:
 def _given(g: Drawing, name: str, kind: Kind) -> str:
     if name in ("k", "n"):
         return str(g.number(0, 3))
-    return g.one([*LITERALS[kind][:2], "NULL" if g.chance(15) else LITERALS[kind][0]])
+    return g.pick([*LITERALS[kind][:2], "NULL" if g.chance(15) else LITERALS[kind][0]])
 
 
 def _copied(g: Drawing, mine: Scope, keys: tuple[str, ...]) -> str:
@@ -102,8 +104,8 @@ def _copied(g: Drawing, mine: Scope, keys: tuple[str, ...]) -> str:
 
 
 def _updated(g: Drawing, mine: Scope, keys: tuple[str, ...]) -> str:
-    set_ = [one for one in mine if one[0] not in keys or g.chance(25)] or mine
-    name, kind = g.one(set_)
+    set_ = [column for column in mine if column[0] not in keys or g.chance(25)] or mine
+    name, kind = g.pick(set_)
     new = f"{name} + 1" if kind == "int" and g.chance(40) else value(g, mine, kind)
     where = f" WHERE {predicate(g, mine)}" if g.chance(70) else ""
     return f"UPDATE {NAME} SET {name} = {new}{where}"

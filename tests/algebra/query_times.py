@@ -1,4 +1,4 @@
-"""Queries about what is near in time: as-of joins, band joins, frames by RANGE, and windows that have ended."""
+"""Queries about proximity in time: as-of joins, band joins, RANGE frames, and final results of windows."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ Pair = tuple[tuple[str, Kind], tuple[str, Kind]]
 
 
 def _pair(g: Drawing, mine: Scope, theirs: Scope) -> Pair | None:
-    """Columns of both sides that can be compared and have distances."""
+    """A pair of columns, one of each side, that have a distance."""
     pairs = [
-        (one, other) for one in mine for other in theirs if _family(one[1]) and _family(one[1]) == _family(other[1])
+        (column, other)
+        for column in mine
+        for other in theirs
+        if _family(column[1]) and _family(column[1]) == _family(other[1])
     ]
-    dated = [one for one in pairs if one[0][1] in DATES or "dec" in (one[0][1], one[1][1])]
-    return g.one(dated if dated and g.chance(60) else pairs) if pairs else None
+    dated = [pair for pair in pairs if pair[0][1] in DATES or "dec" in (pair[0][1], pair[1][1])]
+    return g.pick(dated if dated and g.chance(60) else pairs) if pairs else None
 
 
 def _family(kind: Kind) -> tuple[Kind, ...]:
@@ -33,7 +36,7 @@ def _family(kind: Kind) -> tuple[Kind, ...]:
 
 
 def asof(g: Drawing, left: Relation, right: Relation) -> Relation:
-    """Each row with the nearest one before or after it. Of rows of one time the least by all columns is taken."""
+    """ASOF JOIN: each row with the nearest one before or after it, of equal times the least by all columns."""
     if not all(column.exact for column in right.columns):
         right = leaf(g)
     a, b = g.name("a"), g.name("a")
@@ -43,33 +46,33 @@ def asof(g: Drawing, left: Relation, right: Relation) -> Relation:
         return joins.join(g, left, right)
     using = _using(g, left, right, (a, b)) if g.chance(15) else None
     said, on, order = using or _on(g, pair, mine, theirs)
-    found, columns = _with_one_of(g, theirs, *outputs(g, [*mine, *theirs], 3))
-    outer, where = g.one(["", "LEFT "]), f" WHERE {predicate(g, [*mine, *theirs])}" if g.chance(25) else ""
+    items, columns = _with_one_of(g, theirs, *outputs(g, [*mine, *theirs], 3))
+    outer, where = g.pick(["", "LEFT "]), f" WHERE {predicate(g, [*mine, *theirs])}" if g.chance(25) else ""
     (ours_left, duck_left), (ours_right, duck_right) = named(left, a), named(right, b)
     ours = f"{ours_left} ASOF {outer}JOIN {ours_right} {said or f'ON {on}'}"
     ties = ", ".join(f"{text} NULLS LAST" for text, _ in theirs)
     nearest = f"LATERAL (SELECT * FROM {duck_right} WHERE {on} ORDER BY {order}, {ties} LIMIT 1) AS {b}"
-    return Relation(*select(found, (ours, f"{duck_left} {outer}JOIN {nearest} ON TRUE"), (where, where)), columns)
+    return Relation(*select(items, (ours, f"{duck_left} {outer}JOIN {nearest} ON TRUE"), (where, where)), columns)
 
 
 def _with_one_of(
-    g: Drawing, theirs: Scope, found: list[tuple[str, str]], columns: tuple[Column, ...]
+    g: Drawing, theirs: Scope, items: list[tuple[str, str]], columns: tuple[Column, ...]
 ) -> tuple[list[tuple[str, str]], tuple[Column, ...]]:
-    """Outputs with a column of the right side, which tells partners apart."""
-    (text, kind), name = g.one(theirs), g.name("c")
-    return [*found, (text, name)], (*columns, Column(name, kind))
+    """The select items and one more of the right side, so that partners can be told apart."""
+    (text, kind), name = g.pick(theirs), g.name("c")
+    return [*items, (text, name)], (*columns, Column(name, kind))
 
 
 def _on(g: Drawing, pair: Pair, mine: Scope, theirs: Scope) -> tuple[str, str, str]:
-    """Nothing, the condition, and the order of the right side."""
+    """The parts of ASOF JOIN ON: no USING clause, the condition, and the order of the right side."""
     (x, kind), (y, other) = pair
     if kind == other == "int" and g.chance(25):
-        x, y = g.one([(f"{x} + 1", y), (x, f"{y} * 2"), (f"ABS({x})", y), (x, f"- {y}")])
+        x, y = g.pick([(f"{x} + 1", y), (x, f"{y} * 2"), (f"ABS({x})", y), (x, f"- {y}")])
     if kind != other or kind in _NARROW:
         x, y = _narrow(x, kind, other), _narrow(y, other, kind)
-    operator = g.one([">=", ">=", ">", "<=", "<"])
+    operator = g.pick([">=", ">=", ">", "<=", "<"])
     tests = [f"{x} {operator} {y}" if g.chance(70) else f"{y} {_SWAPPED[operator]} {x}"]
-    tests += [f"{one} = {two}" for one, two in _equal(g, mine, theirs)]
+    tests += [f"{x} = {y}" for x, y in _equal(g, mine, theirs)]
     return "", " AND ".join(tests[::-1] if g.chance() else tests), f"{y} {'DESC' if operator[0] == '>' else 'ASC'}"
 
 
@@ -83,13 +86,17 @@ def _narrow(text: str, kind: Kind, other: Kind) -> str:
 
 
 def _using(g: Drawing, left: Relation, right: Relation, aliases: tuple[str, str]) -> tuple[str, str, str] | None:
-    """The same of USING, which compares its last columns by >=; None without common columns."""
+    """The parts of ASOF JOIN USING, which compares its last column by >=; None without common columns."""
     a, b = aliases
-    common = [one.name for one in left.columns if one in right.columns and _family(one.kind) and one.kind != "dec"]
+    common = [
+        column.name
+        for column in left.columns
+        if column in right.columns and _family(column.kind) and column.kind != "dec"
+    ]
     if not common:
         return None
-    time = g.one(common)
-    equal = g.some([one.name for one in left.columns if one in right.columns and one.name != time], 0, 2)
+    time = g.pick(common)
+    equal = g.some([column.name for column in left.columns if column in right.columns and column.name != time], 0, 2)
     tests = [f"{a}.{name} = {b}.{name}" for name in equal]
     return (
         f"USING ({', '.join([*equal, time])})",
@@ -102,33 +109,33 @@ _SWAPPED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 
 
 def _equal(g: Drawing, mine: Scope, theirs: Scope) -> list[tuple[str, str]]:
-    """No, one or two pairs of columns of one kind; more often of one name, because more rows have partners then."""
-    pairs = [(one, two) for one, kind in mine for two, other in theirs if kind == other]
-    alike = [(one, two) for one, two in pairs if one.split(".")[1] == two.split(".")[1] and ".TS" not in one]
-    return g.some(alike if alike and g.chance(60) else pairs, 0, g.one([1, 1, 2])) if g.chance(70) else []
+    """Up to two pairs of columns of one kind, more often of one name, because more rows have partners then."""
+    pairs = [(x, y) for x, kind in mine for y, other in theirs if kind == other]
+    alike = [(x, y) for x, y in pairs if x.split(".")[1] == y.split(".")[1] and ".TS" not in x]
+    return g.some(alike if alike and g.chance(60) else pairs, 0, g.pick([1, 1, 2])) if g.chance(70) else []
 
 
 def banded(g: Drawing, left: Relation, right: Relation) -> Relation:
-    """A join of any kind, EXISTS or NOT EXISTS, by a range of distances, with and without equalities."""
+    """A join of any kind, EXISTS or NOT EXISTS, on a range of distances, with and without equalities."""
     a, b = g.name("a"), g.name("a")
     mine, theirs = scope(a, left.columns), scope(b, right.columns)
     pair = _pair(g, mine, theirs)
     if pair is None:
         return joins.join(g, left, right)
-    tests = [band(g, *pair)] + [f"{one} = {two}" for one, two in _equal(g, mine, theirs)[:1]]
+    tests = [band(g, *pair)] + [f"{x} = {y}" for x, y in _equal(g, mine, theirs)[:1]]
     if g.chance(20):
         tests.append(predicate(g, [*mine, *theirs]))
     on = " AND ".join(tests[::-1] if g.chance(30) else tests)
     sides = list(zip(named(left, a), named(right, b), strict=True))
-    kind = g.one(["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", ",", "EXISTS", "NOT EXISTS"])
+    kind = g.pick(["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", ",", "EXISTS", "NOT EXISTS"])
     if "EXISTS" in kind:
-        found, columns = outputs(g, mine, 3)
+        items, columns = outputs(g, mine, 3)
         tails = [f" WHERE {kind} (SELECT 1 FROM {theirs} WHERE {on})" for _, theirs in sides]
-        return Relation(*select(found, named(left, a), (tails[0], tails[1])), columns)
-    found, columns = _with_one_of(g, theirs, *outputs(g, [*mine, *theirs], 3))
+        return Relation(*select(items, named(left, a), (tails[0], tails[1])), columns)
+    items, columns = _with_one_of(g, theirs, *outputs(g, [*mine, *theirs], 3))
     end = f" WHERE {on}" if kind == "," else f" ON {on}"
     ours, duck = (f"{x} {kind} {y}" if kind != "," else f"{x}, {y}" for x, y in sides)
-    return Relation(*select(found, (ours, duck), (end, end)), columns)
+    return Relation(*select(items, (ours, duck), (end, end)), columns)
 
 
 #: Ranges of x around y: by numbers or intervals, and by differences of numbers.
@@ -147,13 +154,13 @@ _DISTANCES: dict[Kind, list[str]] = {
 }  # fmt: skip
 
 
-def band(g: Drawing, one: tuple[str, Kind], other: tuple[str, Kind]) -> str:
-    """A range of one column around the other one."""
-    kinds = [one[1], other[1]]
+def band(g: Drawing, left: tuple[str, Kind], other: tuple[str, Kind]) -> str:
+    """A condition that a column is in a range around another one."""
+    kinds = [left[1], other[1]]
     kind = next((kind for kind in ("time", "date", "real", "float", "dec") if kind in kinds), "int")
-    low, high = g.one(_DISTANCES[kind]), g.one(_DISTANCES[kind])
+    low, high = g.pick(_DISTANCES[kind]), g.pick(_DISTANCES[kind])
     plain = kind == "time" or "INTERVAL" in low + high
-    return g.one([*_RANGES, *([] if plain else _DIFFERENCES)]).format(x=one[0], y=other[0], low=low, high=high)
+    return g.pick([*_RANGES, *([] if plain else _DIFFERENCES)]).format(x=left[0], y=other[0], low=low, high=high)
 
 
 #: Frames by a distance or two, the second one not the smaller.
@@ -171,36 +178,36 @@ _STEPS: dict[Kind, list[str]] = {
 
 
 def range_frame(g: Drawing, relation: Relation) -> Relation:
-    """Aggregates of the rows whose value is near to that of the current row."""
+    """Aggregates over a RANGE frame: the rows whose value is near to that of the current row."""
     a = g.name("a")
     mine = scope(a, relation.columns)
-    ordered = [one for one in mine if one[1] in _STEPS]
+    ordered = [column for column in mine if column[1] in _STEPS]
     if not ordered:
         return grouped(g, relation)
-    (by, kind), way = g.one(ordered), g.one(["ASC", "DESC"]) + g.one([" NULLS LAST", " NULLS FIRST"])
+    (by, kind), way = g.pick(ordered), g.pick(["ASC", "DESC"]) + g.pick([" NULLS LAST", " NULLS FIRST"])
     most = len(_STEPS[kind]) - 1
     near, far = sorted((g.number(0, most), g.number(0, most)))
-    frame = g.one(_FRAMES).format(_STEPS[kind][near], _STEPS[kind][far])
-    part = g.one(["", *(f"PARTITION BY {text} " for text, _ in mine)])
+    frame = g.pick(_FRAMES).format(_STEPS[kind][near], _STEPS[kind][far])
+    part = g.pick(["", *(f"PARTITION BY {text} " for text, _ in mine)])
     whole = [text for text, its in mine if its == "int"] or ["2"]
-    x = g.one(whole)
+    x = g.pick(whole)
     calls: list[tuple[str, Kind]] = [
         (f"SUM({x})", "int"), ("COUNT(*)", "int"), (f"COUNT({by})", "int"), (f"MAX({by})", kind), (f"MIN({x})", "int"),
         (f"AVG({x})", "float"),
     ]  # fmt: skip
-    call, made = g.one(calls)
-    found, columns = outputs(g, mine, 3)
+    call, made = g.pick(calls)
+    items, columns = outputs(g, mine, 3)
     name = g.name("o")
-    listed = [*found, (f"{call} OVER ({part}ORDER BY {by} {way} {frame})", name)]
+    listed = [*items, (f"{call} OVER ({part}ORDER BY {by} {way} {frame})", name)]
     return Relation(*select(listed, named(relation, a), ("", "")), (*columns, Column(name, made)))
 
 
 def final(g: Drawing) -> Relation | None:
-    """EMIT FINAL: the groups of the windows that have ended; None without a stream whose rows only come."""
+    """EMIT FINAL: the groups of the windows that have ended; None without a stream whose rows are only inserted."""
     stream = _appended(g)
     if stream is None:
         return None
-    ours, duck, after = g.one([_tumbled, _tumbled, _session])(g, stream)
+    ours, duck, after = g.pick([_tumbled, _tumbled, _session])(g, stream)
     a = g.name("a")
     columns = tuple(column for column in stream.columns if column.exact)
     mine = [(f"{a}.{column.name}", column.kind) for column in columns]
@@ -211,8 +218,8 @@ def final(g: Drawing) -> Relation | None:
     if g.chance(40):
         named_keys.append((f"{a}.window_start", start))
         groups.insert(g.number(0, len(groups)), f"{a}.window_start")
-    found, made = aggregates(g, mine, 2, AGGREGATES)
-    having = f" HAVING {g.one(['COUNT(*) > 1', 'COUNT(*) < 3', f'{a}.window_end > 4'])}" if g.chance(30) else ""
+    items, made = aggregates(g, mine, 2, AGGREGATES)
+    having = f" HAVING {g.pick(['COUNT(*) > 1', 'COUNT(*) < 3', f'{a}.window_end > 4'])}" if g.chance(30) else ""
     tail = f" GROUP BY {', '.join(groups)}{having}"
     kinds = {text: kind for text, kind in mine}
     listed = [Column(name, kinds.get(text, "int")) for text, name in named_keys]
@@ -221,22 +228,22 @@ def final(g: Drawing) -> Relation | None:
         limit = f" ORDER BY {total_order(g, [(name, 'int') for _, name in named_keys])} LIMIT {g.number(1, 3)}"
     ended = f" WHERE {a}.window_end + {after} <= {NOW}"
     tails = f"{tail}{limit} EMIT FINAL", f"{ended}{tail}{limit}"
-    return Relation(*select([*named_keys, *found], (f"{ours} AS {a}", f"{duck} AS {a}"), tails), (*listed, *made))
+    return Relation(*select([*named_keys, *items], (f"{ours} AS {a}", f"{duck} AS {a}"), tails), (*listed, *made))
 
 
 def _appended(g: Drawing) -> Relation | None:
-    """A stream, or a view of what enters a relation."""
-    streams: Sequence[Relation] = [one for one in g.leaves if one.stream]
+    """A stream, or a view of the rows that enter a relation."""
+    streams: Sequence[Relation] = [leaf for leaf in g.leaves if leaf.stream]
     if g.chance(20) and g.clock is None:
-        view = with_last_change(g, g.one(g.leaves))
+        view = with_last_change(g, g.pick(g.leaves))
         if view.ours.isalnum() and g.kept[-1].output in ("istream", "dstream"):
             return view
-    return g.one(streams) if streams else None
+    return g.pick(streams) if streams else None
 
 
 def _tumbled(g: Drawing, stream: Relation) -> tuple[str, str, int]:
     size, slide = g.number(1, 5), g.number(1, 4)
-    kind = g.one(["TUMBLE", "HOP", "CUMULATE"])
+    kind = g.pick(["TUMBLE", "HOP", "CUMULATE"])
     if kind == "CUMULATE":
         size = slide * g.number(1, 3)
     lengths = f"{size}" if kind == "TUMBLE" else f"{slide}, {size}"
@@ -250,9 +257,9 @@ def _tumbled(g: Drawing, stream: Relation) -> tuple[str, str, int]:
 
 
 def _session(g: Drawing, stream: Relation) -> tuple[str, str, int]:
-    """A row may come at the end of a session, so that it is final one instant later."""
+    """Sessions; a row may still come at the end of one, so it is final one instant later."""
     gap = g.number(1, 3)
-    part = g.one(["", *(column.name for column in stream.columns if column.exact and column.name != "TS")])
+    part = g.pick(["", *(column.name for column in stream.columns if column.exact and column.name != "TS")])
     by = f"PARTITION BY {part} " if part else ""
     flag = f"CASE WHEN TS - lag(TS) OVER ({by}ORDER BY TS) <= {gap} THEN 0 ELSE 1 END"
     chain = f"sum(is_new) OVER ({by}ORDER BY TS RANGE UNBOUNDED PRECEDING) AS chain"

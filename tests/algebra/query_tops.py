@@ -1,4 +1,4 @@
-"""Some of the rows: the first of all, of each partition, of each key."""
+"""The first rows: of all, of each partition, of each key."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from tests.algebra.query_scalars import Scope, scope
 
 
 def total_order(g: Drawing, mine: Scope) -> str:
-    """An order of all columns: rows that tie are equal."""
+    """An order by all columns, so that rows that tie are equal."""
     first = g.number(0, len(mine) - 1)
     ordered = [*mine[first:], *mine[:first]]
     ways = ["ASC NULLS LAST", "DESC NULLS LAST", "ASC NULLS FIRST", "DESC NULLS FIRST"]
-    return ", ".join(f"{text} {g.one(ways)}" for text, _ in ordered)
+    return ", ".join(f"{text} {g.pick(ways)}" for text, _ in ordered)
 
 
 def limited(g: Drawing, relation: Relation) -> Relation:
     """ORDER BY … LIMIT … OFFSET; all columns are kept."""
     a = g.name("a")
     mine = scope(a, relation.columns)
-    found = [(text, g.name("c")) for text, _ in mine]
-    columns = tuple(Column(name, kind) for (_, name), (_, kind) in zip(found, mine, strict=True))
+    items = [(text, g.name("c")) for text, _ in mine]
+    columns = tuple(Column(name, kind) for (_, name), (_, kind) in zip(items, mine, strict=True))
     offset = f" OFFSET {g.number(1, 2)}" if g.chance(25) else ""
     tail = f" ORDER BY {total_order(g, mine)} LIMIT {g.number(1, 4)}{offset}"
-    ours, duck = select(found, named(relation, a), (tail, tail))
+    ours, duck = select(items, named(relation, a), (tail, tail))
     return Relation(ours, duck, columns)
 
 
@@ -30,15 +30,17 @@ def ranked(g: Drawing, relation: Relation) -> Relation:
     """The first rows of each partition, by a rank that an outer query compares."""
     a, b, rank = g.name("a"), g.name("a"), g.name("r")
     mine = scope(a, relation.columns)
-    part = g.one(["", *(text for text, _ in mine)])
-    method = g.one(["ROW_NUMBER", "RANK", "DENSE_RANK"])
-    order = total_order(g, mine) if method == "ROW_NUMBER" else f"{g.one(mine)[0]} {g.one(['ASC', 'DESC'])} NULLS LAST"
+    part = g.pick(["", *(text for text, _ in mine)])
+    method = g.pick(["ROW_NUMBER", "RANK", "DENSE_RANK"])
+    order = (
+        total_order(g, mine) if method == "ROW_NUMBER" else f"{g.pick(mine)[0]} {g.pick(['ASC', 'DESC'])} NULLS LAST"
+    )
     over = f"{method}() OVER ({f'PARTITION BY {part} ' if part else ''}ORDER BY {order})"
-    found = [(text, g.name("c")) for text, _ in mine]
-    inner = select([*found, (over, rank)], named(relation, a), ("", ""))
-    columns = [Column(name, kind) for (_, name), (_, kind) in zip(found, mine, strict=True)]
+    items = [(text, g.name("c")) for text, _ in mine]
+    inner = select([*items, (over, rank)], named(relation, a), ("", ""))
+    columns = [Column(name, kind) for (_, name), (_, kind) in zip(items, mine, strict=True)]
     top = g.number(1, 3)
-    test = g.one([f"{b}.{rank} <= {top}", f"{b}.{rank} = {top}", f"{b}.{rank} < {top + 1}"])
+    test = g.pick([f"{b}.{rank} <= {top}", f"{b}.{rank} = {top}", f"{b}.{rank} < {top + 1}"])
     columns = [*columns, *([Column(rank, "int")] if g.chance() else [])]
     outside = [(f"{b}.{column.name}", column.name) for column in columns]
     ours, duck = select(outside, (f"{inner[0]} AS {b}", f"{inner[1]} AS {b}"), (f" WHERE {test}",) * 2)
@@ -46,35 +48,35 @@ def ranked(g: Drawing, relation: Relation) -> Relation:
 
 
 def qualified(g: Drawing, relation: Relation) -> Relation:
-    """QUALIFY: the rows whose rank in their partition is small, by a call in QUALIFY or by its name."""
+    """QUALIFY: the rows with a small rank in their partition, by a call in QUALIFY or by its name."""
     a = g.name("a")
     mine = scope(a, relation.columns)
-    part = g.one(["", *(text for text, _ in mine)])
+    part = g.pick(["", *(text for text, _ in mine)])
     over = f"({f'PARTITION BY {part} ' if part else ''}ORDER BY {total_order(g, mine)})"
-    found = [(text, g.name("c")) for text, _ in mine]
-    columns = [Column(name, kind) for (_, name), (_, kind) in zip(found, mine, strict=True)]
-    test = g.one([f"<= {g.number(1, 3)}", f"= {g.number(1, 2)}", "> 1"])
+    items = [(text, g.name("c")) for text, _ in mine]
+    columns = [Column(name, kind) for (_, name), (_, kind) in zip(items, mine, strict=True)]
+    test = g.pick([f"<= {g.number(1, 3)}", f"= {g.number(1, 2)}", "> 1"])
     if g.chance():
         rank = g.name("r")
         tail = f" QUALIFY {rank} {test}"
-        found, columns = [*found, (f"ROW_NUMBER() OVER {over}", rank)], [*columns, Column(rank, "int")]
+        items, columns = [*items, (f"ROW_NUMBER() OVER {over}", rank)], [*columns, Column(rank, "int")]
     else:
         tail = f" QUALIFY ROW_NUMBER() OVER {over} {test}"
-    ours, duck = select(found, named(relation, a), (tail, tail))
+    ours, duck = select(items, named(relation, a), (tail, tail))
     return Relation(ours, duck, tuple(columns))
 
 
 def distinct_on(g: Drawing, relation: Relation) -> Relation:
-    """DISTINCT ON: of each key the first row in a total order."""
+    """DISTINCT ON: the first row of each key in a total order."""
     a = g.name("a")
     mine = scope(a, relation.columns)
     keys = [text for text, _ in g.some(mine, 1, 2)]
-    rest: Scope = [one for one in mine if one[0] not in keys]
+    rest: Scope = [column for column in mine if column[0] not in keys]
     ways = ["ASC NULLS LAST", "DESC NULLS FIRST"]
-    first = ", ".join(f"{key} {g.one(ways)}" for key in keys)
+    first = ", ".join(f"{key} {g.pick(ways)}" for key in keys)
     order = f"{first}, {total_order(g, rest)}" if rest else first
-    found = [(text, g.name("c")) for text, _ in mine]
-    columns = tuple(Column(name, kind) for (_, name), (_, kind) in zip(found, mine, strict=True))
+    items = [(text, g.name("c")) for text, _ in mine]
+    columns = tuple(Column(name, kind) for (_, name), (_, kind) in zip(items, mine, strict=True))
     head, tail = f"SELECT DISTINCT ON ({', '.join(keys)})", f" ORDER BY {order}"
-    ours, duck = select(found, named(relation, a), (tail, tail), head)
+    ours, duck = select(items, named(relation, a), (tail, tail), head)
     return Relation(ours, duck, columns)

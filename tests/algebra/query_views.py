@@ -11,34 +11,34 @@ from tests.algebra.query_scalars import outputs, predicate, scope
 from tests.algebra.query_shapes import AGGREGATES, aggregates
 
 
-def viewed(g: Drawing, found: Relation, *, sync: bool = True) -> Relation:
+def viewed(g: Drawing, relation: Relation, *, sync: bool = True) -> Relation:
     """The relation under the name of a view; sometimes as it was at a synchronisation point."""
-    if "(" not in found.ours and "[" not in found.ours:
-        return found
+    if "(" not in relation.ours and "[" not in relation.ours:
+        return relation
     name = g.name("V")
-    text = found.ours[1:-1] if found.is_query else f"SELECT * FROM {found.ours} AS v"
-    columns = found.columns if found.is_query else tuple(c for c in found.columns if c.name != "TS")
-    duck = found.duck if columns == found.columns else _without_ts(found, columns)
+    text = relation.ours[1:-1] if relation.is_query else f"SELECT * FROM {relation.ours} AS v"
+    columns = relation.columns if relation.is_query else tuple(c for c in relation.columns if c.name != "TS")
+    duck = relation.duck if columns == relation.columns else _without_ts(relation, columns)
     g.views.append((name, text))
     seen = Relation(name, duck, columns)
     return synchronised(g, seen) if sync and g.chance(25) else seen
 
 
-def _without_ts(found: Relation, columns: Sequence[Column]) -> str:
-    return f"(SELECT {', '.join(column.name for column in columns)} FROM {found.duck})"
+def _without_ts(relation: Relation, columns: Sequence[Column]) -> str:
+    return f"(SELECT {', '.join(column.name for column in columns)} FROM {relation.duck})"
 
 
 def with_last_change(g: Drawing, relation: Relation) -> Relation:
-    """A view that is read with TS: of groups, of different rows, or of what enters or leaves a relation."""
-    form = g.one(["groups", "groups", "different", "istream", "dstream"])
+    """A view that is read with TS: of groups, of distinct rows, or of the rows that enter or leave a relation."""
+    form = g.pick(["groups", "groups", "different", "istream", "dstream"])
     a = g.name("a")
     mine = scope(a, relation.columns)
     keys: list[str] = []
     if form == "groups":
-        by, kind = g.one(mine)
-        found, made = aggregates(g, mine, 2, [one for one in AGGREGATES if one[3]])
+        by, kind = g.pick(mine)
+        selected, made = aggregates(g, mine, 2, [aggregate for aggregate in AGGREGATES if aggregate[3]])
         key = g.name("k")
-        ours, duck = select([(by, key), *found], named(relation, a), (f" GROUP BY {by}",) * 2)
+        ours, duck = select([(by, key), *selected], named(relation, a), (f" GROUP BY {by}",) * 2)
         columns, keys = (Column(key, kind), *made), [key]
     else:
         listed, columns = outputs(g, mine, 3)
@@ -50,7 +50,7 @@ def with_last_change(g: Drawing, relation: Relation) -> Relation:
     if form in ("istream", "dstream"):
         items = ", ".join(f"v.{column.name}" for column in columns)
         text = f"SELECT {form.capitalize()}({items}) FROM {ours} AS v"
-    return _kept(g, text, Kept(g.name("V"), duck, tuple(one.name for one in columns), tuple(keys), form), columns)
+    return _kept(g, text, Kept(g.name("V"), duck, tuple(column.name for column in columns), tuple(keys), form), columns)
 
 
 def _kept(g: Drawing, text: str, kept: Kept, columns: tuple[Column, ...]) -> Relation:
@@ -63,30 +63,31 @@ def _kept(g: Drawing, text: str, kept: Kept, columns: tuple[Column, ...]) -> Rel
 
 
 def pipes(g: Drawing) -> Relation | None:
-    """A view over windows of PIPES, one of them said, the other one the default of one instant; None without streams
-    whose rows only come."""
-    streams = [one for one in g.leaves if one.stream]
+    """A view over windows of PIPES, one of them given, the other one the default of one instant; None without streams
+    whose rows are only inserted."""
+    streams = [leaf for leaf in g.leaves if leaf.stream]
     if not streams:
         return None
     a, b = g.name("a"), g.name("a")
-    first, second = g.one(streams), g.one(streams)
-    window, duck = g.one([_range, _range, _rows])(g, first)
+    first, second = g.pick(streams), g.pick(streams)
+    window, duck = g.pick([_range, _range, _rows])(g, first)
     ours, theirs, mine = f"{first.ours} {window} AS {a}", f"{duck} AS {a}", scope(a, first.columns)
     if g.chance(30):
         mine += scope(b, second.columns)
         ours = f"{ours}, {second.ours} AS {b}"
         theirs = f"{theirs}, (SELECT * FROM {second.duck} WHERE TS >= {NOW}) AS {b}"
-    found, columns = outputs(g, mine, 3)
+    items, columns = outputs(g, mine, 3)
     where = f" WHERE {predicate(g, mine)}" if g.chance() else ""
-    texts = select(found, (ours, theirs), (where, where))
+    texts = select(items, (ours, theirs), (where, where))
     name = g.name("V")
     g.views.append((name, texts[0][1:-1]))
     return Relation(name, texts[1], columns)
 
 
 def _range(g: Drawing, stream: Relation) -> tuple[str, str]:
-    """A row is valid for so many instants, its own included; a slide shows what was at its last a-1, 2a-1, …"""
-    length, slide = g.number(1, 6), g.one([1, 2, 3])
+    """A window in both dialects: a row is valid for some instants, its own included; with slide a the window is as of
+    the last one of the instants a-1, 2a-1, …"""
+    length, slide = g.number(1, 6), g.pick([1, 2, 3])
     now = NOW if slide == 1 else f"({NOW} - ({NOW} + 1) % {slide})"
     end = f" SLIDE {slide}" if slide > 1 else ""
     duck = f"(SELECT * FROM {stream.duck.replace(NOW, now)} WHERE TS > {now} - {length})"
@@ -94,6 +95,6 @@ def _range(g: Drawing, stream: Relation) -> tuple[str, str]:
 
 
 def _rows(g: Drawing, stream: Relation) -> tuple[str, str]:
-    rows, part = g.number(1, 3), g.one(["", *(column.name for column in stream.columns[:-1])])
+    rows, part = g.number(1, 3), g.pick(["", *(column.name for column in stream.columns[:-1])])
     by = f"PARTITION BY {part} " if part else ""
     return f"WINDOW({by}ROWS {rows})", last_rows(stream, by, rows, 1)

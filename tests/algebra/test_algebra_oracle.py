@@ -1,4 +1,5 @@
-"""Oracle of the whole algebra: 2 000 random queries over random histories, in two processes; and those that failed."""
+"""DuckDB as the oracle of the algebra: 2 000 random queries over random histories, in two processes, and all cases that
+failed before."""
 
 from __future__ import annotations
 

@@ -24,17 +24,15 @@ Helm = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def helm() -> Helm:
-    """Runs helm; where there is no wheel of it, built from its sources the first time, where go is."""
+    """Runs helm: the program of its wheel, or one built from source, which needs go; else the tests are skipped."""
     program = shutil.which("helm")
     if program is None:
         programs = ROOT / "integration" / "kube" / "programs.py"
-        found = subprocess.run(
-            [sys.executable, programs, "helm"], capture_output=True, text=True, check=False, cwd=ROOT
-        )
-        if found.returncode != 0 and shutil.which("go") is None:
+        done = subprocess.run([sys.executable, programs, "helm"], capture_output=True, text=True, check=False, cwd=ROOT)
+        if done.returncode != 0 and shutil.which("go") is None:
             pytest.skip("there is neither helm nor go, which helm can be built with")
-        assert found.returncode == 0, found.stderr
-        program = found.stdout.strip()
+        assert done.returncode == 0, done.stderr
+        program = done.stdout.strip()
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
@@ -44,7 +42,7 @@ def helm() -> Helm:
 
 @pytest.fixture
 def attempt(helm: Helm) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Renders with values by dotted name; None leaves one of `LEAST` out."""
+    """Runs helm template with values by dotted name; None leaves out one of `LEAST`."""
 
     def render(values: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
         wanted = {name: value for name, value in (LEAST | (values or {})).items() if value is not None}
@@ -56,13 +54,13 @@ def attempt(helm: Helm) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def render(attempt: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., dict[tuple[str, str], Document]]:
-    """What the chart makes with values by dotted name: documents by kind and name."""
+    """The documents that the chart renders with values by dotted name, by kind and name."""
 
     def documents(values: dict[str, Any] | None = None) -> dict[tuple[str, str], Document]:
         done = attempt(values)
         assert done.returncode == 0, done.stderr
-        found = [one for one in yaml.safe_load_all(done.stdout) if one]
-        return {(one["kind"], one["metadata"]["name"]): one for one in found}
+        documents = [document for document in yaml.safe_load_all(done.stdout) if document]
+        return {(document["kind"], document["metadata"]["name"]): document for document in documents}
 
     return documents
 

@@ -1,4 +1,4 @@
-"""What the chart makes: pods of the restricted profile, least rights, no secret in a command line."""
+"""The rendered chart: pods of the restricted profile, least privileges, no secret in a command line."""
 
 from __future__ import annotations
 
@@ -27,21 +27,25 @@ EVERYTHING = {
 
 
 def pods(documents: dict[tuple[str, str], dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    yield from (one["spec"]["template"]["spec"] for one in documents.values() if "template" in one.get("spec", {}))
+    yield from (
+        document["spec"]["template"]["spec"]
+        for document in documents.values()
+        if "template" in document.get("spec", {})
+    )
 
 
 def env(documents: dict[tuple[str, str], dict[str, Any]], workload: tuple[str, str]) -> dict[str, Any]:
     (container,) = documents[workload]["spec"]["template"]["spec"]["containers"]
-    names = [one["name"] for one in container["env"]]
+    names = [variable["name"] for variable in container["env"]]
     assert len(names) == len(set(names)), names
-    return {one["name"]: one.get("value", one.get("valueFrom")) for one in container["env"]}
+    return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING])
 def test_every_pod_is_of_the_restricted_profile(render: Render, values: dict[str, Any]):
-    found = list(pods(render(values)))
-    assert len(found) == 2
-    for pod in found:
+    both = list(pods(render(values)))
+    assert len(both) == 2
+    for pod in both:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["runAsUser"] > 0
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -74,7 +78,7 @@ def test_writable_are_only_the_scratch_directories(render: Render):
 
 def test_mounts_and_volumes_belong_together(render: Render):
     documents = render(EVERYTHING)
-    claims = {one["metadata"]["name"] for one in documents[EXECUTOR]["spec"]["volumeClaimTemplates"]}
+    claims = {claim["metadata"]["name"] for claim in documents[EXECUTOR]["spec"]["volumeClaimTemplates"]}
     for pod in pods(documents):
         mounted = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
         assert mounted - claims == {volume["name"] for volume in pod["volumes"]}
@@ -82,7 +86,7 @@ def test_mounts_and_volumes_belong_together(render: Render):
 
 def test_the_rights_are_those_over_one_lease(render: Render):
     documents = render({})
-    (role,) = [one for (kind, _), one in documents.items() if kind in ("Role", "ClusterRole")]
+    (role,) = [document for (kind, _), document in documents.items() if kind in ("Role", "ClusterRole")]
     assert role["kind"] == "Role"
     assert role["rules"] == [{
         "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["rel-dsms-coordinator"],
@@ -115,7 +119,7 @@ def test_files_named_in_the_environment_are_mounted(render: Render):
     documents = render(EVERYTHING)
     for workload in (COORDINATOR, EXECUTOR):
         pod = documents[workload]["spec"]["template"]["spec"]
-        volumes = {one["name"]: one for one in pod["volumes"]}
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
         paths = set()
         for mount in pod["containers"][0]["volumeMounts"]:
             items = volumes.get(mount["name"], {}).get("secret", {}).get("items")
@@ -132,9 +136,9 @@ def test_the_service_leads_to_coordinators_and_the_headless_one_names_executors(
     service, headless = documents["Service", "rel-dsms-coordinator"], documents["Service", "rel-dsms-executor"]
     assert headless["spec"]["clusterIP"] == "None"
     assert documents[EXECUTOR]["spec"]["serviceName"] == "rel-dsms-executor"
-    for one, workload in ((service, COORDINATOR), (headless, EXECUTOR)):
+    for document, workload in ((service, COORDINATOR), (headless, EXECUTOR)):
         labels = documents[workload]["spec"]["template"]["metadata"]["labels"]
-        assert one["spec"]["selector"].items() <= labels.items()
+        assert document["spec"]["selector"].items() <= labels.items()
         assert documents[workload]["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert service["spec"]["selector"] != headless["spec"]["selector"]
     assert env(documents, EXECUTOR)["DSMS_COORDINATOR"] == "http://rel-dsms-coordinator:8080"
@@ -142,8 +146,8 @@ def test_the_service_leads_to_coordinators_and_the_headless_one_names_executors(
 
 def test_selectors_hold_no_version(render: Render):
     documents = render({})
-    for one in documents.values():
-        selector = one.get("spec", {}).get("selector", {})
+    for document in documents.values():
+        selector = document.get("spec", {}).get("selector", {})
         labels = selector.get("matchLabels", selector)
         assert not {"app.kubernetes.io/version", "helm.sh/chart"} & labels.keys()
 
@@ -167,7 +171,7 @@ def test_tls_reaches_probes_service_address_and_files(render: Render):
 
 def test_executors_are_evicted_one_by_one_and_the_leader_can_be_evicted(render: Render):
     documents = render({})
-    (budget,) = [one["spec"] for (kind, _), one in documents.items() if kind == "PodDisruptionBudget"]
+    (budget,) = [document["spec"] for (kind, _), document in documents.items() if kind == "PodDisruptionBudget"]
     assert budget["maxUnavailable"] == 1
     assert budget["selector"]["matchLabels"]["app.kubernetes.io/component"] == "executor"
     assert not any(kind == "PodDisruptionBudget" for kind, _ in render({"executor.podDisruptionBudget.enabled": False}))
@@ -191,7 +195,7 @@ def test_the_cache_lives_as_long_as_the_pod_or_in_a_claim(render: Render):
 
 @pytest.mark.parametrize(("workload", "program"), [(COORDINATOR, coordinator), (EXECUTOR, executor)])
 def test_all_options_in_the_environment_are_known_to_the_programs(render: Render, workload: Any, program: Any):
-    """A name that nobody reads would be silent."""
+    """A variable that nobody reads would go unnoticed."""
     app = typer.Typer()
     app.command()(program.main)
     known = {option.envvar for option in typer.main.get_command(app).params} | {"DSMS_TOKEN"}

@@ -1,4 +1,4 @@
-"""The values: everything is listed, explained and checked, and what is not known is refused."""
+"""The chart's values: all are listed, explained and checked, and unknown ones are refused."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ def test_the_chart_passes_the_strict_linter(helm: Callable[..., subprocess.Compl
 
 
 def test_every_object_of_the_schema_is_closed():
-    found = dict(objects(SCHEMA))
-    assert len(found) > 20
-    open_ones = [path for path, one in found.items() if one.get("additionalProperties") is not False]
+    schemas = dict(objects(SCHEMA))
+    assert len(schemas) > 20
+    open_ones = [path for path, schema in schemas.items() if schema.get("additionalProperties") is not False]
     assert {path.rsplit("/", 1)[-1] for path in open_ones} == MAPS | {"global"}
     for path in open_ones:
         if not path.endswith("/global"):
-            assert found[path]["additionalProperties"] == {"type": "string"}
+            assert schemas[path]["additionalProperties"] == {"type": "string"}
 
 
 def test_schema_and_values_name_the_same_keys():
-    """Resources are the one value whose default leaves keys out."""
+    """Resources are the only value whose default leaves out keys."""
 
     def resolved(schema: dict[str, Any]) -> dict[str, Any]:
         return SCHEMA["$defs"][schema["$ref"].rsplit("/", 1)[-1]] if "$ref" in schema else schema
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_refused(attempt: Attempt, name: str):
 
 
 def _of_older_helm(said: str) -> str:
-    """How helm before 3.18 says where a value breaks the schema."""
+    """The message of helm before 3.18 for the place of a value that violates the schema."""
     if said.startswith("at '/"):
         return said.removeprefix("at '/").removesuffix("'").replace("/", ".") + ": "
     return f"property {said.split(chr(39))[1]} is not allowed" if said.endswith("not allowed") else said

@@ -1,4 +1,4 @@
-"""NEXMark's events: what is generated does not depend on how much of it, and has the distributions that were asked."""
+"""NEXMark's generator: events do not depend on their number, and have the distributions of the benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NEXMark's queries in process: at the end and at instants on the way, the relation is DuckDB's."""
+"""NEXMark's queries in process: the relation is DuckDB's, at the end and at instants before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rows() -> dict[str, list[dict[str, object]]]:
 
 
 def answered(text: str, streams: tuple[Stream, ...], rows: dict[str, list[dict[str, object]]]) -> LocalSession:
-    """A session that has seen all events; the streams grew in turns, in two parts."""
+    """A session that has read all events; the streams were pushed in turns, in two parts."""
     session = LocalSession(partitions=2)
     for stream in streams:
         session.execute(stream.declaration(stream.topic, "", OPTIONS))
@@ -53,14 +53,14 @@ def _part(listed: list[dict[str, object]], part: int) -> Iterator[dict[str, obje
 
 
 def check(session: LocalSession, reference: Reference, question: Question, at: int, asked: int) -> None:
-    """The session's relation at an instant is the right one of another instant."""
+    """Asserts that the session's relation at one instant is the expected one of another instant."""
     wanted = reference.answer(question, asked)
-    found = pl.DataFrame(session.relation("Answer", at), infer_schema_length=None)
-    verify(found if found.height else wanted.clear(), wanted, f"{question.name} at {at}")
+    answer = pl.DataFrame(session.relation("Answer", at), infer_schema_length=None)
+    verify(answer if answer.height else wanted.clear(), wanted, f"{question.name} at {at}")
 
 
 def instants(name: str) -> list[int]:
-    """Some instants on the way, other ones for each query, and the last."""
+    """Some instants, different ones for each query, and the last instant."""
     chance = random.Random(name)
     first, end = EVENTS.timeline.first_ms, EVENTS.end_ms
     return [*sorted(chance.randrange(first, end) for _ in range(INSTANTS)), end]

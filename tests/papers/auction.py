@@ -22,7 +22,7 @@ MINUTE = 60_000
 
 
 def auction(cut: tuple[int, int | None], *statements: str) -> LocalSession:
-    """A session with the five streams and more statements."""
+    """A session with the five streams, after some statements."""
     session = LocalSession(*cut)
     for statement in (STREAMS, *statements):
         session.execute(statement)
@@ -36,11 +36,11 @@ def happens(session: LocalSession, source: str, *events: tuple[int | str, ...]) 
 
 
 def minutes(session: LocalSession, name: str) -> list[str]:
-    """What a query published, by instant: `60 +(100, 7)`; `60.001` is one millisecond after minute 60.
+    """The changes that a query published, by instant: `60 +(100, 7)`; `60.001` is one millisecond after minute 60.
 
-    The rows that SQL has for empty relations are there from the beginning of time: `start`.
+    The rows that SQL gives for empty relations are valid from the beginning of time: `start`.
     """
-    ordered = sorted(session.changes(name), key=lambda one: (one[2], one[0], repr(one[1])))
+    ordered = sorted(session.changes(name), key=lambda change: (change[2], change[0], repr(change[1])))
     return [f"{_minute(ts)} {op}({', '.join(map(str, row.values()))})" for op, row, ts in ordered]
 
 

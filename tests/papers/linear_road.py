@@ -1,4 +1,4 @@
-"""Linear Road in small: seeded traffic, and tolls and accidents computed from their definitions in plain Python."""
+"""A small Linear Road: seeded traffic, and tolls and accidents computed from their definitions in plain Python."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Segment = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Report:
-    """What a car sends every 30 seconds; `ts` in milliseconds."""
+    """The report that a car sends every 30 seconds; `ts` is in milliseconds."""
 
     ts: int
     car_id: int
@@ -36,19 +36,19 @@ class Report:
 
     @property
     def position(self) -> tuple[int, int, int, int]:
-        """Where the car is."""
+        """The position of the car on its expressway."""
         return self.exp_way, self.lane, self.dir, self.x_pos
 
 
 def traffic(cars: int, minutes: int, seed: int) -> list[Report]:
-    """Reports in the order of time: cars that crawl through mile 1, two accidents, cars that are away a while."""
+    """Reports in the order of time: cars that crawl through mile 1, two accidents, cars that leave for a while."""
     chosen = random.Random(seed)
     journeys = [list(_journey(car, minutes, chosen)) for car in range(cars)]
-    return sorted((report for journey in journeys for report in journey), key=lambda one: (one.ts, one.car_id))
+    return sorted((report for journey in journeys for report in journey), key=lambda report: (report.ts, report.car_id))
 
 
 def _journey(car: int, minutes: int, chosen: random.Random) -> Iterator[Report]:
-    """Cars 0 and 1, and 2 and 3, stand at one position for six reports, the first pair in the jam of mile 1."""
+    """A car's reports. Cars 0 and 1, and 2 and 3, stand at one position for six reports, the first two in the jam."""
     direction, x_pos = (0 if car < 22 else 1), chosen.randrange(2 * MILE)
     start, phase = chosen.randrange(0, 4), chosen.randrange(6) * 5 * SECOND
     crash = range(7 + car, 14 + car) if car < 4 else range(0)
@@ -75,9 +75,9 @@ class Road:
             self.by_car[report.car_id].append(report)
 
     def current(self) -> dict[int, Segment]:
-        """Where the cars are that reported in the last 30 seconds."""
-        last = {car: mine[-1] for car, mine in self.by_car.items()}
-        return {car: one.segment for car, one in last.items() if one.ts >= self.at - 30 * SECOND}
+        """The segments of the cars that reported in the last 30 seconds."""
+        last = {car: reports[-1] for car, reports in self.by_car.items()}
+        return {car: report.segment for car, report in last.items() if report.ts >= self.at - 30 * SECOND}
 
     def congested(self) -> set[Segment]:
         """Segments with a low mean speed in the last five minutes."""
@@ -85,20 +85,20 @@ class Road:
         for report in self.reports:
             if report.ts >= self.at - 300 * SECOND:
                 speeds[report.segment].append(report.speed)
-        return {segment for segment, mine in speeds.items() if sum(mine) / len(mine) < SLOW}
+        return {segment for segment, reported in speeds.items() if sum(reported) / len(reported) < SLOW}
 
     def accidents(self) -> set[Segment]:
         """Segments where two cars reported one position four times in a row."""
         stopped: Counter[tuple[int, int, int, int]] = Counter()
-        for mine in self.by_car.values():
-            if len(mine) >= 4 and len({one.position for one in mine[-4:]}) == 1:
-                stopped[mine[-1].position] += 1
+        for reports in self.by_car.values():
+            if len(reports) >= 4 and len({report.position for report in reports[-4:]}) == 1:
+                stopped[reports[-1].position] += 1
         return {(way, direction, x // MILE) for (way, _, direction, x), cars in stopped.items() if cars >= 2}
 
 
 def tolls(reports: list[Report], accidents: bool = True) -> list[tuple[int, int, int]]:
     """(instant, car, toll) for each car that enters a congested segment without accident, with too many cars in it."""
-    found = []
+    charged = []
     for at in sorted({report.ts for report in reports}):
         road, before = Road(reports, at), Road(reports, at - 1).current()
         current, congested = road.current(), road.congested()
@@ -107,5 +107,5 @@ def tolls(reports: list[Report], accidents: bool = True) -> list[tuple[int, int,
         for car, segment in current.items():
             entered = before.get(car) != segment
             if entered and segment in congested and segment not in closed and volume[segment] > FREE:
-                found.append((at, car, 2 * (volume[segment] - FREE) ** 2))
-    return sorted(found)
+                charged.append((at, car, 2 * (volume[segment] - FREE) ** 2))
+    return sorted(charged)

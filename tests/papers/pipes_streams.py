@@ -24,7 +24,7 @@ PHYSICAL = {
 
 
 def session_of(cut: tuple[int, int | None], raw: Mapping[str, str], queries: Mapping[str, str]) -> LocalSession:
-    """Raw streams with a column e, given as snapshots, and the streams that queries derive from them."""
+    """A session with raw streams of a column e, given as snapshots, and the streams that queries derive from them."""
     session = LocalSession(*cut)
     for name in raw:
         session.execute(f"REGISTER SOURCE Of{name} (e VARCHAR) FROM {name}")
@@ -39,8 +39,8 @@ def session_of(cut: tuple[int, int | None], raw: Mapping[str, str], queries: Map
 def interval_session(
     cut: tuple[int, int | None], physical: Mapping[str, str], queries: Mapping[str, str], fed: str
 ) -> LocalSession:
-    """Streams of intervals with a column e: rows that carry their end, which a predicate over Now cuts off (`ends`), or
-    rows with a key that are inserted and deleted (`changes`)."""
+    """A session with streams of intervals of a column e: rows that carry their end, which a predicate over Now cuts off
+    (`ends`), or rows with a key that are inserted and deleted (`changes`)."""
     session = LocalSession(*cut)
     for name in physical:
         session.execute(f"REGISTER SOURCE Of{name} (id INT, e VARCHAR, ends BIGINT) FROM {name}")
@@ -63,15 +63,15 @@ def _derive(session: LocalSession, queries: Mapping[str, str]) -> None:
 
 
 def _instants(text: str) -> list[tuple[int, str]]:
-    found = []
+    pairs = []
     for at, rows in re.findall(r"(\d+):⟨([^⟩]*)⟩", text):
         for row, count in re.findall(r"([a-z]+)(\d*)", rows):
-            found += [(int(at), row)] * int(count or 1)
-    return found
+            pairs += [(int(at), row)] * int(count or 1)
+    return pairs
 
 
 def _ending(text: str) -> Sequence[dict[str, object]]:
-    rows = sorted(elements(text), key=lambda one: one[1])
+    rows = sorted(elements(text), key=lambda pair: pair[1])
     return [{"id": n, "e": row, "ends": end or FOREVER, "ts": start} for n, (row, start, end) in enumerate(rows)]
 
 

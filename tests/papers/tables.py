@@ -28,7 +28,7 @@ def push(session: LocalSession, source: str, elements: str) -> None:
 
 
 def changes(session: LocalSession, name: str) -> list[str]:
-    """What a view or query published: `+<a,105>2`, by instant. Rows that leave and come back at one instant cancel."""
+    """The published changes of a view or query, by instant: `+<a,105>2`. Rows that leave and return at once cancel."""
     net: Counter[tuple[int, str]] = Counter()
     updates = []
     for op, row, ts in session.changes(name):
@@ -46,8 +46,8 @@ def listed(elements: str) -> list[str]:
     >>> listed("+<b, 3>4, -<a>4, +<a, 1>2")
     ['+<a,1>2', '+<b,3>4', '-<a>4']
     """
-    found = re.findall(r"([+u-]<[^>]*>)(\d+)", elements.replace(", ", ","))
-    return [f"{text}{ts}" for ts, text in sorted((int(ts), text) for text, ts in found)]
+    pairs = re.findall(r"([+u-]<[^>]*>)(\d+)", elements.replace(", ", ","))
+    return [f"{text}{ts}" for ts, text in sorted((int(ts), text) for text, ts in pairs)]
 
 
 def relations(session: LocalSession, name: str, until: int) -> str:
@@ -56,44 +56,44 @@ def relations(session: LocalSession, name: str, until: int) -> str:
 
 
 def snapshots(text: str, until: int) -> str:
-    """PIPES' logical streams, `1:⟨c⟩ 2-3:⟨a3,b⟩ 6..∞:⟨a⟩`: a letter and how often it is there, written as `relations`.
+    """PIPES' logical streams, `1:⟨c⟩ 2-3:⟨a3,b⟩ 6..∞:⟨a⟩`: letters with multiplicities, in the notation of `relations`.
 
     >>> snapshots("1:⟨c⟩ 3..∞:⟨a3,b⟩", 5)
     '1: c\\n3: a a a b\\n4: a a a b'
     """
-    found: Relations = {}
+    relations: Relations = {}
     for first, last, rows in re.findall(r"(\d+)(?:(?:-|\.\.)(\d+|∞))?:⟨([^⟩]*)⟩", text):
         end = until if last == "∞" else int(last or first) + 1
-        found |= {at: _counted(rows) for at in range(int(first), end)}
-    return written(found)
+        relations |= {at: _counted(rows) for at in range(int(first), end)}
+    return written(relations)
 
 
 def intervals(text: str, until: int) -> str:
-    """PIPES' physical streams, `c[1,8) a[5,∞)`, as the relations they stand for, written as `relations`.
+    """PIPES' physical streams, `c[1,8) a[5,∞)`, as the relations that they stand for, in the notation of `relations`.
 
     >>> intervals("c[1,3) a[2,4)", 9)
     '1: c\\n2: a c\\n3: a'
     """
-    found: Relations = {}
+    relations: Relations = {}
     for row, start, end in elements(text):
         for at in range(start, until if end is None else end):
-            found.setdefault(at, Counter())[row] += 1
-    return written(found)
+            relations.setdefault(at, Counter())[row] += 1
+    return written(relations)
 
 
 def elements(text: str) -> list[tuple[str, int, int | None]]:
-    """Rows with their intervals; None: for ever."""
-    found = re.findall(r"(\S+)\[(\d+),(\d+|∞)\)", text)
-    return [(row, int(start), None if end == "∞" else int(end)) for row, start, end in found]
+    """Rows with their intervals; the end None means for ever."""
+    triples = re.findall(r"(\S+)\[(\d+),(\d+|∞)\)", text)
+    return [(row, int(start), None if end == "∞" else int(end)) for row, start, end in triples]
 
 
-def written(found: Mapping[int, Iterable[str]]) -> str:
-    """Relations as text; instants at which nothing is there are left out.
+def written(relations: Mapping[int, Iterable[str]]) -> str:
+    """Relations as text, without the instants at which they are empty.
 
     >>> written({2: ["b", "a"], 1: []})
     '2: a b'
     """
-    rows = {at: sorted(bag.elements() if isinstance(bag, Counter) else bag) for at, bag in found.items()}
+    rows = {at: sorted(bag.elements() if isinstance(bag, Counter) else bag) for at, bag in relations.items()}
     return "\n".join(f"{at}: {' '.join(rows[at])}" for at in sorted(rows) if rows[at])
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.parametrize("cut", CUTS, ids=str)
 END = 10_000 * 60_000
 
 
-def held(session: LocalSession, name: str, minute: int) -> list[tuple[object, ...]]:
+def relation_at(session: LocalSession, name: str, minute: int) -> list[tuple[object, ...]]:
     """The rows of a view at a minute."""
     return sorted(tuple(row.values()) for row in session.relation(name, at=minute * 60_000))
 
@@ -54,7 +54,7 @@ def test_query_6_2_sliding_window_aggregate(cut: Cut) -> None:
     happens(session, "Bidding", *BIDS)
     session.advance(END)
     counts = {0: 1, 9: 1, 10: 2, 20: 2, 60: 2, 61: 1, 69: 1, 70: 2, 71: 1, 130: 1, 131: 0}
-    assert {at: held(session, "Q", at) for at in counts} == {at: [(n,)] for at, n in counts.items()}
+    assert {at: relation_at(session, "Q", at) for at in counts} == {at: [(n,)] for at, n in counts.items()}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_query_6_4_derived_relation(cut: Cut) -> None:
         7: [(1, "ann", "TX"), (2, "bob", "CA")],
         9: [(1, "ann", "TX")],
     }
-    assert {at: held(session, "User", at) for at in expected} == expected
+    assert {at: relation_at(session, "User", at) for at in expected} == expected
 
 
 @pytest.mark.parametrize("window", ["[Now]", "[Range Unbounded]"])

@@ -15,8 +15,7 @@ END = 45
 
 
 def both(cut: tuple[int, int | None], *queries: str) -> list[list[str]]:
-    """The changes of queries over one random stream of bids, after a check that their relations are equal at every
-    instant."""
+    """The changes of queries over a random stream of bids, after a check that their relations are always equal."""
     session = LocalSession(*cut)
     session.execute(STREAMS)
     for number, query in enumerate(queries):
@@ -101,8 +100,8 @@ def test_query_6_2_with_the_filter_below_the_window(cut: tuple[int, int | None])
 def notices(query: str) -> set[str]:
     session = LocalSession()
     session.execute(STREAMS)
-    told = session.run(query)[-1].notices
-    return {one for one in told if not one.startswith(("no key", "FORMAT", "output", "expanded"))}
+    notices = session.run(query)[-1].notices
+    return {notice for notice in notices if not notice.startswith(("no key", "FORMAT", "output", "expanded"))}
 
 
 ISTREAM = "Istream is applied by default: rows never leave the result"

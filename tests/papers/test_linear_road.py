@@ -81,16 +81,16 @@ def test_the_traffic_has_what_the_queries_are_about() -> None:
 
 
 def test_tolls(session: LocalSession) -> None:
-    found = [(ts, row["car_id"], row["toll"]) for op, row, ts in session.changes("TollStr") if op == "+"]
-    assert len(found) == len(session.changes("TollStr"))
-    assert sorted(found) == tolls(REPORTS)
+    charged = [(ts, row["car_id"], row["toll"]) for op, row, ts in session.changes("TollStr") if op == "+"]
+    assert len(charged) == len(session.changes("TollStr"))
+    assert sorted(charged) == tolls(REPORTS)
 
 
 def test_accidents_and_their_clearing(session: LocalSession) -> None:
     """At every instant at which a car reports."""
     expected = {at: Road(REPORTS, at).accidents() for at in sorted({report.ts for report in REPORTS})}
-    found = {at: {tuple(row.values()) for row in session.relation("AccSeg", at=at)} for at in expected}
-    assert found == expected
+    by_instant = {at: {tuple(row.values()) for row in session.relation("AccSeg", at=at)} for at in expected}
+    assert by_instant == expected
     assert {segment for segments in expected.values() for segment in segments} == {(0, 0, 1), (0, 0, 3)}
     assert expected[max(expected)] == set()
 

@@ -36,7 +36,7 @@ def push(session: LocalSession, stream: str, *events: tuple[int, ...], unit: int
 
 
 def test_q3_short_auctions(session: LocalSession) -> None:
-    """Q3 with a window of five instants: item 1 is closed in time, and is in the result for that instant."""
+    """Q3 with a window of five instants: item 1 is closed in time, and in the result at that instant."""
     session.execute("""CREATE STREAM Q3 AS
 SELECT O.* FROM OpenAuction O WINDOW(RANGE 5), ClosedAuction C WHERE O.itemID = C.itemID""")
     push(session, "OpenAuction", (10, 1, 7, 5), (20, 2, 7, 5))
@@ -78,8 +78,8 @@ SELECT sellerID, AVG(price) AS mean FROM ClosingPriceStream WINDOW(PARTITION BY 
     push(session, "Bid", (2, 1, 15, 0), (3, 2, 40, 0), (3, 1, 16, 0), unit=HOUR)
     push(session, "ClosedAuction", (4, 1), (5, 2), (6, 3), (60, 4), unit=HOUR)
     session.advance(100 * HOUR)
-    found = [(op, ts / HOUR, *row.values()) for op, row, ts in session.changes("ClosingPriceStream") if op == "+"]
-    assert found == [("+", 4, 1, 7, 16), ("+", 5, 2, 7, 40), ("+", 6, 3, 7, 30)]
+    prices = [(op, ts / HOUR, *row.values()) for op, row, ts in session.changes("ClosingPriceStream") if op == "+"]
+    assert prices == [("+", 4, 1, 7, 16), ("+", 5, 2, 7, 40), ("+", 6, 3, 7, 30)]
     # each is valid for the instant of the closing
     assert [(op, ts % HOUR) for op, _, ts in session.changes("ClosingPriceStream")] == [("+", 0), ("-", 1)] * 3
     means = [[(row["mean"], ts / HOUR) for _, row, ts in session.changes(name)] for name in ("Mean", "MeanOf2")]

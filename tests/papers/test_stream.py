@@ -30,10 +30,10 @@ def session(request: pytest.FixtureRequest) -> LocalSession:
     return session
 
 
-def requests(session: LocalSession, *found: Request) -> None:
-    """Requests: the hour, the client, the domain, the URL."""
+def requests(session: LocalSession, *rows: Request) -> None:
+    """Pushes requests: (hour, client, domain, URL)."""
     names = ("client_id", "domain", "URL")
-    session.push("RequestSource", [dict(zip(names, row, strict=True)) | {"ts": at * HOUR} for at, *row in found])
+    session.push("RequestSource", [dict(zip(names, row, strict=True)) | {"ts": at * HOUR} for at, *row in rows])
 
 
 def counts(session: LocalSession, name: str, *hours: float) -> list[object]:
@@ -108,16 +108,16 @@ def test_third_example_without_its_sample(session: LocalSession, output: str) ->
         (5, 7, "other.com", "o1"), (7, 8, "news.com", "n2"),
     )  # fmt: skip
     session.advance(20 * HOUR)
-    found = [(op, row["URL"], ts // HOUR) for op, row, ts in session.changes("Q")]
-    assert found == [("+", "s1", 1), ("+", "s3", 4), ("+", "n1", 6), ("+", "n2", 7)]
+    changes = [(op, row["URL"], ts // HOUR) for op, row, ts in session.changes("Q")]
+    assert changes == [("+", "s1", 1), ("+", "s3", 4), ("+", "n1", 6), ("+", "n2", 7)]
 
 
-@pytest.mark.parametrize(("percent", "found"), [("100", range(1, 13)), ("50", [4, 5, 6, 8, 11, 12]), ("10", [11])])
-def test_third_example_with_its_sample(session: LocalSession, percent: str, found: list[int]) -> None:
-    """The sample is of the join: the rows that one record makes stay or go together. Which records stay is a function
-    of where they stand in the log (`tests/dsms/test_sample.py`), so it is known of these twelve requests."""
+@pytest.mark.parametrize(("percent", "numbers"), [("100", range(1, 13)), ("50", [4, 5, 6, 8, 11, 12]), ("10", [11])])
+def test_third_example_with_its_sample(session: LocalSession, percent: str, numbers: list[int]) -> None:
+    """The join is sampled: all rows that come of one record are kept, or none. Which records are kept is a function of
+    their offsets (`tests/dsms/testing/test_sample.py`), so it is known for these twelve requests."""
     session.execute(f"CREATE QUERY Q AS {THIRD.replace('10', percent, 1)}")
     session.push("DomainSource", [{"domain": "shop.com", "type": "commerce", "ts": 0}])
     requests(session, *[(at, at, "shop.com", f"s{at}") for at in range(1, 13)])
     session.advance(20 * HOUR)
-    assert [row["URL"] for _, row, _ in session.changes("Q")] == [f"s{at}" for at in found]
+    assert [row["URL"] for _, row, _ in session.changes("Q")] == [f"s{at}" for at in numbers]

@@ -153,7 +153,7 @@ def test_examples_8_and_9_figure_5(session: LocalSession) -> None:
 
 
 def ticks(session: LocalSession, points: str) -> list[int]:
-    """The instants at which a relation that is read at these points changes, when its stream changes at each."""
+    """The instants at which a relation synchronised to these points changes, if its stream changes at each instant."""
     session.execute(f"REGISTER SOURCE Tick (n INT) FROM tick; CREATE STREAM Ticks OVER Tick KEY NULL;"
                     f"T: select STREAMED n from R[{points}](Ticks)")  # fmt: skip
     push(session, "Tick", ", ".join(f"<{n}>{n}" for n in range(11)))

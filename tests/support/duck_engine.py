@@ -1,4 +1,4 @@
-"""DuckDB as the independent engine: one a process, since making one takes longer than most answers."""
+"""DuckDB as the independent engine: one instance per process, since starting one takes longer than most answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 import duckdb
 import polars as pl
 
-#: Rows of a table under construction.
+#: The view by which the rows to insert are registered.
 _ROWS = "rows_to_insert"
 
 
@@ -18,14 +18,14 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def connection() -> duckdb.DuckDBPyConnection:
-    """One without the optimizer, which is wrong at times. Tables of different connections differ if they are TEMP."""
-    made = _database().cursor()
-    made.execute("PRAGMA disable_optimizer")
-    return made
+    """A connection without the optimizer, which gives wrong answers at times. TEMP tables belong to one connection."""
+    cursor = _database().cursor()
+    cursor.execute("PRAGMA disable_optimizer")
+    return cursor
 
 
 def fill(engine: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Sequence[object]]) -> None:
-    """Makes `rows` the rows of the table, in columnar form: a statement a row takes longer than the answer."""
+    """Replaces the rows of the table; they go in as columns, since one statement per row would take too long."""
     engine.execute(f"DELETE FROM {table}")
     if rows:
         frame = pl.DataFrame(list(map(tuple, rows)), orient="row", infer_schema_length=None)

@@ -1,4 +1,4 @@
-"""An outside world for registration: topics that exist are a dict of partitions to first offsets."""
+"""A fake of the environment of registration: topics are dicts of partitions and first offsets."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from operators.core.errors import UserError
 
 
 @dataclass
-class Topics:
-    """Topics by name; a missing one is made when partitions are asked for."""
+class FakeEnvironment:
+    """An `Environment` with the `known` topics; a missing one is created if its number of partitions is given."""
 
     known: dict[str, dict[int, int]] = field(default_factory=dict)
     fragments: int = 1
@@ -38,16 +38,16 @@ class Topics:
     def published(self, query: str) -> int | None:
         return None
 
-    def state_of(self, found: Object) -> str:
+    def state_of(self, entry: Object) -> str:
         return "known"
 
 
 def apply_all(
-    sql: str, catalog: Catalog | None = None, topics: Topics | None = None
+    sql: str, catalog: Catalog | None = None, environment: FakeEnvironment | None = None
 ) -> tuple[Catalog, list[StatementResult]]:
-    """The catalog after all statements, and their results."""
+    """Applies statements to a catalog; returns the catalog after them, and their results."""
     catalog, results = catalog or Catalog(), []
     for statement in parse(sql):
-        catalog, result = apply(statement, catalog, topics or Topics({"t": {0: 0, 1: 0}}))
+        catalog, result = apply(statement, catalog, environment or FakeEnvironment({"t": {0: 0, 1: 0}}))
         results.append(result)
     return catalog, results

@@ -1,4 +1,4 @@
-"""A coordinator in memory: it knows one source, one stream and what it was asked."""
+"""A coordinator in memory: it knows one source and one view, and remembers the requests it got."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -26,6 +26,8 @@ HOT: Document = {**READINGS, "name": "hot", "kind": "streamed view", "topic": "d
 
 
 class FakeService:
+    """A `Service` whose answers depend on words in the statement: "nope", "outage" and "defect" fail."""
+
     def __init__(self, kafka: str = "localhost:1") -> None:
         self.kafka = kafka
         self.executed: list[str] = []

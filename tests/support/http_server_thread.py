@@ -1,23 +1,23 @@
-"""A real HTTP server for an application, on a free port of this machine."""
+"""A real HTTP server in a thread of this process, on a free port."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
 
+from dsms.local.waiting import wait_until
+
 
 @contextmanager
 def serving(app: FastAPI) -> Iterator[str]:
+    """The URL at which the application is served while the block runs."""
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", ws="none"))
     thread = threading.Thread(target=server.run)
     thread.start()
-    deadline = time.monotonic() + 20
-    while not server.started:
-        assert thread.is_alive() and time.monotonic() < deadline, "the server did not start"
-        time.sleep(0.01)
+    wait_until(lambda: server.started or not thread.is_alive(), 20, pause_s=0.01)
+    assert server.started, "the server did not start"
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:

@@ -41,7 +41,7 @@ Event = Record | Advance | Bad
 
 
 def accept(events: Iterable[Event], slack: int) -> tuple[list[Record], list[int]]:
-    """The accepted records in log order, and the positions among the records of those that come too late."""
+    """The accepted records in log order, and the positions (among all records) of those that come too late."""
     high, promised = None, None
     accepted: list[Record] = []
     late: list[int] = []
@@ -85,32 +85,32 @@ class Duck:
         return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
 
     def schema(self, sql: str, name: str, schema: pa.Schema) -> pa.Schema:
-        """The columns of a query over a relation of that schema."""
+        """The schema of a query over a relation with that schema."""
         self._database.register(name, schema.empty_table())
         return self._database.sql(sql).to_arrow_table().schema
 
 
 def bag(rows: Iterable[Mapping[str, object]]) -> Counter[str]:
-    """Rows without their order; values of different types differ."""
+    """The rows as a multiset; values of different types differ."""
     return Counter(repr(sorted(row.items())) for row in rows)
 
 
 def restamped(relations: Relations, keys: Sequence[str]) -> Relations:
-    """ℜ(V): the rows of V with TS, the instant at which V last changed the row of the key, or got the row."""
+    """ℜ(V): the rows of V with TS, the instant since which the row of the key is this one, or the row is in V."""
     since: dict[str, tuple[Row, int]] = {}
-    held: list[tuple[Row, int]] = []
+    rows_since: list[tuple[Row, int]] = []
     result: Relations = {}
     for at, rows in relations.items():
         if keys:
             since = {_key(row, keys): _since(since, row, keys, at) for row in rows}
-            held = list(since.values())
+            rows_since = list(since.values())
         else:
-            new = bag(rows) - bag([row for row, _ in held])
+            new = bag(rows) - bag([row for row, _ in rows_since])
             for row in rows:
                 if new[repr(sorted(row.items()))] > 0:
                     new[repr(sorted(row.items()))] -= 1
-                    held.append((row, at))
-        result[at] = [{**row, "TS": ts} for row, ts in held]
+                    rows_since.append((row, at))
+        result[at] = [{**row, "TS": ts} for row, ts in rows_since]
     return result
 
 
@@ -124,21 +124,21 @@ def _key(row: Row, keys: Sequence[str]) -> str:
 
 
 def keyed_changes(relations: Relations, keys: Sequence[str]) -> list[Change]:
-    """The tagged stream of a keyed relation: `+` a key enters, `u` its row is another one, `-` it leaves."""
+    """The changelog of a keyed relation: `+` a key enters, `u` its row changes, `-` it leaves."""
     before: dict[str, Row] = {}
-    found: list[Change] = []
+    changes: list[Change] = []
     for at, rows in relations.items():
         now = {_key(row, keys): row for row in rows}
-        found += [("-", {key: row[key] for key in keys}, at) for name, row in before.items() if name not in now]
+        changes += [("-", {key: row[key] for key in keys}, at) for name, row in before.items() if name not in now]
         for name, row in now.items():
             if name not in before:
-                found.append(("+", row, at))
+                changes.append(("+", row, at))
             elif bag([row]) != bag([before[name]]):
-                found.append(("u", row, at))
+                changes.append(("u", row, at))
         before = now
-    return found
+    return changes
 
 
 def change_bag(changes: Iterable[Change]) -> Counter[str]:
-    """Changes without the order of those of one instant."""
+    """Changes as a multiset, since those of one instant come in any order."""
     return Counter(repr((op, sorted(row.items()), ts)) for op, row, ts in changes)

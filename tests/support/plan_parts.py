@@ -1,4 +1,4 @@
-"""Plans of statements over a small catalog of streams, tables and clocks."""
+"""Plans of single statements over a small catalog of streams and views (BASE)."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ def base() -> Catalog:
 
 
 def register(sql: str) -> tuple[Catalog, StatementResult]:
-    """What a statement makes of the catalog, and its answer."""
+    """The catalog after a statement, and the result of the statement."""
     catalog, results = apply_all(sql, base())
     return catalog, results[-1]
 
 
 def made(sql: str) -> Query:
-    """The view or query that a statement makes."""
+    """The view or query that a statement creates."""
     catalog, result = register(sql)
-    found = catalog.find(result.name or "")
-    assert isinstance(found, Query)
-    return found
+    query = catalog.find(result.name or "")
+    assert isinstance(query, Query)
+    return query
 
 
 def plan(sql: str) -> logical.Node:
-    """The plan of the view or query that a statement makes."""
+    """The plan of the view or query that a statement creates."""
     catalog, result = register(sql)
     return plan_of(result.name or "", catalog)
 
 
 def item(table: str) -> logical.Node:
-    """The plan of an item of FROM alone."""
-    found = plan(f"SELECT STREAMED id FROM {table}")
-    assert isinstance(found, logical.Project)
-    return found.input
+    """The plan of a single item of FROM."""
+    project = plan(f"SELECT STREAMED id FROM {table}")
+    assert isinstance(project, logical.Project)
+    return project.input
 
 
 def stream(name: str = "S") -> logical.Node:

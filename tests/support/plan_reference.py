@@ -1,4 +1,4 @@
-"""What a logical plan means: its relation over given tables, row by row in plain Python."""
+"""Reference semantics of logical plans: the relation of a plan over given tables, row by row in plain Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tables = dict[str, list[Row]]
 
 
 def relation(node: logical.Node, tables: Tables) -> list[Row]:
-    """The rows of a plan; tables are by the names of streams, without TS, which is 0."""
+    """The rows of a plan. The keys of `tables` are names of streams; their rows are without TS, which is 0."""
     rows = _rows(node, tables)
     width = len(schema(node))
     assert all(len(row) == width for row in rows)
@@ -28,9 +28,10 @@ def relation(node: logical.Node, tables: Tables) -> list[Row]:
 
 
 def names(node: logical.Node) -> list[str]:
-    found = schema(node).names
-    assert len(set(found)) == len(found), found
-    return found
+    """The names of the columns; no two are equal."""
+    listed = schema(node).names
+    assert len(set(listed)) == len(listed), listed
+    return listed
 
 
 def values(node: logical.Node, rows: list[Row], expressions: list[Expression]) -> list[Row]:
@@ -40,9 +41,9 @@ def values(node: logical.Node, rows: list[Row], expressions: list[Expression]) -
     fields = schema(node)
     data = {f.name: pl.Series(f.name, [r[i] for r in rows], dtype=polars_type(f.type)) for i, f in enumerate(fields)}
     frame = pl.DataFrame({"": range(len(rows))} | data)
-    found, faults = evaluate(frame, {f"\1{i}": one for i, one in enumerate(expressions)})
+    evaluated, faults = evaluate(frame, {f"\1{i}": expression for i, expression in enumerate(expressions)})
     assert faults.null_count() == len(rows), faults
-    columns = [found[f"\1{i}"] for i in range(len(expressions))]
+    columns = [evaluated[f"\1{i}"] for i in range(len(expressions))]
     columns = [pl.Series([c[0]] * len(rows)) if len(c) == 1 and len(rows) > 1 else c for c in columns]
     return [tuple(_plain(c[i]) for c in columns) for i in range(len(rows))]
 
@@ -84,14 +85,14 @@ def _(node: logical.Project, tables: Tables) -> list[Row]:
 
 
 def _partners(node, tables: Tables):
-    """For each left row the places of its partners."""
+    """The rows of both inputs, and the index pairs (left, right) of the rows that are joined."""
     left, right = relation(node.left, tables), relation(node.right, tables)
     names_left, names_right = names(node.left), names(node.right)
     assert isinstance(node, logical.SemiJoin) or not set(names_left) & set(names_right), (names_left, names_right)
-    for mine, theirs in node.on:
-        assert schema(node.left).field(mine).type == schema(node.right).field(theirs).type, (mine, theirs)
-    key_left = _getter(node.left, [one for one, _ in node.on])
-    key_right = _getter(node.right, [one for _, one in node.on])
+    for name, other in node.on:
+        assert schema(node.left).field(name).type == schema(node.right).field(other).type, (name, other)
+    key_left = _getter(node.left, [name for name, _ in node.on])
+    key_right = _getter(node.right, [name for _, name in node.on])
     by_key: dict[Row, list[int]] = {}
     for at, row in enumerate(right):
         by_key.setdefault(key_right(row), []).append(at)
@@ -105,7 +106,7 @@ def _partners(node, tables: Tables):
         both = logical.Join(node.left, node.right, ())
         assert not set(names_left) & set(names_right)
         kept = values(both, [left[i] + right[j] for i, j in pairs], [node.residual])
-        pairs = [pair for pair, (one,) in zip(pairs, kept, strict=True) if one]
+        pairs = [pair for pair, (passed,) in zip(pairs, kept, strict=True) if passed]
     return left, right, pairs
 
 
@@ -131,9 +132,9 @@ def _(node: logical.SemiJoin, tables: Tables) -> list[Row]:
 
 @_rows.register
 def _(node: logical.Union, tables: Tables) -> list[Row]:
-    for one in node.inputs:
-        assert [(f.name, f.type) for f in schema(one)] == [(f.name, f.type) for f in schema(node)]
-    return [row for one in node.inputs for row in relation(one, tables)]
+    for branch in node.inputs:
+        assert [(f.name, f.type) for f in schema(branch)] == [(f.name, f.type) for f in schema(node)]
+    return [row for branch in node.inputs for row in relation(branch, tables)]
 
 
 @_rows.register
@@ -151,10 +152,10 @@ def _(node: logical.SetOperation, tables: Tables) -> list[Row]:
 
 
 def _sorted(node: logical.Node, rows: list[Row], order) -> list[Row]:
-    def compare(one: Row, other: Row) -> int:
+    def compare(row: Row, other: Row) -> int:
         for key in order:
             place = names(node).index(key.column)
-            a, b = one[place], other[place]
+            a, b = row[place], other[place]
             if a == b:
                 continue
             if a is None or b is None:
@@ -167,13 +168,13 @@ def _sorted(node: logical.Node, rows: list[Row], order) -> list[Row]:
 
 def _ranks(node: logical.Node, rows: list[Row], order) -> list[tuple[int, int, int]]:
     """Row number, rank and dense rank of sorted rows."""
-    key = _getter(node, [one.column for one in order])
-    found: list[tuple[int, int, int]] = []
+    key = _getter(node, [sort_key.column for sort_key in order])
+    ranks: list[tuple[int, int, int]] = []
     for at, row in enumerate(rows):
         same = at and key(rows[at - 1]) == key(row)
-        before = found[-1] if found else (0, 0, 0)
-        found.append((at + 1, before[1] if same else at + 1, before[2] if same else before[2] + 1))
-    return found
+        before = ranks[-1] if ranks else (0, 0, 0)
+        ranks.append((at + 1, before[1] if same else at + 1, before[2] if same else before[2] + 1))
+    return ranks
 
 
 def _partitions(node: logical.Node, rows: list[Row], partition) -> list[list[Row]]:
@@ -187,23 +188,23 @@ def _partitions(node: logical.Node, rows: list[Row], partition) -> list[list[Row
 @_rows.register
 def _(node: logical.TopK, tables: Tables) -> list[Row]:
     which = ["row_number", "rank", "dense_rank"].index(node.method)
-    found = []
+    kept = []
     for rows in _partitions(node.input, relation(node.input, tables), node.partition):
         ordered = _sorted(node.input, rows, node.order)
         for row, ranks in zip(ordered, _ranks(node.input, ordered, node.order), strict=True):
             if node.offset < ranks[which] and (node.limit is None or ranks[which] <= node.offset + node.limit):
-                found.append(row if node.rank is None else (*row, ranks[which]))
-    return found
+                kept.append(row if node.rank is None else (*row, ranks[which]))
+    return kept
 
 
 @_rows.register
 def _(node: logical.Unnest, tables: Tables) -> list[Row]:
     get = _getter(node.input, [node.column])
-    found = []
+    unnested = []
     for row in relation(node.input, tables):
         elements = get(row)[0] or ()
-        found += [(*row, one) for one in (elements or ([None] if node.outer else []))]
-    return found
+        unnested += [(*row, element) for element in (elements or ([None] if node.outer else []))]
+    return unnested
 
 
 @_rows.register
@@ -213,26 +214,29 @@ def _(node: logical.GroupBy, tables: Tables) -> list[Row]:
     groups: dict[Row, list[Row]] = {} if node.keys else {(): []}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
-    return [(*held, *(_aggregate(node.input, one, mine) for one in node.aggregates)) for held, mine in groups.items()]
+    return [
+        (*keys, *(_aggregate(node.input, aggregate, members) for aggregate in node.aggregates))
+        for keys, members in groups.items()
+    ]
 
 
 def _aggregate(node: logical.Node, call, rows: list[Row]) -> object:
     if call.filter is not None:
         rows = [row for row in rows if _getter(node, [call.filter])(row)[0]]
     rows = _sorted(node, rows, call.order_by)
-    found = [_getter(node, call.arguments)(row) for row in rows]
-    found = list(dict.fromkeys(found)) if call.distinct else found
+    arguments = [_getter(node, call.arguments)(row) for row in rows]
+    arguments = list(dict.fromkeys(arguments)) if call.distinct else arguments
     if call.function == "count":
-        return sum(None not in one for one in found)
+        return sum(None not in row for row in arguments)
     if call.function == "array_agg":
-        return tuple(one[0] for one in found) if found else None
-    present = [one[0] for one in found if None not in one]
-    return apply(call.function, present, call.parameters, found)
+        return tuple(first for first, *_ in arguments) if arguments else None
+    present = [row[0] for row in arguments if None not in row]
+    return apply(call.function, present, call.parameters, arguments)
 
 
 def apply(function: str, present: list, parameters=(), pairs=()) -> object:
     if function in ("count", "count_if", "approx_count_distinct"):
-        counted = {"count": present, "count_if": [one for one in present if one]}
+        counted = {"count": present, "count_if": [value for value in present if value]}
         return len(counted.get(function, set(present)))
     if not present:
         return None
@@ -245,8 +249,8 @@ def apply(function: str, present: list, parameters=(), pairs=()) -> object:
         "percentile_cont": lambda: _interpolated(sorted(present), float(parameters[0])),
         "var_pop": lambda: statistics.pvariance(map(float, present)),
         "stddev_samp": lambda: statistics.stdev(map(float, present)) if len(present) > 1 else None,
-        "arg_max": lambda: max((one[1], one[0]) for one in pairs if None not in one)[1],
-        "arg_min": lambda: min((one[1], one[0]) for one in pairs if None not in one)[1],
+        "arg_max": lambda: max((pair[1], pair[0]) for pair in pairs if None not in pair)[1],
+        "arg_min": lambda: min((pair[1], pair[0]) for pair in pairs if None not in pair)[1],
         "first": lambda: pairs[0][0], "last": lambda: pairs[-1][0], "any_value": lambda: present[0],
     }[function]()  # fmt: skip
 
@@ -275,16 +279,16 @@ def _over(node: logical.Node, call, rows: list[Row]) -> list[object]:
     ranks = _ranks(node, rows, call.order)
     if call.function in ("row_number", "rank", "dense_rank"):
         which = ["row_number", "rank", "dense_rank"].index(call.function)
-        return [one[which] for one in ranks]
+        return [rank[which] for rank in ranks]
     count = len(rows)
     if call.function == "percent_rank":
-        return [(one[1] - 1) / (count - 1) if count > 1 else 0.0 for one in ranks]
+        return [(rank[1] - 1) / (count - 1) if count > 1 else 0.0 for rank in ranks]
     if call.function == "cume_dist":
-        return [sum(other[1] <= one[1] for other in ranks) / count for one in ranks]
+        return [sum(other[1] <= rank[1] for other in ranks) / count for rank in ranks]
     if call.function == "ntile":
         size, more = divmod(count, call.parameters[0])
         sizes = [size + (at < more) for at in range(call.parameters[0])]
-        return [at + 1 for at, each in enumerate(sizes) for _ in range(each)]
+        return [at + 1 for at, members in enumerate(sizes) for _ in range(members)]
     arguments = [_getter(node, call.arguments)(row) for row in rows]
     if call.function in ("lag", "lead"):
         offset = (call.parameters[0] if call.parameters else 1) * (-1 if call.function == "lag" else 1)

@@ -1,6 +1,6 @@
-"""Work on a thread of Polars' pool: there Polars does at once what it would otherwise hand over and wait for.
+"""Running work on a thread of Polars' pool, where Polars executes queries directly instead of handing them to the pool.
 
-For frames of a few rows handing over is half of the time, and most of it on a machine that is busy.
+For frames of a few rows the hand-over takes half of the time, and most of it on a busy machine.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ T = TypeVar("T")
 
 
 def on_pool_thread(work: Callable[[], T]) -> T:
-    """What the work gives, or the error that it raises. The thread that asks waits, and can be interrupted.
+    """Returns what the work returns, or raises its error. The calling thread waits, and can be interrupted.
 
     >>> import threading
     >>> on_pool_thread(lambda: threading.current_thread() is threading.main_thread())
     False
     """
-    found: list[T] = []
+    results: list[T] = []
     errors: list[BaseException] = []
 
     def call(column: pl.Series, **_: object) -> pl.Series:
         try:
-            found.append(work())
+            results.append(work())
         except BaseException as error:  # noqa: BLE001 - raised where the work was asked for
             errors.append(error)
         return column
@@ -38,4 +38,4 @@ def on_pool_thread(work: Callable[[], T]) -> T:
     asked.join()
     if errors:
         raise errors[0]
-    return found[0]
+    return results[0]

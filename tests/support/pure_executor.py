@@ -1,4 +1,4 @@
-"""The executor's pure pieces over in-memory logs: what Spark, Kafka and Redis do is a dict and a loop here."""
+"""The executor's own code over logs in memory: dicts and loops take the place of Spark, Kafka and Redis."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from operators.core.errors import DsmsError
 
 @dataclass
 class World:
-    """Logs by topic and partition, stored runs, and what was published: result records by lane (and partition, where
-    that is chosen), dead letters."""
+    """Kafka and Redis in memory: logs by topic and partition, stored runs, result records by query (and partition, if
+    it chooses one), and dead letters."""
 
     logs: dict[str, dict[int, list[Message]]]
     runs: dict[str, pl.DataFrame] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class World:
     dead: list[tuple] = field(default_factory=list)
     published: Published = field(default_factory=lambda: Published({}, {}))
     epochs: int = 0
-    #: Where large frames go.
+    #: The directory of large frames.
     frames: Path | None = None
     #: The shed log, and the ends of the logs when its owner began.
     sheds: dict[str, dict[tuple[str, int], list[tuple[int, float]]]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class World:
 
     @property
     def written(self) -> dict[str, list[tuple]]:
-        """The results in which there is anything."""
+        """The results that are not empty."""
         return {log: rows for log, rows in self.results.items() if rows}
 
     # the reader of slices
@@ -70,7 +70,7 @@ class World:
         return {offset: self.logs[at.topic][at.partition][offset].value() for offset in offsets}
 
     def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
-        """What the planner logs before it plans a batch."""
+        """Logs the rates of shedding, as the planner does before it plans a batch."""
         floors = dict.fromkeys(sheddable(revision.lanes), self.floor)
         for query, rates in decided(revision.lanes, positions, wanted, self.sheds, floors).items():
             for place, rate in rates.items():
@@ -105,7 +105,7 @@ def _pieces(messages: list[Message]) -> Iterator[list[Message]]:
 
 
 def start(catalog: Catalog, targets: int, fragment: str | None = None) -> Revision:
-    """The plan of a catalog, or of one of its fragments, of which nothing has been read."""
+    """The first revision of a catalog, or of one of its fragments, with nothing read yet."""
     return revised(plan_fragment(catalog, targets, fragment=fragment), Manifest(targets=targets), ())
 
 
@@ -133,7 +133,7 @@ def sent(
     lanes, targets = revision.lanes, revision.plan.partitions
     sources = {source.id: source.topic for lane in lanes.values() for source in lane.sources.values()}
     ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
-    positions = {lane_id: one.places for lane_id, one in moving(revision, ()).items()}
+    positions = {lane_id: progress.places for lane_id, progress in moving(revision, ()).items()}
     begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit, reads)
     found = shedding(slices(lanes, positions, begin, upto, {}), lanes, world.sheds)
     batches = []
@@ -157,7 +157,7 @@ def exchanged(task: TargetTask, routed: list[pa.RecordBatch], targets: int) -> l
 
 
 def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None:
-    """What the transaction would make visible."""
+    """Appends what the epoch's transaction would commit."""
     assert done.failures == {}
     if plan is not None:
         world.published = following(world.published, plan)
@@ -172,20 +172,20 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
                 world.results[log].append((key, value, tuple(header)))
     world.dead += [one for one in done.dead]
     frontiers = dict(world.published.frontiers)
-    for query, one in done.results.items():
-        frontiers[query] = max(one.frontier, frontiers.get(query, one.frontier))
+    for query, result in done.results.items():
+        frontiers[query] = max(result.frontier, frontiers.get(query, result.frontier))
     world.published = Published(frontiers, done.dead_upto)
 
 
 def takes(revision: Revision, lane: str, turns: Iterator[int]) -> dict[int, int]:
-    """What each stage takes of its queue: nothing, some, or all with what arrives."""
-    found, queues = {}, revision.manifest.lanes[lane].queues
+    """What each stage takes from its queue: nothing, some segments, or all with what arrives."""
+    taken, queues = {}, revision.manifest.lanes[lane].queues
     for stage in range(1, revision.lanes[lane].flow.stages + 1):
         waiting = len(queues[stage].segments) if stage in queues else 0
         chosen = next(turns, 0) % (waiting + 2)
         if chosen:
-            found[stage] = chosen - 1
-    return found
+            taken[stage] = chosen - 1
+    return taken
 
 
 def run(  # noqa: PLR0913 what may differ between two runs
@@ -193,9 +193,12 @@ def run(  # noqa: PLR0913 what may differ between two runs
     then: tuple[int, Catalog] | None = None, fragment: str | None = None, schedule: list[int] | None = None,
     rates: list[Mapping[str, float]] | None = None,
 ) -> World:  # fmt: skip
-    """Epochs until all is read. At `crash_at` an epoch's transaction commits and its manifest is lost, with half of
-    those before: the executor goes on from an old manifest, in other batches. `then` is another catalog from an epoch
-    on. `schedule` says which stages have a turn in the first epochs. `rates` are wanted one after the other."""
+    """Runs epochs until everything is read.
+
+    At epoch `crash_at` the transaction commits, but its manifest is lost with half of those before: the executor
+    continues from an old manifest, in other batches. `then` is (epoch, catalog): another catalog from that epoch on.
+    `schedule` says what the stages take in the first epochs. `rates` are the wanted rates of shedding, used in turn.
+    """
     turns = iter(schedule or ())
     revision = start(catalog, targets, fragment)
     history = [revision.manifest]
@@ -205,16 +208,22 @@ def run(  # noqa: PLR0913 what may differ between two runs
         revision = revised(plan, history[-1], (), revision)
         revision = replace(revision, takes={lane: takes(revision, lane, turns) for lane in revision.lanes})
         if rates is not None:
-            standing = {lane: one.places for lane, one in moving(revision, ()).items()}
+            standing = {lane: progress.places for lane, progress in moving(revision, ()).items()}
             world.shed(revision, standing, rates[number % len(rates)])
         done = epoch(world, revision, limit, tasks=1 + number % 3)
-        waits = any(queue.segments for one in done.manifest.lanes.values() for queue in one.queues.values())
+        waits = any(
+            queue.segments for lane_manifest in done.manifest.lanes.values() for queue in lane_manifest.queues.values()
+        )
         if not done.results and limit and not waits and (then is None or number >= then[0]):
             return world
         publish(world, done)
         history.append(done.manifest)
         if number == crash_at:
-            world.floor = {place: at.offset for one in done.manifest.lanes.values() for place, at in one.places.items()}
+            world.floor = {
+                place: at.offset
+                for lane_manifest in done.manifest.lanes.values()
+                for place, at in lane_manifest.places.items()
+            }
             history = history[: 1 + len(history) // 2]
             limits = [*reversed(limits), 1]
     raise AssertionError("the log was never read to its end")

@@ -1,4 +1,4 @@
-"""Histories of records, promises, and queries that come and go."""
+"""Random histories: records are pushed, time is advanced, and queries are created and dropped."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ REGISTER SOURCE E (k VARCHAR NOT NULL, n BIGINT, i INT) FROM e SLACK 1; CREATE S
 CREATE STREAMED VIEW Sync2 AS SELECT Timepoint FROM clockStr WHERE Timepoint MOD 2 = 0;
 CREATE STREAMED VIEW Sync4 AS SELECT Timepoint FROM clockStr WHERE Timepoint MOD 4 = 0;
 """
-#: The changes and dead letters of a query.
-Told = list[list[object]]
+#: What a query published: its changes and its dead letters.
+Published = list[list[object]]
 END = 20
 
 
 @dataclass(frozen=True)
 class Push:
-    """A record of a source: `n` is the v of T, the n of E."""
+    """A record of source T or E; `n` is the column v of T or n of E."""
 
     source: str
     k: str
@@ -42,7 +42,7 @@ PUSHES = st.builds(Push, st.sampled_from("TE"), st.sampled_from("abc"), _NUMBERS
 
 
 def histories(choices: Iterable[Hashable]) -> st.SearchStrategy[list[object]]:
-    """Records, promises, and queries of these kinds that are made and dropped."""
+    """Steps for `play`: pushes, advances, and the creation and dropping of queries of these kinds."""
     kinds = st.sampled_from(list(choices))
     step = st.one_of(
         PUSHES,
@@ -55,27 +55,33 @@ def histories(choices: Iterable[Hashable]) -> st.SearchStrategy[list[object]]:
 
 def play(
     session: LocalSession, steps: Iterable[object], statement: Callable[[Hashable, str], str], only: str | None = None
-) -> dict[str, Told]:
-    """What each query had published when it was dropped, or at the end; `only` names the one query that is made.
-    `statement` makes a query of a kind, by a name that says at which step."""
-    told: dict[str, Told] = {}
-    there: dict[Hashable, str] = {}
+) -> dict[str, Published]:
+    """What each query, by name, had published when it was dropped, or at the end.
+
+    `statement(kind, name)` gives the statement that creates a query; the name contains the number of the step. With
+    `only`, no other query than the one of this name is created.
+    """
+    published: dict[str, Published] = {}
+    running: dict[Hashable, str] = {}
     for number, step in enumerate([*steps, ("advance", END)]):
         match step:
             case Push():
                 session.push(step.source, [step.row])
             case ("advance", instant):
                 session.advance(instant)
-            case ("create", kind) if kind not in there and only in (None, f"Q{number}"):
-                there[kind] = f"Q{number}"
+            case ("create", kind) if kind not in running and only in (None, f"Q{number}"):
+                running[kind] = f"Q{number}"
                 session.execute(statement(kind, f"Q{number}"))
-            case ("drop", kind) if kind in there:
-                name = there.pop(kind)
-                told[name] = _told(session, name)
+            case ("drop", kind) if kind in running:
+                name = running.pop(kind)
+                published[name] = _published(session, name)
                 session.execute(f"DROP VIEW {name}")
-    return told | {name: _told(session, name) for name in there.values()}
+    return published | {name: _published(session, name) for name in running.values()}
 
 
-def _told(session: LocalSession, name: str) -> Told:
+def _published(session: LocalSession, name: str) -> Published:
     letters = [*session.dead_letters("T"), *session.dead_letters("E")]
-    return [session.changes(name), [(one["reason"], one["record"]) for one in letters if one["query"] == name]]
+    return [
+        session.changes(name),
+        [(letter["reason"], letter["record"]) for letter in letters if letter["query"] == name],
+    ]

@@ -1,4 +1,4 @@
-"""Small random tables with NULLs and duplicates, for the binder and for DuckDB."""
+"""Small random tables with NULLs and duplicates, declared as streams for us and as tables for DuckDB."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def random_tables(seed: int) -> Tables:
 
 
 def database(tables: Tables) -> duckdb.DuckDBPyConnection:
-    """DuckDB with these tables."""
+    """A DuckDB connection with these tables."""
     connection = duck_engine.connection()
     connection.execute(_TABLES)
     for name, rows in tables.items():
@@ -65,13 +65,13 @@ def database(tables: Tables) -> duckdb.DuckDBPyConnection:
 
 
 def bag(rows: list[tuple]) -> Counter:
-    """Rows with their multiplicities; numbers of one value are equal whatever their type."""
+    """The rows as a multiset; numbers of different types are equal if their values are."""
     return Counter(tuple(_plain(value) for value in row) for row in rows)
 
 
 def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
-        return tuple(_plain(one) for one in value)
+        return tuple(_plain(element) for element in value)
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return round(float(value), 9)
     return value

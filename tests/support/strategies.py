@@ -13,11 +13,11 @@ from tests.support.oracle import Advance, Bad, Event, Record, Row
 
 
 def examples(count: int) -> int:
-    """So many examples by the default profile, and in proportion by another."""
+    """`count` examples for a profile of 30, and in proportion to the examples of other profiles."""
     return max(1, count * settings().max_examples // 30)
 
 
-#: After every instant that a history uses.
+#: Above every instant in a history.
 END = 20
 INSTANTS = st.integers(0, 14)
 _DAYS = [datetime.date(2024, 1, day) for day in (1, 2, 3)]
@@ -123,12 +123,12 @@ def records(draw: st.DrawFn, shape: SourceShape) -> tuple[Event, Row]:
 
 @st.composite
 def histories(draw: st.DrawFn, *, advances: bool = True, max_size: int = 16) -> History:
-    """Any log: out of order within the slack and beyond, equal instants, NULLs, deletions, bad records and promises."""
+    """Any log: disorder within the slack and beyond, equal instants, NULLs, deletions, bad records and heartbeats."""
     shape = draw(shapes())
     record = records(shape)
     promise = INSTANTS.map(lambda ts: (Advance(ts), None))
-    one = st.one_of(record, record, record, promise) if advances else record
-    return History(shape, tuple(draw(st.lists(one, max_size=max_size))))
+    event = st.one_of(record, record, record, promise) if advances else record
+    return History(shape, tuple(draw(st.lists(event, max_size=max_size))))
 
 
 @dataclass(frozen=True)
@@ -180,11 +180,13 @@ _PREDICATES: list[tuple[str, str]] = [
 
 @st.composite
 def views(draw: st.DrawFn, name: str, over: str, columns: frozenset[str], *, ts: bool) -> View:
-    """A view over what has these columns; `ts`: whether TS may be read."""
+    """A view over a relation with these columns; `ts`: whether its expressions may read TS."""
     have = columns | ({"TS"} if ts else set()) if ts or "TS" in columns else columns
     outputs = [(text, as_, need) for text, as_, need in _OUTPUTS if set(need.split()) <= have]
     outputs += [(column, column, column) for column in sorted(columns) if column != "TS"] * 2
-    chosen = draw(st.lists(st.sampled_from(outputs), min_size=1, max_size=5, unique_by=lambda one: one[1].lower()))
+    chosen = draw(
+        st.lists(st.sampled_from(outputs), min_size=1, max_size=5, unique_by=lambda output: output[1].lower())
+    )
     predicates = [(text, need) for text, need in _PREDICATES if set(need.split()) <= have]
     predicate = draw(st.none() | st.sampled_from(predicates))
     needs = {need for _, _, needed in chosen for need in needed.split()} | set((predicate or ("", ""))[1].split())

@@ -1,4 +1,4 @@
-"""A coordinator in memory whose results can be followed."""
+"""A coordinator in memory whose results can be read as a stream."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from dsms.coordinator.results.publishing import Published, split_body
 from dsms.model.objects import Column, Source
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
-from tests.support.memory_answers import MemoryAnswers
 
 SCHEMA = pa.schema([pa.field("room", pa.string()), pa.field("t", pa.int64())])
 HOT = Followed("o3", "hot", "dsms.hot", 2, SCHEMA, ("room",), "json")
@@ -34,52 +33,53 @@ SOURCE = Source(name="readings", id="o1", sql="", columns=(Column("room", "VARCH
 QUICK = FeedSettings(look_s=0.01, beat_s=0.1, piece_bytes=4_000)
 
 
-def record(at: tuple[int, int], key: bytes | None, value: bytes | None, *heads: tuple[str, bytes]) -> Message:
+def record(place: tuple[int, int], key: bytes | None, value: bytes | None, *headers: tuple[str, bytes]) -> Message:
+    """A record of topic t; `place` is (partition, offset)."""
     return Message(
-        topic="t", partition=at[0], offset=at[1], key=key, value=value, headers=list(heads), timestamp=(1, 0)
+        topic="t", partition=place[0], offset=place[1], key=key, value=value, headers=list(headers), timestamp=(1, 0)
     )
 
 
 @dataclass
 class MemoryLog:
-    """Topics in memory; an offset without a record is one that a transaction's marker took."""
+    """Topics in memory; None stands at an offset that a transaction marker takes up."""
 
-    held: dict[tuple[str, int], list[Message | None]] = field(default_factory=dict)
+    logs: dict[tuple[str, int], list[Message | None]] = field(default_factory=dict)
     reads: int = 0
     offsets: int = 0
 
     def append(self, partition: int, op: str, ts: int, key: object, row: object, topic: str = "dsms.hot") -> None:
-        log = self.held.setdefault((topic, partition), [])
+        log = self.logs.setdefault((topic, partition), [])
         heads = (("dsms-ts", str(ts).encode()), *((("dsms-op", op.encode()),) if op != "+" else ()))
         value = None if row is None else json.dumps(row).encode()
         log.append(record((partition, len(log)), json.dumps(key).encode(), value, *heads))
 
     def mark(self, partition: int) -> None:
-        self.held[("dsms.hot", partition)].append(None)
+        self.logs[("dsms.hot", partition)].append(None)
 
     def starts(self, places: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         return dict.fromkeys(places, 0)
 
     def ends(self, places: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
-        return {place: len(self.held.get(place, [])) for place in places}
+        return {place: len(self.logs.get(place, [])) for place in places}
 
     def settled(self, topic: str) -> Mapping[tuple[str, int], int]:
-        return {place: len(log) for place, log in self.held.items() if place[0] == topic}
+        return {place: len(log) for place, log in self.logs.items() if place[0] == topic}
 
     def read(self, wanted: Any) -> list[Message]:
         self.reads, self.offsets = self.reads + 1, self.offsets + wanted.end - wanted.start
-        log = self.held.get((wanted.topic, wanted.partition), [])
+        log = self.logs.get((wanted.topic, wanted.partition), [])
         assert wanted.start < wanted.end <= len(log)
-        return [one for one in log[wanted.start : wanted.end] if one is not None]
+        return [message for message in log[wanted.start : wanted.end] if message is not None]
 
 
 class FakeOutlet:
-    """Feeds over the log in memory; what is published is noted; coverage is what the test says."""
+    """Feeds over a log in memory. Published records are noted; `covers` are the answers to questions about coverage."""
 
     def __init__(self, settings: FeedSettings) -> None:
         self.log, self.results = MemoryLog(), {"hot": HOT}
         self.ids: dict[str, str] = {"hot": HOT.id}
-        self.feeds = Feeds(self.log, lambda one: self.ids.get(one.name), settings)
+        self.feeds = Feeds(self.log, lambda followed: self.ids.get(followed.name), settings)
         self.published: list[tuple[str, list[bytes], list[str], int | None]] = []
         self.covers: list[Cover] = []
 
@@ -102,21 +102,21 @@ class FakeOutlet:
 
 
 class StreamingService(FakeService):
-    """A coordinator in memory with an results and a version."""
+    """A coordinator in memory with results and a catalog version; statements that contain "slow" wait for `run`."""
 
     def __init__(self, settings: FeedSettings = QUICK) -> None:
         super().__init__()
         self.results, self.version, self.run = FakeOutlet(settings), 1, threading.Event()
-        self.answers: Any = MemoryAnswers()
+        self.answers: Any = MemoryAnswerStore()
 
     def settled_version(self) -> int:
         return self.version
 
     def execute(self, sql: str) -> list[Any]:
-        found = super().execute(sql)
+        results = super().execute(sql)
         if "slow" in sql:
             assert self.run.wait(20)
-        return found
+        return results
 
 
 @contextmanager
@@ -128,9 +128,9 @@ def running(settings: FeedSettings = QUICK, access: Access | None = None) -> Ite
 
 
 def connected(url: str, path: str) -> socket.socket:
-    """A client that sends a request and reads nothing."""
+    """The socket of a client that has sent a GET request and reads nothing yet."""
     address = urlsplit(url)
-    found = socket.create_connection((address.hostname, address.port), timeout=30)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    found.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-    return found
+    client = socket.create_connection((address.hostname, address.port), timeout=30)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    return client

@@ -1,4 +1,4 @@
-{{- /* What every pod of the chart says of itself: the restricted profile of Kubernetes, and a read-only root. */}}
+{{- /* The security context of every pod: the restricted profile of Kubernetes, and a read-only root. */}}
 {{- define "dsms.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
@@ -22,7 +22,7 @@ image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end }}
 
-{{- /* Where a pod may run, and beside what: takes the root and a component's values and name. */}}
+{{- /* Node selection, tolerations and affinity of a pod; takes the root, and a component's values and name. */}}
 {{- define "dsms.placement" -}}
 {{- with .values.nodeSelector }}
 nodeSelector:
@@ -68,7 +68,7 @@ affinity:
       fieldPath: status.podIP
 {{- end }}
 
-{{- /* Where Kafka and Redis are. Nothing secret is in a command line: it is in the environment or in a file. */}}
+{{- /* The addresses of Kafka and Redis. Secrets are never in a command line, but in the environment or in a file. */}}
 {{- define "dsms.services" -}}
 - name: DSMS_CLUSTER
   value: {{ .Values.cluster | default .Release.Name | quote }}

@@ -54,7 +54,7 @@ def covering(instants: list[int], letters: list[dict[str, Any]]) -> Coverage:
     log = MemoryLog()
     for ts in instants:
         log.append(0, "+", ts, None, {"room": "a"}, "r")
-    log.held[("r", 0)].append(record((0, len(instants)), None, b"no json", ("dsms-ts", b"99")))
+    log.logs[("r", 0)].append(record((0, len(instants)), None, b"no json", ("dsms-ts", b"99")))
 
     class Standing:
         def lane(self, query: str) -> LaneStatus | None:

@@ -12,7 +12,7 @@ import pytest
 
 from dsms.coordinator.idempotency.calls import Answer, Call, Once, OutcomeUnknown, Underway
 from operators.core.errors import ExternalError
-from tests.support.memory_answers import MemoryAnswers
+from tests.support.memory_answer_store import MemoryAnswerStore
 from tests.support.streaming_service import (
     StreamingService,
     running,
@@ -91,7 +91,7 @@ def test_without_a_store_nothing_is_done(served: tuple[StreamingService, str]) -
 )
 def test_after_a_crash_only_what_is_harmless_is_begun_again(sql: str, now: int, status: int) -> None:
     """The first coordinator dies between the effect and the answer; the second has the same store."""
-    store = MemoryAnswers()
+    store = MemoryAnswerStore()
     with running() as (first, url):
         first.answers = store
         first.execute = _dies  # type: ignore[method-assign]
@@ -109,7 +109,7 @@ def _dies(sql: str) -> Any:
 
 
 def test_two_who_take_over_do_not_both_begin() -> None:
-    store = MemoryAnswers()
+    store = MemoryAnswerStore()
     call = Call("k", b"", 1, lambda version: True)
     with pytest.raises(ZeroDivisionError):
         Once(store).run(call, lambda: Answer(1 // 0, b""))
@@ -121,7 +121,7 @@ def test_two_who_take_over_do_not_both_begin() -> None:
         done.append(1)
         return Answer(200, b"{}")
 
-    held = store.begin(next(iter(store._held)), b"")
+    held = store.begin(next(iter(store.entries)), b"")
     assert Once(store).run(call, act).status == 200
     assert done == [1]
 
@@ -129,7 +129,7 @@ def test_two_who_take_over_do_not_both_begin() -> None:
 class _Stale:
     """A store as who has looked at it before another's taking over sees it."""
 
-    def __init__(self, store: MemoryAnswers, held: bytes | None) -> None:
+    def __init__(self, store: MemoryAnswerStore, held: bytes | None) -> None:
         self._store, self._held = store, held
 
     def begin(self, key: str, entry: bytes) -> bytes | None:
@@ -140,14 +140,14 @@ class _Stale:
 
 
 def test_the_store_forgets_the_oldest() -> None:
-    store = MemoryAnswers(most=2)
+    store = MemoryAnswerStore(most=2)
     for key in "abc":
         store.begin(key, key.encode())
     assert [store.begin(key, b"new") for key in "cba"] == [b"c", b"b", None]
 
 
 def test_the_first_entry_of_a_key_is_kept_until_it_is_replaced() -> None:
-    store = MemoryAnswers()
+    store = MemoryAnswerStore()
     assert [store.begin("k", b"1"), store.begin("k", b"2")] == [None, b"1"]
     assert store.replace("k", b"1", b"3")
     assert store.begin("k", b"2") == b"3"

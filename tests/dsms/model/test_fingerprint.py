@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dsms.model.fingerprint import fingerprint
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from operators.expressions import Column, Literal
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.binary(max_size=4), st.decimals()
@@ -102,6 +102,6 @@ def test_twins_over_the_same_sources_are_one_vertex() -> None:
         "CREATE STREAMED VIEW A AS SELECT v0, v8 FROM S0 LEFT JOIN S8 ON v0 = v8;"
         "CREATE STREAMED VIEW B AS SELECT v0, v8 FROM S8 LEFT JOIN S0 ON v0 = v8;"
     )
-    catalog = apply_all(sources + views, topics=Topics({f"t{at}": {0: 0} for at in range(9)}))[0]
+    catalog = apply_all(sources + views, environment=FakeEnvironment({f"t{at}": {0: 0} for at in range(9)}))[0]
     flow = compile_lane("lane", plan_fragment(catalog, 1).queries.values()).flow
     assert len(set(flow.keys)) == len(flow.vertices)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.registration import queries
 from dsms.testing import LocalSession
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.query_histories import SOURCES, Push, histories, play
 from tests.support.strategies import examples
 
@@ -77,7 +77,7 @@ def test_each_member_gives_what_it_gives_alone(shape: str, steps, partitions: in
 
 def planned(*selects: str):
     sql = SETTING + "".join(f"CREATE QUERY q{at} AS SELECT STREAMED {select};" for at, select in enumerate(selects))
-    catalog, results = apply_all(sql, topics=Topics({"t": {0: 0}, "e": {0: 0}}))
+    catalog, results = apply_all(sql, environment=FakeEnvironment({"t": {0: 0}, "e": {0: 0}}))
     plan = plan_fragment(catalog, 1)
     return compile_lane("lane", [query for query in plan.queries.values() if query.name.startswith("q")]), results
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dsms.physical.fragment_plan import compile_lane, planned
 from dsms.physical.lane import Lane
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = """REGISTER SOURCE T (k INT, v BIGINT) FROM t; CREATE STREAM S OVER T KEY NULL;
 CREATE QUERY A AS SELECT k, SUM(v) AS s FROM S WHERE v > 1 GROUP BY k;
@@ -19,7 +19,7 @@ CREATE QUERY C AS SELECT k, SUM(v) AS s FROM S WHERE v > 3 GROUP BY k"""
 
 
 def lane_of() -> Lane:
-    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     return compile_lane("l", [planned(query, catalog) for query in catalog.queries()])
 
 

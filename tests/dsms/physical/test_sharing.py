@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.testing import LocalSession
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.query_histories import SOURCES, Push, histories, play
 from tests.support.strategies import examples
 
@@ -51,7 +51,7 @@ def made(session: LocalSession) -> LocalSession:
 
 def operators_of(*selects: str) -> list[str]:
     views = "".join(f"CREATE STREAMED VIEW V{at} AS {select};" for at, select in enumerate(selects))
-    plan = plan_fragment(apply_all(SOURCES + views, topics=Topics({"t": {0: 0}, "e": {0: 0}}))[0], 1)
+    plan = plan_fragment(apply_all(SOURCES + views, environment=FakeEnvironment({"t": {0: 0}, "e": {0: 0}}))[0], 1)
     vertices = compile_lane("lane", plan.queries.values()).flow.vertices
     return sorted(type(vertex.operator).__name__ for vertex in vertices if vertex.operator is not None)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dsms.physical.fragment_plan import plan_fragment
 from dsms.registration.placement import fragments_of
 from tests.dsms.runtime.test_epoch import LOGS, message
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, run
 
 SOURCES = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t SLACK 2; REGISTER SOURCE U (k VARCHAR, v INT) FROM u SLACK 2;
@@ -32,7 +32,7 @@ QUERIES = (
 def dealt(queries: list[str], fragments: int, partitions: int = 1):
     sql = SOURCES + ";".join(f"CREATE QUERY q{at} AS {text}" for at, text in enumerate(queries))
     known = {topic: dict.fromkeys(range(partitions), 0) for topic in "tu"}
-    return apply_all(sql, topics=Topics(known, fragments))[0]
+    return apply_all(sql, environment=FakeEnvironment(known, fragments))[0]
 
 
 @given(
@@ -78,14 +78,14 @@ def test_queries_that_share_state_stay_together_and_others_are_spread() -> None:
 
 def test_an_unshared_query_goes_to_the_least_loaded_fragment() -> None:
     catalog = dealt([QUERIES[1]], 2)
-    alone, _ = apply_all(f"CREATE QUERY alone WITH (shared = false) AS {QUERIES[1]}", catalog, Topics({}, 2))
+    alone, _ = apply_all(f"CREATE QUERY alone WITH (shared = false) AS {QUERIES[1]}", catalog, FakeEnvironment({}, 2))
     assert alone.get("alone").fragment != alone.get("q0").fragment
 
 
 def test_queries_stay_where_they_are_when_there_are_fewer_fragments() -> None:
     catalog = dealt(list(QUERIES), 3)
     assert fragments_of(catalog, 1) == ["0", "1", "2"]
-    more, _ = apply_all("CREATE QUERY more AS SELECT STREAMED v FROM B", catalog, Topics({}, 1))
+    more, _ = apply_all("CREATE QUERY more AS SELECT STREAMED v FROM B", catalog, FakeEnvironment({}, 1))
     assert more.get("more").fragment == "0"
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from dsms.model.catalog import Catalog
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SOURCES = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t; REGISTER SOURCE U (k VARCHAR, v INT) FROM u;
 CREATE STREAM A OVER T KEY NULL; CREATE STREAM B OVER U KEY NULL;
 """
 
 
-class Measured(Topics):
+class Measured(FakeEnvironment):
     """An environment with fragments of given utilization."""
 
     def __init__(self, **busy: float) -> None:

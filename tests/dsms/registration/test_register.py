@@ -9,7 +9,7 @@ import pytest
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source, Stream
 from operators.core.errors import SqlError, UserError
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SOURCE = "REGISTER SOURCE T (k INT NOT NULL, v DECIMAL(9, 2), at TIMESTAMP) FROM t;"
 STREAM = SOURCE + "CREATE STREAM S OVER T KEY K;"
@@ -108,4 +108,4 @@ def test_show_and_describe() -> None:
 
 def test_a_missing_topic_is_named() -> None:
     with pytest.raises(UserError, match='topic "nope" not found; add PARTITIONS n to make it'):
-        apply_all("REGISTER SOURCE T (k INT) FROM nope", topics=Topics())
+        apply_all("REGISTER SOURCE T (k INT) FROM nope", environment=FakeEnvironment())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dsms.physical.explain import tree
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.testing import LocalSession
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.query_histories import SOURCES, histories, play
 from tests.support.strategies import examples
 
@@ -118,7 +118,7 @@ def test_a_query_answered_from_a_view_gives_the_same_results(pair, steps, partit
 
 def registered(pair: tuple[str, str]):
     sql = f"{SETTING} CREATE STREAMED VIEW V AS {pair[0]}; CREATE STREAMED VIEW Q AS {pair[1]};"
-    catalog, results = apply_all(sql, topics=Topics({"t": {0: 0}, "e": {0: 0}}))
+    catalog, results = apply_all(sql, environment=FakeEnvironment({"t": {0: 0}, "e": {0: 0}}))
     queries = {query.name: query for query in plan_fragment(catalog, 1).queries.values()}
     return catalog, queries, results[-1]
 
@@ -173,7 +173,7 @@ def test_explain_shows_from_which_queries_one_is_answered() -> None:
 def test_of_two_that_contain_a_query_the_narrower_one_is_taken() -> None:
     sql = f"{SETTING} CREATE STREAMED VIEW V AS {JOIN}; CREATE STREAMED VIEW W AS {JOIN} WHERE v > 1;"
     _, results = apply_all(
-        f"{sql} CREATE STREAMED VIEW Q AS {JOIN} WHERE v > 2;", topics=Topics({"t": {0: 0}, "e": {0: 0}})
+        f"{sql} CREATE STREAMED VIEW Q AS {JOIN} WHERE v > 2;", environment=FakeEnvironment({"t": {0: 0}, "e": {0: 0}})
     )
     assert [notice for notice in results[-1].notices if "answered from" in notice] == [
         'answered from "W", whose operators it shares'
@@ -183,6 +183,6 @@ def test_of_two_that_contain_a_query_the_narrower_one_is_taken() -> None:
 def test_a_query_that_is_not_shared_is_not_matched() -> None:
     sql = f"{SETTING} CREATE STREAMED VIEW V AS {JOIN}; CREATE QUERY q WITH (shared = false) AS SELECT STREAMED"
     _, results = apply_all(
-        f"{sql} {JOIN.removeprefix('SELECT')} WHERE v > 1;", topics=Topics({"t": {0: 0}, "e": {0: 0}})
+        f"{sql} {JOIN.removeprefix('SELECT')} WHERE v > 1;", environment=FakeEnvironment({"t": {0: 0}, "e": {0: 0}})
     )
     assert not [notice for notice in results[-1].notices if "answered from" in notice]

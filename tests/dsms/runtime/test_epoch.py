@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, run
 
 SQL = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t SLACK 2;
@@ -46,7 +46,7 @@ def message(offset: int, record) -> Message:
 
 def world_of(logs) -> tuple[World, object]:
     messages = {p: [message(at, record) for at, record in enumerate(log)] for p, log in enumerate(logs)}
-    catalog, _ = apply_all(SQL, topics=Topics({"t": {p: 0 for p in messages}}))
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {p: 0 for p in messages}}))
     return World({"t": messages}), catalog
 
 

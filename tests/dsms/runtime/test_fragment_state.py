@@ -30,7 +30,7 @@ from dsms.runtime.fragment.status import dead_letters, status_after
 from dsms.runtime.lanes.manifest import Manifest, Position
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = (
     "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k;"
@@ -41,7 +41,7 @@ BOUNDS = Bounds(10, 1000, 1.0)
 
 
 def plan(sql: str = SQL) -> FragmentPlan:
-    return plan_fragment(apply_all(sql, topics=Topics({"t": {0: 0}}))[0], 1)
+    return plan_fragment(apply_all(sql, environment=FakeEnvironment({"t": {0: 0}}))[0], 1)
 
 
 def begun(held: Manifest | None = None) -> FragmentState:

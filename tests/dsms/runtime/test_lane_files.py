@@ -10,14 +10,14 @@ from pathlib import Path
 from dsms.physical.fragment_plan import compile_lane, planned
 from dsms.physical.lane import Lane
 from dsms.runtime.stages.lane_files import LaneFiles
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = """REGISTER SOURCE T (k INT, v BIGINT) FROM t; CREATE STREAM S OVER T KEY NULL;
 CREATE QUERY A AS SELECT k, SUM(v) AS s FROM S GROUP BY k; CREATE QUERY B AS SELECT k, MAX(v) AS m FROM S GROUP BY k"""
 
 
 def lanes() -> list[Lane]:
-    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     return [compile_lane(query.id, [planned(query, catalog)]) for query in catalog.queries()]
 
 

@@ -10,7 +10,7 @@ from dsms.runtime.epoch.epoch import following, overtaken
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, Queue, Segment
 from dsms.runtime.lanes.revision import Revision, moving, revised, without_failed
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = (
     "REGISTER SOURCE T (k INT) FROM t; REGISTER SOURCE U (k INT) FROM u; CREATE STREAM S OVER T KEY k;"
@@ -22,7 +22,7 @@ BOTH = "CREATE STREAMED VIEW Y AS SELECT S.k FROM S JOIN R ON S.k = R.k;"
 
 
 def plan(sql: str = SQL) -> FragmentPlan:
-    return plan_fragment(apply_all(sql, topics=Topics({"t": {0: 0}, "u": {0: 0}}))[0], 1)
+    return plan_fragment(apply_all(sql, environment=FakeEnvironment({"t": {0: 0}, "u": {0: 0}}))[0], 1)
 
 
 def ids(one: FragmentPlan, *names: str) -> set[str]:
@@ -186,10 +186,10 @@ def still(revision: Revision) -> dict[str, LaneManifest]:
 
 
 def test_a_replacement_that_an_executor_knew_nothing_of_fails_and_says_so() -> None:
-    before = apply_all(SQL, topics=Topics({"t": {0: 0}, "u": {0: 0}}))[0]
+    before = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}, "u": {0: 0}}))[0]
     (old,) = (one.id for one in before.queries() if one.name == "W")
 
-    class Published7(Topics):
+    class Published7(FakeEnvironment):
         def published(self, query: str) -> int | None:
             return 7 if query == old else None
 

@@ -15,7 +15,7 @@ from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import revised
 from dsms.sql.parser.parse import parse
 from tests.dsms.runtime.test_epoch import LOGS, world_of
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, epoch, publish, start
 from tests.support.strategies import examples
 
@@ -44,7 +44,7 @@ LOG = [
 EVENTS = st.lists(st.tuples(st.integers(0, 4), EVENT), max_size=6)
 
 
-class Reached(Topics):
+class Reached(FakeEnvironment):
     """Environment of a world in which what is replaced stands still."""
 
     def __init__(self, world: World) -> None:

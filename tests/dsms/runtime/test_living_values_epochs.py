@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.support.constrained import HOWS, SLACK, Rows, records
+from tests.support.constrained_runs import SETTINGS, SLACK, Rows, run_view
 
 K, KR = 5, 7
 #: The second one, which nothing breaks, puts stages between what keeps the first and what forgets by it.
@@ -88,11 +88,11 @@ def all_rows(seed: int) -> dict[str, list[Rows]]:
 def told(query: str, seed: int, bound: bool, how: tuple) -> tuple[dict, int]:
     """The records of a view, and how many dead letters there are."""
     logs = all_rows(seed) if bound else admitted(all_rows(seed))
-    return records(query, logs, PROMISES if bound else {}, how)
+    return run_view(query, logs, PROMISES if bound else {}, how)
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", SETTINGS)
 def test_records_are_those_of_what_keeps_the_promises(query: str, how: tuple) -> None:
     for seed in (1, 2):
         free, _ = told(query, seed, False, (1, (10_000,), None, ()))

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from confluent_kafka import Message
 
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, run
 
 SOURCES = """REGISTER SOURCE A (id INT, k TEXT, t BIGINT) FROM a SLACK 3;
@@ -51,8 +51,8 @@ def message(topic: str, part: int, at: int, ts: int, draw: random.Random) -> Mes
 @cache
 def records(query: str, seed: int, how: tuple) -> dict[str, list[tuple]]:
     logs = {topic: log(topic, seed + at) for at, topic in enumerate("ab")}
-    topics = Topics({topic: dict.fromkeys(parts, 0) for topic, parts in logs.items()})
-    catalog, _ = apply_all(f"{SOURCES} CREATE STREAMED VIEW V AS {query}", topics=topics)
+    environment = FakeEnvironment({topic: dict.fromkeys(parts, 0) for topic, parts in logs.items()})
+    catalog, _ = apply_all(f"{SOURCES} CREATE STREAMED VIEW V AS {query}", environment=environment)
     targets, limits, crash_at = how
     world = run(World(logs), catalog, targets, list(limits), crash_at)
     return world.written

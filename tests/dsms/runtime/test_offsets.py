@@ -11,12 +11,12 @@ from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.runtime.batching.offsets import next_offsets, offsets_at, slices, spread, waiting
 from dsms.runtime.lanes.manifest import Position
 from operators.core.clock import Heartbeat
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 CATALOG, _ = apply_all(
     "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k;"
     "CREATE STREAMED VIEW V AS SELECT k FROM S; CREATE STREAMED VIEW W AS SELECT k FROM S WHERE k > 1;",
-    topics=Topics({"t": {0: 0, 1: 0, 2: 0}}),
+    environment=FakeEnvironment({"t": {0: 0, 1: 0, 2: 0}}),
 )
 LANES_BY_ID = {query.id: compile_lane(query.id, [query]) for query in plan_fragment(CATALOG, 2).queries.values()}
 LANES = list(LANES_BY_ID)

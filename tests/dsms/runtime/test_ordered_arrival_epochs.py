@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.support.constrained import HOWS, SLACK, Rows, records
+from tests.support.constrained_runs import SETTINGS, SLACK, Rows, run_view
 
 K = 3
 QUERIES = [
@@ -57,11 +57,11 @@ def told(query: str, seed: int, constraint: str, how: tuple) -> tuple[dict, int]
     logs = {"a": rows(seed, (0, 8)), "b": rows(seed + 50, (4, 0))}
     if not constraint:
         logs = {topic: [admitted(part) for part in parts] for topic, parts in logs.items()}
-    return records(query, logs, {"a": constraint, "b": constraint}, how)
+    return run_view(query, logs, {"a": constraint, "b": constraint}, how)
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", SETTINGS)
 def test_records_are_those_of_what_keeps_the_promise(query: str, how: tuple) -> None:
     for seed in (1, 2):
         free, _ = told(query, seed, "", (1, (10_000,), None, ()))

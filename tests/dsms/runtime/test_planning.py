@@ -10,7 +10,7 @@ from connectors.kafka.config import KafkaSettings
 from dsms.runtime.batching.planner import BatchPlanner
 from dsms.runtime.batching.planner_input import PlannerInput
 from operators.core.errors import ExternalError
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import start
 
 SQL = "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY NULL; CREATE QUERY Q AS SELECT STREAMED k FROM S"
@@ -18,7 +18,7 @@ SQL = "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY NULL; CREATE
 
 def test_a_planner_that_was_closed_makes_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would fence the next owner of the fragment, which is there already."""
-    revision = start(apply_all(SQL, topics=Topics({"t": {0: 0}}))[0], 1)
+    revision = start(apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))[0], 1)
     positions = {lane: held.places for lane, held in revision.manifest.lanes.items()}
     control = PlannerInput(
         revision.number, 1, 1, revision.lanes, positions, frozenset(positions), 1, 1, (), 1,

@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.stages.result_messages import ResultEncoding
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, epoch, start
 
 SQL = """REGISTER SOURCE T (k INT, s TEXT) FROM t; CREATE STREAM S OVER T KEY NULL;
@@ -25,7 +25,7 @@ def ran(piece: int, *lengths: int) -> tuple[dict[str, str], dict[str, int]]:
     """Why views failed, and how many records the others have, of records with texts of these lengths, encoded so many
     at a time."""
     log = [message(at, "x" * length) for at, length in enumerate(lengths)]
-    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     revision = start(catalog, 1)
     names = {query.id: query.name for query in revision.plan.queries.values()}
     done: Epoch = epoch(World({"t": {0: log}}), revision, 100, 1, results=ResultEncoding(piece=piece, most_bytes=MOST))

@@ -29,14 +29,14 @@ from dsms.runtime.lanes.query_state import limited
 from dsms.runtime.lanes.revision import revised
 from dsms.runtime.stages.target_task import RedisRuns
 from operators.core.errors import ExternalError
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, epoch, publish, start
 
 pytestmark = pytest.mark.services
 SQL = """REGISTER SOURCE S (k BIGINT, v BIGINT) FROM t TAGGED NONE; CREATE STREAM T OVER S KEY NULL;
 CREATE QUERY Q AS SELECT k, COUNT(*) AS n, MAX(v) AS m FROM T GROUP BY k;
 CREATE QUERY J AS SELECT A.k, A.v, B.v AS w FROM T A JOIN T B ON A.k = B.k WHERE A.v < B.v"""
-CATALOG, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+CATALOG, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
 #: The state of J's join is its own, and so are the groups of Q.
 LIMITED, _ = apply_all("ALTER QUERY J SET (state_memory = '4 KB'); ALTER QUERY Q SET (state_memory = 0)", CATALOG)
 FRAGMENT = "0"

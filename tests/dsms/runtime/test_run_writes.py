@@ -16,7 +16,7 @@ from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.target_stage import TargetStage
 from dsms.runtime.stages.target_task import TargetTask
 from dsms.runtime.stages.wire import StateStored, envelopes
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, sent, start
 
 SQL = """
@@ -68,7 +68,7 @@ def test_a_write_that_fails_fails_the_task() -> None:
 
 
 def revision() -> Revision:
-    return start(apply_all(SQL, topics=Topics({"t": {0: 0}}))[0], 1)
+    return start(apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))[0], 1)
 
 
 def sources() -> list[pa.RecordBatch]:

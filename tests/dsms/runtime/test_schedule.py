@@ -17,7 +17,7 @@ from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
 from dsms.scheduler.work import Measured, Work
 from tests.dsms.runtime.test_epoch import LOGS, world_of
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, epoch, publish, start
 
 POLICIES = ("fifo", "round_robin", "greedy", "chain", "chain(latency = 3 s)", "weighted_fair")
@@ -60,7 +60,7 @@ def test_what_is_over_the_budget_waits() -> None:
 
 def revision(segments: tuple[int, ...] = ()) -> Revision:
     """A lane of one query, with so many bytes in the segments before its stage."""
-    found = start(apply_all(SQL, topics=Topics({"t": {0: 0}}))[0], 1)
+    found = start(apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))[0], 1)
     held = found.manifest.lanes[LANE]
     queue = Queue(held.positions, [Segment(at, held.positions, 1, size) for at, size in enumerate(segments)])
     lanes = {LANE: msgspec.structs.replace(held, queues={1: queue} if segments else {})}

@@ -15,7 +15,7 @@ from dsms.runtime.lanes.revision import Revision, revised
 from dsms.runtime.shedding.load_shedding import Shedding
 from dsms.scheduler.work import Work
 from operators.streams.shed import Seen, Shed, Spread
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 DEADLINE_S, FIXED_S, BASE_S, TARGETS = 4.0, 0.6, 4e-6, 2
 COSTS = {"Dear": 40e-6, "Cheap": 6e-6}
@@ -28,7 +28,7 @@ SQL = "REGISTER SOURCE T (v INT) FROM t; CREATE STREAM A OVER T KEY NULL;" + "".
 
 
 def revision() -> Revision:
-    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     return revised(plan_fragment(catalog, TARGETS), Manifest(), set())
 
 

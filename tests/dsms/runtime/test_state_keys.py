@@ -19,7 +19,7 @@ from operators.core.operator import Step
 from operators.core.run import HASH
 from operators.relational.distinct import Distinct
 from tests.conftest import GOLDEN
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SOURCES = """
 REGISTER SOURCE T (k VARCHAR NOT NULL, v BIGINT, x DOUBLE) FROM t; CREATE STREAM S OVER T KEY k;
@@ -54,7 +54,7 @@ END = 12
 
 def lane_of(select: str) -> Lane:
     kind = "CREATE QUERY Q AS" if "STREAM(" in select else "CREATE STREAMED VIEW Q AS"
-    catalog = apply_all(f"{SOURCES}{kind} {select}", topics=Topics({"t": {0: 0}, "e": {0: 0}}))[0]
+    catalog = apply_all(f"{SOURCES}{kind} {select}", environment=FakeEnvironment({"t": {0: 0}, "e": {0: 0}}))[0]
     plan = plan_fragment(catalog, 1)
     return compile_lane("lane", [query for query in plan.queries.values() if query.name == "Q"])
 

@@ -13,7 +13,7 @@ from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.parse import parse
 from dsms.sql.parser.queries import parse_query
 from operators.core.errors import UserError
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 _BLOCKS = re.split(r"\n\s*\n", (Path(__file__).parent / "paper_statements.sql").read_text())[1:]
 PRINTED = [tuple(block.strip().split("\n", 1)) for block in _BLOCKS]
@@ -97,7 +97,7 @@ def test_each_example_is_bound_after_those_before_it() -> None:
 
 
 def _applied(sql: str, catalog: Catalog) -> Catalog:
-    return apply_all(sql, catalog, Topics({name: {0: 0} for name in TOPICS}))[0]
+    return apply_all(sql, catalog, FakeEnvironment({name: {0: 0} for name in TOPICS}))[0]
 
 
 def _without_view_of_the_same_name(sql: str, catalog: Catalog) -> Catalog:

@@ -9,7 +9,7 @@ from dsms.model import statements as st
 from dsms.model.objects import Source, Stream
 from dsms.sql.parser.parse import parse
 from operators.core.errors import SqlError
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 
 
 def parse_one(sql: str) -> st.Statement:
@@ -112,7 +112,7 @@ def test_a_stream_declared_with_its_source(clauses: str, topic: str, ordered: st
 
 def test_it_makes_a_source_and_an_append_only_stream() -> None:
     sql = "CREATE STREAM Bid (item INT, at BIGINT) SOURCE connect('bids') ORDERED BY AT SLACK 5 SECONDS FORMAT AVRO"
-    catalog, (result,) = apply_all(sql, topics=Topics({"bids": {0: 7, 1: 3}}))
+    catalog, (result,) = apply_all(sql, environment=FakeEnvironment({"bids": {0: 7, 1: 3}}))
     source, stream = catalog.find("Bid_source"), catalog.find("Bid")
     assert isinstance(source, Source)
     assert isinstance(stream, Stream)

@@ -1,4 +1,4 @@
-"""ASOF JOIN at every instant: DuckDB's, where times are unique; a correlated subquery in DuckDB, where they are not."""
+"""ASOF JOIN at every instant, against DuckDB: its ASOF JOIN if times are unique, else a correlated subquery."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ RIGHT = st.lists(
 
 
 def by_key(records: list[dict], at: int, *keys: str) -> list[dict]:
-    """The last record of each key up to an instant, where that is no deletion; without keys all insertions."""
-    seen = [one for one in records if one["ts"] <= at]
+    """The last record of each key up to an instant, unless it is a deletion; without keys all insertions."""
+    seen = [record for record in records if record["ts"] <= at]
     if not keys:
-        return [one for one in seen if one["op"] == "+"]
-    last = {tuple(one[key] for key in keys): one for one in seen}
-    return [one for one in last.values() if one["op"] == "+"]
+        return [record for record in seen if record["op"] == "+"]
+    last = {tuple(record[key] for key in keys): record for record in seen}
+    return [record for record in last.values() if record["op"] == "+"]
 
 
 @cache
@@ -90,13 +90,13 @@ def answer(query: str, left: list[dict], right: list[dict], at: int) -> Counter:
 def check(query: str, oracle: str, left: list[dict], right: list[dict], cut: tuple[int, int | None]) -> None:
     session = LocalSession(*cut)
     session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS {query}")
-    left, right = (sorted(one, key=lambda record: record["ts"]) for one in (left, right))
+    left, right = (sorted(records, key=lambda record: record["ts"]) for records in (left, right))
     session.push("A", left)
     session.push("B", right)
     session.advance(END)
     for at in range(END):
-        found = Counter(tuple(row.values()) for row in session.relation("V", at=at))
-        assert found == answer(oracle, left, right, at), f"at {at}"
+        rows = Counter(tuple(row.values()) for row in session.relation("V", at=at))
+        assert rows == answer(oracle, left, right, at), f"at {at}"
 
 
 CUT = st.sampled_from([(1, None), (1, 1), (3, 2)])

@@ -1,4 +1,4 @@
-"""Joins by ranges at every instant against DuckDB, and which conditions are searched for."""
+"""Band joins at every instant, against DuckDB, and which conditions become band joins."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ CONDITIONS = [
     "S.x >= D.y AND S.x <= D.y + 1 AND S.f > D.g",
 ]
 QUERIES = [
-    *(f"SELECT S.id, D.id AS other FROM S JOIN D ON {one}" for one in CONDITIONS),
-    *(f"SELECT S.id, D.id AS other, g FROM S LEFT JOIN D ON {one}" for one in CONDITIONS[:6]),
-    *(f"SELECT S.id, D.id AS other FROM S FULL JOIN D ON {one}" for one in CONDITIONS[:2]),
-    *(f"SELECT S.id FROM S WHERE EXISTS (SELECT 1 FROM D WHERE {one})" for one in CONDITIONS[:3]),
-    *(f"SELECT S.id FROM S WHERE NOT EXISTS (SELECT 1 FROM D WHERE {one})" for one in CONDITIONS[4:6]),
+    *(f"SELECT S.id, D.id AS other FROM S JOIN D ON {condition}" for condition in CONDITIONS),
+    *(f"SELECT S.id, D.id AS other, g FROM S LEFT JOIN D ON {condition}" for condition in CONDITIONS[:6]),
+    *(f"SELECT S.id, D.id AS other FROM S FULL JOIN D ON {condition}" for condition in CONDITIONS[:2]),
+    *(f"SELECT S.id FROM S WHERE EXISTS (SELECT 1 FROM D WHERE {condition})" for condition in CONDITIONS[:3]),
+    *(f"SELECT S.id FROM S WHERE NOT EXISTS (SELECT 1 FROM D WHERE {condition})" for condition in CONDITIONS[4:6]),
     f"SELECT S.k, count(*) AS n, sum(y) AS s FROM S, D WHERE {CONDITIONS[0]} GROUP BY S.k",
     "SELECT O.id, P.id AS other FROM S O, S P WHERE O.x BETWEEN P.x - 1 AND P.x",
 ]
@@ -53,8 +53,8 @@ RIGHT = st.lists(
 
 
 def rows_at(records: list[dict], at: int) -> list[dict]:
-    last = {one["id"]: one for one in records if one["ts"] <= at}
-    return [one for one in last.values() if one["op"] == "+"]
+    last = {record["id"]: record for record in records if record["ts"] <= at}
+    return [record for record in last.values() if record["op"] == "+"]
 
 
 DUCK = duck_engine.connection()
@@ -64,20 +64,20 @@ DUCK.execute("CREATE TEMP TABLE D (id INT, k TEXT, y BIGINT, g DOUBLE, e DATE)")
 
 def answer(query: str, left: list[dict], right: list[dict], at: int) -> Counter:
     for name, columns, records in (("S", "id k x f d", left), ("D", "id k y g e", right)):
-        duck_engine.fill(DUCK, name, [[row[one] for one in columns.split()] for row in rows_at(records, at)])
+        duck_engine.fill(DUCK, name, [[row[column] for column in columns.split()] for row in rows_at(records, at)])
     return Counter(DUCK.execute(query).fetchall())
 
 
 def check(query: str, left: list[dict], right: list[dict], cut: tuple[int, int | None]) -> None:
-    left, right = (sorted(one, key=lambda record: record["ts"]) for one in (left, right))
+    left, right = (sorted(records, key=lambda record: record["ts"]) for records in (left, right))
     session = LocalSession(*cut)
     session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS {query}")
     session.push("A", left)
     session.push("B", right)
     session.advance(END)
     for at in range(END):
-        found = Counter(tuple(row.values()) for row in session.relation("V", at=at))
-        assert found == answer(query, left, right, at), f"at {at}"
+        rows = Counter(tuple(row.values()) for row in session.relation("V", at=at))
+        assert rows == answer(query, left, right, at), f"at {at}"
 
 
 @settings(max_examples=examples(50))
@@ -90,9 +90,10 @@ def records(size: int) -> tuple[list[dict], list[dict]]:
     days = [f"2024-05-0{1 + at % 5}" for at in range(size)]
     common = [{"id": at, "k": "abc"[at % 3], "ts": at % END, "op": "+"} for at in range(size)]
     left = [
-        {**one, "x": at * 7 % 20, "f": at * 3 % 11 / 10, "d": f"{days[at]}T07:00:00Z"} for at, one in enumerate(common)
+        {**record, "x": at * 7 % 20, "f": at * 3 % 11 / 10, "d": f"{days[at]}T07:00:00Z"}
+        for at, record in enumerate(common)
     ]
-    right = [{**one, "y": at * 5 % 20, "g": at * 7 % 13 / 10, "e": days[at]} for at, one in enumerate(common)]
+    right = [{**record, "y": at * 5 % 20, "g": at * 7 % 13 / 10, "e": days[at]} for at, record in enumerate(common)]
     return left, right
 
 

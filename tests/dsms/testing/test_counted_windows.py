@@ -1,4 +1,4 @@
-"""Counted windows over synchronised rows are added up by panes, and only these; nobody sees a difference."""
+"""Counts of windows over synchronised rows, and only these, are pre-aggregated by panes; the results are the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsms.testing import LocalSession
-from tests.support.synchronised import planned, pushed
+from tests.support.fed_sessions import explained, fed
 
 SOURCE = """REGISTER SOURCE T (k VARCHAR, at TIMESTAMP, v INT) FROM t PARTITIONS 2 IDLE NEVER;
 CREATE STREAM S OVER T KEY NULL; CREATE STREAM U OVER T KEY k;
@@ -29,12 +29,12 @@ END = 40
 
 
 def test_counts_are_added_up_before_the_exchange() -> None:
-    assert "PeriodicSync → Project → Panes → Assign → Project\nexchange" in planned(SOURCE, COUNTS)
+    assert "PeriodicSync → Project → Panes → Assign → Project\nexchange" in explained(SOURCE, COUNTS)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_are_not(name: str) -> None:
-    assert "Assign" in planned(SOURCE, OTHERS[name]) and "Panes" not in planned(SOURCE, OTHERS[name])
+    assert "Assign" in explained(SOURCE, OTHERS[name]) and "Panes" not in explained(SOURCE, OTHERS[name])
 
 
 #: Key, seconds of the window's time (None: NULL), instant.
@@ -47,7 +47,7 @@ def answered(rows, partitions: int, batch: int | None, pieces: list[int]) -> Loc
     records = [
         {"k": k, "at": None if at is None else BEGIN + dt.timedelta(seconds=at), "v": 1, "ts": ts} for k, at, ts in rows
     ]
-    return pushed(f"{SOURCE} CREATE STREAMED VIEW Counts AS {COUNTS}", records, END, partitions, batch, pieces)
+    return fed(f"{SOURCE} CREATE STREAMED VIEW Counts AS {COUNTS}", records, END, partitions, batch, pieces)
 
 
 @given(ROWS, st.integers(1, 3), st.sampled_from([None, 1, 3]), st.lists(st.integers(1, 5), max_size=8))
@@ -58,8 +58,8 @@ def test_counts_of_any_batches_and_partitions(rows, partitions, batch, pieces) -
     for point in range(0, END, 5):
         seen = [(k, at) for k, at, ts in rows if at is not None and ts <= point]
         expected = Counter((k, start) for k, at in seen for start in range(-40, 40, 4) if start <= at < start + 6)
-        found = {
+        counts = {
             (row["k"], round((row["window_start"] - BEGIN).total_seconds())): row["n"]
             for row in cut.relation("Counts", min(point + 4, END - 1))
         }
-        assert found == expected
+        assert counts == expected

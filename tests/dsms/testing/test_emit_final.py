@@ -41,11 +41,11 @@ def run(query: str, records: list[dict], cut: tuple[int, int | None]) -> LocalSe
 
 
 def check_finals(session: LocalSession, expected: list[tuple], end: int, after: int = 0) -> None:
-    """`expected` are all results, with the end of the window at position `end`."""
+    """`expected` are all results; the end of the window is their column number `end`."""
     assert {op for op, _, _ in session.changes("V")} <= {"+"}
     for at in range(END):
-        found = Counter(tuple(row.values()) for row in session.relation("V", at=at))
-        assert found == Counter(row for row in expected if row[end] + after <= at), f"at {at}"
+        rows = Counter(tuple(row.values()) for row in session.relation("V", at=at))
+        assert rows == Counter(row for row in expected if row[end] + after <= at), f"at {at}"
 
 
 @settings(max_examples=examples(60))
@@ -57,7 +57,7 @@ def test_results_of_ended_windows(window, records, cut) -> None:
         records,
         cut,
     )
-    duck_engine.fill(DUCK, "R", [(one["k"], one["x"], one["ts"]) for one in records])
+    duck_engine.fill(DUCK, "R", [(record["k"], record["x"], record["ts"]) for record in records])
     expected = DUCK.execute(
         f"""SELECT k, e, count(*), sum(x), max(x) - min(x) FROM R, range(60) ends(e) WHERE {WINDOWS[window]}
             GROUP BY k, e HAVING sum(x) > 0"""
@@ -67,15 +67,15 @@ def test_results_of_ended_windows(window, records, cut) -> None:
 
 def sessions(records: list[dict], gap: int) -> list[tuple]:
     """(key, end, count) of every session, from all records."""
-    found = []
-    for key in {one["k"] for one in records}:
-        times = sorted(one["ts"] for one in records if one["k"] == key)
+    sessions = []
+    for key in {record["k"] for record in records}:
+        times = sorted(record["ts"] for record in records if record["k"] == key)
         start = 0
         for at, time in enumerate(times):
             if at + 1 == len(times) or times[at + 1] > time + gap:
-                found.append((key, time + gap, at + 1 - start))
+                sessions.append((key, time + gap, at + 1 - start))
                 start = at + 1
-    return found
+    return sessions
 
 
 @settings(max_examples=examples(60))

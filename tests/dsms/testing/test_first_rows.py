@@ -1,5 +1,5 @@
-"""First rows over synchronised rows that only come: what cannot be first is left out before the exchange, and only
-there; nobody sees a difference."""
+"""First rows over synchronised, insert-only rows: candidates are selected before the exchange, and only for these; the
+results are the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsms.testing import LocalSession
-from tests.support.synchronised import planned, pushed
+from tests.support.fed_sessions import explained, fed
 
 SOURCE = """REGISTER SOURCE T (k VARCHAR, v INT, x DOUBLE, w INT) FROM t PARTITIONS 2 IDLE NEVER;
 CREATE STREAM S OVER T KEY NULL; CREATE STREAM U OVER T KEY k;
@@ -28,13 +28,13 @@ END = 30
 
 
 def test_what_is_behind_is_left_out_before_the_exchange() -> None:
-    before, _ = planned(SOURCE, FIRST).split("\nexchange", 1)
+    before, _ = explained(SOURCE, FIRST).split("\nexchange", 1)
     assert "PeriodicSync" in before and before.endswith("FirstCandidates")
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_nothing_is_left_out_of_others(name: str) -> None:
-    assert "TopK" in planned(SOURCE, OTHERS[name]) and "FirstCandidates" not in planned(SOURCE, OTHERS[name])
+    assert "TopK" in explained(SOURCE, OTHERS[name]) and "FirstCandidates" not in explained(SOURCE, OTHERS[name])
 
 
 #: Key, value (None: NULL), what breaks ties, instant.
@@ -48,13 +48,13 @@ ROWS = st.lists(
 
 def answered(rows, partitions: int, batch: int | None, pieces: list[int]) -> LocalSession:
     records = [{"k": k, "v": v, "x": 0.0, "w": w, "ts": ts} for k, v, w, ts in rows]
-    return pushed(f"{SOURCE} CREATE STREAMED VIEW First AS {FIRST}", records, END, partitions, batch, pieces)
+    return fed(f"{SOURCE} CREATE STREAMED VIEW First AS {FIRST}", records, END, partitions, batch, pieces)
 
 
 def best(rows, key):
-    """NULL first, then the greatest v; of equal ones the least w."""
-    mine = [(v, w) for k, v, w, _ in rows if k == key]
-    v, w = min(mine, key=lambda row: (row[0] is not None, -(row[0] or 0), row[1]))
+    """The first row of a key: NULL before the greatest v, of equal ones the least w."""
+    candidates = [(v, w) for k, v, w, _ in rows if k == key]
+    v, w = min(candidates, key=lambda row: (row[0] is not None, -(row[0] or 0), row[1]))
     return key, v, w
 
 
@@ -65,5 +65,5 @@ def test_first_rows_of_any_batches_and_partitions(rows, partitions, batch, piece
     assert cut.changes("First") == whole.changes("First")
     for point in range(0, END, 5):
         seen = [row for row in rows if row[3] <= point]
-        found = [(row["k"], row["v"], row["w"]) for row in cut.relation("First", min(point + 4, END - 1))]
-        assert sorted(found, key=repr) == sorted((best(seen, key) for key in {row[0] for row in seen}), key=repr)
+        first = [(row["k"], row["v"], row["w"]) for row in cut.relation("First", min(point + 4, END - 1))]
+        assert sorted(first, key=repr) == sorted((best(seen, key) for key in {row[0] for row in seen}), key=repr)

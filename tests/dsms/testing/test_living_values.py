@@ -1,5 +1,5 @@
-"""CONSTRAINT CLUSTERED BY and REFERENCES: what breaks them is refused, results are those of the same query without them
-over what is left, and operators forget the values that do not live any more."""
+"""CONSTRAINT CLUSTERED BY and REFERENCES: records that violate them are refused, results are those of the same query
+without them over the other records, and operators forget values that cannot come any more."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ Log = list[dict]
 
 
 def value(number: int) -> int:
-    """Numbers in no order."""
+    """Distinct numbers in no order."""
     return number * 37 % 1009
 
 
 def log(seed: int, count: int, lag: int = 0) -> Log:
-    """Records whose values come together, now and then once more after long, and in some cases never before."""
+    """Records whose values are clustered; a few come again much later, or have no referenced value."""
     draw, records = random.Random(seed), []
     for number in range(count):
         at = number // 5 - lag - draw.randrange(2)
@@ -65,43 +65,43 @@ def log(seed: int, count: int, lag: int = 0) -> Log:
 
 
 def in_time(records: Log) -> tuple[Log, set[int]]:
-    """What is not late, by instant."""
+    """The records that are not late, in the order of instants, and the offsets of the late ones."""
     latest, kept, late = -(10**9), [], set()
-    for offset, one in enumerate(records):
-        if one["ts"] < latest - SLACK:
+    for offset, record in enumerate(records):
+        if record["ts"] < latest - SLACK:
             late.add(offset)
         else:
-            kept.append(one)
-        latest = max(latest, one["ts"])
-    return sorted(kept, key=lambda one: one["ts"]), late
+            kept.append(record)
+        latest = max(latest, record["ts"])
+    return sorted(kept, key=lambda record: record["ts"]), late
 
 
 def clustered(records: Log, column: str, k: int) -> tuple[Log, set[int]]:
     last, kept, refused = {}, [], set()
-    for one in records:
-        key = one[column]
-        if key is not None and key in last and one["ts"] - last[key] > k:
-            refused.add(one["id"])
+    for record in records:
+        key = record[column]
+        if key is not None and key in last and record["ts"] - last[key] > k:
+            refused.add(record["id"])
             continue
-        last[key] = one["ts"]
-        kept.append(one)
+        last[key] = record["ts"]
+        kept.append(record)
     return kept, refused
 
 
 def admitted(logs: dict[str, Log]) -> tuple[dict[str, Log], dict[str, set[int]]]:
-    """Record by record: what counts, in the order of the logs, and the offsets of the others."""
+    """Decides record by record: the admitted ones, in log order, and the offsets of the refused ones."""
     kept, refused = {}, {}
     for name, records in logs.items():
         kept[name], refused[name] = in_time(records)
     for name, column, k in (("T", "c", K), ("T", "w", KW), ("UT", "c", K)):
         kept[name], more = clustered(kept[name], column, k)
         refused[name] |= more
-    partners = [(one["c"], one["ts"]) for one in kept["T"]]
-    for one in list(kept["PT"]):
-        if one["c"] is not None and not any(c == one["c"] and 0 <= one["ts"] - ts <= KR for c, ts in partners):
-            kept["PT"].remove(one)
-            refused["PT"].add(one["id"])
-    return {name: sorted(found, key=lambda one: one["id"]) for name, found in kept.items()}, refused
+    partners = [(record["c"], record["ts"]) for record in kept["T"]]
+    for record in list(kept["PT"]):
+        if record["c"] is not None and not any(c == record["c"] and 0 <= record["ts"] - ts <= KR for c, ts in partners):
+            kept["PT"].remove(record)
+            refused["PT"].add(record["id"])
+    return {name: sorted(records, key=lambda record: record["id"]) for name, records in kept.items()}, refused
 
 
 def all_logs(seed: int, count: int = 70) -> dict[str, Log]:
@@ -127,19 +127,19 @@ def session(logs: dict[str, Log], constraints: dict[str, str], how: tuple) -> Lo
 
 
 def in_order(rows: list[tuple]) -> list[tuple]:
-    return sorted((tuple(row) for row in rows), key=lambda row: [(one is None, one or 0) for one in row])
+    return sorted((tuple(row) for row in rows), key=lambda row: [(value is None, value or 0) for value in row])
 
 
 def expected(kept: dict[str, Log], at: int) -> list[list[tuple]]:
     """DuckDB over the admitted records up to an instant."""
     database = duck_engine.connection()
     for name, (source, keys) in STREAMS.items():
-        rows = sorted((one for one in kept[source] if one["ts"] <= at), key=lambda one: one["ts"])
+        rows = sorted((record for record in kept[source] if record["ts"] <= at), key=lambda record: record["ts"])
         if keys != "NULL":
             names = keys.strip("()").split(", ")
-            rows = list({tuple(one[key] for key in names): one for one in rows}.values())
+            rows = list({tuple(record[key] for key in names): record for record in rows}.values())
         database.execute(f"CREATE TEMP TABLE {name} (id INT, c BIGINT, w BIGINT, v INT)")
-        duck_engine.fill(database, name, [(one["id"], one["c"], one["w"], one["v"]) for one in rows])
+        duck_engine.fill(database, name, [(record["id"], record["c"], record["w"], record["v"]) for record in rows])
     return [in_order(database.execute(query).fetchall()) for query in QUERIES.values()]
 
 
@@ -149,29 +149,29 @@ def test_results_are_those_of_the_records_that_keep_the_promises(seed: int, how:
     kept, refused = admitted(logs)
     bound, free = session(logs, CONSTRAINTS, how), session(kept, {}, (1, None, 1))
     for source, name in (("T", "S"), ("PT", "P"), ("UT", "U")):
-        told = [one["offset"] for one in bound.dead_letters(source) if one["query"] in (None, name)]
-        assert sorted(told) == sorted(refused[source]) and told, source
+        offsets = [letter["offset"] for letter in bound.dead_letters(source) if letter["query"] in (None, name)]
+        assert sorted(offsets) == sorted(refused[source]) and offsets, source
         assert bound.changes(name) == free.changes(name)
     for number, query in enumerate(QUERIES.values()):
         assert bound.changes(f"V{number}") == free.changes(f"V{number}"), query
     for at in range(0, 90, 6):
         for number, (query, wanted) in enumerate(zip(QUERIES.values(), expected(kept, at), strict=True)):
-            found = [tuple(row.values()) for row in bound.relation(f"V{number}", at=at)]
-            assert in_order(found) == wanted, (at, query)
+            rows = [tuple(row.values()) for row in bound.relation(f"V{number}", at=at)]
+            assert in_order(rows) == wanted, (at, query)
 
 
-def held(made: LocalSession) -> dict[str, int]:
-    """The rows of state by operator, without buffers."""
-    found: dict[str, int] = {}
+def state_rows(made: LocalSession) -> dict[str, int]:
+    """The rows of state by operator, without those of buffers."""
+    sizes: dict[str, int] = {}
     for report in made.reports():
-        for one in report.operators:
-            if one.operator != "Reorder":
-                found[one.operator] = found.get(one.operator, 0) + one.state_rows
-    return found
+        for operator in report.operators:
+            if operator.operator != "Reorder":
+                sizes[operator.operator] = sizes.get(operator.operator, 0) + operator.state_rows
+    return sizes
 
 
 def after(queries: list[str], count: int, constraints: dict[str, str]) -> LocalSession:
-    """A session in which the queries have read so many records of each source."""
+    """A session whose queries have read `count` records of each source."""
     made = LocalSession(batch_records=60)
     for name in ("T", "PT"):
         columns = f"(id INT, c BIGINT, w BIGINT, v INT) FROM {name}"
@@ -190,10 +190,10 @@ def after(queries: list[str], count: int, constraints: dict[str, str]) -> LocalS
 
 
 def test_state_does_not_grow_with_the_log() -> None:
-    """But for eight bytes of each value that is over."""
+    """Except for eight bytes per value that cannot come any more."""
     queries = [name for name in QUERIES if "two lives" not in name and name not in ("one life", "keyed by less")]
     small, large, unbounded = (
-        held(after(queries, count, constraints))
+        state_rows(after(queries, count, constraints))
         for count, constraints in ((300, CONSTRAINTS), (900, CONSTRAINTS), (900, {}))
     )
     for operator in ("GroupBy", "Distinct", "Join", "SetOperation", "TopK", "Over", "Tagger", "Living", "Referenced"):

@@ -1,4 +1,4 @@
-"""Log law: batches, partitions and the moments of promises do not change one record of the output."""
+"""Log law: batches, partitions and the moments of heartbeats do not change a single record of the output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.strategies import END, History
 
 
 def run(history: History, statements: str, cut, pieces: list[int], promises: bool) -> LocalSession:
-    """The history pushed in pieces; `promises`: after each piece, the greatest one that makes no later record late."""
+    """Pushes the history in pieces; `promises`: after each one, time is advanced as far as makes no record late."""
     session = LocalSession(*cut)
     session.execute(history.shape.sql + statements)
     events = list(history.events)
@@ -54,7 +54,7 @@ def test_when_a_query_is_registered_does_not_matter(history, data) -> None:
 
 
 def test_equal_rows_of_two_keys_do_not_cancel_by_chance_of_the_partition() -> None:
-    """Two keys swap their values at one instant: what is published is the same, however the keys are spread."""
+    """Two keys swap their values at one instant: the same is published, whatever their partitions."""
     published = []
     for partitions in (1, 2, 3, 5, 8):
         session = LocalSession(partitions)
@@ -66,4 +66,4 @@ def test_equal_rows_of_two_keys_do_not_cancel_by_chance_of_the_partition() -> No
         session.advance(9)
         assert sorted(row["v"] for row in session.relation("V")) == [0, 1, 2, 3]
         published.append(session.changes("V"))
-    assert all(one == published[0] for one in published)
+    assert all(records == published[0] for records in published)

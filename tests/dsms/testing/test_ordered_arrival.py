@@ -1,5 +1,5 @@
-"""CONSTRAINT ORDERED BY: what breaks it is refused, results are those of the same query without it over what is left,
-and operators forget what lies below."""
+"""CONSTRAINT ORDERED BY: records that violate it are refused, results are those of the same query without it over the
+other records, and operators forget lower values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STREAMS += "CREATE STREAM KV OVER T KEY v"
 
 
 def log(seed: int, count: int = 60, lag: int = 0) -> list[dict]:
-    """Records whose column `c` nearly grows, now and then by more below than promised, or far above."""
+    """Records whose column `c` nearly ascends; now and then it is lower than the constraint allows, or far higher."""
     draw, records = random.Random(seed), []
     for number in range(count):
         c = number - lag - draw.randrange(K + 1) - (draw.random() < 0.1) * draw.randrange(12)
@@ -44,20 +44,20 @@ def log(seed: int, count: int = 60, lag: int = 0) -> list[dict]:
 
 
 def admitted(records: list[dict]) -> tuple[list[dict], dict[int, str]]:
-    """Record by record: what counts, and why the others do not."""
+    """Decides record by record: the admitted ones, and the reasons why others are refused."""
     high, latest, kept, refused = None, None, [], {}
-    for offset, one in enumerate(records):
-        c = one["c"]
+    for offset, record in enumerate(records):
+        c = record["c"]
         if c is not None:
             if high is not None and c < high - K:
                 refused[offset] = f"violates ORDERED BY c WITHIN {K}: {c} came, {high - K} is"
                 continue
             high = c if high is None else max(high, c)
-        if latest is not None and one["ts"] < latest - SLACK:
+        if latest is not None and record["ts"] < latest - SLACK:
             refused[offset] = "late"
             continue
-        latest = one["ts"] if latest is None else max(latest, one["ts"])
-        kept.append(one)
+        latest = record["ts"] if latest is None else max(latest, record["ts"])
+        kept.append(record)
     return kept, refused
 
 
@@ -76,8 +76,8 @@ def session(records: list[dict], others: list[dict], constraint: str, how: tuple
 
 
 def last(kept: list[dict], key: str) -> list[dict]:
-    """The last record of each key, by instant, then place."""
-    return list({one[key]: one for one in sorted(kept, key=lambda one: one["ts"])}.values())
+    """The last record of each key, by instant, then offset."""
+    return list({record[key]: record for record in sorted(kept, key=lambda record: record["ts"])}.values())
 
 
 def expected(kept: list[dict], others: list[dict]) -> dict[str, list[tuple]]:
@@ -92,7 +92,7 @@ def expected(kept: list[dict], others: list[dict]) -> dict[str, list[tuple]]:
 
 
 def in_order(rows: list[tuple]) -> list[tuple]:
-    return sorted((tuple(row) for row in rows), key=lambda row: [(one is None, one or 0) for one in row])
+    return sorted((tuple(row) for row in rows), key=lambda row: [(value is None, value or 0) for value in row])
 
 
 @pytest.mark.parametrize(("seed", "how"), [(1, (1, None, 4)), (2, (2, 3, 2)), (3, (3, 7, 1)), (4, (1, 1, 1))])
@@ -103,30 +103,30 @@ def test_results_are_those_of_the_records_that_keep_the_promise(seed: int, how: 
     free = session(kept, others_kept, "", (1, None, 1))
     wanted = expected(kept, others_kept)
     assert any(reason.startswith("violates") for reason in refused.values())
-    told = {letter["offset"]: letter["reason"] for letter in bound.dead_letters("T")}
-    assert told.keys() == refused.keys()
-    assert all(told[offset].startswith(reason) for offset, reason in refused.items())
+    reasons = {letter["offset"]: letter["reason"] for letter in bound.dead_letters("T")}
+    assert reasons.keys() == refused.keys()
+    assert all(reasons[offset].startswith(reason) for offset, reason in refused.items())
     for name in QUERIES:
         assert bound.changes(f"V_{name}") == free.changes(f"V_{name}"), name
-        found = [tuple(row.values()) for row in bound.relation(f"V_{name}")]
-        assert in_order(found) == wanted[name], name
+        rows = [tuple(row.values()) for row in bound.relation(f"V_{name}")]
+        assert in_order(rows) == wanted[name], name
 
 
-def held(made: LocalSession) -> dict[str, int]:
-    """The rows of state by operator, without buffers."""
-    found: dict[str, int] = {}
+def state_rows(made: LocalSession) -> dict[str, int]:
+    """The rows of state by operator, without those of buffers."""
+    sizes: dict[str, int] = {}
     for report in made.reports():
-        for one in report.operators:
-            if one.operator not in ("Reorder", "Lowest"):
-                found[one.operator] = found.get(one.operator, 0) + one.state_rows
-    return found
+        for operator in report.operators:
+            if operator.operator not in ("Reorder", "Lowest"):
+                sizes[operator.operator] = sizes.get(operator.operator, 0) + operator.state_rows
+    return sizes
 
 
 def test_state_does_not_grow_with_the_log() -> None:
     ordered = f"CONSTRAINT ORDERED BY c WITHIN {K}"
     records = [{"id": n, "c": n // 3, "v": n % 5, "ts": n} for n in range(600)]
     small, large, unbounded = (
-        held(session(records[:count], records[:count], constraint, (1, 60, 1)))
+        state_rows(session(records[:count], records[:count], constraint, (1, 60, 1)))
         for count, constraint in ((300, ordered), (600, ordered), (600, ""))
     )
     for operator in ("GroupBy", "Distinct", "Join", "SetOperation", "TopK", "Over"):

@@ -1,4 +1,4 @@
-"""Sample(p): which rows it keeps, against splitmix64 in whole numbers; with joins, groups, windows and keys."""
+"""Sample(p): which rows it keeps, against splitmix64 in Python integers; with joins, groups, windows and keys."""
 
 from __future__ import annotations
 
@@ -32,67 +32,67 @@ def records() -> list[dict[str, int]]:
 
 
 def kept(percent: float, salt: int = 0) -> list[dict[str, int]]:
-    """The records of the first source that stay: their order is their offset."""
-    return [one for at, one in enumerate(records()) if chance(at, salt) < percent / 100]
+    """The records of the first source that are kept; their positions are their offsets."""
+    return [record for at, record in enumerate(records()) if chance(at, salt) < percent / 100]
 
 
 @pytest.fixture(params=CUTS, ids=str)
 def session(request: pytest.FixtureRequest) -> LocalSession:
-    found = LocalSession(*request.param)
-    found.execute(SOURCES)
-    return found
+    made = LocalSession(*request.param)
+    made.execute(SOURCES)
+    return made
 
 
 def filled(session: LocalSession, *statements: str) -> None:
-    for one in statements:
-        session.execute(one)
+    for statement in statements:
+        session.execute(statement)
     session.push("T", records())
     session.advance(ROWS)
 
 
 def test_a_sample_of_a_stream_keeps_records_by_their_place(session: LocalSession) -> None:
     filled(session, "CREATE QUERY q AS SELECT Istream(k, v) FROM S Sample(10)")
-    found = [(row["k"], row["v"], ts) for _, row, ts in session.changes("q")]
-    assert found == [(one["k"], one["v"], one["ts"]) for one in kept(10)]
-    assert abs(len(found) - ROWS / 10) < 5 * (ROWS * 0.1 * 0.9) ** 0.5
+    rows = [(row["k"], row["v"], ts) for _, row, ts in session.changes("q")]
+    assert rows == [(record["k"], record["v"], record["ts"]) for record in kept(10)]
+    assert abs(len(rows) - ROWS / 10) < 5 * (ROWS * 0.1 * 0.9) ** 0.5
 
 
 def test_groups_and_conditions_are_over_the_sample(session: LocalSession) -> None:
     filled(
         session, "CREATE QUERY q AS SELECT k, COUNT(*) AS n, SUM(v) AS total FROM S Sample(30) WHERE v > 20 GROUP BY k"
     )
-    rows = [one for one in kept(30) if one["v"] > 20]
-    counts, sums = Counter(one["k"] for one in rows), Counter[int]()
-    for one in rows:
-        sums[one["k"]] += one["v"]
-    found = {row["k"]: (row["n"], row["total"]) for row in session.relation("q")}
-    assert found == {k: (counts[k], sums[k]) for k in counts}
+    rows = [record for record in kept(30) if record["v"] > 20]
+    counts, sums = Counter(record["k"] for record in rows), Counter[int]()
+    for record in rows:
+        sums[record["k"]] += record["v"]
+    groups = {row["k"]: (row["n"], row["total"]) for row in session.relation("q")}
+    assert groups == {k: (counts[k], sums[k]) for k in counts}
 
 
 @pytest.mark.parametrize("text", ["S Sample(25) [Range 10]", "S [Range 10] Sample(25)"])
 def test_a_window_is_over_the_sample(session: LocalSession, text: str) -> None:
     filled(session, f"CREATE VIEW q AS SELECT COUNT(*) AS n FROM {text}")
     for at in (5, 50, 150):
-        expected = sum(at - 10 <= one["ts"] <= at for one in kept(25))
+        expected = sum(at - 10 <= record["ts"] <= at for record in kept(25))
         assert session.relation("q", at=at) == [{"n": expected}]
 
 
 def test_a_row_window_holds_the_last_rows_of_the_sample(session: LocalSession) -> None:
     filled(session, "CREATE VIEW q AS SELECT k, v FROM S Sample(20) [Rows 5]")
-    found = Counter((row["k"], row["v"]) for row in session.relation("q"))
-    assert found == Counter((one["k"], one["v"]) for one in kept(20)[-5:])
+    counts = Counter((row["k"], row["v"]) for row in session.relation("q"))
+    assert counts == Counter((record["k"], record["v"]) for record in kept(20)[-5:])
 
 
 def test_a_join_of_a_sample(session: LocalSession) -> None:
     filled(session, "CREATE QUERY q AS SELECT S.v, K.v AS last FROM S Sample(5), K WHERE S.k = K.k")
-    last = {one["k"]: one["v"] for one in records()}
-    found = Counter((row["v"], row["last"]) for row in session.relation("q"))
-    assert found == Counter((one["v"], last[one["k"]]) for one in kept(5))
+    last = {record["k"]: record["v"] for record in records()}
+    counts = Counter((row["v"], row["last"]) for row in session.relation("q"))
+    assert counts == Counter((record["v"], last[record["k"]]) for record in kept(5))
 
 
 def test_a_sample_of_a_sample_is_independent_of_it(session: LocalSession) -> None:
     filled(session, "CREATE QUERY q AS SELECT Istream(v) FROM (SELECT k, v FROM S Sample(50)) T Sample(50)")
-    both = [one["v"] for at, one in enumerate(records()) if chance(at, 0) < 0.5 and chance(at, 1) < 0.5]
+    both = [record["v"] for at, record in enumerate(records()) if chance(at, 0) < 0.5 and chance(at, 1) < 0.5]
     assert [row["v"] for _, row, _ in session.changes("q")] == both
 
 

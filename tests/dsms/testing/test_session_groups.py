@@ -1,4 +1,4 @@
-"""Which group-bys above sessions become one operator, and that they publish what two operators do."""
+"""Which group-bys above sessions become one operator, and that it publishes the same as two operators."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def answered(query: str, key: str, seed: int = 0) -> LocalSession:
 @pytest.mark.parametrize("key", ["NULL", "id"])
 @pytest.mark.parametrize("query", ONE)
 def test_one_operator_publishes_what_two_do(query: str, key: str) -> None:
-    one = answered(query, key)
-    assert "SessionGroup" in one.explain("V")
+    answer = answered(query, key)
+    assert "SessionGroup" in answer.explain("V")
     with patch("dsms.physical.lower.one_input.session_groups", lambda _: None):
         two = answered(query, key)
         assert "SessionGroup" not in two.explain("V")
-    assert Counter(map(repr, one.changes("V"))) == Counter(map(repr, two.changes("V")))
-    assert [op for op, *_ in one.changes("V")] == [op for op, *_ in two.changes("V")]
-    assert len(one.changes("V")) > 20
+    assert Counter(map(repr, answer.changes("V"))) == Counter(map(repr, two.changes("V")))
+    assert [op for op, *_ in answer.changes("V")] == [op for op, *_ in two.changes("V")]
+    assert len(answer.changes("V")) > 20
 
 
 @pytest.mark.parametrize("query", TWO)

@@ -1,5 +1,5 @@
-"""Queries whose input may be shed: exact where nothing is, estimates by Horvitz and Thompson where something is, and a
-function of the logs and of the logged rates."""
+"""Queries whose input may be shed: exact if nothing is shed, else Horvitz-Thompson estimates; results are a function of
+the logs and the logged rates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from operators.streams.shed import SHARE, Shed, Value, rates_of
 from tests.dsms.runtime.test_epoch import message
 from tests.dsms.runtime.test_life_epochs import Reached
 from tests.dsms.testing.test_sample import chance
-from tests.support.fake_environment import Topics, apply_all
+from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, run
 
 SOURCES = """
@@ -58,10 +58,10 @@ def test_where_nothing_is_shed_results_are_those_of_the_query_without_the_clause
     session.execute(f"CREATE QUERY shed {ALLOWED.format(columns=columns)} AS SELECT STREAMED {query}")
     session.push("T", rows())
     session.advance(60)
-    found = session.changes("shed")
+    changes = session.changes("shed")
     if columns == "true":
-        assert all((row.pop("_error"), row.pop("_confidence")) == (0.0, 1.0) for _, row, _ in found)
-    assert found == session.changes("exact") != []
+        assert all((row.pop("_error"), row.pop("_confidence")) == (0.0, 1.0) for _, row, _ in changes)
+    assert changes == session.changes("exact") != []
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,12 @@ RECORD = st.tuples(st.sampled_from("abc"), st.integers(1, 3), st.integers(0, 12)
 
 def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tuple[World, dict[str, str]]:
     messages = {p: [message(at, record) for at, record in enumerate(log)] for p, log in enumerate(logs)}
-    catalog, _ = apply_all(SQL, topics=Topics({"t": dict.fromkeys(messages, 0)}))
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": dict.fromkeys(messages, 0)}))
     world = World({"t": messages}, sheds=copy.deepcopy(sheds) if sheds else {})
-    ids = {one.name: one.id for one in catalog.queries()}
+    ids = {query.name: query.id for query in catalog.queries()}
     wanted = None
     if rates is not None:
-        wanted = [{ids["Counts"]: one, ids["Windows"]: 1.25 - one, ids["Low"]: one} for one in rates]
+        wanted = [{ids["Counts"]: rate, ids["Windows"]: 1.25 - rate, ids["Low"]: rate} for rate in rates]
     return run(world, catalog, targets, limits, crash_at, rates=wanted), ids
 
 
@@ -147,8 +147,8 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
     st.lists(RATES, min_size=1, max_size=5),
 )  # fmt: skip
 def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, targets, limits, crash_at, rates) -> None:
-    """Rates that change with every epoch, and a crash after which they are decided anew: what is published is what the
-    log of rates says, in one epoch without any decision."""
+    """Rates change with every epoch, and are decided anew after a crash: the results are those of one epoch that only
+    follows the logged rates."""
     logs = [sorted(log, key=lambda record: record[2]) for log in logs]
     cut, ids = shed_run(logs, targets, limits, crash_at, rates)
     whole, _ = shed_run(logs, 1, [1000], sheds=cut.sheds)
@@ -159,7 +159,7 @@ def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, target
 
 @pytest.mark.parametrize("crash_at", [1, 3])
 def test_after_a_crash_no_rate_is_decided_for_what_may_have_been_published(crash_at: int) -> None:
-    """The wanted rates go on to change after the crash, where records before it are read again."""
+    """The wanted rates change again after the crash, while records before it are read again."""
     logs = [[("abc"[at % 3], at % 3 + 1, at // 2, None) for at in range(40)] for _ in range(2)]
     cut, _ = shed_run(logs, 1, [14], crash_at, [1.0, 0.5, 0.25, 0.75])
     whole, _ = shed_run(logs, 1, [1000], sheds=cut.sheds)
@@ -175,7 +175,7 @@ def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> No
     world, _ = shed_run(logs, 2, [70], sheds=sheds)
     estimates: dict[str, list[float]] = defaultdict(lambda: [0.0] * 3)
     for partition, log in enumerate(logs):
-        for offset, (k, v, _, _) in enumerate(one for one in log if one[2] < 29):
+        for offset, (k, v, _, _) in enumerate(record for record in log if record[2] < 29):
             rate = ([1.0] + [rate for start, rate in plan[partition] if start <= offset])[-1]
             if chance((partition << 45) + offset, 1 << 20) < rate:
                 for at, value in enumerate((1, v, (1 / rate) * (1 / rate - 1))):
@@ -191,25 +191,25 @@ def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> No
 
 
 def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
-    """A quarter of those with v < 2 stays: the others are added up exactly, and the error is that of these alone."""
+    """A quarter of the records with v < 2 is kept: the others are added up exactly, and the error is only of these."""
     log = [("ab"[at % 2], at % 5 if at % 7 else None, at // 10, None) for at in range(300)]
     _, ids = shed_run([log], 1, [1000])
     world, _ = shed_run([log], 2, [70], sheds={ids["Low"]: {("o1", 0): [(0, 0.25)]}})
-    found: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
     for offset, (k, v, ts, _) in enumerate(log):
         low = v is not None and v < 2
         if ts < 29 and (not low or chance(offset, 1 << 20) < 0.25):
             share = 4.0 if low else 1.0
             for at, value in enumerate((v or 0, 1, (v or 0) ** 2 * (share - 1), share - 1)):
-                found[k][at] += value * share
+                sums[k][at] += value * share
     last = {json.loads(key)["k"]: json.loads(value) for key, value, _ in world.results[ids["Low"]]}
-    assert {k: (row["s"], row["n"]) for k, row in last.items()} == {k: (s, n) for k, (s, n, _, _) in found.items()}
-    for k, (total, count, squares, ones) in found.items():
+    assert {k: (row["s"], row["n"]) for k, row in last.items()} == {k: (s, n) for k, (s, n, _, _) in sums.items()}
+    for k, (total, count, squares, ones) in sums.items():
         assert last[k]["_error"] == pytest.approx(1.96 * max(squares**0.5 / total, ones**0.5 / count))
 
 
 def test_what_may_be_left_out_decides_the_error() -> None:
-    """Ten rows of 100 and 90 of 1, of which only these may go."""
+    """Ten rows of 100, and 90 of 1, of which only the latter may be shed."""
     frame = pl.DataFrame({"v": [100] * 10 + [1] * 90, "low": [None] * 10 + [True] * 90})
     placed = frame.with_columns(__from=pl.int_range(100), __to=9, __weight=1, __order=pl.int_range(100))
     seen = Shed("q", (), (Value("v"), Value("v", mean=True)), "low").seen(Delta(placed), 55)
@@ -224,11 +224,11 @@ def test_what_may_be_left_out_decides_the_error() -> None:
 
 
 def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None:
-    """A quarter of the records stays from the start; the key z is in the first half of the log alone."""
+    """A quarter of the records is kept from the start; the key z is only in the first half of the log."""
     log = [("abz"[at % 3] if at < 150 else "ab"[at % 2], at % 5, at // 5, None) for at in range(300)]
     messages = [message(at, record) for at, record in enumerate(log)]
-    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
-    shed = next(one.id for one in catalog.queries() if one.name == "Counts")
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
+    shed = next(query.id for query in catalog.queries() if query.name == "Counts")
     world = World({"t": {0: messages[:200]}}, sheds={shed: {("o1", 0): [(0, 0.25)]}})
     run(world, catalog, 2, [40])
     before = {key: json.loads(value) for key, value, _ in world.results[shed]}
@@ -241,16 +241,16 @@ def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None
     after = before | {key: json.loads(value) for key, value, _ in world.results[new]}
     known = [(k, v) for k, v, ts, _ in log if ts < 59]
     exact = {
-        k: (sum(one == k for one, _ in known), sum(v for one, v in known if one == k), 0.0, 1.0) for k in "abz"
+        k: (sum(key == k for key, _ in known), sum(v for key, v in known if key == k), 0.0, 1.0) for k in "abz"
     }  # fmt: skip
-    found = {row["k"]: (row["n"], row["s"], row["_error"], row["_confidence"]) for row in after.values()}
+    estimates = {row["k"]: (row["n"], row["s"], row["_error"], row["_confidence"]) for row in after.values()}
     assert {k: row["n"] for row in before.values() for k in [row["k"]]} != {k: row[0] for k, row in exact.items()}
     assert result.notices == ("Counts: replaced from instant 39 on",)
-    assert found == exact
+    assert estimates == exact
 
 
 def test_only_what_may_be_shed_is_repaired() -> None:
-    catalog, _ = apply_all(SQL, topics=Topics({"t": {0: 0}}))
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     with pytest.raises(UserError, match='"Exact" has nothing to repair'):
         apply_all("REPAIR QUERY Exact", catalog)
 
@@ -258,14 +258,14 @@ def test_only_what_may_be_shed_is_repaired() -> None:
 def test_the_exact_sum_is_within_the_error_in_about_95_of_100_samples() -> None:
     """100 sources with the same 2 000 values: their orders differ, and so do their samples."""
     values = np.random.default_rng(5).gamma(2.0, 10.0, 2_000).round(3)
-    shed, hits, found = Shed("q").under(rates_of(0, [(0, 0.3)])), 0, []
+    shed, hits, estimates = Shed("q").under(rates_of(0, [(0, 0.3)])), 0, []
     frame = pl.DataFrame({"v": values, "__from": 0, "__to": 9, "__weight": 1, "__order": np.arange(2_000)})
     for number in range(100):
         placed = Delta(frame.with_columns(pl.col("__order") + (number << 55)))
         kept = shed.step(placed, (), Move(0, 9)).delta.frame
         share, v = kept[SHARE].to_numpy(), kept["v"].to_numpy()
-        found.append((v * share).sum())
-        hits += abs(found[-1] - values.sum()) <= 1.96 * ((v * v * share * (share - 1)).sum()) ** 0.5
+        estimates.append((v * share).sum())
+        hits += abs(estimates[-1] - values.sum()) <= 1.96 * ((v * v * share * (share - 1)).sum()) ** 0.5
     assert 88 <= hits <= 100
     spread = (values * values).sum() * (1 / 0.3 - 1)
-    assert abs(np.mean(found) - values.sum()) < 4 * (spread / 100) ** 0.5
+    assert abs(np.mean(estimates) - values.sum()) < 4 * (spread / 100) ** 0.5

@@ -27,15 +27,15 @@ def replay(session: LocalSession, history: History) -> None:
 
 def over(view: View, relations: Relations, schema, table: str) -> Relations:
     """The view from its definition, instant by instant."""
-    found: Relations = {}
+    by_instant: Relations = {}
     previous = None
     for at, rows in relations.items():
         if previous is not None and rows == relations[previous]:
-            found[at] = found[previous]
+            by_instant[at] = by_instant[previous]
         else:
-            found[at] = DUCK.rows(view.select(table), table, rows, schema)
+            by_instant[at] = DUCK.rows(view.select(table), table, rows, schema)
         previous = at
-    return found
+    return by_instant
 
 
 def visible(relations: Relations) -> Relations:
@@ -78,7 +78,7 @@ def test_relation_of_every_view_at_every_instant(history: History, data: st.Data
             schema = schema.append(shape.schema.field("TS"))
         assert_relations(session, "W", over(second, relation, schema, "V"))
     letters = [letter for letter in session.dead_letters("T") if letter["query"] is None]
-    assert [one["offset"] for one in letters if one["reason"].startswith("late")] == late
+    assert [letter["offset"] for letter in letters if letter["reason"].startswith("late")] == late
 
 
 @given(strategies.histories(), st.data(), st.integers(1, 3))

@@ -1,4 +1,4 @@
-"""Queries over synchronised rows in sessions of their own: their plans, and their answers over records in any cuts."""
+"""Local sessions for one query each: its plan, or its answers over records that are pushed in pieces of any size."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from collections.abc import Mapping, Sequence
 from dsms.testing import LocalSession
 
 
-def planned(source: str, query: str) -> str:
-    """What EXPLAIN tells of a query over declared streams."""
+def explained(declarations: str, query: str) -> str:
+    """The output of EXPLAIN for a query over declared sources and streams."""
     session = LocalSession()
-    session.execute(source)
+    session.execute(declarations)
     session.execute(f"CREATE QUERY Q AS {query}")
     return session.explain("Q")
 
 
-def pushed(
+def fed(
     statements: str, records: Sequence[Mapping[str, object]], end: int, partitions: int, batch: int | None,
-    pieces: list[int],
+    sizes: list[int],
 ) -> LocalSession:  # fmt: skip
-    """A session that was given the records of T in pieces of some sizes, the rest at once, up to an instant."""
+    """A session to which the records of source T were pushed, and that was advanced to the instant `end`.
+
+    The pieces have the given sizes, the last size first; what is left after them is pushed at once.
+    """
     session = LocalSession(partitions, batch)
     session.execute(statements)
     while records:
-        size = pieces.pop() if pieces else len(records)
+        size = sizes.pop() if sizes else len(records)
         session.push("T", records[:size])
         records = records[size:]
     session.advance(end)

@@ -1,4 +1,4 @@
-"""Tables in a session: what statements did is visible to the next one, and streams meet them in time."""
+"""Tables: a statement sees what those before it did, and streams are joined with the table as of each instant."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from dsms.coordinator.tables.load_policy import LoadPolicy
-from dsms.model.statements import LoadDatabase, LoadFile, Name
 from dsms.sql.parser.parse import parse
 from dsms.testing import LocalSession
 from operators.core.errors import SqlError, UserError
@@ -211,20 +209,6 @@ def test_the_layout_of_a_file(tmp_path: Path) -> None:
     made = session(ROOMS)
     made.execute(f"COPY Rooms FROM '{file}' WITH (FORMAT csv, DELIMITER ';', HEADER false, NULL '-')")
     assert rows(made) == [(1, "hall", None), (2, "attic", Decimal("3.00"))]
-
-
-def test_a_coordinator_reads_only_what_it_was_started_for(tmp_path: Path) -> None:
-    inside, outside = (LoadFile(Name("t"), path, (), "") for path in ("a/b.csv", "../b.csv"))
-    database = LoadDatabase(Name("t"), "sqlite://", "SELECT 1")
-    for load in (inside, database):
-        with pytest.raises(UserError, match="may not"):
-            LoadPolicy().checked(load)
-    allowed = LoadPolicy(tmp_path, databases=True)
-    assert allowed.checked(database) == database
-    assert allowed.checked(inside) == LoadFile(Name("t"), str(tmp_path.resolve() / "a/b.csv"), (), "")
-    for load in (outside, LoadFile(Name("t"), "/etc/hosts", (), "")):
-        with pytest.raises(UserError, match="outside the directory"):
-            allowed.checked(load)
 
 
 def test_places_are_those_of_the_script() -> None:
