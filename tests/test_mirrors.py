@@ -65,3 +65,23 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield "." * node.level + (node.module or ""), node.lineno
+
+
+def test_no_test_patches_a_private_name() -> None:
+    """What a test replaces has a public name, so that replacing it is part of a contract."""
+    private = [
+        f"{path.relative_to(ROOT)}:{line} patches {name}"
+        for root in QUALIFIED
+        for path in sorted((ROOT / root).rglob("*.py"))
+        for name, line in patched(path)
+        if name.split(".")[-1].startswith("_")
+    ]
+    assert private == []
+
+
+def patched(path: Path) -> Iterator[tuple[str, int]]:
+    """The names that a file passes to `setattr`, as in `patch.setattr(module, "name", value)`, and the lines."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+            names = (argument.value for argument in node.args[:2] if isinstance(argument, ast.Constant))
+            yield from ((name, node.lineno) for name in names if isinstance(name, str))

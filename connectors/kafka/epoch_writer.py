@@ -16,7 +16,7 @@ from connectors.kafka.errors import translate, translated
 
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 60.0
-_POLL_EVERY = 10_000
+POLL_EVERY = 10_000
 #: The limits of the producer's queue, and how long to wait for room in it.
 _QUEUE = {"queue_buffering_max_messages": 30_000, "queue_buffering_max_kbytes": 32_768}
 _FULL_S = 0.05
@@ -62,7 +62,7 @@ class EpochWriter:
         written = 0
         with translated(f'writing to topic "{records.topic}"', transactional=True):
             while written < len(records.values):
-                upto = min(written + _POLL_EVERY, len(records.values))
+                upto = min(written + POLL_EVERY, len(records.values))
                 written += self._produce(records, written, upto)
                 self._producer.poll(0 if written == upto else _FULL_S)
 

@@ -36,10 +36,10 @@ class RunCache:
             os.close(handle)
             frame.write_ipc(temporary, compression="uncompressed", compat_level=pl.CompatLevel.newest())
             if lasting:
-                _flush(Path(temporary))
+                flush_to_disk(Path(temporary))
             Path(temporary).rename(self._path(name))
             if lasting:
-                _flush(self._directory)
+                flush_to_disk(self._directory)
         except OSError as error:
             hint = "free disk space, or raise state_memory, so that more state is kept in redis"
             raise ExternalError(f'cannot write state to "{self._directory}": {error}', hint=hint) from error
@@ -57,8 +57,8 @@ class RunCache:
 
     def settle(self, name: str) -> None:
         """Flushes a run of this host to disk."""
-        _flush(self._path(name))
-        _flush(self._directory)
+        flush_to_disk(self._path(name))
+        flush_to_disk(self._directory)
 
     def size(self, name: str) -> int | None:
         """The size of a run's file in bytes; None if this host does not have it."""
@@ -83,7 +83,7 @@ class RunCache:
         return self._directory / (name.replace("/", "_") + ".arrow")
 
 
-def _flush(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -26,6 +26,7 @@ from dsms.coordinator.results.publishing import Published, split_body
 from dsms.model.objects import Column, Source
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
+from tests.support.memory_answer_store import MemoryAnswerStore
 
 SCHEMA = pa.schema([pa.field("room", pa.string()), pa.field("t", pa.int64())])
 HOT = Followed("o3", "hot", "dsms.hot", 2, SCHEMA, ("room",), "json")

@@ -22,7 +22,7 @@ _PARTITION = "__partition"
 #: Which row of the changes it is.
 _AT = "__at"
 #: So many rows become records at a time.
-_PIECE = 20_000
+PIECE_ROWS = 20_000
 
 
 def result_records(written: Written) -> Iterator[Records]:
@@ -34,7 +34,7 @@ def result_records(written: Written) -> Iterator[Records]:
     """
     for part in _parts(written):
         ordered = _ordered(part, written.changes)
-        for piece in ordered.iter_slices(_PIECE):
+        for piece in ordered.iter_slices(PIECE_ROWS):
             rows = written.changes[piece[_AT]]
             yield from _records(written.outputs, rows, piece.get_column(_PARTITION, default=None))
 

@@ -118,7 +118,7 @@ class FullQueue:
 
 @pytest.mark.parametrize("room", [1, 3, 100])
 def test_a_full_queue_loses_and_repeats_no_record(monkeypatch, room) -> None:
-    monkeypatch.setattr(epoch_writer, "_POLL_EVERY", 4)
+    monkeypatch.setattr(epoch_writer, "POLL_EVERY", 4)
     writer = object.__new__(epoch_writer.EpochWriter)
     writer._producer = FullQueue(room)
     count = 9
@@ -160,7 +160,7 @@ def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) ->
     })  # fmt: skip
     changes = changes.with_columns(pl.Series(MEMBER, [2] * 3 + [5] * 7))
     written = Written(encode_changes(output, changes), {2: output, 3: output, 5: output})
-    monkeypatch.setattr("dsms.runtime.epoch.result_records._PIECE", 4)
+    monkeypatch.setattr("dsms.runtime.epoch.result_records.PIECE_ROWS", 4)
     pieces = list(result_records(written))
     assert [len(piece.values) for piece in pieces] == [3, 1, 4, 2]
     assert [json.loads(key)["k"] for piece in pieces for key in piece.keys] == list(range(10))

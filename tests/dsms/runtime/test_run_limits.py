@@ -152,7 +152,7 @@ def test_results_are_the_same_under_every_limit(
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
     world = World({"t": {0: [message(at, *row) for at, row in enumerate(rows)]}})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_cache, "_flush", lambda _: None)  # no power is lost here
+        patch.setattr(run_cache, "flush_to_disk", lambda _: None)  # no power is lost here
         fragment = Fragment(world, connect(redis_url), tmp_path / "cache", catalog, targets)
         finished(fragment, events, records)
     names = {one.id: one.name for one in fragment.catalog.running()}  # type: ignore[attr-defined]
