@@ -27,6 +27,7 @@ ORDER = (
     "operators.windows",
     "operators.sessions",
     "operators.constraints",
+    "operators.table_functions",
     "connectors.formats",
     "connectors.redis",
     "connectors.kafka",

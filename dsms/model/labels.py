@@ -198,6 +198,11 @@ def _(node: logical.Assign) -> str:
 
 
 @label.register
+def _(node: logical.Apply) -> str:
+    return node.function.describe()
+
+
+@label.register
 def _(node: logical.Session) -> str:
     partition = f" of each {', '.join(node.partition)}" if node.partition else ""
     return f"Session {node.column} gap {node.gap}{partition}"

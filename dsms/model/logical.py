@@ -16,6 +16,7 @@ from operators.ranking.window_call import WindowCall
 from operators.relational.members import Roster
 from operators.streams.shed import Value
 from operators.sync.sync_points import Periodic
+from operators.table_functions.function import TableFunction
 from operators.windows.now_filter import NowRange
 
 
@@ -207,6 +208,14 @@ class Shed:
 
 
 @dataclass(frozen=True)
+class Apply:
+    """A table function applied to a relation, which says of itself what there is to know of it."""
+
+    input: Node
+    function: TableFunction
+
+
+@dataclass(frozen=True)
 class TimeWindow:
     """CQL's `[Range T Slide L]` over a stream: a row stays for `length` instants after its own;
     None: forever."""
@@ -325,5 +334,5 @@ class Members:
 Node = (
     StreamScan | Values | Filter | Project | Restamp | Join | SemiJoin | Union | Distinct | SetOperation | GroupBy
     | TopK | WindowFunctions | Unnest | Sample | Shed | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync
-    | ToStream | AsofJoin | Final | Members
+    | ToStream | Apply | AsofJoin | Final | Members
 )  # fmt: skip

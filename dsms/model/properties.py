@@ -105,6 +105,11 @@ def _(node: logical.Assign) -> tuple[str, ...]:
 
 
 @keys.register
+def _(node: logical.Apply) -> tuple[str, ...]:
+    return node.function.keys(keys(node.input))
+
+
+@keys.register
 def _(node: logical.Distinct) -> tuple[str, ...]:
     return keys(node.input) or tuple(schema(node).names)
 
@@ -163,14 +168,14 @@ def append_only(node: logical.Node) -> bool:
             | logical.Sample()
             | logical.Shed()
             | logical.Members()
+            | logical.Distinct()
+            | logical.Sync()
         ):
             return append_only(node.input)
         case logical.TimeWindow():
             return node.length is None and node.slide == 1 and append_only(node.input)
-        case logical.Distinct():
-            return append_only(node.input)
-        case logical.Sync():
-            return append_only(node.input)
+        case logical.Apply():
+            return node.function.append_only and append_only(node.input)
         case logical.Union():
             return all(append_only(branch) for branch in node.inputs)
         case logical.Join():

@@ -142,6 +142,11 @@ def _(node: logical.Unnest) -> pa.Schema:
     return below.append(pa.field(node.output, below.field(node.column).type.value_type))
 
 
+@schema.register
+def _(node: logical.Apply) -> pa.Schema:
+    return pa.schema([*schema(node.input), *node.function.added])
+
+
 @schema.register(logical.Assign)
 @schema.register(logical.Session)
 def _(node: logical.Assign | logical.Session) -> pa.Schema:

@@ -122,6 +122,13 @@ class _Parametrisation:
         return _replaced(part, constant, self.parameters[-1])
 
     @_node.register
+    def _(self, node: logical.Apply) -> logical.Node:
+        """A function with state would have to tell members apart by itself."""
+        if node.function.partition is not None:
+            raise _CannotTellApart
+        return node
+
+    @_node.register
     def _(self, node: logical.Project) -> logical.Node:
         return replace(node, outputs=(*node.outputs, (MEMBER, _MEMBER_COLUMN)))
 

@@ -100,6 +100,14 @@ def _add_assign(node: logical.Assign, below: Port, builder: Builder) -> Port:
 
 
 @lowering.register
+def _(node: logical.Apply, builder: Builder) -> Port:
+    below, function, columns = lower(node.input, builder), node.function, schema(node)
+    if function.partition is None:
+        return stateless(function, below, columns, builder)
+    return stateful(function, below, function.partition, columns, builder)
+
+
+@lowering.register
 def _(node: logical.Sample, builder: Builder) -> Port:
     operator = Sample(node.percent, node.keys, node.number)
     return stateless(operator, lower(node.input, builder), schema(node), builder)

@@ -16,6 +16,7 @@ from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.predicates import predicate
 from dsms.sql.binder.relation import Context, Relation, bind_query, bind_relation
 from dsms.sql.binder.synchronised import bind_synchronised
+from dsms.sql.binder.table_functions import bind_table_function
 from dsms.sql.binder.to_stream import as_stream, bind_stream
 from dsms.sql.binder.window_lengths import instants_of, positive, rows_of
 from dsms.sql.binder.window_tables import bind_window_table
@@ -141,6 +142,7 @@ _BY_KIND: dict[str, Callable[[exp.Expr, Relation, tuple[str, ...]], Relation]] =
 WINDOWED: dict[type[exp.Expr], Callable[[exp.Expr, Context], Relation]] = {
     nodes.StreamWindow: bind_window,
     nodes.WindowTable: bind_window_table,
+    nodes.TableFunction: bind_table_function,
     nodes.SyncRelation: bind_synchronised,
     nodes.StreamOf: bind_stream,
     nodes.StreamSample: _sample,

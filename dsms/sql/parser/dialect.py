@@ -44,6 +44,8 @@ class Dsms(Postgres):
             nodes.Span: lambda self, node: _words(self.sql(node, "this"), self.sql(node, "unit")),
             nodes.StreamWindow: lambda self, node: _window(self, node),
             nodes.WindowTable: lambda self, node: _table_function(self, node),
+            nodes.TableFunction: lambda self, node: _call(self, node),
+            nodes.Descriptor: lambda self, node: f"DESCRIPTOR({self.expressions(node, flat=True)})",
             nodes.SyncRelation: lambda self, node: _synchronised(self, node),
             nodes.StreamOf: lambda self, node: f"{node.args['kind'].upper()}({self.sql(node, 'this')})",
             nodes.StreamSample: lambda self, node: f"{self.sql(node, 'this')} SAMPLE({self.sql(node, 'percent')})",
@@ -88,6 +90,13 @@ def _without_alias(generator: Any, node: exp.Expr) -> tuple[str, str]:
 def _synchronised(generator: Any, node: exp.Expr) -> str:
     inner, alias = _without_alias(generator, node)
     return _words(f"R[{generator.expressions(node, flat=True)}]({inner})", alias) + _joins(generator, node)
+
+
+def _call(generator: Any, node: exp.Expr) -> str:
+    inner, alias = _without_alias(generator, node)
+    table = _words(f"TABLE {inner}", _clause(generator, node, "PARTITION BY", "partition"))
+    arguments = ", ".join([table, *(generator.sql(argument) for argument in node.expressions)])
+    return _words(f"{node.args['function']}({arguments})", alias) + _joins(generator, node)
 
 
 def _table_function(generator: Any, node: exp.Expr) -> str:

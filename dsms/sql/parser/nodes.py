@@ -61,6 +61,19 @@ class SyncRelation(Around):
     arg_types = {"this": True, "expressions": True}
 
 
+class TableFunction(Around):
+    """`NAME(TABLE item PARTITION BY columns, argument, …)`: `function` is the upper-case name; the arguments in
+    `expressions` are `Descriptor`s and constants."""
+
+    arg_types = {"this": True, "function": True, "partition": False, "expressions": False}
+
+
+class Descriptor(exp.Expression):
+    """`DESCRIPTOR(column, …)`."""
+
+    arg_types = {"expressions": True}
+
+
 class StreamOf(Around):
     """`Istream(…)`, `Dstream(…)`, `Rstream(…)` of a relation or query; `kind` is the name in lower case.
 

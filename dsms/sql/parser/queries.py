@@ -108,9 +108,11 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
         return query
     if windows or query.select.find(nodes.StreamOf):
         return st.ContinuousQuery("query", name, query.select, (), query.sql, query.select_sql, "streamed")
-    if only := query.select.find(nodes.SyncRelation, nodes.WindowTable):
+    if only := query.select.find(nodes.SyncRelation, nodes.WindowTable, nodes.TableFunction):
         hint = "use SELECT STREAMED or SELECT COMPLETE"
-        raise error_at(only, "a one-time SELECT cannot read windows or synchronised relations", hint=hint)
+        raise error_at(
+            only, "a one-time SELECT cannot read windows, table functions or synchronised relations", hint=hint
+        )
     return st.Select(query.select, query.select_sql)
 
 

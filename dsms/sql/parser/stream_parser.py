@@ -9,7 +9,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.sql.parser import nodes
-from dsms.sql.parser.window_parser import TABLE_FUNCTIONS, WindowParser
+from dsms.sql.parser.window_parser import WINDOW_TABLES, WindowParser
+from operators.table_functions.registry import TABLE_FUNCTIONS
 
 _SYNCHRONISED = re.compile(r"[Rℜ]_(.+)", re.IGNORECASE)
 _VIEW_OF = ("R", "ℜ")
@@ -29,7 +30,13 @@ class StreamParser(WindowParser):
     ('StreamWindow', 'X')
     """
 
-    MODIFIABLES: ClassVar[Any] = (*WindowParser.MODIFIABLES, nodes.StreamWindow, nodes.SyncRelation, nodes.WindowTable)
+    MODIFIABLES: ClassVar[Any] = (
+        *WindowParser.MODIFIABLES,
+        nodes.StreamWindow,
+        nodes.SyncRelation,
+        nodes.WindowTable,
+        nodes.TableFunction,
+    )
 
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
         """The trees of a text; queries with a FROM are wrapped in `WholeQuery`."""
@@ -102,10 +109,12 @@ class StreamParser(WindowParser):
         """An item that sqlglot's parser would misread: a window function, Istream or a synchronised relation; else
         None."""
         word, after = self._ahead(0), self._ahead(1)
-        if word in TABLE_FUNCTIONS and after == "(":
+        if word in WINDOW_TABLES and after == "(":
             return self._window_table()
-        if word == "TABLE" and after == "(" and self._ahead(2) in TABLE_FUNCTIONS:
+        if word == "TABLE" and after == "(" and self._ahead(2) in WINDOW_TABLES:
             return self._parenthesised(1, self._window_table)
+        if word in TABLE_FUNCTIONS and after == "(" and self._ahead(2) == "TABLE":
+            return self._table_function()
         if word in _STREAM_WORDS and after == "(":
             return self._stream_of()
         if word in _VIEW_OF and after == "[" and self._closes_with_call():

@@ -12,7 +12,7 @@ from dsms.sql.parser import nodes
 
 _ARGUMENT_NAMES = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
 _LENGTHS = {"tumble": ("SIZE",), "hop": ("SLIDE", "SIZE"), "cumulate": ("SLIDE", "SIZE"), "session": ("GAP",)}
-TABLE_FUNCTIONS = tuple(name.upper() for name in _LENGTHS)
+WINDOW_TABLES = tuple(name.upper() for name in _LENGTHS)
 
 
 class WindowParser(PostgresParser):
@@ -121,6 +121,23 @@ class WindowParser(PostgresParser):
             self.raise_error(f"expected {len(names)} length(s) and an optional offset in", token)
         table = nodes.WindowTable(this=item, function=function, column=column, expressions=ordered, partition=partition)
         return self.expression(table, token=token)
+
+    def _table_function(self) -> exp.Expr:
+        token = self._curr
+        return self._parenthesised(1, lambda: self._function_arguments(token))
+
+    def _function_arguments(self, token: Token) -> exp.Expr:
+        item, arguments = self._input(), []
+        partition = self._partition_of_input()
+        while self._match(TokenType.COMMA):
+            arguments.append(self._descriptors() if self._ahead(0) == "DESCRIPTOR" else self._parse_disjunction())
+        call = nodes.TableFunction(this=item, function=token.text.upper(), partition=partition, expressions=arguments)
+        return self.expression(call, token=token)
+
+    def _descriptors(self) -> exp.Expr:
+        token = self._curr
+        columns = self._parenthesised(1, lambda: exp.Tuple(expressions=self._parse_csv(self._parse_column)))
+        return self.expression(nodes.Descriptor(expressions=columns.expressions), token=token)
 
     def _argument_name(self) -> str | None:
         word = self._ahead(0)

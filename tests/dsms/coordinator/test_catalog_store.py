@@ -141,7 +141,7 @@ def test_a_replaced_coordinator_writes_nothing(opened: Opened) -> None:
 
 def test_a_decision_that_raises_or_changes_nothing_writes_nothing(opened: Opened) -> None:
     opened.store.change(with_stream("a"))
-    with pytest.raises(Exception, match="exists already"):
+    with pytest.raises(Exception, match="already exists"):
         opened.store.change(with_stream("a"))
     change = opened.store.change(lambda catalog: (catalog, "as it was"))
     assert (change.answer, change.before is change.after) == ("as it was", True)

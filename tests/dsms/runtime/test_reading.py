@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 from confluent_kafka import Message
 
 from connectors.kafka.names import HEARTBEAT_HEADER
@@ -52,16 +49,3 @@ def test_a_decoder_is_kept_for_what_is_declared() -> None:
     intake = intake_of(other, writer)
     admitted = intake.admit(arrivals_of(other, 0, [_message(0, b'{"k": 5, "x": null}')], ()), PartitionClock())
     assert admitted.delta.frame.select("k", "x", "__from").rows() == [(5, None, 5)]
-
-
-def test_workers_find_no_pandas() -> None:
-    program = (
-        "import sys, pyarrow as pa, dsms.runtime.stages.target_task; "
-        "from dsms.spark.compat.hidden_pandas import without_pandas; "
-        "without_pandas(); pa.array(['a']); pa.schema([('a', pa.int64())]).empty_table(); "
-        "assert 'pandas' not in sys.modules\n"
-        "try: import pandas\n"
-        "except ModuleNotFoundError: pass\n"
-        "else: raise AssertionError"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)

@@ -208,5 +208,5 @@ def test_a_derived_stream_is_a_view_that_drop_calls_a_stream() -> None:
 
 @pytest.mark.parametrize("sql", ["SELECT id FROM R[Sync2](S)", "SELECT id FROM TUMBLE(TABLE S, DESCRIPTOR(c), 5)"])
 def test_a_one_time_select_has_no_windows(sql: str) -> None:
-    with pytest.raises(SqlError, match="a one-time SELECT cannot read windows or synchronised relations"):
+    with pytest.raises(SqlError, match="a one-time SELECT cannot read windows, table functions"):
         parse(sql)

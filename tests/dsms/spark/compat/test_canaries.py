@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -100,3 +102,16 @@ def test_what_a_trick_relies_on_is_there(name: str) -> None:
 
 def test_the_installed_spark_is_one_that_was_tried() -> None:
     assert not unseen(pyspark.__version__), f"try every trick, then add {pyspark.__version__} to {SEEN_WITH}"
+
+
+def test_workers_find_no_pandas() -> None:
+    program = (
+        "import sys, pyarrow as pa, dsms.runtime.stages.target_task; "
+        "from dsms.spark.compat.hidden_pandas import without_pandas; "
+        "without_pandas({}); pa.array(['a']); pa.schema([('a', pa.int64())]).empty_table(); "
+        "assert 'pandas' not in sys.modules\n"
+        "try: import pandas\n"
+        "except ModuleNotFoundError: pass\n"
+        "else: raise AssertionError"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

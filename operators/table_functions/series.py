@@ -1,0 +1,90 @@
+"""Series: each row once for each number of a range that the row has in two columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import polars as pl
+import pyarrow as pa
+
+from operators.core.delta import RESERVED, Delta
+from operators.core.errors import UserError
+from operators.core.operator import Move, Step, reject
+from operators.state.trace import Trace
+from operators.table_functions.function import Arguments
+
+VALUE = "value"
+#: A row in fault: a range of so many numbers is a mistake more often than a wish.
+MOST_VALUES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Linear and stateless: Δσ(A) = σ(ΔA). Each row of A once for each number low, low + step, … up to and including
+    high, in the BIGINT column `value`, intervals and weights kept. A row with low > high, or with a NULL in one of
+    them, has no output; one with more than `MOST_VALUES` numbers is in fault.
+
+    >>> rows = Delta.of([("+", {"k": "a", "low": 1, "high": 3}, 5)])
+    >>> Series("low", "high").step(rows, (), Move(0, 9)).delta.frame.select("k", "value").rows()
+    [('a', 1), ('a', 2), ('a', 3)]
+    """
+
+    operator_version: ClassVar[int] = 1
+    signature: ClassVar[str] = "DESCRIPTOR(low, high) [, step]"
+    low: str
+    high: str
+    increment: int = 1
+
+    @classmethod
+    def bound(cls, columns: pa.Schema, arguments: Arguments) -> Self:
+        """Raises UserError unless there are two integer columns and at most one positive integer."""
+        bounds, constants = arguments.columns, arguments.constants
+        if len(bounds) != 2 or not all(pa.types.is_integer(column.type) for column in bounds):
+            raise UserError("the range needs two integer columns", hint="DESCRIPTOR(low, high)")
+        steps = [literal.value for literal in constants]
+        if len(steps) > 1 or not all(isinstance(step, int) and step > 0 for step in steps):
+            raise UserError("the step must be one positive integer")
+        return cls(bounds[0].name, bounds[1].name, *(int(str(step)) for step in steps))
+
+    @property
+    def partition(self) -> None:
+        """None: it is stateless."""
+        return None
+
+    @property
+    def added(self) -> Sequence[pa.Field[Any]]:
+        """The number."""
+        return (pa.field(VALUE, pa.int64(), nullable=False),)
+
+    @property
+    def append_only(self) -> bool:
+        """It is linear."""
+        return True
+
+    def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
+        """The key of the row and the number."""
+        return (*below, VALUE) if below else ()
+
+    def describe(self) -> str:
+        """Such as `GenerateSeries low to high by 2`."""
+        return f"GenerateSeries {self.low} to {self.high}" + (f" by {self.increment}" if self.increment != 1 else "")
+
+    def traces(self) -> tuple[Trace, ...]:
+        """None: it is stateless."""
+        return ()
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The rows with their numbers."""
+        low, high = pl.col(self.low).cast(pl.Int64), pl.col(self.high).cast(pl.Int64)
+        length = (high.cast(pl.Int128) - low.cast(pl.Int128)) // self.increment + 1
+        too_long = f'more than {MOST_VALUES:,} numbers from "{self.low}" to "{self.high}"'
+        faults = delta.frame.select(pl.when(length > MOST_VALUES).then(pl.lit(too_long))).to_series()
+        kept, rejected = reject(delta, faults)
+        rows = kept.frame.filter((low <= high).fill_null(False))
+        # the end is one past the last number, which may be the largest of all: ranges are made from 0 on
+        offsets = pl.int_ranges(0, ((high - low) // self.increment + 1), dtype=pl.Int64)
+        numbered = rows.with_columns(offsets.alias(VALUE)).explode(VALUE)
+        value = (low + pl.col(VALUE) * self.increment).alias(VALUE)
+        return Step(Delta(numbered.with_columns(value).select(*delta.columns, VALUE, *RESERVED)), (), rejected)
