@@ -42,19 +42,20 @@ class Cluster:
 
     def renew_executor(self) -> None:
         """Terminates the executor; returns when another one, which the supervisor starts, is running."""
-        before = self._executor()
+        before = self.executor()
         os.kill(before, signal.SIGTERM)
         self.await_executor(before)
 
     def await_executor(self, former: int = 0) -> None:
         """Waits until an executor other than the process `former` runs its fragments; ExternalError after `READY_S`."""
-        if not wait_until(lambda: self._executor() not in (0, former) and self._running(), READY_S, pause_s=0.2):
+        if not wait_until(lambda: self.executor() not in (0, former) and self._running(), READY_S, pause_s=0.2):
             log_end = (self.state.data_dir / "executor-1.log").read_text("utf-8", "replace").splitlines()[-LOG_LINES:]
             raise ExternalError(
                 f"no executor runs after {READY_S:g} s", hint="\n".join(["its log ends with", *log_end])
             )
 
-    def _executor(self) -> int:
+    def executor(self) -> int:
+        """The process id of the executor; 0 while none runs."""
         return next(
             (service.pid or 0 for service in self._services() if service.name == "executor-1" and service.running), 0
         )

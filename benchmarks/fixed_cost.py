@@ -29,17 +29,17 @@ class FixedCost:
 
 def measure_fixed_cost(cluster: Cluster) -> FixedCost:
     """Measures a query that passes everything through, over a topic of one partition."""
-    pulse = _Pulse(cluster)
+    pulse = Pulse(cluster)
     watch = FrontierWatch(cluster.kafka, cluster.state.cluster, "dsms.pulses")
     try:
-        lonely = [_lonely(pulse, watch) for _ in range(BATCHES + 2)][2:]
-        return FixedCost(float(np.median(_gaps(pulse, watch))), float(np.median(lonely)))
+        lonely = [lonely(pulse, watch) for _ in range(BATCHES + 2)][2:]
+        return FixedCost(float(np.median(gaps(pulse, watch))), float(np.median(lonely)))
     finally:
         watch.close()
         cluster.api.execute("DROP QUERY pulses")
 
 
-class _Pulse:
+class Pulse:
     """Sends bids one at a time, with ascending instants."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -64,7 +64,7 @@ class _Pulse:
         return self._instant
 
 
-def _lonely(pulse: _Pulse, watch: FrontierWatch) -> float:
+def lonely(pulse: Pulse, watch: FrontierWatch) -> float:
     """Seconds from the acknowledged record to its commit, with nothing else to do."""
     instant = pulse.send()
     started = time.monotonic()
@@ -74,7 +74,7 @@ def _lonely(pulse: _Pulse, watch: FrontierWatch) -> float:
     raise ExternalError(f"a single record had no result after {_WAIT_S:g} s")
 
 
-def _gaps(pulse: _Pulse, watch: FrontierWatch) -> list[float]:
+def gaps(pulse: Pulse, watch: FrontierWatch) -> list[float]:
     """Seconds between commits while records trickle in, so that each batch starts when the one before it ends."""
     ended = threading.Event()
 

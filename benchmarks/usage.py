@@ -56,7 +56,7 @@ class Usage:
     def _sample(self) -> None:
         while True:
             self._last |= self._cpu_by_process()
-            self.peak_mb = max(self.peak_mb, sum(_memory(process) for process in trees(self._roots)) / MB)
+            self.peak_mb = max(self.peak_mb, sum(memory_of(process) for process in trees(self._roots)) / MB)
             if self._ended.wait(SAMPLE_S):
                 return
 
@@ -69,7 +69,7 @@ class Usage:
         return spent
 
 
-def _memory(process: psutil.Process) -> int:
+def memory_of(process: psutil.Process) -> int:
     with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
         full = process.memory_full_info()
         return int(getattr(full, "pss", full.rss))
