@@ -88,9 +88,8 @@ class Committer:
 
     def _unusable(self, manifest: Manifest, targets: int) -> str | None:
         """Why the state that a manifest names cannot be gone on from; None where it can."""
-        if not manifest.fits(targets):
-            return "it was stored by another version of dsms or Polars, or for another number of targets"
-        return None if self._runs.present(manifest.names()) else "Redis has lost a part of it"
+        misfit = manifest.misfit(targets)
+        return misfit or (None if self._runs.present(manifest.names()) else "Redis has lost a part of it")
 
     def close(self) -> None:
         """Closes the transactional producer."""

@@ -102,9 +102,19 @@ class Manifest(msgspec.Struct, frozen=True):
         """The names of all runs of all lanes."""
         return {name for lane in self.lanes.values() for name in lane.names()}
 
-    def fits(self, targets: int) -> bool:
-        """Whether its state can be used as it is; otherwise it is rebuilt from the logs."""
-        return (self.targets, self.hashing, self.format) == (targets, Manifest().hashing, FORMAT)
+    def misfit(self, targets: int) -> str | None:
+        """Why its state cannot be used for so many targets, so that it is rebuilt from the logs; None if it can.
+
+        >>> Manifest(targets=2).misfit(2), Manifest(targets=2).misfit(3)
+        (None, 'it was stored for 2 targets, not 3')
+        >>> Manifest(targets=2, format=1).misfit(2)
+        'it was stored in format 1, not 6'
+        """
+        if self.format != FORMAT:
+            return f"it was stored in format {self.format}, not {FORMAT}"
+        if self.hashing != (hashing := Manifest().hashing):
+            return f"it is sorted by hashes of {self.hashing}, not {hashing}"
+        return None if self.targets == targets else f"it was stored for {self.targets} targets, not {targets}"
 
     def encode(self) -> bytes:
         """As JSON."""
