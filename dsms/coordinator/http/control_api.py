@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
 from dsms.coordinator.http.service import Backend, Service
@@ -64,6 +65,7 @@ def control_router(backend: Backend) -> APIRouter:
         description="null returns to what it was started with; holds from the next batch on",
         response_model=EntityModel,
     )
+    @needs("administrator")
     def set_executor(id: str, change: ExecutorChange) -> Response:
         return json_response(service.control.set_executor(id, change.model_dump(exclude_unset=True)))
 

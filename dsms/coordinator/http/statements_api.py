@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from dsms.coordinator.http.access import check_statements
+from dsms.coordinator.http.access import check_statements, needs
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, StatementEffects, once_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, StatementResultModel
@@ -41,6 +41,7 @@ def statements_router(backend: Backend) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["statements"], responses={**BAD_REQUEST, **UNAVAILABLE})
 
     @router.post("/statements", summary="Run statements", response_model=StatementsResponse)
+    @needs("reader")  # each statement needs a role of its own
     def statements(call: Request, request: StatementsRequest, idempotency_key: IdempotencyKey = None) -> Response:
         if role := getattr(call.state, "role", None):
             check_statements(request.sql, role)
