@@ -8,37 +8,9 @@ from typing import Literal
 
 import msgspec
 
+from dsms.introspection.operator_metrics import Operator
+
 Kind = Literal["operators", "queues", "synopses", "constraints"]
-
-
-class Operator(msgspec.Struct, frozen=True, kw_only=True):
-    """A vertex of a lane, summed over all targets. Totals count from the start of the fragment on its executor; rates,
-    selectivity, cost and load are those of the last seconds."""
-
-    id: str
-    fragment: str
-    lane: str
-    #: The kind of operator; "Source" reads and decodes records.
-    operator: str
-    stage: int
-    #: The queries whose plans contain it, and the operators that feed it.
-    queries: tuple[str, ...]
-    inputs: tuple[str, ...] = ()
-    #: The key of the vertex: equal in every lane and fragment that computes the same.
-    key: str = ""
-    runs: int = 0
-    rows_in: tuple[int, ...] = ()
-    rows_out: int = 0
-    busy_seconds: float = 0.0
-    rows_in_per_second: float = 0.0
-    rows_out_per_second: float = 0.0
-    #: Busy seconds per second, summed over all cores.
-    load: float = 0.0
-    #: Rows out per row in, and seconds per row in; None if no row came in.
-    selectivity: float | None = None
-    seconds_per_row: float | None = None
-    state_rows: int = 0
-    state_bytes: int = 0
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
-from dsms.introspection.entities import Adherence, Operator, Queue, Synopsis
+from dsms.introspection.entities import Adherence, Queue, Synopsis
+from dsms.introspection.metrics import Sample
+from dsms.introspection.operator_metrics import Operator, values
 from dsms.physical.lane import Lane
 from dsms.scheduler.work import Measured, Measures
 from operators.constraints.clustered import Clustered
@@ -55,8 +57,7 @@ class Sampler:
     def _vertices(self, lane: Lane) -> Iterator[Operator]:
         flow, name = lane.flow, self._namer(lane)
         for at, vertex in enumerate(flow.vertices):
-            measured = self.measures.of(lane.id, flow.keys[at])
-            came, gave, load = measured.rates(self.now)
+            sample = Sample.of(self.measures.of(lane.id, flow.keys[at]), self.now)
             yield Operator(
                 id=name(at),
                 fragment=self.fragment,
@@ -66,17 +67,7 @@ class Sampler:
                 operator=SOURCE if vertex.operator is None else vertex.kind,
                 queries=_queries(lane, at),
                 inputs=tuple(name(feed.vertex) for feed in vertex.inputs),
-                runs=measured.runs,
-                rows_in=measured.rows_in,
-                rows_out=measured.rows_out,
-                busy_seconds=measured.busy_ns / 1e9,
-                rows_in_per_second=came,
-                rows_out_per_second=gave,
-                load=load,
-                selectivity=measured.selectivity,
-                seconds_per_row=measured.cost,
-                state_rows=measured.state_rows,
-                state_bytes=measured.state_bytes,
+                **values(sample),
             )
 
     def _states(self, lane: Lane) -> Iterator[Synopsis]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from dsms.introspection.entities import Operator, Report, concerns, listed
-from dsms.introspection.show_tables import micros, short
+from dsms.introspection.entities import Report, concerns, listed
+from dsms.introspection.metrics import micros, short
+from dsms.introspection.operator_metrics import Operator
 from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from dsms.introspection.entities import Operator, Queue, Report, listed
+from dsms.introspection.entities import Queue, Report, listed
+from dsms.introspection.operator_metrics import Operator, stream_columns, stream_values
 
 OPERATORS, QUEUES = "operators", "queues"
 #: Key and value of a record.
@@ -16,9 +17,7 @@ Record = tuple[bytes, bytes]
 COLUMNS: Mapping[str, str] = {
     OPERATORS: (
         "id VARCHAR, executor VARCHAR, fragment VARCHAR, lane VARCHAR, operator VARCHAR, stage INT, query VARCHAR, "
-        "queries INT, runs BIGINT, rows_in BIGINT, rows_out BIGINT, busy_seconds DOUBLE, rows_in_per_second DOUBLE, "
-        "rows_out_per_second DOUBLE, load DOUBLE, selectivity DOUBLE, seconds_per_row DOUBLE, state_rows BIGINT, "
-        "state_bytes BIGINT"
+        "queries INT, " + ", ".join(f"{name} {type_}" for name, type_ in stream_columns())
     ),
     QUEUES: (
         "id VARCHAR, executor VARCHAR, fragment VARCHAR, lane VARCHAR, stage INT, source VARCHAR, "
@@ -48,15 +47,9 @@ def _record(key: str, fields: Iterator[tuple[str, object]]) -> Record:
 
 
 def _operator(operator: Operator, report: Report) -> Iterator[tuple[str, object]]:
-    for name in ("id", "fragment", "lane", "operator", "stage", "runs", "rows_out", "busy_seconds"):
+    for name in ("id", "fragment", "lane", "operator", "stage"):
         yield name, getattr(operator, name)
-    for name in ("rows_in_per_second", "rows_out_per_second", "load", "selectivity", "seconds_per_row"):
-        yield name, getattr(operator, name)
-    yield from (
-        ("state_rows", operator.state_rows),
-        ("state_bytes", operator.state_bytes),
-        ("rows_in", sum(operator.rows_in)),
-    )
+    yield from stream_values(operator)
     yield from (("executor", report.executor), ("query", listed(operator.queries)), ("queries", len(operator.queries)))
 
 

@@ -9,7 +9,6 @@ from dsms.introspection.entities import (
     Adherence,
     Entity,
     Kind,
-    Operator,
     Queue,
     Report,
     Synopsis,
@@ -17,25 +16,13 @@ from dsms.introspection.entities import (
     entities,
     listed,
 )
+from dsms.introspection.operator_metrics import HEADINGS, Operator, cells
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.statement_result import StatementResult
 
 _COLUMNS: dict[Kind, tuple[str, ...]] = {
-    "operators": (
-        "id",
-        "operator",
-        "queries",
-        "runs",
-        "rows in",
-        "rows out",
-        "rows/s",
-        "selectivity",
-        "µs/row",
-        "load",
-        "state rows",
-        "state bytes",
-    ),
+    "operators": ("id", "operator", "queries", *HEADINGS),
     "queues": ("id", "before", "queries", "next offset", "end offset", "rows", "bytes"),
     "synopses": ("id", "operator", "queries", "traces", "rows", "bytes", "rows by target"),
     "constraints": ("source", "partition", "queries", "promise", "largest k seen", "violations"),
@@ -64,20 +51,7 @@ def row(entity: Entity) -> tuple[object, ...]:
 
 @row.register
 def _(entity: Operator) -> tuple[object, ...]:
-    return (
-        entity.id,
-        entity.operator,
-        listed(entity.queries),
-        entity.runs,
-        sum(entity.rows_in),
-        entity.rows_out,
-        short(entity.rows_in_per_second),
-        short(entity.selectivity),
-        micros(entity.seconds_per_row),
-        short(entity.load),
-        entity.state_rows,
-        entity.state_bytes,
-    )
+    return entity.id, entity.operator, listed(entity.queries), *cells(entity)
 
 
 @row.register
@@ -98,17 +72,3 @@ def _(entity: Synopsis) -> tuple[object, ...]:
 def _(entity: Adherence) -> tuple[object, ...]:
     promise = entity.promise + (" (watched)" if entity.k is None else "")
     return entity.source, entity.partition, listed(entity.queries), promise, entity.worst, entity.violations
-
-
-def short(number: float | None) -> float | None:
-    """A number rounded to four significant digits.
-
-    >>> short(1234567.0), short(0.0123456), short(None)
-    (1235000.0, 0.01235, None)
-    """
-    return None if number is None else float(f"{number:.4g}")
-
-
-def micros(seconds: float | None) -> float | None:
-    """Seconds as microseconds, rounded to four significant digits."""
-    return None if seconds is None else short(seconds * 1e6)

@@ -6,10 +6,11 @@ import hashlib
 import hmac
 import secrets
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -20,6 +21,9 @@ from operators.core.errors import ConfigError, UserError
 Role = Literal["reader", "writer", "administrator"]
 ROLES: tuple[Role, ...] = ("reader", "writer", "administrator")
 _PREFIX, _BYTES = "dsms_", 32
+#: The attribute of a route's function that holds the role which it declares.
+_NEEDED = "needed_role"
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
 class Forbidden(UserError):
@@ -91,18 +95,32 @@ def check_statements(sql: str, role: Role) -> None:
             raise Forbidden(f"statement {number} needs the role {needed}, the token has {role}")
 
 
-def needed_for_request(method: str, path: str) -> Role:
-    """The role that a request needs; `check_statements` checks each statement of a script later.
+def needs(role: Role) -> Callable[[_Endpoint], _Endpoint]:
+    """Declares the role that a route needs, where it is not the role of its method: a decorator of its function.
 
-    >>> needed_for_request("GET", "/v1/queries"), needed_for_request("DELETE", "/subjects/bids-value")
-    ('reader', 'administrator')
+    >>> @needs("administrator")
+    ... def reset() -> None: ...
+    >>> needed_for_call("DELETE", reset), needed_for_call("DELETE", None)
+    ('administrator', 'writer')
     """
-    if method in ("GET", "HEAD", "OPTIONS") or path == "/v1/statements" or path.startswith("/compatibility/"):
-        return "reader"
-    if path.startswith("/subjects/"):
-        looks_up = method == "POST" and not path.endswith("/versions")
-        return "reader" if looks_up else "writer" if method == "POST" else "administrator"
-    return "administrator" if path.startswith(("/config", "/v1/control/executors")) else "writer"
+
+    def declare(endpoint: _Endpoint) -> _Endpoint:
+        setattr(endpoint, _NEEDED, role)
+        return endpoint
+
+    return declare
+
+
+def declared_role(endpoint: object) -> Role | None:
+    """The role that the function of a route declares, if it does."""
+    role: Role | None = getattr(endpoint, _NEEDED, None)
+    return role
+
+
+def needed_for_call(method: str, endpoint: object) -> Role:
+    """The role that a call needs: the one that the function of its route declares, otherwise that of the method. What
+    a script needs, `check_statements` says."""
+    return declared_role(endpoint) or ("reader" if method in ("GET", "HEAD", "OPTIONS") else "writer")
 
 
 @singledispatch

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
+from starlette.routing import Route
 
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.control_api import control_router
@@ -19,9 +20,10 @@ from dsms.coordinator.http.relation_api import relations_router
 from dsms.coordinator.http.results_api import results_router
 from dsms.coordinator.http.service import Backend, Service
 from dsms.coordinator.http.statements_api import statements_router
+from dsms.coordinator.http.version_api import version_router
 from dsms.coordinator.idempotency.calls import Once
 from dsms.coordinator.registry.subjects import RegistryError, SchemaRegistry
-from operators.core.errors import DsmsError
+from operators.core.errors import DsmsError, InternalError
 
 #: A new route is a function in a file, and a line here unless it joins one of these. The registry's paths match nearly
 #: everything, so it comes last.
@@ -33,6 +35,7 @@ ROUTERS: tuple[Callable[[Backend], APIRouter], ...] = (
     plan_router,
     relations_router,
     results_router,
+    version_router,
     registry_router,
 )
 
@@ -47,15 +50,24 @@ def create_app(service: Service, registry: SchemaRegistry, access: Access | None
         docs_url="/docs",
         redoc_url=None,
     )
-    if access is not None:
-        app.add_middleware(Guard, access=access)
     app.add_exception_handler(RegistryError, registry_error_response)
     app.add_exception_handler(DsmsError, dsms_error_response)
     app.add_exception_handler(RequestValidationError, invalid_request_response)
-    backend = Backend(service, registry, Once(_AnswersOf(service)))
-    for router in ROUTERS:
-        app.include_router(router(backend))
+    routers = [router(Backend(service, registry, Once(_AnswersOf(service)))) for router in ROUTERS]
+    for router in routers:
+        app.include_router(router)
+    if access is not None:
+        app.add_middleware(Guard, access=access, routes=routes_of(routers))
     return app
+
+
+def routes_of(routers: Iterable[APIRouter]) -> list[Route]:
+    """The routes of the routers in the order in which a request meets them. A router within a router is refused: the
+    guard would not see the roles of its routes."""
+    routes = [route for router in routers for route in router.routes]
+    if others := [route for route in routes if not isinstance(route, Route)]:
+        raise InternalError(f"routers hold plain routes only: {others}")
+    return [route for route in routes if isinstance(route, Route)]
 
 
 class _AnswersOf:

@@ -1,12 +1,49 @@
 """The HTTP calls about control tables."""
 
 from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
 
-from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
+from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.errors import json_response
-from dsms.coordinator.http.models import EntityModel, ExecutorChange, QueryChange
+from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
 from dsms.coordinator.http.service import Backend, Service
 from dsms.coordinator.statements.control_tables import MEASURED, AnyKind
+
+
+class EntityModel(BaseModel):
+    """An entity with its attributes; those of each kind are in the documentation."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(examples=["0-o3-739ee8980814102306e9"])
+
+
+class QueryChange(BaseModel):
+    """Attributes of a query that can be changed; those that are left out stay."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    weight: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="its share when not all can run at once",
+    )
+    paused: bool | None = None
+
+
+class ExecutorChange(BaseModel):
+    """Attributes of an executor that can be changed; those that are left out stay."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    min_batch_records: int | None = Field(default=None, ge=1, le=100_000_000)
+    max_batch_records: int | None = Field(default=None, ge=1, le=100_000_000)
+    target_batch_seconds: float | None = Field(default=None, ge=0.01, le=600, allow_inf_nan=False)
+    policy: str | None = Field(default=None, description="the scheduling policy", examples=["chain"])
+    state_memory: int | str | None = Field(
+        default=None, description="the most bytes of state in redis", examples=["500 MB", "none"]
+    )
 
 
 def control_router(backend: Backend) -> APIRouter:
@@ -28,6 +65,7 @@ def control_router(backend: Backend) -> APIRouter:
         description="null returns to what it was started with; holds from the next batch on",
         response_model=EntityModel,
     )
+    @needs("administrator")
     def set_executor(id: str, change: ExecutorChange) -> Response:
         return json_response(service.control.set_executor(id, change.model_dump(exclude_unset=True)))
 

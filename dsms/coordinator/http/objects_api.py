@@ -3,11 +3,41 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
 
-from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
 from dsms.coordinator.http.errors import json_response
-from dsms.coordinator.http.models import DeadLetterModel, ObjectModel, StatementResultModel
+from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, StatementResultModel
 from dsms.coordinator.http.service import Backend, Service
+
+
+class ColumnModel(BaseModel):
+    """One column."""
+
+    name: str
+    type: str = Field(description="Arrow type", examples=["int64"])
+    nullable: bool
+
+
+class ObjectModel(BaseModel):
+    """A source, stream, view, table or query. Fields an object does not have are left out."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(examples=["hot"])
+    kind: str = Field(examples=["streamed view"])
+    sql: str | None = None
+    state: str | None = Field(default=None, examples=["running"])
+    topic: str | None = Field(default=None, examples=["dsms.hot"])
+    key: list[str] | None = Field(default=None, description="primary key; empty for append-only")
+    columns: list[ColumnModel] | None = None
+    format: str | None = Field(default=None, description="json or avro")
+    partitions: int | None = None
+
+
+class DeadLetterModel(BaseModel):
+    """A refused record and the reason."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 def objects_router(backend: Backend) -> APIRouter:

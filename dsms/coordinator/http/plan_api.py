@@ -1,14 +1,30 @@
 """The HTTP calls about plans as documents."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
-from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE
 from dsms.coordinator.http.errors import json_response
-from dsms.coordinator.http.models import ImportedModel, PlanModel
+from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE
 from dsms.coordinator.http.service import Backend
+
+
+class PlanModel(BaseModel):
+    """All objects with their statements, and the plans of queries."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: int
+    objects: list[dict[str, Any]]
+
+
+class ImportedModel(BaseModel):
+    """The objects of a document by name: those that were created, and those that existed already."""
+
+    made: list[str]
+    there: list[str] = Field(description="created by the same statement before; left as they are")
 
 
 def plan_router(backend: Backend) -> APIRouter:

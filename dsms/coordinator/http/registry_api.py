@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
+from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE
 from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.subjects import SCHEMA_TYPES, RegisteredSchema, RegistryError, SchemaRegistry
@@ -86,10 +87,12 @@ def _add_config(router: APIRouter, registry: SchemaRegistry) -> None:
         return {"compatibilityLevel": registry.compatibility()}
 
     @router.put("/config")
+    @needs("administrator")
     def set_level(request: ConfigRequest) -> dict[str, str]:
         return {"compatibility": registry.set_compatibility(request.compatibility)}
 
     @router.delete("/config")
+    @needs("administrator")
     def reset_level() -> dict[str, Any]:
         registry.reset_compatibility()
         return {"compatibility": registry.compatibility()}
@@ -102,20 +105,24 @@ def _add_config(router: APIRouter, registry: SchemaRegistry) -> None:
         return {"compatibilityLevel": level}
 
     @router.put("/config/{subject:path}")
+    @needs("administrator")
     def set_subject_level(subject: str, request: ConfigRequest) -> dict[str, str]:
         return {"compatibility": registry.set_compatibility(request.compatibility, subject)}
 
     @router.delete("/config/{subject:path}")
+    @needs("administrator")
     def reset_subject_level(subject: str) -> dict[str, Any]:
         return {"compatibility": registry.reset_compatibility(subject)}
 
 
 def _add_compatibility(router: APIRouter, registry: SchemaRegistry) -> None:
     @router.post("/compatibility/subjects/{subject:path}/versions")
+    @needs("reader")
     def check(subject: str, request: SchemaRequest, verbose: bool = False) -> dict[str, Any]:
         return _verdict(registry.check(subject, _text(request)), verbose=verbose)
 
     @router.post("/compatibility/subjects/{subject:path}/versions/{version}")
+    @needs("reader")
     def check_version(subject: str, version: str, request: SchemaRequest, verbose: bool = False) -> dict[str, Any]:
         return _verdict(registry.check(subject, _text(request), version), verbose=verbose)
 
@@ -145,6 +152,7 @@ def _add_versions(router: APIRouter, registry: SchemaRegistry) -> None:
         return _document(registry.version(subject, version, deleted=deleted))
 
     @router.delete("/subjects/{subject:path}/versions/{version}")
+    @needs("administrator")
     def delete_version(subject: str, version: str, permanent: bool = False) -> int:
         return registry.delete_version(subject, version, permanent=permanent)
 
@@ -155,10 +163,12 @@ def _add_subjects(router: APIRouter, registry: SchemaRegistry) -> None:
         return registry.subjects(deleted=deleted)
 
     @router.post("/subjects/{subject:path}")
+    @needs("reader")
     def lookup(subject: str, request: SchemaRequest, deleted: bool = False) -> dict[str, Any]:
         return _document(registry.lookup(subject, _text(request), deleted=deleted))
 
     @router.delete("/subjects/{subject:path}")
+    @needs("administrator")
     def delete_subject(subject: str, permanent: bool = False) -> list[int]:
         return registry.delete_subject(subject, permanent=permanent)
 

@@ -2,17 +2,27 @@
 
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
 from dsms.coordinator.http.errors import json_response
-from dsms.coordinator.http.models import RelationModel, StatementResultModel
+from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, StatementResultModel
 from dsms.coordinator.http.service import Backend
 
 MOST_ROWS = 100_000
+
+
+class RelationModel(BaseModel):
+    """The rows of a view, query or table at an instant."""
+
+    name: str = Field(examples=["hot"])
+    at: int = Field(description="the instant; all that the relation holds at it is final")
+    columns: list[str]
+    rows: list[list[Any]]
+    total: int = Field(description="how many rows there are; `rows` has at most `limit` of them")
 
 
 def relations_router(backend: Backend) -> APIRouter:

@@ -11,11 +11,11 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
 
-from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
 from dsms.coordinator.http.errors import NotAcceptable, TooLarge, json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, once_response
-from dsms.coordinator.http.models import CoverModel, ErrorResponse, PublishedModel
+from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, ErrorResponse
 from dsms.coordinator.http.service import Backend, Service
 from dsms.coordinator.idempotency.calls import Once
 from dsms.coordinator.results.change_documents import Followed
@@ -28,6 +28,42 @@ MOST_BYTES = 16 * 1024 * 1024
 LONGEST_WAIT_S = 60
 _LOOK_S = 0.1
 _T = TypeVar("_T")
+
+
+class PlaceModel(BaseModel):
+    """The position of a published record."""
+
+    partition: int
+    offset: int
+    token: str = Field(description="of this record, for `covers`", examples=["o1:0/17"])
+
+
+class PublishedModel(BaseModel):
+    """The positions of published records, in the order in which they were sent."""
+
+    records: list[PlaceModel]
+    token: str | None = Field(description="of all of them, for `covers`", examples=["o1:0/17-19,1/4"])
+
+
+class RefusedModel(BaseModel):
+    """A record that was refused, and why."""
+
+    partition: int
+    offset: int
+    reason: str
+    query: str | None = Field(description="the query that failed on the row; null: the source refused the record")
+
+
+class CoverModel(BaseModel):
+    """Whether a result covers published records, and how far it is."""
+
+    covered: bool = Field(description="whether the result is final with all of them in it")
+    processed: bool = Field(description="whether executors have read all of them")
+    instant: int | None = Field(description="the greatest instant among them; null: the source can decode none")
+    frontier: int | None = Field(description="below it the result is final")
+    offsets: dict[str, int] = Field(description="the next offset that the query reads, by partition of the source")
+    refused: list[RefusedModel] = Field(description="records that are in no result because they were refused")
+    error: str | None = Field(description="why the query has stopped")
 
 
 _STREAM: dict[int | str, dict[str, Any]] = {

@@ -1,13 +1,38 @@
 """The HTTP calls about statements and the cluster as a whole."""
 
 from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
-from dsms.coordinator.http.access import check_statements
-from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE
+from dsms.coordinator.http.access import check_statements, needs
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, StatementEffects, once_response
-from dsms.coordinator.http.models import StatementsRequest, StatementsResponse, StatusModel
+from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, StatementResultModel
 from dsms.coordinator.http.service import Backend
+
+
+class StatementsRequest(BaseModel):
+    """SQL text with one or more statements."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: str = Field(
+        description="statements separated by semicolons",
+        examples=["CREATE STREAMED VIEW hot AS SELECT room, temperature FROM R(readings) WHERE temperature > 30;"],
+    )
+
+
+class StatementsResponse(BaseModel):
+    """The results in the order of the statements."""
+
+    results: list[StatementResultModel]
+
+
+class StatusModel(BaseModel):
+    """The cluster: executors, fragments, leases and lag."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kafka: str | None = Field(default=None, description="bootstrap address for clients", examples=["localhost:9092"])
 
 
 def statements_router(backend: Backend) -> APIRouter:
@@ -16,6 +41,7 @@ def statements_router(backend: Backend) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["statements"], responses={**BAD_REQUEST, **UNAVAILABLE})
 
     @router.post("/statements", summary="Run statements", response_model=StatementsResponse)
+    @needs("reader")  # each statement needs a role of its own
     def statements(call: Request, request: StatementsRequest, idempotency_key: IdempotencyKey = None) -> Response:
         if role := getattr(call.state, "role", None):
             check_statements(request.sql, role)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
+from fastapi import APIRouter
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from dsms.cli.main import app as cli
-from dsms.coordinator.http.access import ROLES, Access, Forbidden, Role, check_statements, new_token, read_tokens
-from dsms.coordinator.http.api import create_app
+from dsms.coordinator.http.access import ROLES, Access, Forbidden, Role, check_statements, needs, new_token, read_tokens
+from dsms.coordinator.http.api import ROUTERS, create_app, routes_of
+from dsms.coordinator.http.guard import RouteRoles
+from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.subjects import SchemaRegistry
-from operators.core.errors import ConfigError
+from operators.core.errors import ConfigError, InternalError
 from tests.support.fake_service import FakeService
 
 SECRETS = {role: new_token(role, role) for role in ROLES}
@@ -66,6 +70,50 @@ def test_a_call_needs_its_role(client: TestClient, method: str, path: str, least
     for role in ROLES:
         refused = client.request(method, path, headers=with_role(role)).status_code == 403
         assert refused == (ROLES.index(role) < ROLES.index(least)), role
+
+
+#: Every route that does not need the role of its method: reader for GET, writer for the others.
+DECLARED = {
+    ("POST", "/v1/statements"): "reader",
+    ("PATCH", "/v1/control/executors/{id}"): "administrator",
+    ("PUT", "/config"): "administrator", ("DELETE", "/config"): "administrator",
+    ("PUT", "/config/{subject}"): "administrator", ("DELETE", "/config/{subject}"): "administrator",
+    ("POST", "/compatibility/subjects/{subject}/versions"): "reader",
+    ("POST", "/compatibility/subjects/{subject}/versions/{version}"): "reader",
+    ("POST", "/subjects/{subject}"): "reader", ("DELETE", "/subjects/{subject}"): "administrator",
+    ("DELETE", "/subjects/{subject}/versions/{version}"): "administrator",
+}  # fmt: skip
+
+
+def test_each_route_needs_the_role_of_its_method_or_the_one_it_declares(client: TestClient) -> None:
+    calls = every_call(client)
+    assert set(calls) >= DECLARED.keys()
+    backend: Any = Backend(FakeService(), SchemaRegistry(lambda _: None), None)
+    roles = RouteRoles(routes_of(router(backend) for router in ROUTERS))
+    needed = {call: roles.needed({"type": "http", "method": call[0], "path": call[1]}) for call in calls}
+    assert needed == {call: DECLARED.get(call, "reader" if call[0] == "GET" else "writer") for call in calls}
+
+
+def test_a_role_that_a_route_declares_holds_for_it_alone() -> None:
+    router = APIRouter()
+
+    @router.get("/secrets/{name}")
+    @needs("administrator")
+    def secret(name: str) -> str:
+        return name
+
+    @router.get("/{anything:path}")
+    def other(anything: str) -> str:
+        return anything
+
+    roles = RouteRoles(routes_of([router]))
+    asked = [("GET", "/secrets/a"), ("GET", "/secrets/a/b"), ("GET", "/open"), ("POST", "/secrets/a")]
+    needed = [roles.needed({"type": "http", "method": method, "path": path}) for method, path in asked]
+    assert needed == ["administrator", "reader", "reader", "writer"]
+    outer = APIRouter()
+    outer.include_router(router)
+    with pytest.raises(InternalError, match="plain routes"):
+        routes_of([outer])
 
 
 @pytest.mark.parametrize(("statements", "least"), [(READING, "reader"), (WRITING, "writer"), (OURS, "administrator")])

@@ -1,0 +1,79 @@
+"""How the metrics of operators are described: whatever samples, streams, shows or documents them reads these
+descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dsms.scheduler.work import Measured
+
+
+class Sample(NamedTuple):
+    """The measurements of a vertex at `now`, a time of their clock, and the rates that follow from both."""
+
+    measured: Measured
+    now: float
+    rows_in_per_second: float
+    rows_out_per_second: float
+    load: float
+
+    @classmethod
+    def of(cls, measured: Measured, now: float) -> Sample:
+        """The sample of a vertex."""
+        return cls(measured, now, *measured.rates(now))
+
+
+def number(value: Any) -> Any:
+    """A metric that is measured by input as one number, the sum; any other value as it is.
+
+    >>> number((3, 4)), number(0.5), number(None)
+    (7, 0.5, None)
+    """
+    return sum(value) if isinstance(value, tuple) else value
+
+
+def short(value: float | None) -> float | None:
+    """A number rounded to four significant digits.
+
+    >>> short(1234567.0), short(0.0123456), short(None)
+    (1235000.0, 0.01235, None)
+    """
+    return None if value is None else float(f"{value:.4g}")
+
+
+def micros(seconds: float | None) -> float | None:
+    """Seconds as microseconds, rounded to four significant digits."""
+    return None if seconds is None else short(seconds * 1e6)
+
+
+def cell(value: Any) -> object:
+    """A value of a metric as SHOW prints it: fractions are rounded, counts are exact.
+
+    >>> cell((3, 4)), cell(1234567), cell(0.0123456)
+    (7, 1234567, 0.01235)
+    """
+    return short(value) if isinstance(value, float) else number(value)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of SHOW OPERATORS: its heading, its place among those of the other metrics, and how a value is
+    printed."""
+
+    heading: str
+    place: int
+    cell: Callable[[Any], object] = cell
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: how a sample gives its value, its unit, and its meaning in one phrase for the documentation. It has a
+    column in SHOW OPERATORS if there is one here, and one in the stream `dsms_operators` if it is `streamed`."""
+
+    value: Callable[[Sample], Any]
+    unit: str
+    meaning: str
+    column: Column | None = None
+    streamed: bool = False
