@@ -8,6 +8,7 @@ from operators.expressions.types.calendar import DATE, TIMESTAMP
 from operators.expressions.types.numbers import BIGINT, BOOLEAN, DOUBLE, INTEGER, REAL, SMALLINT, TINYINT
 from operators.expressions.types.scalar_type import Conversion, ScalarType
 from operators.expressions.types.texts import VARBINARY, VARCHAR
+from operators.expressions.types.uuid import UUID
 
 #: All scalar types, in the order in which messages list them.
 TYPES: tuple[ScalarType, ...] = (
@@ -22,6 +23,7 @@ TYPES: tuple[ScalarType, ...] = (
     VARBINARY,
     DATE,
     TIMESTAMP,
+    UUID,
 )
 BY_ARROW: dict[pa.DataType, ScalarType] = {type_.arrow: type_ for type_ in TYPES}
 BY_NAME: dict[str, ScalarType] = {name: type_ for type_ in TYPES for name in (type_.name, *type_.aliases)}
