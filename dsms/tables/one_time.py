@@ -153,8 +153,8 @@ def cast_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.ChunkedArray[Any]:
     if column.type == field.type:
         return column
-    if isinstance(field.type, DistinctType):
-        return _cast_distinct(column, field)
+    if isinstance(field.type, DistinctType) and pa.types.is_string(column.type):
+        return _cast_text(column, field)
     with _connection() as database:
         database.register("given", pa.table({"value": column}))
         try:
@@ -168,8 +168,8 @@ def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.C
     return cast
 
 
-def _cast_distinct(column: pa.ChunkedArray[Any], field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
-    """The column cast by an expression: DuckDB's reason for refusing a value would not be understood."""
+def _cast_text(column: pa.ChunkedArray[Any], field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
+    """A column of text cast by an expression: DuckDB's reason for refusing a value would not be understood."""
     given = pl.DataFrame([pl.Series(field.name, column)])
     target = expressions.cast(expressions.Column(field.name, column.type), field.type)
     values, faults = expressions.evaluate(given, {field.name: target})

@@ -172,6 +172,7 @@ def test_a_table_of_uuids():
         f"SELECT id, ids FROM t WHERE id = '{FIRST.upper()}' OR ids[1] = '{FIRST.upper()}' ORDER BY id"
     )
     assert [(str(row["id"]), list(map(str, row["ids"]))) for row in selected] == [(FIRST, [SECOND]), (SECOND, [FIRST])]
+    session.execute(f"UPDATE t SET place = NULL, ids = NULL WHERE id = '{FIRST}'")
     with pytest.raises(UserError, match='column "id" is UUID: cannot cast "x" to UUID'):
         session.execute("INSERT INTO t (id) VALUES ('x')")
 
@@ -180,3 +181,11 @@ def test_rows_of_a_table_are_cast_to_its_columns():
     rows = cast_columns(pa.table({"id": [FIRST.upper(), None]}), FLAT)
     assert rows.schema == FLAT
     assert rows.column("id").to_pylist() == [FIRST, None]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(pa.array([None], pa.int32()), None), (pa.array([uuid.UUID(SECOND).bytes], pa.uuid()), SECOND)],
+)
+def test_other_columns_are_cast_by_duckdb(given, expected):
+    assert cast_columns(pa.table({"id": given}), FLAT).column("id").to_pylist() == [expected]
