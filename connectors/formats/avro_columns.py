@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -17,6 +18,8 @@ from connectors.formats.avro_buffer import WORD, Buffer, Cursors, Ints, Mask, vi
 from connectors.formats.avro_text import binary_array, string_array
 from connectors.formats.avro_types import AvroType
 from connectors.formats.values import INT64_MAX, integer_range
+from operators.core.distinct_type import DistinctType, stored
+from operators.expressions.functions.conversion import converted
 
 TIMESTAMP_SCALE = {"timestamp-millis": 1000, "local-timestamp-millis": 1000, "": 1000}
 TIMESTAMP_NANOS = frozenset({"timestamp-nanos", "local-timestamp-nanos"})
@@ -62,6 +65,8 @@ def convertible(column: Column) -> bool:
         return True
     if column.children:
         return all(map(convertible, column.children))
+    if isinstance(declared, DistinctType):
+        return writer.kind == "string" and pa.types.is_string(declared.storage_type)
     if pa.types.is_decimal(declared):
         return writer.logical == "decimal" and writer.scale == declared.scale
     return writer.kind != "fixed" or pa.types.is_binary(declared)
@@ -133,7 +138,8 @@ class ColumnMaker:
     def make(self, column: Column, read_: Read | None, parent: Mask | None) -> "pa.Array[Any]":
         """The array of a column, its NULLs checked against the declaration."""
         if read_ is None or column.writer is None:
-            nulls: pa.Array[Any] = pa.nulls(len(self._doubt), column.declared.type)
+            declared: Any = stored(column.declared.type)
+            nulls: pa.Array[Any] = pa.nulls(len(self._doubt), declared)
             return nulls
         if read_.present is not None and not column.declared.nullable:
             self.suspect(~read_.present, parent)
@@ -158,6 +164,8 @@ class ColumnMaker:
         return struct
 
     def _leaf(self, declared: pa.DataType, writer: AvroType, read_: Read) -> "pa.Array[Any]":
+        if isinstance(declared, DistinctType):
+            return self._distinct(declared, read_)
         if pa.types.is_decimal(declared):
             return self._decimal(declared, read_)
         if writer.kind == "enum" and pa.types.is_string(declared):
@@ -224,6 +232,14 @@ class ColumnMaker:
             return binary_array(cells, read_.present, self._buffer.raw)
         array, wrong = string_array(cells, read_.present, self._buffer.raw)
         self._doubt[wrong] = True
+        return array
+
+    def _distinct(self, declared: DistinctType, read_: Read) -> "pa.Array[Any]":
+        """The values that are written as the type stores them, which is as text; all others are in doubt."""
+        array = self._text(pa.string(), read_)
+        text = pl.col("text")
+        regular = (converted(text, pa.string(), declared) == text).fill_null(value=False)
+        self.suspect(~pl.DataFrame({"text": array}).select(regular).to_series().to_numpy(), read_.present)
         return array
 
     def _decimal(self, declared: pa.DataType, read_: Read) -> "pa.Array[Any]":

@@ -18,6 +18,7 @@ from connectors.formats.avro_pieces import Piece, Texts, decimals, floats, octet
 from connectors.formats.avro_schema import avro_schema
 from connectors.formats.avro_types import physical
 from connectors.formats.base import NULL_REFUSED, Unfit, empty_frame
+from operators.core.distinct_type import stored
 from operators.core.errors import UserError
 
 _SLICE = 1 << 14
@@ -116,7 +117,7 @@ def _pieces(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None) -> l
     if pa.types.is_struct(field.type):
         parts = zip(field.type, series.struct.unnest().get_columns(), strict=True)
         return branch + [piece for child, values in parts for piece in _pieces(child, values, present)]
-    return branch + _leaf(field.type, series, present)
+    return branch + _leaf(stored(field.type), series, present)
 
 
 def _refuse_null(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None) -> None:

@@ -1,6 +1,6 @@
 """Schema resolution: finds the writer's field of each declared column and checks that it has a readable type."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,8 +9,9 @@ from connectors.formats.avro_columns import Column
 from connectors.formats.avro_types import AvroField, AvroType
 from connectors.formats.base import Unfit
 from connectors.formats.type_names import type_name
+from operators.core.distinct_type import stored
+from operators.expressions.types import BY_ARROW
 
-_NUMBERS = frozenset({"int", "long", "float", "double"})
 _INTEGERS = frozenset({"int", "long"})
 _INSTANTS = frozenset(f"{zone}timestamp-{unit}" for zone in ("", "local-") for unit in ("millis", "micros", "nanos"))
 
@@ -78,18 +79,9 @@ def _readable_scalar(writer: AvroType, declared: pa.DataType) -> bool:
     if pa.types.is_timestamp(declared):
         plain = writer.kind == "long" and writer.logical in _INSTANTS | {""}
         return plain or (writer.kind == "int" and writer.logical == "date")
-    if writer.kind == "fixed" and pa.types.is_string(declared):
+    if writer.kind == "fixed" and pa.types.is_string(stored(declared)):
         return writer.logical == "uuid" and writer.size == 16
-    return writer.kind in _SCALARS[declared]
-
-
-_SCALARS: Mapping[pa.DataType, frozenset[str]] = {
-    pa.bool_(): frozenset({"boolean"}),
-    **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.int64()), _INTEGERS),
-    **dict.fromkeys((pa.float32(), pa.float64()), _NUMBERS),
-    pa.string(): frozenset({"string", "bytes", "enum"}),
-    pa.binary(): frozenset({"string", "bytes", "fixed"}),
-}
+    return writer.kind in BY_ARROW[declared].avro_reads
 
 
 def _avro_name(writer: AvroType) -> str:

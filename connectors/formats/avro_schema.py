@@ -7,22 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 from operators.core.errors import UserError
+from operators.expressions.types import TYPES
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
-_SCALARS: Mapping[pa.DataType, object] = {
-    pa.bool_(): "boolean",
-    pa.int8(): "int",
-    pa.int16(): "int",
-    pa.int32(): "int",
-    pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.binary(): "bytes",
-    pa.date32(): {"type": "int", "logicalType": "date"},
-    pa.timestamp("us"): {"type": "long", "logicalType": "timestamp-micros"},
-}
+_SCALARS: Mapping[pa.DataType, object] = {type_.arrow: type_.avro for type_ in TYPES}
 
 
 def avro_schema(schema: pa.Schema, name: str) -> dict[str, object]:

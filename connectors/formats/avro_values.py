@@ -14,6 +14,7 @@ from connectors.formats.base import NULL_REFUSED, Unfit
 from connectors.formats.calendar_text import DAY_US
 from connectors.formats.type_names import type_name
 from connectors.formats.values import Check, check_type, fit_decimal, fit_float, fit_timestamp
+from operators.core.distinct_type import DistinctType
 
 
 def convert_column(column: Column) -> Check:
@@ -60,6 +61,9 @@ def converter(writer: AvroType, declared: pa.DataType, children: tuple[Column, .
 
 
 def _scalar(writer: AvroType, declared: pa.DataType) -> Check:
+    if isinstance(declared, DistinctType):
+        as_stored, check = _scalar(writer, declared.storage_type), check_type(declared)
+        return lambda value: check(as_stored(value))
     if pa.types.is_timestamp(declared):
         return partial(_timestamp, writer.logical)
     if pa.types.is_date(declared):

@@ -10,6 +10,8 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from operators.core.distinct_type import stored_schema
+
 Indices = NDArray[np.int64]
 
 
@@ -73,7 +75,7 @@ def empty_frame(schema: pa.Schema) -> pl.DataFrame:
     >>> empty_frame(pa.schema([pa.field("a", pa.int16())])).schema
     Schema([('a', Int16)])
     """
-    frame = pl.from_arrow(schema.empty_table())
+    frame = pl.from_arrow(stored_schema(schema).empty_table())
     assert isinstance(frame, pl.DataFrame)
     return frame
 
@@ -84,8 +86,9 @@ def frame_of(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> pl.DataF
     >>> frame_of(pa.schema([pa.field("d", pa.date32())]), [[1, None]])["d"].to_list()
     [datetime.date(1970, 1, 2), None]
     """
-    arrays = [pa.array(values, field.type) for field, values in zip(schema, columns, strict=True)]
-    frame = pl.from_arrow(pa.Table.from_arrays(arrays, schema=schema.remove_metadata()))
+    stored = stored_schema(schema)
+    arrays = [pa.array(values, field.type) for field, values in zip(stored, columns, strict=True)]
+    frame = pl.from_arrow(pa.Table.from_arrays(arrays, schema=stored))
     assert isinstance(frame, pl.DataFrame)
     return frame
 

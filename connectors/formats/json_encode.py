@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from connectors.formats.base import NULL_REFUSED, Unfit, empty_frame
 from connectors.formats.calendar_text import DAY_US, date_text, timestamp_text
+from operators.core.distinct_type import DistinctType
 from operators.core.errors import UserError
+from operators.expressions.functions.conversion import converted
 
 Change = Callable[[object], object]
 
@@ -71,6 +73,8 @@ def _refuse_nulls(field: "pa.Field[Any]", series: pl.Series, path: tuple[str, ..
 
 def _text(declared: pa.DataType, column: pl.Expr) -> pl.Expr:
     """The column with every value for which JSON has no type as text."""
+    if isinstance(declared, DistinctType):
+        return converted(column, declared, pa.string())
     if pa.types.is_decimal(declared):
         return column.cast(pl.String)
     if pa.types.is_binary(declared):

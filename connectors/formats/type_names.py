@@ -2,19 +2,7 @@
 
 import pyarrow as pa
 
-_NAMES = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.float32(): "REAL",
-    pa.float64(): "DOUBLE",
-    pa.string(): "STRING",
-    pa.binary(): "BYTES",
-    pa.date32(): "DATE",
-    pa.timestamp("us"): "TIMESTAMP",
-}
+from operators.expressions.types import BY_ARROW
 
 
 def type_name(declared: pa.DataType) -> str:
@@ -29,4 +17,5 @@ def type_name(declared: pa.DataType) -> str:
         return f"{type_name(declared.value_type)}[]"
     if pa.types.is_struct(declared):
         return f"STRUCT<{', '.join(f'{field.name} {type_name(field.type)}' for field in declared)}>"
-    return _NAMES.get(declared, str(declared))
+    scalar = BY_ARROW.get(declared)
+    return str(declared) if scalar is None else scalar.record_name or scalar.name

@@ -19,6 +19,7 @@ import pyarrow as pa
 from connectors.formats.base import NULL_REFUSED, Unfit
 from connectors.formats.calendar_text import days, microseconds
 from connectors.formats.type_names import type_name
+from operators.expressions.types import BY_ARROW
 
 Check = Callable[[object], object]
 
@@ -71,7 +72,8 @@ def check_type(declared: pa.DataType) -> Check:
         return partial(_list, check_field(declared.value_field.with_name("element")))
     if pa.types.is_struct(declared):
         return partial(_struct, [(field.name, check_field(field)) for field in declared])
-    return _SIMPLE[declared]
+    scalar = BY_ARROW.get(declared)
+    return _SIMPLE[declared] if scalar is None or scalar.read is None else partial(_scalar, scalar.read, scalar.form)
 
 
 def integer_range(declared: pa.DataType) -> tuple[int, int]:
@@ -168,6 +170,13 @@ def _to_decimal(value: object) -> Decimal | None:
         return Decimal(repr(value) if isinstance(value, float) else value)
     except decimal.InvalidOperation:
         return None
+
+
+def _scalar(read: Check, form: str, value: object) -> object:
+    result = read(value)
+    if result is None:
+        raise mismatch(form, value)
+    return result
 
 
 def _boolean(value: object) -> object:

@@ -9,42 +9,13 @@ from sqlglot import exp
 from dsms.model.position import error_at
 from operators.core.errors import SqlError
 from operators.expressions.rendering import type_name
+from operators.expressions.types import BY_NAME, TYPES
 
 _T = exp.DType
 
-_SIMPLE: dict[exp.DType, pa.DataType] = {
-    _T.BOOLEAN: pa.bool_(),
-    _T.TINYINT: pa.int8(),
-    _T.SMALLINT: pa.int16(),
-    _T.INT: pa.int32(),
-    _T.MEDIUMINT: pa.int32(),
-    _T.BIGINT: pa.int64(),
-    _T.FLOAT: pa.float32(),
-    _T.DOUBLE: pa.float64(),
-    _T.CHAR: pa.string(),
-    _T.NCHAR: pa.string(),
-    _T.VARCHAR: pa.string(),
-    _T.NVARCHAR: pa.string(),
-    _T.TEXT: pa.string(),
-    _T.BINARY: pa.binary(),
-    _T.VARBINARY: pa.binary(),
-    _T.BLOB: pa.binary(),
-    _T.DATE: pa.date32(),
-    _T.TIMESTAMP: pa.timestamp("us"),
-    _T.TIMESTAMPNTZ: pa.timestamp("us"),
-    _T.DATETIME: pa.timestamp("us"),
-}
-_WORDS: dict[str, pa.DataType] = {
-    "BYTES": pa.binary(),
-    "LONG": pa.int64(),
-    "STRING": pa.string(),
-    "REAL": pa.float32(),
-    "INT1": pa.int8(),
-}
-NAMES = (
-    "BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, REAL, DOUBLE, DECIMAL(p, s), VARCHAR, VARBINARY, DATE, TIMESTAMP, "
-    "T[], ARRAY<T>, STRUCT<a T, …>, ROW(a T, …)"
-)
+#: The names of the types for hints: DECIMAL, which has parameters, stands with the other numbers.
+_SCALARS = (f"{type_.name}, DECIMAL(p, s)" if type_.name == "DOUBLE" else type_.name for type_ in TYPES)
+NAMES = f"{', '.join(_SCALARS)}, T[], ARRAY<T>, STRUCT<a T, …>, ROW(a T, …)"
 
 
 def parse_type(source: exp.Expr | str) -> pa.DataType:
@@ -62,8 +33,8 @@ def parse_type(source: exp.Expr | str) -> pa.DataType:
 def _written(text: str) -> pa.DataType:
     if text[:3].upper() == "ROW":
         text = "STRUCT" + text[3:]
-    if (word := _WORDS.get(text.upper())) is not None:
-        return word
+    if (scalar := BY_NAME.get(text.upper())) is not None:
+        return scalar.arrow
     try:
         return _bind(exp.DataType.build(text, dialect="duckdb", udt=True))
     except sqlglot.ParseError as error:
@@ -91,15 +62,13 @@ def _bind(node: exp.Expr) -> pa.DataType:
         return pa.list_(_bind(node.expressions[0]))
     if kind in (_T.STRUCT, _T.OBJECT):
         return _struct(node)
-    if (simple := _SIMPLE.get(kind)) is not None:
-        return simple
     name = str(node.args.get("kind") or (kind.value if isinstance(kind, exp.DType) else kind))
     return _by_word(node, name)
 
 
 def _by_word(node: exp.Expr, name: str) -> pa.DataType:
-    if (word := _WORDS.get(name.upper())) is not None:
-        return word
+    if (scalar := BY_NAME.get(name.upper())) is not None:
+        return scalar.arrow
     raise error_at(node, f'type "{name}" not found', hint=f"have: {NAMES}")
 
 

@@ -70,7 +70,7 @@ def replaced(table: Table, given: pa.Table, old: pa.Table, content: Content) -> 
 
 def removed(table: Table, keys: pa.Table) -> Effect:
     """The effect of removing the rows with these keys."""
-    return Effect(table.schema.empty_table(), keys, keys.num_rows)
+    return Effect(pa.Table.from_batches([], table.schema), keys, keys.num_rows)
 
 
 def fitting(table: Table, given: pa.Table) -> pa.Table:

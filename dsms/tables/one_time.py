@@ -7,12 +7,15 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model.catalog import Catalog
 from dsms.model.types import type_sql
 from dsms.sql.parser.table_names import name_of
+from operators import expressions
+from operators.core.distinct_type import DistinctType, stored, stored_schema
 from operators.core.errors import SqlError, UserError
 
 if TYPE_CHECKING:
@@ -63,11 +66,27 @@ def _answering(query: exp.Expr, relations: Mapping[str, pa.Table]) -> Iterator[d
     """DuckDB's answer to a query over named relations; SqlError with DuckDB's reason if it refuses the query."""
     with _connection() as database:
         for name, rows in relations.items():
-            database.register(name, rows)
+            _register(database, name, rows)
         try:
             yield database.sql(query.sql(dialect="duckdb"))
         except _refusal() as error:
             raise SqlError(str(error).splitlines()[0]) from error
+
+
+def _register(database: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+    """Makes the rows a relation of this name. Columns whose type Arrow stores as another one are cast to it."""
+    distinct = [field for field in rows.schema if field.type != stored(field.type)]
+    if not distinct:
+        database.register(name, rows)
+        return
+    source = f"stored {name}"
+    database.register(source, rows.cast(stored_schema(rows.schema)))
+    casts = ", ".join(f"CAST({_quoted(f.name)} AS {type_sql(f.type)}) AS {_quoted(f.name)}" for f in distinct)
+    database.execute(f"CREATE TEMP VIEW {_quoted(name)} AS SELECT * REPLACE ({casts}) FROM {_quoted(source)}")
+
+
+def _quoted(name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
 
 
 def type_names(schema: pa.Schema) -> list[str]:
@@ -77,8 +96,12 @@ def type_names(schema: pa.Schema) -> list[str]:
     ['INTEGER', 'VARCHAR[]']
     """
     with _connection() as database:
-        database.register("described", schema.empty_table())
-        return [str(kind) for kind in database.sql("SELECT * FROM described").types]
+        database.register("described", stored_schema(schema).empty_table())
+        names = map(str, database.sql("SELECT * FROM described").types)
+        return [
+            name if field.type == stored(field.type) else type_sql(field.type)
+            for name, field in zip(names, schema, strict=True)
+        ]
 
 
 @cache
@@ -130,6 +153,8 @@ def cast_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.ChunkedArray[Any]:
     if column.type == field.type:
         return column
+    if isinstance(field.type, DistinctType) and pa.types.is_string(column.type):
+        return _cast_text(column, field)
     with _connection() as database:
         database.register("given", pa.table({"value": column}))
         try:
@@ -140,4 +165,15 @@ def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.C
                 f'column "{field.name}" is {type_sql(field.type)}: {reason[:1].lower()}{reason[1:]}'
             ) from error
     cast: pa.ChunkedArray[Any] = converted.column(0).cast(field.type)
+    return cast
+
+
+def _cast_text(column: pa.ChunkedArray[Any], field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
+    """A column of text cast by an expression: DuckDB's reason for refusing a value would not be understood."""
+    given = pl.DataFrame([pl.Series(field.name, column)])
+    target = expressions.cast(expressions.Column(field.name, column.type), field.type)
+    values, faults = expressions.evaluate(given, {field.name: target})
+    if fault := faults.drop_nulls().to_list()[:1]:
+        raise UserError(f'column "{field.name}" is {type_sql(field.type)}: {fault[0]}')
+    cast: pa.ChunkedArray[Any] = values.to_arrow().column(0).cast(field.type)
     return cast

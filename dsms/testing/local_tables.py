@@ -18,6 +18,7 @@ from dsms.tables.one_time import Relation
 from dsms.tables.statements import Write, effect_of, table_of
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
+from operators.core.distinct_type import stored_schema
 
 #: Where a table's records hold instant and operation; no column can have these names.
 INSTANT, OPERATION = "__ts", "__op"
@@ -71,7 +72,8 @@ def _records(effect: Effect, instant: int) -> Records:
 def as_table(name: str, rows: list[dict[str, object]], catalog: Catalog) -> pa.Table:
     """The rows of a stream, view or table as Arrow has them."""
     found = catalog.find(name)
-    return pa.Table.from_pylist(rows, schema=schema_and_keys(found, catalog)[0])
+    schema = schema_and_keys(found, catalog)[0]
+    return pa.Table.from_pylist(rows, schema=stored_schema(schema)).cast(schema)
 
 
 def reached(clocks: Iterable[PartitionClock], promised: Iterable[int]) -> int:

@@ -13,6 +13,7 @@ from typing import cast
 import polars as pl
 import pyarrow as pa
 
+from operators.core.distinct_type import stored_schema
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
 from operators.core.row_differences import all_differ
 
@@ -72,7 +73,7 @@ def polars_schema(schema: pa.Schema) -> dict[str, pl.DataType]:
     >>> polars_schema(pa.schema([("a", pa.int32())]))
     {'a': Int32}
     """
-    frame = pl.DataFrame(schema.empty_table())
+    frame = pl.DataFrame(stored_schema(schema).empty_table())
     return dict(frame.schema)
 
 

@@ -5,24 +5,13 @@ from collections.abc import Sequence
 import polars as pl
 import pyarrow as pa
 
+from operators.expressions.types import TYPES
+
 INTEGER_DIGITS: dict[pa.DataType, int] = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 TIMESTAMP = pa.timestamp("us")
 INTERVAL = pa.month_day_nano_interval()
 
-_POLARS: dict[pa.DataType, pl.DataType] = {
-    pa.null(): pl.Null(),
-    pa.bool_(): pl.Boolean(),
-    pa.int8(): pl.Int8(),
-    pa.int16(): pl.Int16(),
-    pa.int32(): pl.Int32(),
-    pa.int64(): pl.Int64(),
-    pa.float32(): pl.Float32(),
-    pa.float64(): pl.Float64(),
-    pa.string(): pl.String(),
-    pa.binary(): pl.Binary(),
-    pa.date32(): pl.Date(),
-    TIMESTAMP: pl.Datetime("us"),
-}
+_POLARS: dict[pa.DataType, pl.DataType] = {pa.null(): pl.Null(), **{type_.arrow: type_.polars for type_ in TYPES}}
 
 
 def polars_type(type_: pa.DataType) -> pl.DataType:

@@ -7,7 +7,9 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from operators.core.distinct_type import DistinctType
 from operators.expressions.tree import Call, Column, Expression, Interval, Literal
+from operators.expressions.types import TYPES
 
 BINARY: dict[str, tuple[str, int]] = {
     "or": ("OR", 1),
@@ -46,17 +48,7 @@ _ATOM = 9
 
 _TYPE_NAMES: dict[pa.DataType, str] = {
     pa.null(): "NULL",
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.float32(): "REAL",
-    pa.float64(): "DOUBLE",
-    pa.string(): "VARCHAR",
-    pa.binary(): "VARBINARY",
-    pa.date32(): "DATE",
-    pa.timestamp("us"): "TIMESTAMP",
+    **{type_.arrow: type_.name for type_ in TYPES},
     pa.month_day_nano_interval(): "INTERVAL",
 }
 _SIMPLE_TYPES = {name: type_ for type_, name in _TYPE_NAMES.items()}
@@ -213,6 +205,8 @@ def _number(value: int | float | Decimal) -> str:
 
 def _text_literal(literal: Literal) -> str:
     value = literal.value
+    if isinstance(literal.type, DistinctType):
+        return f"{type_name(literal.type)} '{value}'"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bytes):

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.distinct_type import stored
 from operators.core.operator import Move, Step
 from operators.expressions.arrow_types import polars_type
 from operators.state.trace import Trace
@@ -41,5 +42,5 @@ class Values:
 
     def _column(self, number: int, rows: tuple[tuple[object, ...], ...]) -> pl.Series:
         field = self.schema.field(number)
-        values = pa.array([row[number] for row in rows], field.type)
+        values = pa.array([row[number] for row in rows], stored(field.type))
         return pl.Series(field.name, values).cast(polars_type(field.type))

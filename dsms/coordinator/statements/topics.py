@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import dead_letter_topic
@@ -69,7 +70,7 @@ class Topics:
         record = f"family_{query.family}" if query.grouped else query.name
         ids = {"value_schema_id": self._schema_id(f"{query.topic}-value", made(schema, f"{record}_value"))}
         if keys:
-            key_schema = schema.empty_table().select(list(keys)).schema
+            key_schema = pa.schema([schema.field(key) for key in keys])
             ids["key_schema_id"] = self._schema_id(f"{query.topic}-key", made(key_schema, f"{record}_key"))
         return msgspec.structs.replace(query, **ids)
 

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from dsms.model import logical
+from operators.core.distinct_type import DistinctType
 from operators.expressions import Call, Expression, Literal, evaluate
 
 _ONE_ROW = pl.DataFrame({"row": [0]})
@@ -55,4 +56,4 @@ def _folded(expression: Expression) -> Expression:
 
 
 def _can_be_literal(type_: pa.DataType) -> bool:
-    return any(is_type(type_) for is_type in _FOLDED_TYPES)
+    return isinstance(type_, DistinctType) or any(is_type(type_) for is_type in _FOLDED_TYPES)

@@ -11,6 +11,7 @@ from dsms.sql.binder.expression_functions import ALIASES
 from operators.aggregates import AGGREGATES, AggregateFunction
 from operators.aggregates import ALIASES as AGGREGATE_ALIASES
 from operators.expressions import FUNCTIONS, Function
+from operators.expressions.types import TYPES
 
 #: The most characters of a row: lines of documents are below 180.
 _LONGEST = 170
@@ -29,7 +30,7 @@ _HEAD = """# Types and functions
 | VARBINARY, BINARY, BYTES, BLOB, BYTEA | binary |
 | DATE | date32 |
 | TIMESTAMP | timestamp in microseconds, naive, UTC |
-| T[], ARRAY<T> | list |
+{distinct}| T[], ARRAY<T> | list |
 | STRUCT<a T, …>, ROW(a T, …) | struct |
 
 Literals: integers are INTEGER, BIGINT or DECIMAL by size, `1.5` is DECIMAL(2, 1), `1e3` is DOUBLE, `X'0A'` is
@@ -83,7 +84,8 @@ FIRST_VALUE, LAST_VALUE, NTH_VALUE(x, n), and SUM, COUNT, AVG, MIN, MAX over a f
 
 def reference() -> str:
     """Returns the text of `docs/functions.md`."""
-    parts = [_HEAD]
+    distinct = "".join(f"| {type_.name} | {type_.summary} |\n" for type_ in TYPES if type_.summary)
+    parts = [_HEAD.replace("{distinct}", distinct)]
     shown = [(name, function) for name, function in FUNCTIONS.items() if function.example]
     for kind, entries in groupby(shown, key=lambda entry: entry[1].kind):
         parts.append(f"\n## Functions: {kind}\n\n| function | example | takes | meaning |\n|---|---|---|---|\n")

@@ -1,6 +1,7 @@
 """Casts. `converted` is null where a value has no counterpart; CAST makes that a fault, TRY_CAST keeps the null."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import polars as pl
 import pyarrow as pa
@@ -18,8 +19,7 @@ from operators.expressions.function import (
 )
 from operators.expressions.rendering import type_name
 from operators.expressions.tree import Call
-
-Conversion = Callable[[pl.Expr, pa.DataType, pa.DataType], pl.Expr]
+from operators.expressions.types import BY_ARROW, TYPES, Conversion
 
 _TRUE = ["t", "true", "y", "yes", "on", "1"]
 _FALSE = ["f", "false", "n", "no", "off", "0"]
@@ -29,21 +29,17 @@ _ZONED = ["%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f %#z"]
 
 def kind(type_: pa.DataType) -> str:
     """Returns the name of the group of types that are converted in the same way."""
-    for name, test in _KINDS:
-        if test(type_):
-            return name
-    return str(type_)
+    if (scalar := BY_ARROW.get(type_)) is not None:
+        return scalar.kind
+    return next((name for name, test in _FAMILIES if test(type_)), str(type_))
 
 
-_KINDS: list[tuple[str, Callable[[pa.DataType], bool]]] = [
+#: The kinds of types that are not in the registry: types with parameters, and Arrow types that SQL cannot name.
+_FAMILIES: list[tuple[str, Callable[[pa.DataType], bool]]] = [
     ("null", pa.types.is_null),
-    ("boolean", pa.types.is_boolean),
     ("integer", pa.types.is_integer),
     ("float", pa.types.is_floating),
     ("decimal", pa.types.is_decimal),
-    ("text", pa.types.is_string),
-    ("binary", pa.types.is_binary),
-    ("date", pa.types.is_date32),
     ("timestamp", pa.types.is_timestamp),
 ]
 
@@ -155,6 +151,7 @@ CONVERSIONS: dict[tuple[str, str], Conversion] = {
     ("date", "text"): _date_to_text,
     ("timestamp", "date"): _plain,
     ("timestamp", "text"): _timestamp_to_text,
+    **dict(chain.from_iterable(type_.converts.items() for type_ in TYPES)),
 }
 
 
