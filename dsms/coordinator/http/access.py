@@ -7,18 +7,13 @@ import hmac
 import secrets
 import tomllib
 from dataclasses import dataclass
-from functools import singledispatch
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
-from dsms.model import statements as st
-from dsms.sql.parser.parse import parse
+from dsms.model.roles import Role
 from operators.core.errors import ConfigError, UserError
 
-Role = Literal["reader", "writer", "administrator"]
-ROLES: tuple[Role, ...] = ("reader", "writer", "administrator")
 _PREFIX, _BYTES = "dsms_", 32
 
 
@@ -74,25 +69,8 @@ def read_tokens(file: Path) -> Access:
         ) from error
 
 
-def allows(role: Role, needed: Role) -> bool:
-    """Whether a role includes another.
-
-    >>> allows("administrator", "writer"), allows("reader", "writer")
-    (True, False)
-    """
-    return ROLES.index(role) >= ROLES.index(needed)
-
-
-def check_statements(sql: str, role: Role) -> None:
-    """Raises Forbidden for the first statement that needs a higher role, before any statement has run."""
-    for number, statement in enumerate(parse(sql), 1):
-        needed = needed_for(statement)
-        if not allows(role, needed):
-            raise Forbidden(f"statement {number} needs the role {needed}, the token has {role}")
-
-
 def needed_for_request(method: str, path: str) -> Role:
-    """The role that a request needs; `check_statements` checks each statement of a script later.
+    """The role that a request needs; each statement of a script is checked by itself later.
 
     >>> needed_for_request("GET", "/v1/queries"), needed_for_request("DELETE", "/subjects/bids-value")
     ('reader', 'administrator')
@@ -103,31 +81,6 @@ def needed_for_request(method: str, path: str) -> Role:
         looks_up = method == "POST" and not path.endswith("/versions")
         return "reader" if looks_up else "writer" if method == "POST" else "administrator"
     return "administrator" if path.startswith(("/config", "/v1/control/executors")) else "writer"
-
-
-@singledispatch
-def needed_for(statement: st.Statement) -> Role:
-    """The role that a statement needs."""
-    return "writer"
-
-
-@needed_for.register(st.Select)
-@needed_for.register(st.Show)
-@needed_for.register(st.Describe)
-@needed_for.register(st.Explain)
-@needed_for.register(st.ShowEntities)
-@needed_for.register(st.ShowExecutors)
-@needed_for.register(st.ExplainAnalyze)
-def _(statement: st.Statement) -> Role:
-    return "reader"
-
-
-@needed_for.register(st.LoadFile)
-@needed_for.register(st.LoadDatabase)
-@needed_for.register(st.AlterExecutor)
-def _(statement: st.Statement) -> Role:
-    """Files and databases are read with the rights of the coordinator; executors work for everybody."""
-    return "administrator"
 
 
 def _hash(text: str) -> str:

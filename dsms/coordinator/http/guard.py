@@ -8,8 +8,9 @@ import binascii
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dsms.coordinator.http.access import Access, Forbidden, allows, needed_for_request
+from dsms.coordinator.http.access import Access, Forbidden, needed_for_request
 from dsms.coordinator.http.errors import error_document, json_response
+from dsms.model.roles import allows
 from operators.core.errors import UserError
 
 #: What load balancers and probes ask for without a token: it reveals only whether the process works.

@@ -2,12 +2,12 @@
 
 from fastapi import APIRouter, Request, Response
 
-from dsms.coordinator.http.access import check_statements
 from dsms.coordinator.http.error_responses import BAD_REQUEST, UNAVAILABLE
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, StatementEffects, once_response
 from dsms.coordinator.http.models import StatementsRequest, StatementsResponse, StatusModel
 from dsms.coordinator.http.service import Backend
+from dsms.coordinator.http.statement_access import check_statements
 
 
 def statements_router(backend: Backend) -> APIRouter:

@@ -9,9 +9,11 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from dsms.cli.main import app as cli
-from dsms.coordinator.http.access import ROLES, Access, Forbidden, Role, check_statements, new_token, read_tokens
+from dsms.coordinator.http.access import Access, Forbidden, new_token, read_tokens
 from dsms.coordinator.http.api import create_app
+from dsms.coordinator.http.statement_access import check_statements
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.model.roles import ROLES, Role
 from operators.core.errors import ConfigError
 from tests.support.fake_service import FakeService
 
