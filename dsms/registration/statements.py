@@ -9,7 +9,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.registration import life_cycle, queries, replacement, show, sources, tables
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.kinds import describe, drop, pause
+from dsms.registration.kinds import describe, drop, pause, show_create
 from dsms.registration.statement_kind import StatementKind, named
 from dsms.sql.parser import admin, declarations, loads
 from dsms.sql.parser import parse as script
@@ -114,6 +114,7 @@ STATEMENTS: Final = (
     ),
     StatementKind(statement=st.ShowEntities, subject="runtime", role="reader"),
     StatementKind(statement=st.ShowExecutors, subject="runtime", role="reader"),
+    show_create.KIND,
     describe.KIND,
     StatementKind(
         statement=st.Explain,
