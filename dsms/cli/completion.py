@@ -1,15 +1,14 @@
 """Completion in the SQL shell: the keywords of the language and the names that the coordinator knows."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-KEYWORDS = (
-    "ACTIVATE",
+#: The words of queries; those of statements come from the kinds of statements.
+_QUERY_WORDS = (
     "AGGREGATE",
-    "ALTER",
-    "ANALYZE",
     "AND",
     "AS",
     "AVG",
@@ -18,29 +17,20 @@ KEYWORDS = (
     "CASE",
     "COMPLETE",
     "COUNT",
-    "CREATE",
-    "DEACTIVATE",
-    "DELETE",
-    "DESCRIBE",
     "DISTINCT",
-    "DROP",
     "DSTREAM",
     "ELSE",
     "END",
     "EXCEPT",
-    "EXPLAIN",
     "FADE",
     "FALSE",
-    "FORMAT",
     "FROM",
     "FULL",
     "GROUP",
     "HAVING",
     "IN",
     "INNER",
-    "INSERT",
     "INTERSECT",
-    "INTO",
     "IS",
     "ISTREAM",
     "JOIN",
@@ -59,43 +49,39 @@ KEYWORDS = (
     "OUTER",
     "OVER",
     "PARTITION",
-    "PAUSE",
     "PREFERENCE",
-    "PRIMARY",
-    "QUERY",
     "RANGE",
-    "REGISTER",
-    "REPLACE",
-    "RESUME",
     "RIGHT",
     "ROWS",
     "RSTREAM",
     "SELECT",
-    "SET",
-    "SHOW",
     "SLIDE",
-    "SOURCE",
-    "SOURCES",
-    "STREAM",
     "STREAMED",
-    "STREAMS",
     "SUM",
     "SUMMARY",
-    "TABLE",
     "THEN",
-    "TOPIC",
     "TRUE",
     "UNBOUNDED",
     "UNION",
-    "UPDATE",
-    "VALUES",
-    "VIEW",
-    "WEIGHT",
     "WHEN",
     "WHERE",
     "WINDOW",
     "WITH",
 )
+
+
+@cache
+def keywords() -> tuple[str, ...]:
+    """The words of queries and statements in alphabetical order.
+
+    >>> keywords()[:4]
+    ('ACTIVATE', 'AGGREGATE', 'ALTER', 'ANALYZE')
+    """
+    from dsms.registration.statements import STATEMENTS  # late: no other part of the command line needs the planner
+
+    starts = (word for kind in STATEMENTS for words in kind.starts for word in words)
+    further = (word for kind in STATEMENTS for word in kind.words)
+    return tuple(sorted({*_QUERY_WORDS, *starts, *further}))
 
 
 class SqlCompleter(Completer):
@@ -113,6 +99,6 @@ class SqlCompleter(Completer):
         for name in sorted(self._names()):
             if name.lower().startswith(word.lower()):
                 yield Completion(name, -len(word), display_meta="name")
-        for keyword in KEYWORDS:
+        for keyword in keywords():
             if keyword.startswith(word.upper()):
                 yield Completion(keyword.lower() if word.islower() else keyword, -len(word))

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from dsms.cli.output import note, print_line
-from dsms.coordinator.http.access import Role, new_token
+from dsms.coordinator.http.access import new_token
+from dsms.model.roles import Role
 
 
 def token(

@@ -12,8 +12,8 @@ from dsms.introspection.plan_documents import Document, PlanObject
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
+from dsms.registration.statements import parse
 from dsms.sql.binder.dependencies import names_in
-from dsms.sql.parser.parse import parse
 from operators.core.errors import SqlError, UserError
 
 

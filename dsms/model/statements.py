@@ -1,4 +1,4 @@
-"""The parsed statements: one frozen dataclass for each kind."""
+"""The parsed statements: one frozen dataclass for each kind. Other kinds are in `dsms.registration.kinds`."""
 
 from __future__ import annotations
 
@@ -57,8 +57,14 @@ class Clause:
     place: Place
 
 
+class Statement:
+    """A parsed statement. Each kind is a frozen dataclass, most with the text of the statement as `sql`."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class RegisterSource:
+class RegisterSource(Statement):
     """`REGISTER SOURCE name (columns) FROM topic …`."""
 
     name: Name
@@ -69,7 +75,7 @@ class RegisterSource:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateStream:
+class CreateStream(Statement):
     """`CREATE STREAM name OVER source KEY columns | KEY NULL`; `keys` is empty for KEY NULL."""
 
     name: Name
@@ -79,7 +85,7 @@ class CreateStream:
 
 
 @dataclass(frozen=True, slots=True)
-class DeclareStream:
+class DeclareStream(Statement):
     """`CREATE STREAM name (columns) [SOURCE 'topic' | SOURCE function('topic', …)] [ORDERED BY column] clauses`: a
     source and its append-only stream at once (PIPES, ESL). `function` is the one that SOURCE names. With ORDERED BY
     the timestamp column is `hidden` from the stream; with ESL's ORDER BY it remains a column of it."""
@@ -95,7 +101,7 @@ class DeclareStream:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable:
+class CreateTable(Statement):
     """`CREATE TABLE name (columns, PRIMARY KEY (…))`; every column of `keys` is NOT NULL."""
 
     name: Name
@@ -105,7 +111,7 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
-class Insert:
+class Insert(Statement):
     """`INSERT INTO table [(columns)] VALUES … | SELECT …`; without columns: all, in order. `rows` is the parsed
     source."""
 
@@ -116,7 +122,7 @@ class Insert:
 
 
 @dataclass(frozen=True)
-class Update:
+class Update(Statement):
     """`UPDATE table SET column = expression, … [WHERE predicate]`."""
 
     table: Name
@@ -126,7 +132,7 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Delete:
+class Delete(Statement):
     """`DELETE FROM table [WHERE predicate]`."""
 
     table: Name
@@ -135,7 +141,7 @@ class Delete:
 
 
 @dataclass(frozen=True)
-class LoadFile:
+class LoadFile(Statement):
     """`COPY table FROM 'file' [WITH (FORMAT csv | parquet, DELIMITER ';', HEADER false, NULL 'text')]`."""
 
     table: Name
@@ -145,7 +151,7 @@ class LoadFile:
 
 
 @dataclass(frozen=True)
-class LoadDatabase:
+class LoadDatabase(Statement):
     """`LOAD TABLE table FROM DATABASE 'url' QUERY 'select'`. The url is a secret that no message contains."""
 
     table: Name
@@ -157,7 +163,7 @@ Load = LoadFile | LoadDatabase
 
 
 @dataclass(frozen=True)
-class ContinuousQuery:
+class ContinuousQuery(Statement):
     """`CREATE STREAMED VIEW name AS select`, `CREATE QUERY name AS select STREAMED …`, or `select STREAMED …` alone.
 
     `output` None means CQL's default: Istream if the result is monotonic. An Istream(…) in the text is part of `select`
@@ -175,7 +181,7 @@ class ContinuousQuery:
 
 
 @dataclass(frozen=True)
-class ReplaceQuery:
+class ReplaceQuery(Statement):
     """`CREATE OR REPLACE …`: a query that replaces an existing one with its name."""
 
     name: Name
@@ -183,7 +189,7 @@ class ReplaceQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class RepairQuery:
+class RepairQuery(Statement):
     """`REPAIR QUERY name`: shed input is read again, and the results become exact."""
 
     name: Name
@@ -191,27 +197,7 @@ class RepairQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
-    """`DROP kind [IF EXISTS] name [CASCADE]`."""
-
-    kind: Kind
-    name: Name
-    if_exists: bool
-    cascade: bool
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class SetPaused:
-    """`PAUSE | DEACTIVATE [QUERY | VIEW] name`, `RESUME | ACTIVATE [QUERY | VIEW] name`."""
-
-    name: Name
-    paused: bool
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class AlterQuery:
+class AlterQuery(Statement):
     """`ALTER QUERY | VIEW name SET (option = value, …)`."""
 
     name: Name
@@ -220,23 +206,15 @@ class AlterQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class Show(Statement):
     """`SHOW SOURCES | STREAMS | TABLES | VIEWS | QUERIES`."""
 
     kind: Kind
     sql: str
 
 
-@dataclass(frozen=True, slots=True)
-class Describe:
-    """`DESCRIBE name`."""
-
-    name: Name
-    sql: str
-
-
 @dataclass(frozen=True)
-class Explain:
+class Explain(Statement):
     """`EXPLAIN name` or `EXPLAIN select …`."""
 
     name: Name | None
@@ -245,7 +223,7 @@ class Explain:
 
 
 @dataclass(frozen=True, slots=True)
-class ShowEntities:
+class ShowEntities(Statement):
     """`SHOW OPERATORS | QUEUES | SYNOPSES | CONSTRAINTS [FOR query]`."""
 
     kind: Literal["operators", "queues", "synopses", "constraints"]
@@ -254,14 +232,14 @@ class ShowEntities:
 
 
 @dataclass(frozen=True, slots=True)
-class ShowExecutors:
+class ShowExecutors(Statement):
     """`SHOW EXECUTORS`."""
 
     sql: str
 
 
 @dataclass(frozen=True, slots=True)
-class AlterExecutor:
+class AlterExecutor(Statement):
     """`ALTER EXECUTOR name SET (option = value, …)`, `ALTER EXECUTOR name SET POLICY 'chain'`."""
 
     name: Name
@@ -270,7 +248,7 @@ class AlterExecutor:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainAnalyze:
+class ExplainAnalyze(Statement):
     """`EXPLAIN ANALYZE name`: a running query with its measurements."""
 
     name: Name
@@ -278,16 +256,9 @@ class ExplainAnalyze:
 
 
 @dataclass(frozen=True)
-class Select:
+class Select(Statement):
     """A one-time `SELECT` over streams and views."""
 
     select: exp.Expr
     sql: str
     names: tuple[Name, ...] = field(default=())
-
-
-Statement = (
-    RegisterSource | CreateStream | DeclareStream | CreateTable | Insert | Update | Delete | LoadFile | LoadDatabase
-    | ContinuousQuery | ReplaceQuery | RepairQuery | Drop | SetPaused | AlterQuery | AlterExecutor | Show | ShowEntities
-    | ShowExecutors | Describe | Explain | ExplainAnalyze | Select
-)  # fmt: skip

@@ -1,9 +1,8 @@
-"""`apply`, which dispatches statements to their handlers, and the outside world as registration sees it."""
+"""The outside world as registration sees it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import singledispatch
 from typing import Protocol
 
 from dsms.model import logical
@@ -11,7 +10,6 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, kind_of
 from dsms.model.statement_result import StatementResult
-from operators.core.errors import UserError
 
 
 class Environment(Protocol):
@@ -46,12 +44,6 @@ class Environment(Protocol):
 
 
 Applied = tuple[Catalog, StatementResult]
-
-
-@singledispatch
-def apply(statement: st.Statement, catalog: Catalog, environment: Environment) -> Applied:
-    """The catalog after a statement, and its result. Raises SqlError or UserError."""
-    raise UserError(f"{type(statement).__name__} is not supported here")
 
 
 def check_free(catalog: Catalog, name: st.Name) -> None:

@@ -1,4 +1,4 @@
-"""PAUSE, RESUME and ALTER applied to a catalog."""
+"""ALTER QUERY applied to a catalog, and what messages say of a query's settings."""
 
 from __future__ import annotations
 
@@ -9,22 +9,11 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
-from dsms.registration.environment import Applied, Environment, apply
+from dsms.registration.environment import Applied, Environment
 
 
-@apply.register
-def _(statement: st.SetPaused, catalog: Catalog, environment: Environment) -> Applied:
-    """Idempotent. From then on the query runs outside its family, whose members' states cannot be told apart."""
-    query = query_of(catalog, statement.name)
-    verb, now = ("PAUSE", "paused") if statement.paused else ("RESUME", "resumed")
-    if query.paused == statement.paused:
-        return catalog, StatementResult(verb, f'{query.kind} "{query.name}" is already {now}', name=query.name)
-    changed = msgspec.structs.replace(query, paused=statement.paused, grouped=False)
-    return catalog.with_changed(changed), StatementResult(verb, f'{query.kind} "{query.name}" {now}', name=query.name)
-
-
-@apply.register
-def _(statement: st.AlterQuery, catalog: Catalog, environment: Environment) -> Applied:
+def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environment) -> Applied:
+    """Sets the options of a query that may change while it runs."""
     query = query_of(catalog, statement.name)
     changed = msgspec.structs.replace(query, **result_settings(statement.clauses))
     message = f'{query.kind} "{query.name}" has weight {changed.weight:g}{limit_of(changed)}'

@@ -18,7 +18,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.optimizer.start_instants import started
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import LATEST, result_settings
-from dsms.registration.environment import Applied, Environment, apply, check_free
+from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.placement import placed
 from dsms.registration.view_matching import over_views
 from dsms.sql.binder.bind import bind
@@ -35,8 +35,7 @@ ALONE: Final = 2
 _QUALITY = ("max_error", "deadline", "error_columns", "shed_where")
 
 
-@apply.register
-def _(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> Applied:
+def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> Applied:
     """A view over the clock is stored as its points; any other view or query gets a result topic."""
     name = statement.name or st.Name(_generated_name(statement))
     if statement.name is None and (known := catalog.get(name.text)):

@@ -22,8 +22,8 @@ from dsms.model.statement_result import StatementResult
 from dsms.optimizer.start_instants import started
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import result_settings
-from dsms.registration.environment import Applied, Environment, apply
-from dsms.registration.queries import check_quality, default_output, draft_of, settled
+from dsms.registration.environment import Applied, Environment
+from dsms.registration.queries import check_quality, create_query, default_output, draft_of, settled
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_view
 from dsms.sql.binder.dependencies import dependents
@@ -46,13 +46,12 @@ _DECLARED = (
 )
 
 
-@apply.register
-def _(statement: st.ReplaceQuery, catalog: Catalog, environment: Environment) -> Applied:
+def replace_query(statement: st.ReplaceQuery, catalog: Catalog, environment: Environment) -> Applied:
     """A query that does not exist is created."""
     query, name = statement.query, statement.name
     before = catalog.get(name.text)
     if before is None:
-        return apply(query, catalog, environment)
+        return create_query(query, catalog, environment)
     if not isinstance(before, Query) or before.kind != query.kind:
         raise name.place.error(f'"{before.name}" is a {kind_of(before)}, not a {query.kind}', "drop it first")
     if before.periodic is not None or clock_view(query.select, catalog) is not None:
@@ -64,8 +63,7 @@ def _(statement: st.ReplaceQuery, catalog: Catalog, environment: Environment) ->
     return after, _result(query, before, catalog, after)
 
 
-@apply.register
-def _(statement: st.RepairQuery, catalog: Catalog, environment: Environment) -> Applied:
+def repair_query(statement: st.RepairQuery, catalog: Catalog, environment: Environment) -> Applied:
     """The query replaces itself: its new version reads the whole log, and from the instant of the change on its results
     are exact."""
     query = catalog.find(statement.name.text, statement.name.place)

@@ -13,7 +13,7 @@ from dsms.model.objects import Column, Source, Stream, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.model.types import parse_type, type_sql
 from dsms.registration.clauses import source_settings
-from dsms.registration.environment import Applied, Environment, apply, check_free
+from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.promises import promised
 from operators.core.errors import UserError
 from operators.streams.tagger import TS
@@ -21,8 +21,8 @@ from operators.streams.tagger import TS
 _NESTED_KEY = (pa.types.is_list, pa.types.is_struct)
 
 
-@apply.register
-def _(statement: st.RegisterSource, catalog: Catalog, environment: Environment) -> Applied:
+def register_source(statement: st.RegisterSource, catalog: Catalog, environment: Environment) -> Applied:
+    """A source over a topic, which is created if the statement gives its number of partitions."""
     return _registered(statement, catalog, environment, {})
 
 
@@ -95,8 +95,8 @@ def _check_timestamp(source: Source) -> None:
         )
 
 
-@apply.register
-def _(statement: st.CreateStream, catalog: Catalog, environment: Environment) -> Applied:
+def create_stream(statement: st.CreateStream, catalog: Catalog, environment: Environment) -> Applied:
+    """A stream over a source, keyed or append-only."""
     source = catalog.find(statement.source.text, statement.source.place)
     if not isinstance(source, Source):
         raise statement.source.place.error(f'"{source.name}" is a {kind_of(source)}, not a source')
@@ -126,8 +126,7 @@ def _key(name: st.Name, source: Source) -> str:
     )
 
 
-@apply.register
-def _(statement: st.DeclareStream, catalog: Catalog, environment: Environment) -> Applied:
+def declare_stream(statement: st.DeclareStream, catalog: Catalog, environment: Environment) -> Applied:
     """A source of its own under the name `<stream>_source`, and the append-only stream over it."""
     check_free(catalog, statement.name)
     source_name = st.Name(f"{statement.name.text}_source", statement.name.place)
@@ -139,7 +138,7 @@ def _(statement: st.DeclareStream, catalog: Catalog, environment: Environment) -
     more = {} if hidden is None else {"timestamp_type": type_sql(_type_of(hidden))}
     with_source, registered = _registered(source, catalog, environment, more)
     over = st.CreateStream(statement.name, source_name, (), statement.sql)
-    with_stream, created = apply(over, with_source, environment)
+    with_stream, created = create_stream(over, with_source, environment)
     opened = (f"SOURCE {statement.function}: read from topic {statement.topic.text}",) if statement.function else ()
     message = f'{created.message} over source "{source_name.text}" of topic "{statement.topic.text}"'
     return with_stream, StatementResult(

@@ -1,111 +1,162 @@
-"""Statements applied to a catalog: pure decisions, with the outside world behind `Environment`."""
+"""All kinds of statements, and what is derived from them: `parse`, `apply`, and the facts about a statement."""
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Mapping
+from typing import Final
 
-from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Source, Stream, kind_of
-from dsms.model.schema import visible
-from dsms.model.statement_result import StatementResult
-from dsms.model.types import type_sql
-from dsms.physical.explain import explain
-from dsms.physical.fragment_plan import plan_fragment
-from dsms.registration import life_cycle, queries, replacement, sources
-from dsms.registration.environment import Applied, Environment, apply
-from dsms.registration.queries import RESULT_PREFIX
-from dsms.sql.binder.bind import bind, plan_of
-from dsms.sql.binder.clock import clock_schema
-from dsms.sql.binder.dependencies import dependents
-from dsms.sql.parser.nodes import WholeQuery
+from dsms.registration import life_cycle, queries, replacement, show, sources, tables
+from dsms.registration.environment import Applied, Environment
+from dsms.registration.kinds import describe, drop, pause, show_create
+from dsms.registration.statement_kind import StatementKind, named
+from dsms.sql.parser import admin, declarations, loads
+from dsms.sql.parser import parse as script
+from dsms.sql.parser import queries as query_syntax
+from dsms.sql.parser import tables as table_syntax
+from dsms.sql.parser.parse import Starts
+from operators.core.errors import UserError
 
-#: Importing a module registers its statements with `apply`.
-HANDLERS = (life_cycle, queries, replacement, sources)
+#: A new kind of statement is a file in `kinds/` and a line here. Their order is that in which messages list them.
+STATEMENTS: Final = (
+    StatementKind(
+        statement=st.RegisterSource,
+        starts={("REGISTER", "SOURCE"): declarations.register_source},
+        apply=sources.register_source,
+        changed_name=named,
+        words=("FROM", "FORMAT", "TOPIC"),
+    ),
+    StatementKind(
+        statement=st.CreateStream,
+        starts={("CREATE", "STREAM"): declarations.create_stream},
+        apply=sources.create_stream,
+        changed_name=named,
+        words=("OVER", "KEY", "NULL"),
+    ),
+    StatementKind(statement=st.DeclareStream, apply=sources.declare_stream, changed_name=named),
+    StatementKind(
+        statement=st.ContinuousQuery,
+        starts={
+            ("CREATE", "STREAMED", "VIEW"): query_syntax.create_streamed_view,
+            ("CREATE", "COMPLETE", "VIEW"): query_syntax.create_complete_view,
+            ("CREATE", "MATERIALIZED", "VIEW"): query_syntax.create_complete_view,
+            ("CREATE", "VIEW"): query_syntax.create_streamed_view,
+            ("CREATE", "QUERY"): query_syntax.create_query,
+        },
+        apply=queries.create_query,
+        changed_name=named,
+        words=("WITH", "AS"),
+    ),
+    StatementKind(
+        statement=st.ReplaceQuery,
+        starts={("CREATE", "OR", "REPLACE"): query_syntax.create_or_replace},
+        apply=replacement.replace_query,
+        changed_name=named,
+    ),
+    StatementKind(
+        statement=st.CreateTable,
+        starts={("CREATE", "TABLE"): table_syntax.create_table},
+        apply=tables.create_table,
+        changed_name=named,
+        words=("PRIMARY", "KEY"),
+    ),
+    StatementKind(
+        statement=st.Insert,
+        starts={("INSERT", "INTO"): table_syntax.insert},
+        subject="rows",
+        words=("VALUES",),
+    ),
+    StatementKind(
+        statement=st.Update,
+        starts={("UPDATE",): table_syntax.update},
+        subject="rows",
+        words=("SET", "WHERE"),
+    ),
+    StatementKind(
+        statement=st.Delete,
+        starts={("DELETE", "FROM"): table_syntax.delete},
+        subject="rows",
+        words=("WHERE",),
+    ),
+    # files and databases are read with the rights of the coordinator
+    StatementKind(
+        statement=st.LoadFile,
+        starts={("COPY",): loads.copy},
+        subject="rows",
+        role="administrator",
+        words=("FROM", "WITH"),
+    ),
+    StatementKind(
+        statement=st.LoadDatabase,
+        starts={("LOAD", "TABLE"): loads.load},
+        subject="rows",
+        role="administrator",
+        words=("FROM",),
+    ),
+    drop.KIND,
+    pause.KIND,
+    StatementKind(statement=st.RepairQuery, starts={("REPAIR", "QUERY"): admin.repair}, apply=replacement.repair_query),
+    StatementKind(
+        statement=st.AlterQuery,
+        starts={("ALTER",): admin.alter},
+        apply=life_cycle.alter_query,
+        words=("QUERY", "VIEW", "SET", "WEIGHT"),
+    ),
+    # executors work for everybody
+    StatementKind(statement=st.AlterExecutor, subject="runtime", role="administrator"),
+    StatementKind(
+        statement=st.Show,
+        starts={("SHOW",): admin.show},
+        apply=show.show_objects,
+        role="reader",
+        words=("SOURCES", "STREAMS"),
+    ),
+    StatementKind(statement=st.ShowEntities, subject="runtime", role="reader"),
+    StatementKind(statement=st.ShowExecutors, subject="runtime", role="reader"),
+    show_create.KIND,
+    describe.KIND,
+    StatementKind(
+        statement=st.Explain,
+        starts={("EXPLAIN",): admin.explain},
+        apply=show.explain_plan,
+        role="reader",
+        words=("ANALYZE",),
+    ),
+    StatementKind(statement=st.ExplainAnalyze, subject="runtime", role="reader"),
+    # the words that begin a query are the parser's own: SELECT, WITH, Istream (…), parentheses
+    StatementKind(statement=st.Select, subject="rows", role="reader"),
+)
+_KINDS: Mapping[type[st.Statement], StatementKind] = {kind.statement: kind for kind in STATEMENTS}
+_STARTS: Starts = {words: parse_rest for kind in STATEMENTS for words, parse_rest in kind.starts.items()}
 
-__all__ = ["RESULT_PREFIX", "Environment", "apply", "schema_and_keys"]
+
+def parse(text: str) -> list[st.Statement]:
+    """The statements of a script, separated by semicolons.
+
+    Raises SqlError with the line and column in the script.
+
+    >>> [type(s).__name__ for s in parse("REGISTER SOURCE S (char a, int b) FROM t; SELECT STREAMED a FROM R(S)")]
+    ['RegisterSource', 'ContinuousQuery']
+    """
+    return script.parse(text, _STARTS)
 
 
-@apply.register
-def _(statement: st.Drop, catalog: Catalog, environment: Environment) -> Applied:
-    dropped = catalog.get(statement.name.text)
-    if dropped is None and statement.if_exists:
-        return catalog, StatementResult("DROP", f'{statement.kind} "{statement.name.text}" does not exist')
-    dropped = catalog.find(statement.name.text, statement.name.place)
-    if statement.kind not in _kinds(dropped):
-        raise statement.name.place.error(f'"{dropped.name}" is a {kind_of(dropped)}, not a {statement.kind}')
-    above = [reader.name for reader in dependents(catalog, dropped)]
-    if above and not statement.cascade:
-        raise statement.name.place.error(
-            f'{statement.kind} "{dropped.name}" is used by {", ".join(above)}',
-            "drop these first or add CASCADE",
-        )
-    names = [dropped.name, *above]
-    return catalog.without(names), StatementResult("DROP", f"dropped {', '.join(names)}", name=dropped.name)
+def kind_of_statement(statement: st.Statement) -> StatementKind:
+    """The kind to which a statement belongs.
+
+    >>> kind_of_statement(parse("DROP VIEW v")[0]).role
+    'writer'
+    """
+    return _KINDS[type(statement)]
 
 
-def _kinds(item: Object) -> tuple[str, ...]:
-    """The kinds by which DROP may name an object: a view created by CREATE STREAM … AS is also a stream."""
-    derived = isinstance(item, Query) and item.sql.upper().split()[:2] == ["CREATE", "STREAM"]
-    return (kind_of(item), "stream") if derived else (kind_of(item),)
+def apply(statement: st.Statement, catalog: Catalog, environment: Environment) -> Applied:
+    """The catalog after a statement, and its result: a pure decision, with the outside world behind `environment`.
 
-
-@apply.register
-def _(statement: st.Show, catalog: Catalog, environment: Environment) -> Applied:
-    shown = [item for item in catalog.objects.values() if kind_of(item) == statement.kind]
-    rows = tuple((item.name, _over(item), environment.state_of(item), item.sql, *_weight(item)) for item in shown)
-    weight = ("weight",) if statement.kind in ("view", "query") else ()
-    columns = ("name", "topic or source", "state", "sql", *weight)
-    return catalog, StatementResult("SHOW", f"{len(rows)} found", columns, rows)
-
-
-def _weight(item: Object) -> tuple[float, ...]:
-    return (item.weight,) if isinstance(item, Query) else ()
-
-
-def _over(item: Object) -> str:
-    return item.source if isinstance(item, Stream) else item.topic
-
-
-@apply.register
-def _(statement: st.Describe, catalog: Catalog, environment: Environment) -> Applied:
-    item = catalog.find(statement.name.text, statement.name.place)
-    schema, keys = schema_and_keys(item, catalog)
-    rows = tuple((field.name, type_sql(field.type), field.nullable, field.name in keys) for field in schema)
-    weight = f", weight {item.weight:g}{life_cycle.limit_of(item)}" if isinstance(item, Query) else ""
-    message = f'{kind_of(item)} "{item.name}": {environment.state_of(item)}{weight}{_promises(item)}'
-    return catalog, StatementResult("DESCRIBE", message, ("column", "type", "nullable", "key"), rows, name=item.name)
-
-
-def _promises(item: Object) -> str:
-    """The constraints of a source in the words of DESCRIBE."""
-    promises = item.constraints if isinstance(item, Source) else ()
-    return "".join(f", {promise.sql}" for promise in promises)
-
-
-def schema_and_keys(item: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[str, ...]]:
-    """The visible columns of an object and its key."""
-    if isinstance(item, Source):
-        return item.schema, ()
-    if isinstance(item, Query) and item.periodic is not None:
-        return clock_schema(item, catalog)
-    node = plan_of(item.name, catalog)
-    return visible(node), properties.keys(node)
-
-
-@apply.register
-def _(statement: st.Explain, catalog: Catalog, environment: Environment) -> Applied:
-    node = (
-        bind(WholeQuery(this=statement.select), catalog)
-        if statement.select is not None
-        else _named_plan(statement, catalog)
-    )
-    name = statement.name.text if statement.name is not None else ""
-    text = explain(node, plan_fragment(catalog, 1).queries.values(), name)
-    return catalog, StatementResult("EXPLAIN", "plan", ("plan",), tuple((line,) for line in text.splitlines()))
-
-
-def _named_plan(statement: st.Explain, catalog: Catalog) -> logical.Node:
-    assert statement.name is not None
-    return plan_of(catalog.find(statement.name.text, statement.name.place).name, catalog)
+    Raises SqlError or UserError; the latter also for a statement that is not about the catalog.
+    """
+    kind = kind_of_statement(statement)
+    if kind.apply is None:
+        raise UserError(f"{type(statement).__name__} is not supported here")
+    return kind.apply(statement, catalog, environment)

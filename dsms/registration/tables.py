@@ -12,14 +12,12 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source, Table
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment, check_free
-from dsms.registration.statements import RESULT_PREFIX, apply
+from dsms.registration.queries import RESULT_PREFIX
+from dsms.registration.sources import create_stream, register_source
 from operators.core.errors import UserError
 
-__all__ = ["apply"]
 
-
-@apply.register
-def _(statement: st.CreateTable, catalog: Catalog, environment: Environment) -> Applied:
+def create_table(statement: st.CreateTable, catalog: Catalog, environment: Environment) -> Applied:
     """A table is checked like the source and keyed stream as which it is read. Its topic is created."""
     check_free(catalog, statement.name)
     if not statement.keys:
@@ -44,8 +42,10 @@ def _checked(statement: st.CreateTable, catalog: Catalog) -> tuple[Source, tuple
     name, scratch = statement.name, st.Name(f"{statement.name.text}_key", statement.name.place)
     alone = Catalog(ids=catalog.ids)
     topic = st.Name(RESULT_PREFIX + name.text, name.place)
-    declared, _ = apply(st.RegisterSource(name, statement.columns, topic, (), statement.sql), alone, _NoTopics())
-    keyed, _ = apply(st.CreateStream(scratch, name, statement.keys, statement.sql), declared, _NoTopics())
+    declared, _ = register_source(
+        st.RegisterSource(name, statement.columns, topic, (), statement.sql), alone, _NoTopics()
+    )
+    keyed, _ = create_stream(st.CreateStream(scratch, name, statement.keys, statement.sql), declared, _NoTopics())
     number = catalog.next_number()
     source = msgspec.structs.replace(declared.sources()[0], idle_ms=None, table=True, number=number)
     return source, keyed.streams()[0].keys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,9 +21,8 @@ from dsms.physical.explain import explain
 from dsms.physical.fragment_plan import FragmentPlan, Planned, plan_fragment, planned
 from dsms.physical.lane import Output
 from dsms.registration.replacement import retired
-from dsms.registration.tables import apply
+from dsms.registration.statements import apply, kind_of_statement, parse
 from dsms.sql.binder.bind import plan_of
-from dsms.sql.parser.parse import parse
 from dsms.tables.one_time import answer
 from dsms.testing.changes import Change, relation_at
 from dsms.testing.local_logs import Log
@@ -166,22 +166,29 @@ class LocalSession:
         ]
 
     def _statement(self, statement: st.Statement) -> StatementResult:
-        if isinstance(statement, st.Select):
-            columns, rows = answer(statement.select, self.catalog, self._rows)
-            return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
-        if isinstance(statement, st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase):
-            return self._write(statement)
-        if isinstance(statement, st.ShowEntities):
-            return show(statement, self.reports(), self.catalog)
-        if isinstance(statement, st.ExplainAnalyze):
-            return explain_analyze(statement, self.reports(), self.catalog)
-        if isinstance(statement, st.ShowExecutors | st.AlterExecutor):
-            raise UserError("there are no executors in a session of one process", hint="it works on a cluster")
+        subject = kind_of_statement(statement).subject
+        if subject == "rows":
+            return self._on_rows(statement)
+        if subject == "runtime":
+            return self._control(statement)
         self._retire()
         self.catalog, result = apply(statement, self.catalog, _LocalEnvironment(self.runtime))
         self.follow_catalog()
         self._tables_follow()
         return result
+
+    def _on_rows(self, statement: Any) -> StatementResult:
+        if not isinstance(statement, st.Select):
+            return self._write(statement)
+        columns, rows = answer(statement.select, self.catalog, self._rows)
+        return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
+
+    def _control(self, statement: st.Statement) -> StatementResult:
+        if isinstance(statement, st.ShowEntities):
+            return show(statement, self.reports(), self.catalog)
+        if isinstance(statement, st.ExplainAnalyze):
+            return explain_analyze(statement, self.reports(), self.catalog)
+        raise UserError("there are no executors in a session of one process", hint="it works on a cluster")
 
     def _retire(self) -> None:
         """What queries were before is not needed once they have published as what they are."""

@@ -11,7 +11,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Table
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
-from dsms.registration.statements import schema_and_keys
+from dsms.registration.object_columns import schema_and_keys
 from dsms.tables.effect import Effect, counted, inserted, key_rows
 from dsms.tables.loading import batches_of
 from dsms.tables.one_time import Relation

@@ -9,8 +9,7 @@ from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source
 from dsms.model.statement_result import StatementResult
-from dsms.registration.statements import apply
-from dsms.sql.parser.parse import parse
+from dsms.registration.statements import apply, parse
 from operators.core.errors import UserError
 
 

@@ -6,7 +6,6 @@ Their ids and numbers are outside of those that statements assign, so they chang
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import singledispatch
 
 import msgspec
 
@@ -16,8 +15,7 @@ from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Stream
-from dsms.registration.statements import apply
-from dsms.sql.parser.parse import parse
+from dsms.registration.statements import apply, kind_of_statement, parse
 from operators.core.delta import MAX_SOURCES
 
 PREFIX = "dsms_"
@@ -72,37 +70,12 @@ def _placed(item: Object, id: str, fragments: int) -> Object:
 def refuse_reserved(statement: st.Statement, catalog: Catalog) -> None:
     """Raises SqlError for a statement that would create, change or drop an object with a reserved name. A user's object
     that had such a name before it was reserved can be dropped."""
-    name = _changed_name(statement)
+    name = kind_of_statement(statement).changed_name(statement)
     if name is None or not name.text.lower().startswith(PREFIX):
         return
     existing = catalog.get(name.text)
     if existing is None or is_system(existing):
         raise name.place.error(f'names that begin with "{PREFIX}" are the system\'s: "{name.text}"')
-
-
-@singledispatch
-def _changed_name(statement: st.Statement) -> st.Name | None:
-    """The name that a statement creates, changes or drops, if it does."""
-    return None
-
-
-@_changed_name.register(st.RegisterSource)
-@_changed_name.register(st.CreateStream)
-@_changed_name.register(st.DeclareStream)
-@_changed_name.register(st.CreateTable)
-@_changed_name.register(st.ContinuousQuery)
-@_changed_name.register(st.ReplaceQuery)
-@_changed_name.register(st.Drop)
-def _(
-    statement: st.RegisterSource
-    | st.CreateStream
-    | st.DeclareStream
-    | st.CreateTable
-    | st.ContinuousQuery
-    | st.ReplaceQuery
-    | st.Drop,
-) -> st.Name | None:
-    return statement.name
 
 
 class _FixedWorld:

@@ -8,18 +8,14 @@ import secrets
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import singledispatch
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from dsms.model import statements as st
-from dsms.sql.parser.parse import parse
+from dsms.model.roles import Role
 from operators.core.errors import ConfigError, UserError
 
-Role = Literal["reader", "writer", "administrator"]
-ROLES: tuple[Role, ...] = ("reader", "writer", "administrator")
 _PREFIX, _BYTES = "dsms_", 32
 #: The attribute of a route's function that holds the role which it declares.
 _NEEDED = "needed_role"
@@ -78,23 +74,6 @@ def read_tokens(file: Path) -> Access:
         ) from error
 
 
-def allows(role: Role, needed: Role) -> bool:
-    """Whether a role includes another.
-
-    >>> allows("administrator", "writer"), allows("reader", "writer")
-    (True, False)
-    """
-    return ROLES.index(role) >= ROLES.index(needed)
-
-
-def check_statements(sql: str, role: Role) -> None:
-    """Raises Forbidden for the first statement that needs a higher role, before any statement has run."""
-    for number, statement in enumerate(parse(sql), 1):
-        needed = needed_for(statement)
-        if not allows(role, needed):
-            raise Forbidden(f"statement {number} needs the role {needed}, the token has {role}")
-
-
 def needs(role: Role) -> Callable[[_Endpoint], _Endpoint]:
     """Declares the role that a route needs, where it is not the role of its method: a decorator of its function.
 
@@ -121,31 +100,6 @@ def needed_for_call(method: str, endpoint: object) -> Role:
     """The role that a call needs: the one that the function of its route declares, otherwise that of the method. What
     a script needs, `check_statements` says."""
     return declared_role(endpoint) or ("reader" if method in ("GET", "HEAD", "OPTIONS") else "writer")
-
-
-@singledispatch
-def needed_for(statement: st.Statement) -> Role:
-    """The role that a statement needs."""
-    return "writer"
-
-
-@needed_for.register(st.Select)
-@needed_for.register(st.Show)
-@needed_for.register(st.Describe)
-@needed_for.register(st.Explain)
-@needed_for.register(st.ShowEntities)
-@needed_for.register(st.ShowExecutors)
-@needed_for.register(st.ExplainAnalyze)
-def _(statement: st.Statement) -> Role:
-    return "reader"
-
-
-@needed_for.register(st.LoadFile)
-@needed_for.register(st.LoadDatabase)
-@needed_for.register(st.AlterExecutor)
-def _(statement: st.Statement) -> Role:
-    """Files and databases are read with the rights of the coordinator; executors work for everybody."""
-    return "administrator"
 
 
 def _hash(text: str) -> str:

@@ -11,8 +11,9 @@ from starlette.datastructures import Headers
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dsms.coordinator.http.access import Access, Forbidden, Role, allows, declared_role, needed_for_call
+from dsms.coordinator.http.access import Access, Forbidden, declared_role, needed_for_call
 from dsms.coordinator.http.errors import error_document, json_response
+from dsms.model.roles import Role, allows
 from operators.core.errors import UserError
 
 #: What load balancers and probes ask for without a token: it reveals only whether the process works.

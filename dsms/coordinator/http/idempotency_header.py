@@ -7,19 +7,16 @@ from typing import Annotated, Protocol
 
 from fastapi import Header, Request, Response
 
-from dsms.coordinator.http.access import needed_for
 from dsms.coordinator.http.errors import dsms_error_response
 from dsms.coordinator.http.service import Service
 from dsms.coordinator.idempotency.calls import Answer, Call, Once
-from dsms.model import statements as st
-from dsms.sql.parser.parse import parse
+from dsms.registration.statements import kind_of_statement, parse
 from operators.core.errors import DsmsError, SqlError
 
 IdempotencyKey = Annotated[
     str | None,
     Header(min_length=1, max_length=200, description="the same key and body give the same answer, and are done once"),
 ]
-_ROWS = (st.Insert, st.Update, st.Delete, st.LoadFile, st.LoadDatabase)
 
 
 class Effects(Protocol):
@@ -41,11 +38,11 @@ class StatementEffects:
     def __init__(self, service: Service, sql: str) -> None:
         self._service = service
         try:
-            statements = list(parse(sql))
+            changes = [kind for kind in map(kind_of_statement, parse(sql)) if not kind.reads_only]
         except SqlError:
-            statements = []
-        self._reads = all(needed_for(statement) == "reader" for statement in statements)
-        self._rows = any(isinstance(statement, _ROWS) for statement in statements)
+            changes = []
+        self._reads = not changes
+        self._rows = any(kind.subject == "rows" for kind in changes)
         self._version = 0
 
     def version(self) -> int:

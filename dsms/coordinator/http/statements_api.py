@@ -3,11 +3,12 @@
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from dsms.coordinator.http.access import check_statements, needs
+from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, StatementEffects, once_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, StatementResultModel
 from dsms.coordinator.http.service import Backend
+from dsms.coordinator.http.statement_access import check_statements
 
 
 class StatementsRequest(BaseModel):

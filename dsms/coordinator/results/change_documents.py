@@ -14,7 +14,7 @@ from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from dsms.coordinator.results.encoded_rows import own_rows
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of
-from dsms.registration.statements import schema_and_keys
+from dsms.registration.object_columns import schema_and_keys
 from operators.core.errors import UserError
 
 #: A Kafka message; its key, value, headers, partition and offset are used.

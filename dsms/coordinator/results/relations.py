@@ -15,7 +15,7 @@ from connectors.kafka.pieces import pieces, settled
 from dsms.coordinator.results.encoded_rows import own_rows
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of
-from dsms.registration.statements import schema_and_keys
+from dsms.registration.object_columns import schema_and_keys
 from dsms.runtime.epoch.progress_log import read_published
 from dsms.tables.one_time import Relation
 from operators.core.errors import UserError

@@ -10,7 +10,7 @@ from dsms.coordinator.watcher.object_states import States
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Table, kind_of
 from dsms.model.types import type_sql
-from dsms.registration.statements import schema_and_keys
+from dsms.registration.object_columns import schema_and_keys
 
 
 @dataclass(frozen=True)

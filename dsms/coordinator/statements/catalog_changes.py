@@ -11,10 +11,12 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Table
 from dsms.model.statement_result import StatementResult
-from dsms.registration.tables import apply
+from dsms.registration.kinds.drop import Drop
+from dsms.registration.kinds.pause import SetPaused
+from dsms.registration.statements import apply
 
 
-def read_catalog(statement: st.Show | st.Describe | st.Explain, context: StatementContext) -> StatementResult:
+def read_catalog(statement: st.Statement, context: StatementContext) -> StatementResult:
     """What the statement shows of the catalog as it stands; it waits for nobody."""
     _, result = apply(statement, context.store.catalog, ClusterEnvironment(context.facts))
     return result
@@ -32,7 +34,7 @@ def change_catalog(statement: st.Statement, context: StatementContext) -> Statem
     return change.answer
 
 
-def pause_or_resume(statement: st.SetPaused, context: StatementContext) -> StatementResult:
+def pause_or_resume(statement: SetPaused, context: StatementContext) -> StatementResult:
     """A query that is paused publishes nothing once this returns, or a few seconds have passed."""
     change = _changed(statement, context)
     if statement.paused and change.after.version != change.before.version:
@@ -40,7 +42,7 @@ def pause_or_resume(statement: st.SetPaused, context: StatementContext) -> State
     return change.answer
 
 
-def drop(statement: st.Drop, context: StatementContext) -> StatementResult:
+def drop(statement: Drop, context: StatementContext) -> StatementResult:
     """The topics of what is dropped are deleted once no executor writes them any more, or a few seconds have passed;
     until then nobody else can take them."""
     with ExitStack() as until_deleted:

@@ -26,7 +26,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.statement_result import StatementResult
 from dsms.registration.replacement import halted, replaced_by, resumed, retired
-from dsms.registration.tables import apply
+from dsms.registration.statements import apply
 from dsms.scheduler.leases import ExecutorStatus
 from operators.core.errors import DsmsError, ExternalError, UserError
 

@@ -1,4 +1,4 @@
-"""Runs statements: the one list of all kinds, and which function runs each."""
+"""Runs statements, each by the function that its kind needs."""
 
 from __future__ import annotations
 
@@ -12,37 +12,33 @@ from dsms.coordinator.statements.other_statements import answer_control, run_on_
 from dsms.coordinator.statements.query_replacement import replace_query
 from dsms.model import statements as st
 from dsms.model.statement_result import StatementResult
-from dsms.sql.parser.parse import parse
+from dsms.registration.kinds.drop import Drop
+from dsms.registration.kinds.pause import SetPaused
+from dsms.registration.statement_kind import StatementKind
+from dsms.registration.statements import STATEMENTS, parse
 
 #: Runs one statement and gives its result; it raises, and has done nothing, or has done all that is to be kept.
 Run = Callable[[Any, StatementContext], StatementResult]
 
-#: A new kind of statement is a line here, and where none of these functions fits, a function in a file of its own.
-RUNNERS: Mapping[type, Run] = {
-    st.Show: read_catalog,
-    st.Describe: read_catalog,
-    st.Explain: read_catalog,
-    st.RegisterSource: change_catalog,
-    st.CreateStream: change_catalog,
-    st.DeclareStream: change_catalog,
-    st.CreateTable: change_catalog,
-    st.ContinuousQuery: change_catalog,
-    st.AlterQuery: change_catalog,
-    st.SetPaused: pause_or_resume,
-    st.Drop: drop,
+#: Statements about the catalog that executors must follow before they are done.
+_AWAITED: Mapping[type[st.Statement], Run] = {
+    SetPaused: pause_or_resume,
+    Drop: drop,
     st.ReplaceQuery: replace_query,
     st.RepairQuery: replace_query,
-    st.Select: run_on_rows,
-    st.Insert: run_on_rows,
-    st.Update: run_on_rows,
-    st.Delete: run_on_rows,
-    st.LoadFile: run_on_rows,
-    st.LoadDatabase: run_on_rows,
-    st.ShowEntities: answer_control,
-    st.ShowExecutors: answer_control,
-    st.ExplainAnalyze: answer_control,
-    st.AlterExecutor: answer_control,
 }
+
+
+def _runner(kind: StatementKind) -> Run:
+    if kind.subject == "rows":
+        return run_on_rows
+    if kind.subject == "runtime":
+        return answer_control
+    return _AWAITED.get(kind.statement, read_catalog if kind.reads_only else change_catalog)
+
+
+#: How each kind of statement is run.
+RUNNERS: Mapping[type[st.Statement], Run] = {kind.statement: _runner(kind) for kind in STATEMENTS}
 
 
 class StatementRunner:

@@ -1,4 +1,4 @@
-"""DROP, PAUSE, RESUME, ALTER, SHOW, DESCRIBE and EXPLAIN."""
+"""REPAIR, ALTER, SHOW and EXPLAIN, and the words for kinds of objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsms.model import statements as st
 from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor, place_of
 
-_KINDS: dict[str, st.Kind] = {
+KINDS: dict[str, st.Kind] = {
     "SOURCE": "source",
     "STREAM": "stream",
     "TABLE": "table",
@@ -31,39 +31,9 @@ _ENTITIES: dict[str, Literal["operators", "queues", "synopses", "constraints"]] 
 }
 
 
-def drop(cursor: Cursor, _: st.Name | None) -> st.Drop:
-    """`DROP kind [IF EXISTS] name [CASCADE]`."""
-    kind = _KINDS[cursor.one_of(tuple(_KINDS), "kind")]
-    if_exists = cursor.accept("IF", "EXISTS")
-    name = cursor.name(f"{kind} name")
-    cascade = cursor.accept("CASCADE")
-    cursor.end()
-    return st.Drop(kind, name, if_exists, cascade, cursor.sql)
-
-
-def pause(cursor: Cursor, _: st.Name | None) -> st.SetPaused:
-    """`PAUSE [QUERY | VIEW] name`."""
-    return st.SetPaused(_query_name(cursor), True, cursor.sql)
-
-
-def resume(cursor: Cursor, _: st.Name | None) -> st.SetPaused:
-    """`RESUME [QUERY | VIEW] name`."""
-    return st.SetPaused(_query_name(cursor), False, cursor.sql)
-
-
 def repair(cursor: Cursor, _: st.Name | None) -> st.RepairQuery:
     """`REPAIR QUERY name`."""
-    name = cursor.name("query name")
-    cursor.end()
-    return st.RepairQuery(name, cursor.sql)
-
-
-def _query_name(cursor: Cursor) -> st.Name:
-    if cursor.peek().text.upper() in ("QUERY", "VIEW") and len(cursor.tokens) - cursor.at > 1:
-        cursor.next()
-    name = cursor.name("query name")
-    cursor.end()
-    return name
+    return st.RepairQuery(cursor.last_name("query name"), cursor.sql)
 
 
 def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery | st.AlterExecutor:
@@ -106,30 +76,17 @@ def show(cursor: Cursor, _: st.Name | None) -> st.Show | st.ShowEntities | st.Sh
     return st.ShowEntities(_ENTITIES[word], query, cursor.sql)
 
 
-def describe(cursor: Cursor, _: st.Name | None) -> st.Describe:
-    """`DESCRIBE [kind] name`."""
-    if cursor.peek().text.upper() in _KINDS and len(cursor.tokens) - cursor.at > 1:
-        cursor.next()
-    name = cursor.name("name")
-    cursor.end()
-    return st.Describe(name, cursor.sql)
-
-
 def explain(cursor: Cursor, _: st.Name | None) -> st.Explain | st.ExplainAnalyze:
     """`EXPLAIN name`, `EXPLAIN select` or `EXPLAIN ANALYZE name`."""
     if cursor.peeks("ANALYZE") and len(cursor.tokens) - cursor.at > 1:
         return _analyzed(cursor)
     if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
         return st.Explain(None, queries.continuous(cursor, None).select, cursor.sql)
-    name = cursor.name("name")
-    cursor.end()
-    return st.Explain(name, None, cursor.sql)
+    return st.Explain(cursor.last_name("name"), None, cursor.sql)
 
 
 def _analyzed(cursor: Cursor) -> st.ExplainAnalyze:
     cursor.expect("ANALYZE")
     if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
         cursor.fail("EXPLAIN ANALYZE needs the name of a running query", "SHOW QUERIES lists them")
-    name = cursor.name("query name")
-    cursor.end()
-    return st.ExplainAnalyze(name, cursor.sql)
+    return st.ExplainAnalyze(cursor.last_name("query name"), cursor.sql)

@@ -73,6 +73,15 @@ class Cursor:
         """Consumes an identifier; `what` it names is for the error."""
         return self.name_of(self.next(), what)
 
+    def last_name(self, what: str, after: tuple[str, ...] = ()) -> Name:
+        """Consumes the rest of the statement: an identifier, which may follow one of the words `after`. Such a word
+        that stands alone is the identifier itself."""
+        if self.peek().text.upper() in after and len(self.tokens) - self.at > 1:
+            self.next()
+        name = self.name(what)
+        self.end()
+        return name
+
     def name_of(self, token: Token, what: str) -> Name:
         """The identifier that a token spells; subscript digits become digits. Raises SqlError for other tokens."""
         text = unicodedata.normalize("NFKC", token.text)

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model import statements as st
-from dsms.sql.parser import admin, declarations, loads, queries, tables
+from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor
 from dsms.sql.parser.dialect import Dsms
 from operators.core.errors import SqlError
 
+#: Parses what follows the words that begin a statement; a label, `Q3: …`, names the statement.
+ParseRest = Callable[[Cursor, st.Name | None], st.Statement]
+#: The words that begin statements, with the functions that parse what follows them.
+Starts = Mapping[tuple[str, ...], ParseRest]
+_QUERY_STARTS = ("SELECT STREAMED", "SELECT COMPLETE", "SELECT")
 
-def parse(script: str) -> list[st.Statement]:
-    """The statements of a script, separated by semicolons.
+
+def parse(script: str, starts: Starts) -> list[st.Statement]:
+    """The statements of a script, separated by semicolons; each begins with words of `starts`, or is a query.
 
     Raises SqlError with the line and column in the script.
 
-    >>> [type(s).__name__ for s in parse("REGISTER SOURCE S (char a, int b) FROM t; SELECT STREAMED a FROM R(S)")]
-    ['RegisterSource', 'ContinuousQuery']
+    >>> from dsms.sql.parser.admin import repair
+    >>> parse("REPAIR QUERY q", {("REPAIR", "QUERY"): repair})
+    [RepairQuery(name=Name(text='q', place=Place(line=1, column=14)), sql='REPAIR QUERY q')]
     """
     try:
         tokens = Dsms().tokenize(script)
     except TokenError as error:
         raise SqlError(f"cannot read the statement: {error}") from error
-    return [_statement(Cursor(script, part)) for part in _split(tokens)]
+    return [_statement(Cursor(script, part), starts) for part in _split(tokens)]
 
 
 def _split(tokens: list[Token]) -> list[list[Token]]:
@@ -39,14 +46,15 @@ def _split(tokens: list[Token]) -> list[list[Token]]:
     return [part for part in parts if part]
 
 
-def _statement(cursor: Cursor) -> st.Statement:
+def _statement(cursor: Cursor, starts: Starts) -> st.Statement:
     label = _label(cursor)
-    for words, parse_rest in _STATEMENTS.items():
+    for words in sorted(starts, key=len, reverse=True):  # SHOW CREATE comes before SHOW
         if cursor.accept(*words):
-            return parse_rest(cursor, label)
+            return starts[words](cursor, label)
     if cursor.peek().text.upper() in ("SELECT", "WITH", "(") or _starts_stream(cursor):
         return queries.select(cursor, label)
-    return cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(_STARTS))
+    choices = (*(" ".join(words) for words in starts), *_QUERY_STARTS)
+    return cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(choices))
 
 
 def _starts_stream(cursor: Cursor) -> bool:
@@ -62,32 +70,3 @@ def _label(cursor: Cursor) -> st.Name | None:
         cursor.expect(":")
         return name
     return None
-
-
-_STATEMENTS: dict[tuple[str, ...], Callable[[Cursor, st.Name | None], st.Statement]] = {
-    ("REGISTER", "SOURCE"): declarations.register_source,
-    ("CREATE", "STREAM"): declarations.create_stream,
-    ("CREATE", "STREAMED", "VIEW"): queries.create_streamed_view,
-    ("CREATE", "COMPLETE", "VIEW"): queries.create_complete_view,
-    ("CREATE", "MATERIALIZED", "VIEW"): queries.create_complete_view,
-    ("CREATE", "VIEW"): queries.create_streamed_view,
-    ("CREATE", "QUERY"): queries.create_query,
-    ("CREATE", "OR", "REPLACE"): queries.create_or_replace,
-    ("CREATE", "TABLE"): tables.create_table,
-    ("INSERT", "INTO"): tables.insert,
-    ("UPDATE",): tables.update,
-    ("DELETE", "FROM"): tables.delete,
-    ("COPY",): loads.copy,
-    ("LOAD", "TABLE"): loads.load,
-    ("DROP",): admin.drop,
-    ("PAUSE",): admin.pause,
-    ("DEACTIVATE",): admin.pause,
-    ("RESUME",): admin.resume,
-    ("ACTIVATE",): admin.resume,
-    ("REPAIR", "QUERY"): admin.repair,
-    ("ALTER",): admin.alter,
-    ("SHOW",): admin.show,
-    ("DESCRIBE",): admin.describe,
-    ("EXPLAIN",): admin.explain,
-}
-_STARTS = (*(" ".join(words) for words in _STATEMENTS), "SELECT STREAMED", "SELECT COMPLETE", "SELECT")

@@ -98,7 +98,7 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
     """A bare SELECT: continuous if it has STREAMED, COMPLETE, Istream, or windows on streams, else one-time.
 
     >>> from dsms.sql.parser.parse import parse
-    >>> [type(statement).__name__ for statement in parse("SELECT a FROM S; SELECT a FROM S [Range 5]")]
+    >>> [type(statement).__name__ for statement in parse("SELECT a FROM S; SELECT a FROM S [Range 5]", {})]
     ['Select', 'ContinuousQuery']
     """
     query = continuous(cursor, name)

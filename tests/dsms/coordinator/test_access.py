@@ -11,11 +11,13 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from dsms.cli.main import app as cli
-from dsms.coordinator.http.access import ROLES, Access, Forbidden, Role, check_statements, needs, new_token, read_tokens
+from dsms.coordinator.http.access import Access, Forbidden, needs, new_token, read_tokens
 from dsms.coordinator.http.api import ROUTERS, create_app, routes_of
 from dsms.coordinator.http.guard import RouteRoles
 from dsms.coordinator.http.service import Backend
+from dsms.coordinator.http.statement_access import check_statements
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.model.roles import ROLES, Role
 from operators.core.errors import ConfigError, InternalError
 from tests.support.fake_service import FakeService
 

@@ -14,9 +14,8 @@ from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object
-from dsms.registration.statements import apply
+from dsms.registration.statements import apply, parse
 from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
-from dsms.sql.parser.parse import parse
 from operators.core.errors import ExternalError
 from tests.support.fake_environment import apply_all
 

@@ -11,17 +11,17 @@ from fastapi.testclient import TestClient
 
 from connectors.formats import JsonDecoder
 from dsms.coordinator.catalog.system_objects import is_system, refuse_reserved, with_system_objects
-from dsms.coordinator.http.access import Access, needed_for, new_token
+from dsms.coordinator.http.access import Access, new_token
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.coordinator.watcher.object_states import States
 from dsms.introspection.sample_records import OPERATORS, QUEUES, changed
 from dsms.model.catalog import Catalog
+from dsms.registration.statements import kind_of_statement, parse
 from dsms.runtime.stages.intake import reading_schema
 from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
 from dsms.scheduler.tuning import Bounds, Tuning, read_tuning
-from dsms.sql.parser.parse import parse
 from dsms.testing import LocalSession
 from operators.core.errors import DsmsError, SqlError, UserError
 from tests.support.fake_service import FakeService
@@ -191,7 +191,8 @@ def test_executors_are_altered_and_shown(tables: ControlTables, statement: str, 
     assert {name: tables.entity("executors", "e1")[name] for name in set_to} == set_to
     (shown,) = tables.answer(parse("SHOW EXECUTORS")[0]).rows
     assert set(set_to.values()) <= set(shown) and shown[0] == "e1"
-    assert needed_for(parsed) == "administrator" and needed_for(parse("SHOW EXECUTORS")[0]) == "reader"
+    assert kind_of_statement(parsed).role == "administrator"
+    assert kind_of_statement(parse("SHOW EXECUTORS")[0]).role == "reader"
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import plan_fragment
 from dsms.registration.replacement import halted, replaced_by, retired
+from dsms.registration.statements import parse
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import revised
-from dsms.sql.parser.parse import parse
 from tests.dsms.runtime.test_epoch import LOGS, world_of
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import World, epoch, publish, start

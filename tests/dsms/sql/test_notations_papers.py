@@ -9,8 +9,8 @@ import pytest
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.registration.statements import parse
 from dsms.sql.parser.dialect import Dsms
-from dsms.sql.parser.parse import parse
 from dsms.sql.parser.queries import parse_query
 from operators.core.errors import UserError
 from tests.support.fake_environment import FakeEnvironment, apply_all

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from dsms.model import statements as st
-from dsms.sql.parser.parse import parse
+from dsms.registration.kinds.describe import Describe
+from dsms.registration.kinds.drop import Drop
+from dsms.registration.statements import parse
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
 
@@ -100,12 +102,12 @@ def test_a_select_with_streamed_is_continuous() -> None:
 
 def test_drop_show_describe_explain() -> None:
     drop = parse_one("DROP VIEW IF EXISTS V CASCADE")
-    assert isinstance(drop, st.Drop)
+    assert isinstance(drop, Drop)
     assert (drop.kind, drop.name.text, drop.if_exists, drop.cascade) == ("view", "V", True, True)
     kinds = [statement.kind for statement in parse("SHOW SOURCES; SHOW STREAMS; show views; SHOW QUERIES") if statement]
     assert kinds == ["source", "stream", "view", "query"]
     for sql in ("DESCRIBE S", "DESCRIBE STREAM S", "DESCRIBE stream"):
-        assert isinstance(parse_one(sql), st.Describe)
+        assert isinstance(parse_one(sql), Describe)
     named, written = parse("EXPLAIN V; EXPLAIN SELECT STREAMED a FROM S")
     assert isinstance(named, st.Explain)
     assert isinstance(written, st.Explain)
@@ -115,7 +117,7 @@ def test_drop_show_describe_explain() -> None:
 def test_comments_empty_statements_and_places_of_a_script() -> None:
     script = "-- first\n;; SHOW SOURCES; /* then */\n  DESCRIBE  Nope ;"
     _, describe = parse(script)
-    assert isinstance(describe, st.Describe)
+    assert isinstance(describe, Describe)
     assert describe.name.place == st.Place(3, 13)
 
 

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.registration.replacement import halted, replaced_by
-from dsms.registration.statements import apply
+from dsms.registration.statements import apply, parse
 from dsms.scheduler.spread import Observed
-from dsms.sql.parser.parse import parse
 from dsms.testing import LocalSession
 from operators.core.delta import Delta
 from operators.core.errors import UserError

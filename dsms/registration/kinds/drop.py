@@ -1,0 +1,67 @@
+"""DROP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object, Query, kind_of
+from dsms.model.statement_result import StatementResult
+from dsms.registration.environment import Applied, Environment
+from dsms.registration.statement_kind import StatementKind, named
+from dsms.sql.binder.dependencies import dependents
+from dsms.sql.parser.admin import KINDS
+from dsms.sql.parser.cursor import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(st.Statement):
+    """`DROP kind [IF EXISTS] name [CASCADE]`."""
+
+    kind: st.Kind
+    name: st.Name
+    if_exists: bool
+    cascade: bool
+    sql: str
+
+
+def _parse(cursor: Cursor, _: st.Name | None) -> Drop:
+    kind = KINDS[cursor.one_of(tuple(KINDS), "kind")]
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name(f"{kind} name")
+    cascade = cursor.accept("CASCADE")
+    cursor.end()
+    return Drop(kind, name, if_exists, cascade, cursor.sql)
+
+
+def _apply(statement: Drop, catalog: Catalog, environment: Environment) -> Applied:
+    dropped = catalog.get(statement.name.text)
+    if dropped is None and statement.if_exists:
+        return catalog, StatementResult("DROP", f'{statement.kind} "{statement.name.text}" does not exist')
+    dropped = catalog.find(statement.name.text, statement.name.place)
+    if statement.kind not in _kinds(dropped):
+        raise statement.name.place.error(f'"{dropped.name}" is a {kind_of(dropped)}, not a {statement.kind}')
+    above = [reader.name for reader in dependents(catalog, dropped)]
+    if above and not statement.cascade:
+        raise statement.name.place.error(
+            f'{statement.kind} "{dropped.name}" is used by {", ".join(above)}',
+            "drop these first or add CASCADE",
+        )
+    names = [dropped.name, *above]
+    return catalog.without(names), StatementResult("DROP", f"dropped {', '.join(names)}", name=dropped.name)
+
+
+def _kinds(item: Object) -> tuple[str, ...]:
+    """The kinds by which DROP may name an object: a view created by CREATE STREAM … AS is also a stream."""
+    derived = isinstance(item, Query) and item.sql.upper().split()[:2] == ["CREATE", "STREAM"]
+    return (kind_of(item), "stream") if derived else (kind_of(item),)
+
+
+KIND = StatementKind(
+    statement=Drop,
+    starts={("DROP",): _parse},
+    apply=_apply,
+    changed_name=named,
+    words=(*KINDS, "CASCADE"),
+)

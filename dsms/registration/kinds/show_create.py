@@ -1,0 +1,42 @@
+"""SHOW CREATE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import kind_of
+from dsms.model.statement_result import StatementResult
+from dsms.registration.environment import Applied, Environment
+from dsms.registration.statement_kind import StatementKind
+from dsms.sql.parser.admin import KINDS
+from dsms.sql.parser.cursor import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCreate(st.Statement):
+    """`SHOW CREATE [kind] name`."""
+
+    name: st.Name
+    sql: str
+
+
+def _parse(cursor: Cursor, _: st.Name | None) -> ShowCreate:
+    return ShowCreate(cursor.last_name("name", after=tuple(KINDS)), cursor.sql)
+
+
+def _apply(statement: ShowCreate, catalog: Catalog, environment: Environment) -> Applied:
+    """The text as it was written, of a query that was replaced the last one."""
+    item = catalog.find(statement.name.text, statement.name.place)
+    message = f'statement that created {kind_of(item)} "{item.name}"'
+    return catalog, StatementResult("SHOW CREATE", message, ("name", "sql"), ((item.name, item.sql),), name=item.name)
+
+
+KIND = StatementKind(
+    statement=ShowCreate,
+    starts={("SHOW", "CREATE"): _parse},
+    apply=_apply,
+    role="reader",
+    words=tuple(KINDS),
+)
