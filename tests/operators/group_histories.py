@@ -21,18 +21,31 @@ from tests.support import duck_engine
 END = 10
 SCHEMA = pa.schema(
     [
-        ("k", pa.string()), ("j", pa.float64()), ("x", pa.int32()), ("y", pa.int64()), ("f", pa.float64()),
-        ("g", pa.float64()), ("d", pa.decimal128(9, 2)), ("b", pa.bool_()), ("s", pa.string()), ("p", pa.bool_()),
+        ("k", pa.string()),
+        ("j", pa.float64()),
+        ("x", pa.int32()),
+        ("y", pa.int64()),
+        ("f", pa.float64()),
+        ("g", pa.float64()),
+        ("d", pa.decimal128(9, 2)),
+        ("b", pa.bool_()),
+        ("s", pa.string()),
+        ("p", pa.bool_()),
     ]
-)  # fmt: skip
+)
 NAN = float("nan")
 ROW = st.tuples(
-    st.sampled_from([None, "a", "b"]), st.sampled_from([None, 1.5, NAN]), st.sampled_from([None, -3, 1, 2, 2, 7]),
-    st.sampled_from([None, 1, 4, 9]), st.sampled_from([None, 0.5, -1.25, NAN, math.inf, -math.inf, 3.0]),
-    st.sampled_from([None, 0.5, -1.25, 8.0]), st.sampled_from([None, Decimal("1.25"), Decimal("-7.50")]),
-    st.sampled_from([None, True, False]), st.sampled_from([None, "u", "v", "w"]),
+    st.sampled_from([None, "a", "b"]),
+    st.sampled_from([None, 1.5, NAN]),
+    st.sampled_from([None, -3, 1, 2, 2, 7]),
+    st.sampled_from([None, 1, 4, 9]),
+    st.sampled_from([None, 0.5, -1.25, NAN, math.inf, -math.inf, 3.0]),
+    st.sampled_from([None, 0.5, -1.25, 8.0]),
+    st.sampled_from([None, Decimal("1.25"), Decimal("-7.50")]),
+    st.sampled_from([None, True, False]),
+    st.sampled_from([None, "u", "v", "w"]),
     st.sampled_from([None, True, True, False]),
-)  # fmt: skip
+)
 #: (row, how far the time moves on, whether a present row is deleted instead, and which, whether in the same record).
 EVENT = st.tuples(ROW, st.sampled_from([0, 0, 1, 1, 2]), st.booleans(), st.integers(0, 5), st.booleans())
 EVENTS = st.lists(EVENT, max_size=14)

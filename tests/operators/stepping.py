@@ -14,9 +14,11 @@ from operators.core.operator import Move, Operator, Step
 END = 12
 #: Records (key, value, instant, weight) in log order; weight -1 is a deletion by key.
 RECORD = st.tuples(
-    st.sampled_from([None, "a", "b", "c"]), st.sampled_from([None, 1, 2, 3]), st.integers(0, END - 1),
+    st.sampled_from([None, "a", "b", "c"]),
+    st.sampled_from([None, 1, 2, 3]),
+    st.integers(0, END - 1),
     st.sampled_from([1, 1, 1, -1]),
-)  # fmt: skip
+)
 RECORDS = st.lists(RECORD, max_size=20)
 #: Where frontiers stop on their way from 0 to END.
 STOPS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda stops: sorted(stops))

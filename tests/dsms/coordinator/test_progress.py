@@ -22,9 +22,13 @@ def test_a_query_that_catches_up() -> None:
     assert (second.read, second.unread, second.rate, second.closing) == (400, 700, 200.0, 150.0)
     assert (second.percent, second.text) == (36, "catching up 36 %")
     assert second.document() == {
-        "read": 400, "unread": 700, "percent": 36, "catching_up": True, "records_per_second": 200.0,
+        "read": 400,
+        "unread": 700,
+        "percent": 36,
+        "catching_up": True,
+        "records_per_second": 200.0,
         "seconds_left": 4.7,
-    }  # fmt: skip
+    }
 
 
 def test_a_query_whose_next_batch_holds_all_is_running() -> None:

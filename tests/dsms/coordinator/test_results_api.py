@@ -252,10 +252,11 @@ def test_records_of_a_call(served: tuple[StreamingService, str]) -> None:
         answer = httpx.post(path, content=body, trust_env=False)
         assert answer.json() == {
             "records": [
-                {"partition": 0, "offset": 0, "token": "o1:0/0"}, {"partition": 0, "offset": 1, "token": "o1:0/1"},
+                {"partition": 0, "offset": 0, "token": "o1:0/0"},
+                {"partition": 0, "offset": 1, "token": "o1:0/1"},
             ],
             "token": "o1:0/0-1",
-        }  # fmt: skip
+        }
         name, records, key, advance = service.results.published.pop()
         assert [json.loads(one) for one in records] == [{"room": "a"}, {"room": "b"}]
         assert (name, key, advance) == ("readings", ["room"], 7)

@@ -64,9 +64,16 @@ def test_what_is_said_of_each() -> None:
     states, catalog = cluster.states(), with_system_objects(CATALOG, "c", 1)
     told = {name: states.of(catalog.find(name)) for name in ("dsms_queues", "T", "U", "S", "A", "B", "C", "D", "E")}
     assert told == {
-        "dsms_queues": "system", "T": "registered, 3 dead letters", "U": "registered", "S": "registered",
-        "A": "running", "B": "catching up 25 %", "C": "failed: 1 / 0", "D": "waiting for an executor", "E": "paused",
-    }  # fmt: skip
+        "dsms_queues": "system",
+        "T": "registered, 3 dead letters",
+        "U": "registered",
+        "S": "registered",
+        "A": "running",
+        "B": "catching up 25 %",
+        "C": "failed: 1 / 0",
+        "D": "waiting for an executor",
+        "E": "paused",
+    }
     assert states.of(halted(catalog, "A")) == "halted"
     assert [states.frontier(one) for one in catalog.queries()] == [7, 5, 3, None, None]
     assert cluster.looks == 1

@@ -66,9 +66,12 @@ def test_results_are_a_function_of_the_logs(logs, targets, limits, crash_at) -> 
 
 
 @given(
-    LOGS, st.integers(1, 2), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.none() | st.integers(0, 5),
+    LOGS,
+    st.integers(1, 2),
+    st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    st.none() | st.integers(0, 5),
     st.integers(1, 4),
-)  # fmt: skip
+)
 def test_queries_that_come_later_change_nothing_and_miss_nothing(logs, targets, limits, crash_at, then) -> None:
     whole = run_with(logs, 1, [1000], then=0)
     cut = run_with(logs, targets, limits, crash_at, then)
@@ -77,9 +80,13 @@ def test_queries_that_come_later_change_nothing_and_miss_nothing(logs, targets, 
 
 
 @given(
-    LOGS, st.integers(1, 3), st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any),
-    st.none() | st.integers(0, 8), st.none() | st.integers(1, 4), st.lists(st.integers(0, 9), max_size=60),
-)  # fmt: skip
+    LOGS,
+    st.integers(1, 3),
+    st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any),
+    st.none() | st.integers(0, 8),
+    st.none() | st.integers(1, 4),
+    st.lists(st.integers(0, 9), max_size=60),
+)
 def test_stages_may_wait_for_each_other(logs, targets, limits, crash_at, then, schedule) -> None:
     whole = run_with(logs, 1, [1000], then=None if then is None else 0)
     cut = run_with(logs, targets, limits, crash_at, then, schedule)

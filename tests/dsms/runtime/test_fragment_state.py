@@ -124,9 +124,13 @@ def test_state_that_another_version_stored_is_rebuilt_and_told_once() -> None:
         for lane_id, one in held.lanes.items()
     }
     state = FragmentState(
-        plan(), msgspec.structs.replace(held, lanes=older), Published({}, {}), BOUNDS,
-        BatchSize(100, 10, 1000, 1.0, 3.0), Measures(0.0),
-    )  # fmt: skip
+        plan(),
+        msgspec.structs.replace(held, lanes=older),
+        Published({}, {}),
+        BOUNDS,
+        BatchSize(100, 10, 1000, 1.0, 3.0),
+        Measures(0.0),
+    )
     state, instructions = after(state, PlanChanged(plan(), 1.0))
     assert sorted(one.query for one in instructions if isinstance(one, TellRebuilt)) == ["V", "W"]
     _, again = after(state, PlanChanged(plan(), 2.0))

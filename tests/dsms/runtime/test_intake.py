@@ -24,9 +24,15 @@ def reasons(session: LocalSession) -> dict:
 def test_each_refusal_names_its_reason_and_keeps_the_record() -> None:
     session = session_with("k INT NOT NULL, v INT")
     records = [
-        {"k": "x", "ts": 1}, {"v": 1, "ts": 1}, {"k": 1}, {"k": 1, "ts": "soon"}, {"k": 1, "ts": 2**62},
-        {"k": 1, "ts": 1, "op": "?"}, {"k": 1, "ts": 5}, {"k": 2, "ts": 4},
-    ]  # fmt: skip
+        {"k": "x", "ts": 1},
+        {"v": 1, "ts": 1},
+        {"k": 1},
+        {"k": 1, "ts": "soon"},
+        {"k": 1, "ts": 2**62},
+        {"k": 1, "ts": 1, "op": "?"},
+        {"k": 1, "ts": 5},
+        {"k": 2, "ts": 4},
+    ]
     session.push("T", records)
     session.advance(9)
     found = reasons(session)
@@ -44,10 +50,12 @@ def test_each_refusal_names_its_reason_and_keeps_the_record() -> None:
 @pytest.mark.parametrize(
     ("type_", "value", "instant"),
     [
-        ("BIGINT", 1234, 1234), ("INT", -5, -5),
-        ("TIMESTAMP", DAY, 1_704_164_645_000), ("DATE", DAY.date(), 1_704_153_600_000),
+        ("BIGINT", 1234, 1234),
+        ("INT", -5, -5),
+        ("TIMESTAMP", DAY, 1_704_164_645_000),
+        ("DATE", DAY.date(), 1_704_153_600_000),
     ],
-)  # fmt: skip
+)
 def test_the_instant_may_stand_in_a_column(type_, value, instant) -> None:
     session = session_with(f"k INT, at {type_}", "TIMESTAMP BY at")
     session.push("T", [{"k": 1, "at": value, "ts": 99}, {"k": 2}])
@@ -58,10 +66,16 @@ def test_the_instant_may_stand_in_a_column(type_, value, instant) -> None:
 
 def test_the_operation_may_stand_in_a_column_and_deletions_may_lack_the_rest() -> None:
     session = session_with("k INT NOT NULL, v INT NOT NULL", "TAGGED BY tag")
-    session.push("T", [
-        {"k": 1, "v": 2, "ts": 1, "tag": "+"}, {"k": 1, "ts": 2, "tag": "-"}, {"k": 1, "ts": 3, "tag": "u"},
-        {"k": 1, "v": 1, "ts": 3}, {"k": 1, "v": 1, "ts": 3, "tag": "x"},
-    ])  # fmt: skip
+    session.push(
+        "T",
+        [
+            {"k": 1, "v": 2, "ts": 1, "tag": "+"},
+            {"k": 1, "ts": 2, "tag": "-"},
+            {"k": 1, "ts": 3, "tag": "u"},
+            {"k": 1, "v": 1, "ts": 3},
+            {"k": 1, "v": 1, "ts": 3, "tag": "x"},
+        ],
+    )
     session.advance(9)
     assert session.changes("S") == [("+", {"k": 1, "v": 2}, 1), ("-", {"k": 1}, 2)]
     assert reasons(session) == {

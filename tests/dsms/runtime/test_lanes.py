@@ -132,8 +132,9 @@ def test_a_query_that_failed_stays_where_it_was_alone() -> None:
     (failed,) = ids(first.plan, "W")
     parts = without_failed(before, after, {failed})
     assert [(set(one.queries), one.positions == after.positions) for one in parts] == [
-        (ids(first.plan, "V"), True), ({failed}, False),
-    ]  # fmt: skip
+        (ids(first.plan, "V"), True),
+        ({failed}, False),
+    ]
     held = msgspec.structs.replace(first.manifest, lanes={str(at): one for at, one in enumerate(parts)})
     assert lanes(revised(first.plan, held, {failed}, first)) == [{"V"}, {"W"}]
 

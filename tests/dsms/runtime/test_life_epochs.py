@@ -26,18 +26,21 @@ CREATE QUERY Hot9 AS SELECT k, v FROM R(S) WHERE v > -9;""" + "".join(
 )
 REPLACEMENTS = {
     "V": [
-        "SELECT k, v FROM R(S) WHERE v < 2", "SELECT k, v + 1 AS v FROM R(S)",
+        "SELECT k, v FROM R(S) WHERE v < 2",
+        "SELECT k, v + 1 AS v FROM R(S)",
         "SELECT k, MAX(v) AS v FROM R(A) GROUP BY k",
     ],
     "B": ["SELECT v FROM R(A)", "SELECT v FROM R(S)", "SELECT v FROM R(A) WHERE v > 1"],
     "C": ["SELECT k, COUNT(*) AS n FROM R(S) GROUP BY k", "SELECT k, COUNT(v) AS n FROM R(A) WHERE v > 0 GROUP BY k"],
-}  # fmt: skip
+}
 NAMES = ("V", "R", "B", "C", "Hot9", "Hot", "Since", "Bag", "Every", "Hot0", "Hot2", "N0", "N1", "N2", "N3")
 EVENT = st.one_of(
     st.tuples(st.sampled_from(["PAUSE", "RESUME"]), st.sampled_from(NAMES)),
     st.tuples(st.sampled_from(["REPLACE"]), st.sampled_from(["V", "B", "C"]), st.integers(0, 2)),
-    st.just(("CRASH",)), st.just(("LOST",)), st.just(("RETIRE",)),
-)  # fmt: skip
+    st.just(("CRASH",)),
+    st.just(("LOST",)),
+    st.just(("RETIRE",)),
+)
 LOG = [
     [("a", 2, 1, None), ("a", 3, 4, None), ("a", 1, 5, None), ("c", 2, 7, None), ("a", 0, 8, None), ("b", 2, 12, None)]
 ]
@@ -125,8 +128,10 @@ class Life:
 
     def log(self, name: str) -> list[tuple]:
         """All records of a result, by what wrote them one after another; partitions side by side."""
-        parts = sorted({log for log in self.world.results for one in self.ids[name] if log.split("/")[0] == one},
-                       key=lambda log: (int(log.split("/")[0][1:]), log))  # fmt: skip
+        parts = sorted(
+            {log for log in self.world.results for one in self.ids[name] if log.split("/")[0] == one},
+            key=lambda log: (int(log.split("/")[0][1:]), log),
+        )
         return [row for part in parts for row in self.world.results[part]]
 
 

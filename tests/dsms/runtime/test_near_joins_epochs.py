@@ -43,9 +43,14 @@ def message(topic: str, part: int, at: int, ts: int, draw: random.Random) -> Mes
     row = {"k": draw.choice("ab"), "t": draw.randrange(6), "y": draw.randrange(3), "id": draw.randrange(4)}
     deleted = [("dsms-op", b"-")] if draw.random() < 0.25 else []
     return Message(
-        topic=topic, partition=part, offset=at, key=None, value=json.dumps(row).encode(), headers=deleted,
+        topic=topic,
+        partition=part,
+        offset=at,
+        key=None,
+        value=json.dumps(row).encode(),
+        headers=deleted,
         timestamp=(1, ts),
-    )  # fmt: skip
+    )
 
 
 @cache

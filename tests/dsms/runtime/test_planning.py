@@ -21,9 +21,22 @@ def test_a_planner_that_was_closed_makes_no_log(monkeypatch: pytest.MonkeyPatch)
     revision = start(apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))[0], 1)
     positions = {lane: held.places for lane, held in revision.manifest.lanes.items()}
     control = PlannerInput(
-        revision.number, 1, 1, revision.lanes, positions, frozenset(positions), 1, 1, (), 1,
-        KafkaSettings("127.0.0.1:1"), "", "local", "main", frames=Path("nowhere"),
-    )  # fmt: skip
+        revision.number,
+        1,
+        1,
+        revision.lanes,
+        positions,
+        frozenset(positions),
+        1,
+        1,
+        (),
+        1,
+        KafkaSettings("127.0.0.1:1"),
+        "",
+        "local",
+        "main",
+        frames=Path("nowhere"),
+    )
     planner = BatchPlanner(lambda: control)
     planner.close()
     for ask in (planner.initial, lambda: planner.tasks({"at": {}}, {"at": {}})):

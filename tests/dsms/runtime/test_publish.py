@@ -35,9 +35,15 @@ def outputs() -> dict[str, Output]:
     return {output.id: output for output in compile_lane("lane", plan.queries.values()).outputs}
 
 
-CHANGES = pl.DataFrame({
-    "k": [1, 1, 1], "v": ["a", None, "b"], FROM: [-5, 4, 7], ORDER: [0, 1, (3 << ORDER_SHIFT) + 7], OP: ["+", "u", "-"],
-})  # fmt: skip
+CHANGES = pl.DataFrame(
+    {
+        "k": [1, 1, 1],
+        "v": ["a", None, "b"],
+        FROM: [-5, 4, 7],
+        ORDER: [0, 1, (3 << ORDER_SHIFT) + 7],
+        OP: ["+", "u", "-"],
+    }
+)
 
 
 def records_of(output: Output, changes: pl.DataFrame) -> Records:
@@ -53,9 +59,15 @@ COLUMNS = ("keys", "values", "headers")
 
 def test_the_records_of_several_results_are_told_apart(outputs) -> None:
     output = outputs["o4"]
-    changes = pl.DataFrame({
-        "v": list("abc"), FROM: [1, 2, 1], ORDER: [1 << ORDER_SHIFT, 1, 0], OP: ["+"] * 3, MEMBER: [3, 9, 3],
-    })  # fmt: skip
+    changes = pl.DataFrame(
+        {
+            "v": list("abc"),
+            FROM: [1, 2, 1],
+            ORDER: [1 << ORDER_SHIFT, 1, 0],
+            OP: ["+"] * 3,
+            MEMBER: [3, 9, 3],
+        }
+    )
     written = Written(encode_changes(output, changes), {3: output, 9: output, 12: output})
     found = list(result_records(written))
     assert [[json.loads(value)["v"] for value in records.values] for records in found] == [["c", "a"], ["b"]]
@@ -78,8 +90,10 @@ def test_a_keyed_result_has_keys_values_tombstones_and_headers(outputs) -> None:
     assert [json.loads(key) for key in records.keys] == [{"k": 1}] * 3
     assert [value and json.loads(value) for value in records.values] == [{"k": 1, "v": "a"}, {"k": 1, "v": None}, None]
     assert records.headers == [
-        [("dsms-ts", b"-5")], [("dsms-op", b"u"), ("dsms-ts", b"4")], [("dsms-op", b"-"), ("dsms-ts", b"7")],
-    ]  # fmt: skip
+        [("dsms-ts", b"-5")],
+        [("dsms-op", b"u"), ("dsms-ts", b"4")],
+        [("dsms-op", b"-"), ("dsms-ts", b"7")],
+    ]
 
 
 def test_a_keyless_result_carries_the_row_on_deletion_and_stays_with_its_source_partition(outputs) -> None:
@@ -135,9 +149,12 @@ def test_dead_letters_carry_their_provenance() -> None:
     assert list(records.values) == [b"raw", b"{}"]
     assert records.headers is not None
     assert dict(records.headers[0]) == {
-        "dsms-error": b"why", "dsms-source": b"T", "dsms-topic": b"topic-of-t", "dsms-partition": b"1",
+        "dsms-error": b"why",
+        "dsms-source": b"T",
+        "dsms-topic": b"topic-of-t",
+        "dsms-partition": b"1",
         "dsms-offset": b"9",
-    }  # fmt: skip
+    }
     assert dict(records.headers[1])["dsms-query"] == b"Q"
 
 
@@ -155,9 +172,15 @@ def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
 
 def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) -> None:
     output = outputs["o3"]
-    changes = pl.DataFrame({
-        "k": range(10), "v": list("abcdefghij"), FROM: range(10), ORDER: range(10), OP: ["+"] * 10,
-    })  # fmt: skip
+    changes = pl.DataFrame(
+        {
+            "k": range(10),
+            "v": list("abcdefghij"),
+            FROM: range(10),
+            ORDER: range(10),
+            OP: ["+"] * 10,
+        }
+    )
     changes = changes.with_columns(pl.Series(MEMBER, [2] * 3 + [5] * 7))
     written = Written(encode_changes(output, changes), {2: output, 3: output, 5: output})
     monkeypatch.setattr("dsms.runtime.epoch.result_records.PIECE_ROWS", 4)

@@ -145,9 +145,13 @@ def finished(fragment: Fragment, events: list[tuple[int | None, str]], records: 
     st.sampled_from([CATALOG, LIMITED]),
 )
 def test_results_are_the_same_under_every_limit(
-    redis_url: str, tmp_path: Path, rows: list[tuple[int, int]], events: list[tuple[int | None, str]],
-    sizes: tuple[int, int], catalog: Catalog,
-) -> None:  # fmt: skip
+    redis_url: str,
+    tmp_path: Path,
+    rows: list[tuple[int, int]],
+    events: list[tuple[int | None, str]],
+    sizes: tuple[int, int],
+    catalog: Catalog,
+) -> None:
     targets, records = sizes
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
     world = World({"t": {0: [message(at, *row) for at, row in enumerate(rows)]}})

@@ -95,10 +95,20 @@ class Simulated:
         assert sum(isinstance(one.operator, Shed) for one in flow.vertices) == len(COSTS)
         span = int(self.now * 1000)
         seen = tuple(
-            (query, 0, Seen(batch, int(batch * rates[name]), span, span + max(int(batch / 20), 1),
-                            {0: Spread(batch, ((batch * 1.0, batch * 3.0),))}))
-            for query, name in names.items() if batch
-        )  # fmt: skip
+            (
+                query,
+                0,
+                Seen(
+                    batch,
+                    int(batch * rates[name]),
+                    span,
+                    span + max(int(batch / 20), 1),
+                    {0: Spread(batch, ((batch * 1.0, batch * 3.0),))},
+                ),
+            )
+            for query, name in names.items()
+            if batch
+        )
         measured = Measured(batch, work=tuple(work), behind={lane_id: unread}, seen=seen)
         return Epoch(self.at.manifest, {}, (), (), {}, measured=measured)
 

@@ -48,7 +48,7 @@ QUERIES = {
     "istream": "SELECT ISTREAM(k, n) FROM A [RANGE 2]",
     "dstream": "SELECT DSTREAM(k, n) FROM A [RANGE 2]",
     "rstream": "SELECT RSTREAM(k, n) FROM A [RANGE 2 SLIDE 2]",
-}  # fmt: skip
+}
 END = 12
 
 

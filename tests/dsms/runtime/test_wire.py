@@ -34,7 +34,7 @@ from dsms.runtime.stages.wire import (
     VerticesWorked,
     Wake,
     envelopes,
-)  # fmt: skip
+)
 from dsms.scheduler.work import Work
 from operators.core.adherence import Adherence
 from operators.core.delta import Delta
@@ -43,14 +43,24 @@ from operators.streams.shed import Seen
 
 ROWS = pl.DataFrame({"a": [1, 2], "__op": ["+", "-"]})
 MESSAGES: list[Message] = [
-    Elements(3, Frame(ROWS), leaf=1, partition=7), Elements(4, Frame(ROWS)), PartitionMoved(0, 2, 99),
-    SourcesMoved({0: 5, 3: -7}), Wake(), SlicePosition(0, 1, 5, 3, 4, 100, (Ordering(),)),
+    Elements(3, Frame(ROWS), leaf=1, partition=7),
+    Elements(4, Frame(ROWS)),
+    PartitionMoved(0, 2, 99),
+    SourcesMoved({0: 5, 3: -7}),
+    Wake(),
+    SlicePosition(0, 1, 5, 3, 4, 100, (Ordering(),)),
     DeadLetters("q1:s1", "S", 0, 5, 9, [RefusedRecord(6, "late", b"\xff", None), RefusedRecord(7, "1 / 0", b"", "Q")]),
-    SourceFailed(1, "cut off"), VertexFailed(4, "ValueError: x"), ResultFailed(0, "too large"),
-    VerticesWorked({2: Work((1, 2), 3, 4, adherence=Adherence(5, 1))}), Unread(12), ShedSeen("q2", 3, Seen(4, 2, 1, 9)),
-    RowsInFault(5, Frame(ROWS)), StateStored({"k": [["r1", "r2"], []]}), StageServed(2, 10, 100, 90, 5),
+    SourceFailed(1, "cut off"),
+    VertexFailed(4, "ValueError: x"),
+    ResultFailed(0, "too large"),
+    VerticesWorked({2: Work((1, 2), 3, 4, adherence=Adherence(5, 1))}),
+    Unread(12),
+    ShedSeen("q2", 3, Seen(4, 2, 1, 9)),
+    RowsInFault(5, Frame(ROWS)),
+    StateStored({"k": [["r1", "r2"], []]}),
+    StageServed(2, 10, 100, 90, 5),
     ResultChanges(1, Frame(ROWS)),
-]  # fmt: skip
+]
 
 
 def plain(message: Message) -> object:

@@ -142,10 +142,12 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
 
 @settings(max_examples=3)
 @given(
-    st.lists(st.lists(RECORD, min_size=8, max_size=24), min_size=1, max_size=2), st.integers(1, 3),
-    st.lists(st.integers(6, 20), min_size=1, max_size=4), st.none() | st.integers(0, 5),
+    st.lists(st.lists(RECORD, min_size=8, max_size=24), min_size=1, max_size=2),
+    st.integers(1, 3),
+    st.lists(st.integers(6, 20), min_size=1, max_size=4),
+    st.none() | st.integers(0, 5),
     st.lists(RATES, min_size=1, max_size=5),
-)  # fmt: skip
+)
 def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, targets, limits, crash_at, rates) -> None:
     """Rates change with every epoch, and are decided anew after a crash: the results are those of one epoch that only
     follows the logged rates."""
@@ -240,9 +242,7 @@ def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None
     new = repaired.find("Counts").id
     after = before | {key: json.loads(value) for key, value, _ in world.results[new]}
     known = [(k, v) for k, v, ts, _ in log if ts < 59]
-    exact = {
-        k: (sum(key == k for key, _ in known), sum(v for key, v in known if key == k), 0.0, 1.0) for k in "abz"
-    }  # fmt: skip
+    exact = {k: (sum(key == k for key, _ in known), sum(v for key, v in known if key == k), 0.0, 1.0) for k in "abz"}
     estimates = {row["k"]: (row["n"], row["s"], row["_error"], row["_confidence"]) for row in after.values()}
     assert {k: row["n"] for row in before.values() for k in [row["k"]]} != {k: row[0] for k, row in exact.items()}
     assert result.notices == ("Counts: replaced from instant 39 on",)

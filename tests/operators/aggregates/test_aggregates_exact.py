@@ -105,13 +105,17 @@ def test_every_function_is_documented_and_refuses_too_many_arguments(name) -> No
 @pytest.mark.parametrize(
     ("name", "arguments", "result"),
     [
-        ("sum", (pa.int8(),), pa.int64()), ("sum", (pa.decimal128(9, 2),), pa.decimal128(38, 2)),
-        ("sum", (pa.float32(),), pa.float64()), ("mean", (pa.decimal128(9, 2),), pa.float64()),
+        ("sum", (pa.int8(),), pa.int64()),
+        ("sum", (pa.decimal128(9, 2),), pa.decimal128(38, 2)),
+        ("sum", (pa.float32(),), pa.float64()),
+        ("mean", (pa.decimal128(9, 2),), pa.float64()),
         ("count", (), pa.int64()),
-        ("max", (pa.date32(),), pa.date32()), ("max_by", (pa.string(), pa.int8()), pa.string()),
-        ("array_agg", (pa.int8(),), pa.list_(pa.int8())), ("median", (pa.date32(),), pa.timestamp("us")),
+        ("max", (pa.date32(),), pa.date32()),
+        ("max_by", (pa.string(), pa.int8()), pa.string()),
+        ("array_agg", (pa.int8(),), pa.list_(pa.int8())),
+        ("median", (pa.date32(),), pa.timestamp("us")),
     ],
-)  # fmt: skip
+)
 def test_types_of_results(name, arguments, result) -> None:
     assert AGGREGATES[name].result(arguments) == result
 
@@ -126,8 +130,10 @@ def test_types_that_are_refused(name, types) -> None:
 
 COPIES = st.lists(
     st.tuples(st.sampled_from([0.1, 0.7, -0.07, 1e16]), st.integers(1, 5), st.integers(1, 3), st.integers(1, 6)),
-    min_size=1, max_size=6, unique_by=lambda row: (row[0], row[1], row[2]),
-)  # fmt: skip
+    min_size=1,
+    max_size=6,
+    unique_by=lambda row: (row[0], row[1], row[2]),
+)
 
 
 @pytest.mark.parametrize("function", ["sum", "avg", "var_pop"])
@@ -147,12 +153,18 @@ def test_how_copies_are_divided_among_elements_does_not_show(function: str, copi
 
 FILTERED = st.lists(
     st.tuples(
-        st.sampled_from("ab"), st.sampled_from([0.1, 0.7, -0.07, 1e16, -0.0, math.inf]),
+        st.sampled_from("ab"),
+        st.sampled_from([0.1, 0.7, -0.07, 1e16, -0.0, math.inf]),
         st.sampled_from([True, False, None]),
-        st.booleans(), st.integers(1, 4), st.integers(1, 2), st.integers(1, 2), st.booleans(),
+        st.booleans(),
+        st.integers(1, 4),
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.booleans(),
     ),
-    min_size=1, max_size=8,
-)  # fmt: skip
+    min_size=1,
+    max_size=8,
+)
 
 
 @given(FILTERED, st.sampled_from([[], [2], [1, 3]]))

@@ -113,7 +113,7 @@ CASES = {
         use("a", "count", "x", "y", distinct=True),
         lambda rows: len({pair for pair in zip(column(rows, "x"), column(rows, "y"), strict=True) if None not in pair}),
     ),
-}  # fmt: skip
+}
 
 
 def narrow(events) -> list:

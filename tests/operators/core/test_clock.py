@@ -54,9 +54,10 @@ def test_nothing_read_nothing_known() -> None:
 
 
 @given(
-    st.lists(st.integers(-9, 9), max_size=12), st.lists(st.tuples(st.integers(0, 12), st.integers(-9, 9)), max_size=3),
+    st.lists(st.integers(-9, 9), max_size=12),
+    st.lists(st.tuples(st.integers(0, 12), st.integers(-9, 9)), max_size=3),
     st.lists(st.integers(0, 12), max_size=3).map(sorted),
-)  # fmt: skip
+)
 def test_latent_instants_ascend_are_never_late_and_do_not_depend_on_batches(instants, beats, cuts) -> None:
     expected, reached = [], BEGINNING
     for offset, instant in enumerate(instants):

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta, polars_schema, union_all
 
 ELEMENT = st.tuples(
-    st.sampled_from([None, 1, 2]), st.sampled_from([None, "a", "b"]), st.integers(0, 9),
-    st.sampled_from([3, 6, 10, FOREVER]), st.sampled_from([-2, -1, 1, 2]),
-)  # fmt: skip
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([None, "a", "b"]),
+    st.integers(0, 9),
+    st.sampled_from([3, 6, 10, FOREVER]),
+    st.sampled_from([-2, -1, 1, 2]),
+)
 ELEMENTS = st.lists(ELEMENT, max_size=12)
 INSTANTS = range(-1, 12)
 

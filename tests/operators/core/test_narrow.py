@@ -33,15 +33,20 @@ OPERATORS = {
     "Project": (Project((("a", call("add", A, B)), ("b", call("divide", TWO, B)))), ()),
     "NowFilter": (NowFilter((NowRange(lower=A, condition=call("greater", B, TWO)),)), ()),
     "Members": (
-        Members("f", call("greater", A, Column("p", pa.int64())), (Column("p", pa.int64()),),
-                roster=Roster((4, 7), {"p": (1, 3)})), (MEMBER,),
+        Members(
+            "f",
+            call("greater", A, Column("p", pa.int64())),
+            (Column("p", pa.int64()),),
+            roster=Roster((4, 7), {"p": (1, 3)}),
+        ),
+        (MEMBER,),
     ),
     "Stamp": (Stamp(), (TS,)),
     "PeriodicSync": (PeriodicSync(Periodic(3)), ()),
     "TimeWindow": (TimeWindow(4, 2), ()),
     "Assign": (Assign("hop", "b", size=4, slide=2), ("window_start", "window_end")),
     "Sample": (Sample(40.0, ("c",)), ()),
-}  # fmt: skip
+}
 ROWS = st.lists(st.tuples(*[st.integers(0, 5)] * 4), max_size=12)
 
 

@@ -55,22 +55,64 @@ def duckdb_sql(sql: str) -> str:
 
 
 LINEAR = [
-    "count()", "count(x)", "sum(x)", "sum(y)", "sum(d)", "sum(f)", "avg(x)", "avg(d)", "avg(f)", "bool_and(b)",
-    "bool_or(b)", "bit_xor(x)", "count_if(b)", "count(x) FILTER p", "sum(g) FILTER p", "count(DISTINCT x)",
-    "sum(DISTINCT x)", "avg(DISTINCT g) FILTER p", "approx_count_distinct(s)", "sum(DISTINCT f)",
-]  # fmt: skip
+    "count()",
+    "count(x)",
+    "sum(x)",
+    "sum(y)",
+    "sum(d)",
+    "sum(f)",
+    "avg(x)",
+    "avg(d)",
+    "avg(f)",
+    "bool_and(b)",
+    "bool_or(b)",
+    "bit_xor(x)",
+    "count_if(b)",
+    "count(x) FILTER p",
+    "sum(g) FILTER p",
+    "count(DISTINCT x)",
+    "sum(DISTINCT x)",
+    "avg(DISTINCT g) FILTER p",
+    "approx_count_distinct(s)",
+    "sum(DISTINCT f)",
+]
 MOMENTS = [
-    "var_pop(x)", "var_samp(x)", "stddev_pop(g)", "stddev_samp(y)", "var_pop(d)", "covar_pop(x, y)", "covar_samp(g, x)",
-    "corr(x, y)", "corr(g, y)", "regr_count(x, g)", "var_pop(DISTINCT x)",
-]  # fmt: skip
+    "var_pop(x)",
+    "var_samp(x)",
+    "stddev_pop(g)",
+    "stddev_samp(y)",
+    "var_pop(d)",
+    "covar_pop(x, y)",
+    "covar_samp(g, x)",
+    "corr(x, y)",
+    "corr(g, y)",
+    "regr_count(x, g)",
+    "var_pop(DISTINCT x)",
+]
 BEST = [
-    "min(x)", "max(x)", "min(f)", "max(f)", "min(s) FILTER p", "max(d)", "min(b)", "max(DISTINCT y)", "max(k)",
+    "min(x)",
+    "max(x)",
+    "min(f)",
+    "max(f)",
+    "min(s) FILTER p",
+    "max(d)",
+    "min(b)",
+    "max(DISTINCT y)",
+    "max(k)",
     "min(g)",
-]  # fmt: skip
+]
 HOLISTIC = [
-    "median(x)", "median(g)", "percentile_cont(g; 0.3)", "percentile_disc(x; 0.75)", "percentile_disc(s; 0.4)",
-    "median(DISTINCT x)", "median(y) FILTER p", "bit_and(x)", "bit_or(y)", "percentile_disc(f; 0)",
-]  # fmt: skip
+    "median(x)",
+    "median(g)",
+    "percentile_cont(g; 0.3)",
+    "percentile_disc(x; 0.75)",
+    "percentile_disc(s; 0.4)",
+    "median(DISTINCT x)",
+    "median(y) FILTER p",
+    "bit_and(x)",
+    "bit_or(y)",
+    "percentile_disc(f; 0)",
+]
 
 
 def check(events, cuts, seed, keys, calls, append_only=False) -> None:
@@ -161,16 +203,20 @@ def test_a_group_without_rows_has_no_row_and_comes_back() -> None:
     changes = [(("a", 5), 1, 1, 0), (("a", 5), 2, -1, 1), (("a", 1), 6, 1, 2)]
     for cuts in ([], [2], [2, 3, 6]):
         assert changed(GroupBy(("k",), (SUM,), KX), changes, cuts) == [
-            ("a", 5, 1, 1, 0), ("a", 5, 2, -1, 1), ("a", 1, 6, 1, 2),
-        ]  # fmt: skip
+            ("a", 5, 1, 1, 0),
+            ("a", 5, 2, -1, 1),
+            ("a", 1, 6, 1, 2),
+        ]
 
 
 def test_without_keys_there_is_a_row_from_the_beginning() -> None:
     group = GroupBy((), (COUNT, SUM), KX)
     assert changed(group, [], [3]) == [(0, None, BEGINNING, 1, 0)]
     assert changed(group, [(("a", 5), 4, 1, 8)], [3]) == [
-        (0, None, BEGINNING, 1, 0), (0, None, 4, -1, 8), (1, 5, 4, 1, 8),
-    ]  # fmt: skip
+        (0, None, BEGINNING, 1, 0),
+        (0, None, 4, -1, 8),
+        (1, 5, 4, 1, 8),
+    ]
     assert changed(group, [(("a", 5), BEGINNING, 1, 8)], [3]) == [(1, 5, BEGINNING, 1, 8)]
 
 
@@ -212,8 +258,13 @@ def test_a_step_without_changes_keeps_schema_and_state() -> None:
     empty = delta_of([], KX)
     step = group.step(empty, group.traces(), Move(BEGINNING, END))
     assert dict(step.delta.frame.schema) == {
-        "k": pl.String, "n": pl.Int64, "s": pl.Int64, "__from": pl.Int64, "__to": pl.Int64, "__weight": pl.Int64,
+        "k": pl.String,
+        "n": pl.Int64,
+        "s": pl.Int64,
+        "__from": pl.Int64,
+        "__to": pl.Int64,
+        "__weight": pl.Int64,
         "__order": pl.Int64,
-    }  # fmt: skip
+    }
     full = group.step(delta_of([(("a", 5), 1, 1, 3)], KX), group.traces(), Move(BEGINNING, END))
     assert full.delta.frame.schema == step.delta.frame.schema

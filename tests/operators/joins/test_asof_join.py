@@ -21,8 +21,11 @@ from tests.operators.join_histories import CUTS, END, Element, changes, check_la
 from tests.support.strategies import examples
 
 TESTS = {
-    "greater": operator.gt, "greater_or_equal": operator.ge, "less": operator.lt, "less_or_equal": operator.le,
-}  # fmt: skip
+    "greater": operator.gt,
+    "greater_or_equal": operator.ge,
+    "less": operator.lt,
+    "less_or_equal": operator.le,
+}
 KEY = st.sampled_from([None, "a", "a", "b"])
 TIME = st.one_of(st.none(), st.integers(0, 5))
 LEFT_SCHEMA = {"k": pl.String, "t": pl.Int64, "x": pl.Int64}
@@ -192,8 +195,10 @@ def rows_read(size: int, monkeypatch) -> int:
     other = delta_of([(("a", middle, 1), 3, FOREVER, 1)], RIGHT_SCHEMA)
     step = join.step(one, other, traces, Move(1, 4))
     assert sorted(step.delta.frame.select("t", "u", WEIGHT).rows()) == [
-        (middle, middle - 1, -1), (middle, middle - 1, 1), (middle, middle, 1),
-    ]  # fmt: skip
+        (middle, middle - 1, -1),
+        (middle, middle - 1, 1),
+        (middle, middle, 1),
+    ]
     return sum(frame.height for frame in read)
 
 

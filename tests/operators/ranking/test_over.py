@@ -27,8 +27,11 @@ BOUNDS = st.tuples(STARTS, ENDS).filter(lambda ends: None in ends or ends[0] <= 
 def calls_of(function, arguments, types, parameters, frames):
     return st.builds(
         lambda kind, order, ends, given: (function, arguments, types, order, kind, *ends, given),
-        st.sampled_from(frames), ORDERS, BOUNDS, st.sampled_from(parameters),
-    )  # fmt: skip
+        st.sampled_from(frames),
+        ORDERS,
+        BOUNDS,
+        st.sampled_from(parameters),
+    )
 
 
 OF_ARRIVAL = [(name, ("v",) if name in ("lag", "lead") else (), given) for name, given in OF_TIES.items()]
@@ -40,16 +43,20 @@ CALLS = st.lists(
         *(calls_of(name, ("v",), kind, [()], ["rows", "range"]) for name, kind in AGGREGATES.items()),
         calls_of("count", (), INT, [()], ["rows", "range"]),
     ),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 @settings(max_examples=examples(50), deadline=None)
 @given(LIVES.map(lambda rows: rows[:9]), CALLS, st.sampled_from([(), ("k",)]), CUTS, SEEDS)
 @example(
     [("a", 1, 0, 5, 1), ("a", None, 2, None, 2), ("b", 3, 1, 2, 1)],
-    [("sum", ("v",), INT, (SortKey("v", True),), "range", -1, 2, ())], (), [3], 0,
-)  # fmt: skip
+    [("sum", ("v",), INT, (SortKey("v", True),), "range", -1, 2, ())],
+    (),
+    [3],
+    0,
+)
 def test_the_values_at_every_instant_are_duckdbs(rows, listed, partition, cuts, seed) -> None:
     calls = window_calls(listed, partition)
     found = assert_duckdbs_values(calls, rows, cuts, seed)
@@ -64,8 +71,12 @@ def test_only_rows_whose_values_change_are_corrected() -> None:
     number = WindowCall("n", "row_number", (), INT, order=(SortKey("v"),))
     rows = elements([("a", 1, 1, FOREVER, 1, 5), ("b", 9, 2, FOREVER, 1, 6), ("c", 5, 3, FOREVER, 1, 7)])
     assert sorted(output(run_moves(Over((number,)), rows, [3])).select(FROM, "k", "n", WEIGHT, ORDER).rows()) == [
-        (1, "a", 1, 1, 5), (2, "b", 2, 1, 6), (3, "b", 2, -1, 7), (3, "b", 3, 1, 7), (3, "c", 2, 1, 7),
-    ]  # fmt: skip
+        (1, "a", 1, 1, 5),
+        (2, "b", 2, 1, 6),
+        (3, "b", 2, -1, 7),
+        (3, "b", 3, 1, 7),
+        (3, "c", 2, 1, 7),
+    ]
 
 
 def test_ties_in_a_range_go_by_arrival() -> None:

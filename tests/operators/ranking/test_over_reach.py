@@ -24,12 +24,14 @@ FRAMED = st.builds(
 )
 SHIFTED = st.builds(
     lambda name, given: (name, ("v",), INT, "rows", None, None, given),
-    st.sampled_from(["lag", "lead"]), st.sampled_from([(), (2,), (1, 7), (0,)]),
-)  # fmt: skip
+    st.sampled_from(["lag", "lead"]),
+    st.sampled_from([(), (2,), (1, 7), (0,)]),
+)
 NEAR = st.builds(
     lambda order, listed: [(name, given, kind, order, *rest) for name, given, kind, *rest in listed],
-    ORDERS, st.lists(st.one_of(FRAMED, SHIFTED), min_size=1, max_size=3),
-)  # fmt: skip
+    ORDERS,
+    st.lists(st.one_of(FRAMED, SHIFTED), min_size=1, max_size=3),
+)
 
 
 @settings(max_examples=examples(50), deadline=None)

@@ -37,15 +37,26 @@ from tests.support import duck_engine
 from tests.support.strategies import examples
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
-ORDERS = st.sampled_from([
-    (SortKey("v"),), (SortKey("v", descending=True),), (SortKey("v", True, False),), (SortKey("v", False, True),), (),
-    (SortKey("v"), SortKey("k", True)),
-])  # fmt: skip
+ORDERS = st.sampled_from(
+    [
+        (SortKey("v"),),
+        (SortKey("v", descending=True),),
+        (SortKey("v", True, False),),
+        (SortKey("v", False, True),),
+        (),
+        (SortKey("v"), SortKey("k", True)),
+    ]
+)
 TOPS = st.builds(
-    TopK, st.sampled_from([(), ("k",)]), ORDERS, st.sampled_from([None, 1, 2, 3]), st.sampled_from([0, 0, 1, 2]),
-    st.sampled_from(["row_number", "rank", "dense_rank"]), st.sampled_from([None, "r"]),
+    TopK,
+    st.sampled_from([(), ("k",)]),
+    ORDERS,
+    st.sampled_from([None, 1, 2, 3]),
+    st.sampled_from([0, 0, 1, 2]),
+    st.sampled_from(["row_number", "rank", "dense_rank"]),
+    st.sampled_from([None, "r"]),
     st.sampled_from([SCHEMA, SCHEMA, pa.schema([])]),
-)  # fmt: skip
+)
 
 
 def sort_value(key: SortKey, value) -> tuple:
@@ -84,8 +95,10 @@ def expected_at(top: TopK, frame: pl.DataFrame, at: int) -> Counter:
 @given(LIVES, TOPS, CUTS, SEEDS)
 @example(
     [("a", 1, 0, 5, 1), ("a", 1, 2, None, 2), ("a", 2, 1, 2, 1)],
-    TopK((), (SortKey("v"),), 1, 1, "row_number", "r", SCHEMA), [3], 0,
-)  # fmt: skip
+    TopK((), (SortKey("v"),), 1, 1, "row_number", "r", SCHEMA),
+    [3],
+    0,
+)
 def test_the_best_at_every_instant(rows, top, cuts, seed) -> None:
     delta = changes(rows)
     found = same_log(top, delta, cuts, seed)
@@ -114,15 +127,22 @@ def test_a_stream_needs_no_more_than_the_best(rows, top, cuts, seed) -> None:
 
 
 def test_the_elder_wins_a_tie_and_the_order_is_that_of_the_cause() -> None:
-    rows = elements([
-        ("a", 5, 1, FOREVER, 1, 10), ("b", 5, 1, FOREVER, 1, 11), ("b", 5, 2, FOREVER, -1, 12),
-        ("a", 5, 4, FOREVER, -1, 13), ("c", 5, 4, FOREVER, 1, 14),
-    ])  # fmt: skip
+    rows = elements(
+        [
+            ("a", 5, 1, FOREVER, 1, 10),
+            ("b", 5, 1, FOREVER, 1, 11),
+            ("b", 5, 2, FOREVER, -1, 12),
+            ("a", 5, 4, FOREVER, -1, 13),
+            ("c", 5, 4, FOREVER, 1, 14),
+        ]
+    )
     top = TopK((), (SortKey("v"),), 1, schema=SCHEMA)
     found = Delta(pl.concat([step.delta.frame for step in run_moves(top, rows, [2, 3])])).consolidate().frame
     assert found.select("k", FROM, WEIGHT, ORDER).sort(FROM, WEIGHT).rows() == [
-        ("a", 1, 1, 11), ("a", 4, -1, 14), ("c", 4, 1, 14),
-    ]  # fmt: skip
+        ("a", 1, 1, 11),
+        ("a", 4, -1, 14),
+        ("c", 4, 1, 14),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -226,10 +246,16 @@ ENDING = st.lists(
     max_size=14,
 ).map(lambda rows: [row for row in rows if row[0] is None or row[2] + (row[3] or 0) < row[0]])
 BOUNDED = st.builds(
-    TopK, st.just(("w",)), st.sampled_from([(SortKey("v"),), (SortKey("v", descending=True),)]),
-    st.sampled_from([None, 1, 2]), st.sampled_from([0, 1]), st.sampled_from(["row_number", "rank", "dense_rank"]),
-    st.sampled_from([None, "r"]), st.sampled_from([WINDOWED, pa.schema([])]), bound=st.just("w"),
-)  # fmt: skip
+    TopK,
+    st.just(("w",)),
+    st.sampled_from([(SortKey("v"),), (SortKey("v", descending=True),)]),
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([0, 1]),
+    st.sampled_from(["row_number", "rank", "dense_rank"]),
+    st.sampled_from([None, "r"]),
+    st.sampled_from([WINDOWED, pa.schema([])]),
+    bound=st.just("w"),
+)
 
 
 @settings(max_examples=examples(50))
@@ -249,11 +275,13 @@ def test_partitions_behind_their_bound_are_as_they_were(rows, top, cuts, seed) -
 @pytest.mark.parametrize(
     ("limit", "method", "append_only", "kind"),
     [
-        (2, "row_number", False, pa.int64()), (2, "row_number", True, pa.timestamp("us")),
-        (None, "row_number", False, pa.date32()), (2, "rank", False, pa.timestamp("us")),
+        (2, "row_number", False, pa.int64()),
+        (2, "row_number", True, pa.timestamp("us")),
+        (None, "row_number", False, pa.date32()),
+        (2, "rank", False, pa.timestamp("us")),
         (2, "dense_rank", True, pa.int64()),
     ],
-)  # fmt: skip
+)
 def test_a_partition_behind_its_bound_leaves_the_state(limit, method, append_only, kind) -> None:
     schema = pa.schema([("w", kind), ("v", pa.int64())])
     a_unit = {"int64": 1, "timestamp[us]": 1, "date32[day]": 86_400_000}[str(kind)]

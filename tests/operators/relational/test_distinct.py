@@ -72,9 +72,11 @@ def test_rows_of_every_type() -> None:
     }
     rows = pl.DataFrame(columns)
     frame = pl.concat([rows, rows, rows]).with_columns(
-        pl.Series(FROM, [1, 1, 1, 4, 4, 4, 7, 7, 7]), pl.lit(FOREVER).alias(TO),
-        pl.Series(WEIGHT, [1, 1, 1, 1, 1, 1, -2, -2, -2]), pl.Series(ORDER, range(9)),
-    )  # fmt: skip
+        pl.Series(FROM, [1, 1, 1, 4, 4, 4, 7, 7, 7]),
+        pl.lit(FOREVER).alias(TO),
+        pl.Series(WEIGHT, [1, 1, 1, 1, 1, 1, -2, -2, -2]),
+        pl.Series(ORDER, range(9)),
+    )
     for cuts in ([], [3], [3, 6]):
         steps = run_through(Distinct(), [Delta(frame)], cuts)
         found = pl.concat([step.delta.frame for step in steps])

@@ -105,9 +105,12 @@ def test_constants_of_every_type(kind: pa.DataType, values, sign: str) -> None:
     operator = Members("f", call(sign, Column("a", kind), parameter), (parameter,), roster=roster)
     delta = Delta.of([("+", {"a": value}, 5) for value in values], pa.schema([("a", kind)]))
     compare = {
-        "equal": lambda a, b: a == b, "less": lambda a, b: a < b, "less_or_equal": lambda a, b: a <= b,
-        "greater": lambda a, b: a > b, "greater_or_equal": lambda a, b: a >= b,
-    }[sign]  # fmt: skip
+        "equal": lambda a, b: a == b,
+        "less": lambda a, b: a < b,
+        "less_or_equal": lambda a, b: a <= b,
+        "greater": lambda a, b: a > b,
+        "greater_or_equal": lambda a, b: a >= b,
+    }[sign]
     wanted = [(a, m) for a in values for m, b in enumerate(constants) if a is not None and compare(a, b)]
     found = operator.step(delta, (), Move(0, 9)).delta.frame.select("a", MEMBER).rows()
     assert sorted(found, key=repr) == sorted(wanted, key=repr)

@@ -46,6 +46,9 @@ def test_the_greatest_order_of_both_sides_at_the_instant(cuts) -> None:
     right = delta_of(
         [(("a", 1), 2, FOREVER, 1), (("a", 1), 4, FOREVER, 1), (("a", 1), 5, FOREVER, 1)], SCHEMA, [7, 1, 3]
     )
-    found = [row for step in run_through(SetOperation("except_all"), [left, right], cuts)
-             for row in step.delta.frame.select(FROM, WEIGHT, ORDER).rows()]  # fmt: skip
+    found = [
+        row
+        for step in run_through(SetOperation("except_all"), [left, right], cuts)
+        for row in step.delta.frame.select(FROM, WEIGHT, ORDER).rows()
+    ]
     assert found == [(2, 2, 7), (4, -1, 1), (5, -1, 9)]

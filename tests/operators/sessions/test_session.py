@@ -67,8 +67,12 @@ def test_a_late_row_joins_two_sessions() -> None:
     rows = elements([("a", 1, 1, FOREVER, 1, 0), ("a", 7, 2, FOREVER, 1, 1), ("a", 4, 3, FOREVER, 1, 2)])
     found = output(run_moves(Session("v", 3), rows, [3]))
     assert sorted(found.filter(pl.col(FROM) == 3).select("v", "window_start", "window_end", WEIGHT, ORDER).rows()) == [
-        (1, 1, 4, -1, 2), (1, 1, 10, 1, 2), (4, 1, 10, 1, 2), (7, 1, 10, 1, 2), (7, 7, 10, -1, 2),
-    ]  # fmt: skip
+        (1, 1, 4, -1, 2),
+        (1, 1, 10, 1, 2),
+        (4, 1, 10, 1, 2),
+        (7, 1, 10, 1, 2),
+        (7, 7, 10, -1, 2),
+    ]
 
 
 def test_sessions_that_no_change_touches_are_quiet() -> None:

@@ -38,11 +38,15 @@ AGGREGATES = (
 )
 ROWS = st.lists(
     st.tuples(
-        st.sampled_from([None, "a", "b"]), st.one_of(st.none(), st.integers(-4, 14)), st.sampled_from([None, 1, 2, 6]),
-        INSTANTS, st.sampled_from([None, None, 1, 2, 5]), st.sampled_from([1, 1, 2]),
+        st.sampled_from([None, "a", "b"]),
+        st.one_of(st.none(), st.integers(-4, 14)),
+        st.sampled_from([None, 1, 2, 6]),
+        INSTANTS,
+        st.sampled_from([None, None, 1, 2, 5]),
+        st.sampled_from([1, 1, 2]),
     ),
     max_size=14,
-)  # fmt: skip
+)
 GAPS, PARTITIONS = st.integers(0, 4), st.sampled_from([(), ("k",)])
 BOUNDS = st.sampled_from([(WINDOW_START, WINDOW_END), (WINDOW_START,), (WINDOW_END,), (WINDOW_END, WINDOW_START)])
 

@@ -44,5 +44,8 @@ def test_an_old_row_is_retracted_with_its_own_ts() -> None:
     steps = step_through(Tagger(("k",)), records_delta([("a", 1, 2, 1), ("a", 2, 5, 1), ("a", None, 7, -1)]), [3, 6])
     changes = pl.concat([step.delta.frame for step in steps]).select("k", "v", TS, "__from", "__weight")
     assert sorted(changes.rows()) == [
-        ("a", 1, 2, 2, 1), ("a", 1, 2, 5, -1), ("a", 2, 5, 5, 1), ("a", 2, 5, 7, -1),
-    ]  # fmt: skip
+        ("a", 1, 2, 2, 1),
+        ("a", 1, 2, 5, -1),
+        ("a", 2, 5, 5, 1),
+        ("a", 2, 5, 7, -1),
+    ]

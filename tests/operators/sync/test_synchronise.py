@@ -90,8 +90,11 @@ def test_syncsql_example_9() -> None:
     hot = changes([("a", 105, 1, 6, 1), ("b", 110, 3, None, 1), ("c", 97, 4, None, 1)])
     found = PeriodicSync(Periodic(2)).step(hot, (), Move(0, 9)).delta
     assert sorted(found.frame.select("k", FROM, "__weight").rows()) == [
-        ("a", 2, 1), ("a", 8, -1), ("b", 4, 1), ("c", 4, 1),
-    ]  # fmt: skip
+        ("a", 2, 1),
+        ("a", 8, -1),
+        ("b", 4, 1),
+        ("c", 4, 1),
+    ]
 
 
 def test_a_row_between_two_points_is_never_seen() -> None:

@@ -18,12 +18,16 @@ from tests.support.strategies import examples
 
 HOPS = st.builds(
     lambda size, slide, offset: Assign("hop", "v", size, slide, offset),
-    st.integers(1, 6), st.integers(1, 6), st.integers(-3, 8),
-)  # fmt: skip
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(-3, 8),
+)
 CUMULATES = st.builds(
     lambda steps, slide, offset: Assign("cumulate", "v", steps * slide, slide, offset),
-    st.integers(1, 4), st.integers(1, 3), st.integers(-3, 8),
-)  # fmt: skip
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(-3, 8),
+)
 
 
 def windows(assign: Assign, value: int) -> list[tuple[int, int]]:
@@ -69,8 +73,9 @@ def test_timestamps_and_dates_take_sizes_in_ms() -> None:
     assert found.select("window_start", "window_end").rows() == [(moment(31), moment(32))]
     found, _ = assigned(Assign("hop", "t", 2 * day, day), pl.Series([dt.date(2024, 1, 31), None]))
     assert found.select("t", "window_start").rows() == [
-        (dt.date(2024, 1, 31), moment(31)), (dt.date(2024, 1, 31), moment(30)),
-    ]  # fmt: skip
+        (dt.date(2024, 1, 31), moment(31)),
+        (dt.date(2024, 1, 31), moment(30)),
+    ]
     assert found.schema["window_end"] == pl.Datetime("us")
 
 
