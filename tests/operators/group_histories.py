@@ -125,7 +125,7 @@ def rows_at(changes: Sequence[Change], at: int) -> list[tuple]:
         if instant <= at and weight > 0:
             arrived.append(row)
         elif instant <= at:
-            arrived.remove(next(each for each in arrived if repr(each) == repr(row)))
+            arrived.remove(next(candidate for candidate in arrived if repr(candidate) == repr(row)))
     return arrived
 
 
@@ -138,13 +138,13 @@ def duckdb_relations(changes: Sequence[Change], keys: Sequence[str], selected: s
         answers: dict[int, Counter] = {at: Counter() for at in range(-1, END)}
         if keys:
             names = ", ".join(keys)
-            found = database.execute(
+            answer = database.execute(
                 f"SELECT instant, {names}, {selected} FROM bag GROUP BY instant, {names}"
             ).fetchall()
         else:
-            each = f"SELECT {selected} FROM bag WHERE instant = i.t"
+            subquery = f"SELECT {selected} FROM bag WHERE instant = i.t"
             instants = f"(SELECT unnest(range(-1, {END})) AS t) i"
-            found = database.execute(f"SELECT i.t, a.* FROM {instants}, LATERAL ({each}) a").fetchall()
-    for at, *row in found:
+            answer = database.execute(f"SELECT i.t, a.* FROM {instants}, LATERAL ({subquery}) a").fetchall()
+    for at, *row in answer:
         answers[at][tuple(map(comparable, row))] += 1
     return answers

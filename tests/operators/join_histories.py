@@ -24,11 +24,11 @@ def changes(rows: st.SearchStrategy[tuple], most: int = 14) -> st.SearchStrategy
 
 
 def _valid(events: list) -> list[Element]:
-    held: Counter = Counter()
+    bag: Counter = Counter()
     kept = []
     for row, at, weight in sorted(events, key=lambda event: event[1]):
-        if held[repr(row)] + weight >= 0:
-            held[repr(row)] += weight
+        if bag[repr(row)] + weight >= 0:
+            bag[repr(row)] += weight
             kept.append((row, at, FOREVER, weight))
     return kept
 
@@ -83,12 +83,12 @@ def shuffled(delta: Delta, seed: int) -> Delta:
 
 def relation(elements: Sequence[Element], at: int) -> Counter:
     """The bag of rows at an instant, by their text, for NaN and NULL are equal to themselves."""
-    held: Counter = Counter()
+    bag: Counter = Counter()
     for row, start, end, weight in elements:
         if start <= at < end:
-            held[repr(row)] += weight
-    assert all(weight >= 0 for weight in held.values())
-    return +held
+            bag[repr(row)] += weight
+    assert all(weight >= 0 for weight in bag.values())
+    return +bag
 
 
 def output_relation(steps: Sequence[Step], at: int) -> Counter:

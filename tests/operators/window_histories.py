@@ -98,14 +98,14 @@ def copies_at(frame: pl.DataFrame, at: int) -> list[tuple]:
     for *values, since, weight, number in frame.select(*row, FROM, WEIGHT, ORDER).iter_rows():
         net[(since, tuple(values))] += weight
         order[(since, tuple(values))] = max(number, order.get((since, tuple(values)), number))
-    held: list[tuple] = []
-    for (since, values), weight in sorted(net.items(), key=lambda one: one[0][0]):
+    copies: list[tuple] = []
+    for (since, values), weight in sorted(net.items(), key=lambda entry: entry[0][0]):
         if since > at:
             continue
-        held += [(values, since, order[(since, values)])] * weight
+        copies += [(values, since, order[(since, values)])] * weight
         for _ in range(-weight):
-            held.remove(min((one for one in held if one[0] == values), key=lambda one: one[1:]))
-    return held
+            copies.remove(min((copy for copy in copies if copy[0] == values), key=lambda copy: copy[1:]))
+    return copies
 
 
 def log(steps: Sequence[Step]) -> list[str]:

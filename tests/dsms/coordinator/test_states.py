@@ -62,8 +62,10 @@ def halted(catalog: Catalog, name: str) -> Object:
 def test_what_is_said_of_each() -> None:
     cluster = Cluster(ALIVE)
     states, catalog = cluster.states(), with_system_objects(CATALOG, "c", 1)
-    told = {name: states.of(catalog.find(name)) for name in ("dsms_queues", "T", "U", "S", "A", "B", "C", "D", "E")}
-    assert told == {
+    displayed = {
+        name: states.of(catalog.find(name)) for name in ("dsms_queues", "T", "U", "S", "A", "B", "C", "D", "E")
+    }
+    assert displayed == {
         "dsms_queues": "system",
         "T": "registered, 3 dead letters",
         "U": "registered",
@@ -75,7 +77,7 @@ def test_what_is_said_of_each() -> None:
         "E": "paused",
     }
     assert states.of(halted(catalog, "A")) == "halted"
-    assert [states.frontier(one) for one in catalog.queries()] == [7, 5, 3, None, None]
+    assert [states.frontier(query) for query in catalog.queries()] == [7, 5, 3, None, None]
     assert cluster.looks == 1
 
 
@@ -100,9 +102,9 @@ def test_a_topic_that_is_not_as_it_was(topics: dict[str, int], said: str) -> Non
 def test_what_is_not_known_is_asked_for_once() -> None:
     cluster = Cluster(None)
     states = cluster.states()
-    told = [states.of(CATALOG.find(name)) for name in ("S", "T", "A", "D", "E")]
+    displayed = [states.of(CATALOG.find(name)) for name in ("S", "T", "A", "D", "E")]
     unknown = "unknown: redis is away"
-    assert told == ["registered", unknown, unknown, unknown, "paused"]
+    assert displayed == ["registered", unknown, unknown, unknown, "paused"]
     for query in CATALOG.queries():
         with pytest.raises(ExternalError, match="redis is away"):
             states.frontier(query)

@@ -104,7 +104,10 @@ def tried(session: LocalSession, pair: tuple[str, str], steps, only: str | None 
 
 
 def _by_instant(changes: list) -> list:
-    return [(instant, sorted(each, key=repr)) for instant, each in groupby(changes, key=lambda change: change[2])]
+    return [
+        (instant, sorted(at_instant, key=repr))
+        for instant, at_instant in groupby(changes, key=lambda change: change[2])
+    ]
 
 
 @pytest.mark.parametrize("pair", MATCHED.values(), ids=MATCHED)

@@ -118,8 +118,8 @@ def test_published_results_fold_to_the_relation_of_the_closed_instants(logs) -> 
     for ts, _, _, k, v, kind in sorted(accepted):
         if ts < frontier:
             last[k] = None if kind == "-" else v
-    held: dict = {}
+    folded: dict = {}
     for key, value, _ in world.results["o4"]:
-        held[json.loads(key)["k"]] = None if value is None else json.loads(value)["v"]
+        folded[json.loads(key)["k"]] = None if value is None else json.loads(value)["v"]
     expected = {k: v for k, v in last.items() if v is not None and v > 1}
-    assert {k: v for k, v in held.items() if v is not None} == expected
+    assert {k: v for k, v in folded.items() if v is not None} == expected

@@ -35,15 +35,15 @@ def test_each_refusal_names_its_reason_and_keeps_the_record() -> None:
     ]
     session.push("T", records)
     session.advance(9)
-    found = reasons(session)
-    assert found[0] == 'column "k": expected INT, got "x"'
-    assert "k" in found[1]
-    assert found[2] == found[3] == 'no instant: "ts" is NULL'
-    assert found[4] == 'instant in "ts" is out of range'
-    assert found[5] == 'unknown operation in "op"; have: +, u, -'
-    assert found[7] == "late: instant 4 is below the frontier of its partition at this record"
-    assert sorted(found) == [0, 1, 2, 3, 4, 5, 7]
-    assert [letter["record"] for letter in session.dead_letters("T")] == [records[at] for at in sorted(found)]
+    reason_at = reasons(session)
+    assert reason_at[0] == 'column "k": expected INT, got "x"'
+    assert "k" in reason_at[1]
+    assert reason_at[2] == reason_at[3] == 'no instant: "ts" is NULL'
+    assert reason_at[4] == 'instant in "ts" is out of range'
+    assert reason_at[5] == 'unknown operation in "op"; have: +, u, -'
+    assert reason_at[7] == "late: instant 4 is below the frontier of its partition at this record"
+    assert sorted(reason_at) == [0, 1, 2, 3, 4, 5, 7]
+    assert [letter["record"] for letter in session.dead_letters("T")] == [records[at] for at in sorted(reason_at)]
     assert session.changes("S") == [("+", {"k": 1, "v": None}, 5)]
 
 

@@ -48,10 +48,12 @@ CHANGES = pl.DataFrame(
 
 def records_of(output: Output, changes: pl.DataFrame) -> Records:
     """The records of one result as if they came at once."""
-    found = list(result_records(Written(encode_changes(output, changes), {None: output})))
-    keys, values, headers = ([one for each in found for one in getattr(each, name)] for name in COLUMNS)
-    partitions = None if found[0].partitions is None else [one for each in found for one in each.partitions or ()]
-    return Records(found[0].topic, keys, values, headers, partitions)
+    parts = list(result_records(Written(encode_changes(output, changes), {None: output})))
+    keys, values, headers = ([value for part in parts for value in getattr(part, name)] for name in COLUMNS)
+    partitions = (
+        None if parts[0].partitions is None else [partition for part in parts for partition in part.partitions or ()]
+    )
+    return Records(parts[0].topic, keys, values, headers, partitions)
 
 
 COLUMNS = ("keys", "values", "headers")
@@ -69,9 +71,9 @@ def test_the_records_of_several_results_are_told_apart(outputs) -> None:
         }
     )
     written = Written(encode_changes(output, changes), {3: output, 9: output, 12: output})
-    found = list(result_records(written))
-    assert [[json.loads(value)["v"] for value in records.values] for records in found] == [["c", "a"], ["b"]]
-    assert [records.partitions for records in found] == [[0, 1], [0]]
+    results = list(result_records(written))
+    assert [[json.loads(value)["v"] for value in records.values] for records in results] == [["c", "a"], ["b"]]
+    assert [records.partitions for records in results] == [[0, 1], [0]]
 
 
 def test_the_order_of_what_was_computed_does_not_show(outputs) -> None:

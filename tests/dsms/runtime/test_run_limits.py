@@ -91,7 +91,7 @@ class Fragment:
         store.delete(before - self.manifest.names())
         parts = list(limited(self.revision, self.manifest))
         run_locations = store.spill(self.manifest.names(), limit, parts)
-        assert all(sum(run_locations.resident.get(name, 0) for name in one.names) <= one.limit for one in parts)
+        assert all(sum(run_locations.resident.get(name, 0) for name in part.names) <= part.limit for part in parts)
         assert run_locations.resident.keys() | run_locations.disk.keys() == self.manifest.names()
         self.holds(limit)
         if event == "lost disk":
@@ -109,7 +109,7 @@ class Fragment:
         assert len(list(self.directory.glob("*"))) <= len(self.manifest.names())
 
     def keys(self) -> list[str]:
-        return [one.decode() for one in self.client.scan_iter(key(self.cluster, FRAGMENT, "run", "") + "*")]
+        return [name.decode() for name in self.client.scan_iter(key(self.cluster, FRAGMENT, "run", "") + "*")]
 
     def holds(self, limit: int | None) -> None:
         """What Redis has of the runs is within the limit, and no more than the account says."""
@@ -159,21 +159,21 @@ def test_results_are_the_same_under_every_limit(
         patch.setattr(run_cache, "flush_to_disk", lambda _: None)  # no power is lost here
         fragment = Fragment(world, connect(redis_url), tmp_path / "cache", catalog, targets)
         finished(fragment, events, records)
-    names = {one.id: one.name for one in fragment.catalog.running()}  # type: ignore[attr-defined]
+    names = {query.id: query.name for query in fragment.catalog.running()}  # type: ignore[attr-defined]
     final = rows[:-1]  # the instant of the last record is still open
     counts = Counter(k for k, _ in final)
     expected = {k: (k, n, max(v for other, v in final if other == k)) for k, n in counts.items()}
-    found: dict[int, tuple[int, int, int]] = {}
+    groups: dict[int, tuple[int, int, int]] = {}
     joined: Counter[tuple[int, int, int]] = Counter()
     for log, listed in world.written.items():
         for record in listed:
             row = json.loads(record[1])
             if names[log.split("/")[0]] == "Q":
-                found[row["k"]] = (row["k"], row["n"], row["m"])
+                groups[row["k"]] = (row["k"], row["n"], row["m"])
             else:
                 assert not record[2] or b"-" not in dict(record[2]).values()
                 joined[(row["k"], row["v"], row["w"])] += 1
-    assert found == expected
+    assert groups == expected
     assert joined == Counter((k, v, w) for k, v in final for other, w in final if k == other and v < w)
 
 
@@ -186,7 +186,7 @@ def test_a_query_limits_what_it_shares_with_nobody(redis_url: str, tmp_path: Pat
         fragment = Fragment(world, connect(redis_url), tmp_path / "cache", catalog, 1)
         finished(fragment, [], 15)
         parts = list(limited(fragment.revision, fragment.manifest))
-        owned = [one.names for one in parts if one.names]
+        owned = [part.names for part in parts if part.names]
         assert len(owned) == len(expected) and len(frozenset.union(*owned)) == sum(map(len, owned))
         assert frozenset.union(*owned) < fragment.manifest.names()
 

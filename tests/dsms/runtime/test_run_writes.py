@@ -48,7 +48,7 @@ class Slow:
 def test_a_task_hands_its_messages_on_and_ends_after_its_writes() -> None:
     store = Slow()
     batches = iter(task(store)(sources()))
-    while not any(isinstance(one.message, StateStored) for one in envelopes(next(batches))):
+    while not any(isinstance(envelope.message, StateStored) for envelope in envelopes(next(batches))):
         assert not store.stored
     store.handed_on.set()
     assert list(batches) is not None

@@ -78,7 +78,7 @@ class Simulated:
         return next(iter(self.at.lanes.values())).flow
 
     def _id(self, name: str) -> str:
-        return next(query for query, one in self.at.plan.queries.items() if one.name == name)
+        return next(query for query, planned in self.at.plan.queries.items() if planned.name == name)
 
     def _told(self, batch: int, unread: int, rates: dict[str, float]) -> Epoch:
         """Both targets are busy all the time but the fixed one."""
@@ -87,12 +87,12 @@ class Simulated:
         for at, vertex in enumerate(flow.vertices):
             busy = BASE_S * batch if vertex.leaf is not None else 0.0
             for query, name in names.items():
-                output = next(one for one in lane.outputs if one.id == query)
+                output = next(candidate for candidate in lane.outputs if candidate.id == query)
                 fixed = self.dear_s if name == "Dear" and batch else 0.0
                 busy += COSTS[name] * rates[name] * batch + fixed if output.vertex == at else 0.0
             busy += self.each_s
             work.append((lane_id, flow.keys[at], 0, Work((batch,), batch, int(busy * self.slow * TARGETS * 1e9))))
-        assert sum(isinstance(one.operator, Shed) for one in flow.vertices) == len(COSTS)
+        assert sum(isinstance(vertex.operator, Shed) for vertex in flow.vertices) == len(COSTS)
         span = int(self.now * 1000)
         seen = tuple(
             (

@@ -111,10 +111,10 @@ def listed() -> str:
 
 def misread(before: str, now: str) -> list[str]:
     """The keys of one text that stand for something else in another."""
-    known, found = (
+    known, current = (
         dict(line.rsplit(" ", 1) for line in text.splitlines() if line[:1] == " ") for text in (before, now)
     )
-    return [key.strip() for key in known.keys() & found if known[key] != found[key]]
+    return [key.strip() for key in known.keys() & current if known[key] != current[key]]
 
 
 def test_no_key_stands_for_another_state_than_before(golden) -> None:

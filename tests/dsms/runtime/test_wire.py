@@ -65,7 +65,9 @@ MESSAGES: list[Message] = [
 
 def plain(message: Message) -> object:
     fields = {name: getattr(message, name) for name in message.__struct_fields__}
-    return type(message), {name: one.rows.rows() if isinstance(one, Frame) else one for name, one in fields.items()}
+    return type(message), {
+        name: field.rows.rows() if isinstance(field, Frame) else field for name, field in fields.items()
+    }
 
 
 def test_every_kind_has_an_example() -> None:
@@ -81,8 +83,8 @@ def test_what_is_read_is_what_was_sent(on_one_machine: bool, tmp_path: Path) -> 
     batch = arrow.batch()
     assert batch.schema == ENVELOPE_ARROW
     received = list(envelopes(batch))
-    assert [one[:4] for one in received] == [one[:4] for one in local.sent]
-    assert [plain(one.message) for one in received] == [plain(message) for message in MESSAGES]
+    assert [envelope[:4] for envelope in received] == [envelope[:4] for envelope in local.sent]
+    assert [plain(envelope.message) for envelope in received] == [plain(message) for message in MESSAGES]
 
 
 def test_an_empty_outbox_is_an_empty_batch() -> None:
@@ -95,7 +97,7 @@ def test_large_frames_go_through_files(tmp_path: Path) -> None:
     outbox = ArrowOutbox(1, tmp_path)
     outbox.send("o1", Elements(0, Frame(large)))
     outbox.send("o1", ResultChanges(0, outbox.frame(large.iter_slices(1000))))
-    (_, elements), (_, changes) = ((one.lane, one.message) for one in envelopes(outbox.batch()))
+    (_, elements), (_, changes) = ((envelope.lane, envelope.message) for envelope in envelopes(outbox.batch()))
     assert len(list(tmp_path.iterdir())) == 1, "slices that are small are packed as they are"
     assert elements.frame.rows.equals(large) and changes.frame.rows.equals(large)
 
@@ -104,5 +106,5 @@ def test_only_targets_that_get_elements_are_sent_any() -> None:
     outbox, part = LocalOutbox(1), Delta.of([("+", {"a": "x"}, 5)])
     parts = [part, Delta(part.frame.clear()), part]
     wire.send_parts(outbox, "o1", lambda frame: Elements(4, frame, 2, 0), parts, stage=2)
-    assert [one[:4] for one in outbox.sent] == [(0, 2, 1, "o1"), (2, 2, 1, "o1")]
+    assert [envelope[:4] for envelope in outbox.sent] == [(0, 2, 1, "o1"), (2, 2, 1, "o1")]
     assert isinstance(outbox.sent[0], Envelope)

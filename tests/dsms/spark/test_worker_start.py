@@ -16,7 +16,7 @@ from dsms.spark.compat.spark_home import linked_home
 
 def run(code: str, *path: Path) -> str:
     """What a new Python says, with directories before its path."""
-    text = f"import sys; sys.path[:0] = {[str(one) for one in path]}; {code}"
+    text = f"import sys; sys.path[:0] = {[str(directory) for directory in path]}; {code}"
     return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60).stdout
 
 

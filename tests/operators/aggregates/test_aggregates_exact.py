@@ -45,8 +45,8 @@ def test_variance_of_integers_is_exact(values) -> None:
 
 def test_variance_of_decimals_is_exact() -> None:
     values = [Decimal("99999999999.01"), Decimal("99999999999.02"), Decimal("99999999999.06")]
-    found = last_value("var_samp", pa.decimal128(20, 2), values)
-    assert found == pytest.approx(float(statistics.variance(map(Fraction, values))), rel=1e-14)
+    variance = last_value("var_samp", pa.decimal128(20, 2), values)
+    assert variance == pytest.approx(float(statistics.variance(map(Fraction, values))), rel=1e-14)
 
 
 def test_a_decimal_sum_has_38_digits() -> None:
@@ -147,8 +147,8 @@ def test_how_copies_are_divided_among_elements_does_not_show(function: str, copi
         first = data.draw(st.integers(1, count))
         divided += [(row, at, part, order) for part in (first, *[1] * (count - first))]
     shuffled = data.draw(st.permutations(divided))
-    one, other = (run(group, delta_of(changes, schema), [3])[0] for changes in (whole, shuffled))
-    assert one.sort(FROM, WEIGHT).equals(other.sort(FROM, WEIGHT))
+    undivided, in_parts = (run(group, delta_of(changes, schema), [3])[0] for changes in (whole, shuffled))
+    assert undivided.sort(FROM, WEIGHT).equals(in_parts.sort(FROM, WEIGHT))
 
 
 FILTERED = st.lists(
@@ -185,11 +185,13 @@ def test_sums_beside_those_of_other_rows_are_what_they_are_alone(drawn, cuts) ->
     for function, by in asked:
         alone = GroupBy(("k",), (Aggregate("r", function, ("x",), types[function]),), together.schema)
         kept = [change for change in changes if not by or change[0]["kxfg".index(by)]]
-        found, _ = run(alone, delta_of(kept, alone.schema), cuts)
+        separate, _ = run(alone, delta_of(kept, alone.schema), cuts)
         for at in range(1, 8):
-            one, other = at_instant(beside, function + by, at), at_instant(found, "r", at)
+            actual, expected = at_instant(beside, function + by, at), at_instant(separate, "r", at)
             nothing = 0 if function == "count" else None
-            assert {k: repr(value) for k, value in one.items()} == {k: repr(other.get(k, nothing)) for k in one}
+            assert {k: repr(value) for k, value in actual.items()} == {
+                k: repr(expected.get(k, nothing)) for k in actual
+            }
 
 
 def at_instant(output, name: str, at: int) -> dict[str, object]:

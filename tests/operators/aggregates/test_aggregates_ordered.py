@@ -38,7 +38,7 @@ NARROW = pa.schema([SCHEMA.field(name) for name in NAMES])
 
 
 def use(name: str, function: str, *arguments: str, **more) -> Aggregate:
-    type_ = AGGREGATES[function].result(tuple(SCHEMA.field(each).type for each in arguments))
+    type_ = AGGREGATES[function].result(tuple(SCHEMA.field(argument).type for argument in arguments))
     return Aggregate(name, function, arguments, type_, **more)
 
 
@@ -142,11 +142,11 @@ def consolidated(delta: Delta) -> list:
     for row in delta.frame.rows():
         grouped[(row[:-4], row[-4])].append((row[-2], row[-1]))
     changes = []
-    for (row, at), each in grouped.items():
-        if min(weight for weight, _ in each) < 0:
-            net, order = sum(weight for weight, _ in each), max(order for _, order in each)
-            each = [(1 if net > 0 else -1, order)] * abs(net)
-        changes += [(row, at, weight, order) for weight, order in each]
+    for (row, at), weighted_orders in grouped.items():
+        if min(weight for weight, _ in weighted_orders) < 0:
+            net, order = sum(weight for weight, _ in weighted_orders), max(order for _, order in weighted_orders)
+            weighted_orders = [(1 if net > 0 else -1, order)] * abs(net)
+        changes += [(row, at, weight, order) for weight, order in weighted_orders]
     return sorted(changes, key=lambda change: (change[1], change[3]))
 
 

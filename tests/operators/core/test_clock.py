@@ -37,8 +37,8 @@ def test_lateness_and_frontier_do_not_depend_on_the_cuts(instants, slack, beats,
     for start, end in zip(edges, edges[1:], strict=False):
         now = [Heartbeat(at, time) for at, time in beats if start <= at <= end]
         part = np.array(instants[start:end], dtype=np.int64)
-        found, clock = clock.admit(part, np.arange(start, end), slack=slack, heartbeats=now)
-        late += found.tolist()
+        late_now, clock = clock.admit(part, np.arange(start, end), slack=slack, heartbeats=now)
+        late += late_now.tolist()
         assert clock.frontier >= seen
         seen = clock.frontier
     assert late == expected
@@ -63,13 +63,13 @@ def test_latent_instants_ascend_are_never_late_and_do_not_depend_on_batches(inst
     for offset, instant in enumerate(instants):
         reached = max([reached, instant, *(time for at, time in beats if at <= offset)])
         expected.append(reached)
-    clock, found = PartitionClock(), []
+    clock, actual = PartitionClock(), []
     edges = [0, *(min(cut, len(instants)) for cut in cuts), len(instants)]
     for start, end in pairwise(edges):
-        mine = [Heartbeat(at, time) for at, time in beats if start <= at <= end]
+        own_beats = [Heartbeat(at, time) for at, time in beats if start <= at <= end]
         offsets = np.arange(start, end)
-        raised = clock.latent(np.array(instants[start:end], np.int64), offsets, mine)
-        late, clock = clock.admit(raised, offsets, heartbeats=mine)
+        raised = clock.latent(np.array(instants[start:end], np.int64), offsets, own_beats)
+        late, clock = clock.admit(raised, offsets, heartbeats=own_beats)
         assert not late.any()
-        found += raised.tolist()
-    assert found == expected
+        actual += raised.tolist()
+    assert actual == expected

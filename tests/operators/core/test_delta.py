@@ -52,11 +52,11 @@ def test_consolidation_keeps_the_relation_and_leaves_one_element_of_a_kind(eleme
 
 
 @given(ELEMENTS, ELEMENTS)
-def test_sum_and_negation(one, two) -> None:
-    both = union_all([delta_of(one), delta_of(two)])
+def test_sum_and_negation(left, right) -> None:
+    both = union_all([delta_of(left), delta_of(right)])
     for at in INSTANTS:
-        assert relation(both, at) == multiplicities([*one, *two], at)
-    assert not len(union_all([delta_of(one), delta_of(one).negate()]).consolidate())
+        assert relation(both, at) == multiplicities([*left, *right], at)
+    assert not len(union_all([delta_of(left), delta_of(left).negate()]).consolidate())
 
 
 @given(ELEMENTS, st.integers(0, 11))
@@ -69,8 +69,8 @@ def test_advance_keeps_the_relation_from_the_frontier_on(elements, frontier) -> 
 
 
 @given(ELEMENTS, st.integers(0, 10), st.integers(0, 10))
-def test_between_cuts_by_start(elements, one, two) -> None:
-    start, end = sorted((one, two))
+def test_between_cuts_by_start(elements, bound, other_bound) -> None:
+    start, end = sorted((bound, other_bound))
     assert len(delta_of(elements).between(start, end)) == sum(start <= element[2] < end for element in elements)
 
 

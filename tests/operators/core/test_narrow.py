@@ -57,10 +57,12 @@ def test_columns_that_are_not_read_change_nothing(name: str, rows: list[tuple[in
     assert isinstance(operator, Narrow)
     delta = Delta.of([("+", {"a": a, "b": b, "c": c}, ts) for a, b, c, ts in rows], SCHEMA)
     names = frozenset({*wanted, *made})
-    whole, part = (operator.step(one, (), Move(0, 9)) for one in (delta, delta.narrowed(operator.reads(names))))
+    whole, part = (
+        operator.step(input_delta, (), Move(0, 9)) for input_delta in (delta, delta.narrowed(operator.reads(names)))
+    )
     assert part.delta.narrowed(names).frame.equals(whole.delta.narrowed(names).frame)
-    told = [None if step.faults is None else step.faults.drop("row").rows() for step in (whole, part)]
-    assert told[0] == told[1]
+    faults = [None if step.faults is None else step.faults.drop("row").rows() for step in (whole, part)]
+    assert faults[0] == faults[1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=8), st.sampled_from([(), (0,), (1,), (0, 1)]))

@@ -183,10 +183,10 @@ def lawful(node, row):
 def case(node, row):
     parts = node.arguments
     for when, then in zip(parts[:-1:2], parts[1::2], strict=True):
-        held = lawful(when, row)
-        if held is FAULT:
+        condition = lawful(when, row)
+        if condition is FAULT:
             return FAULT
-        if held:
+        if condition:
             return lawful(then, row)
     return lawful(parts[-1], row)
 
@@ -240,9 +240,9 @@ def test_a_comparison_with_null_is_null_beside_others(function: str) -> None:
     null = cast(Literal(None, pa.null()), pa.int64())
     compared = call(function, Column("x", pa.int64()), null), call(function, null, Column("x", pa.int64()))
     frame = pl.DataFrame({"x": [1, 2, None]})
-    for one in compared:
-        both = call("and", call("greater", Literal(1, pa.int64()), null), one)
-        assert evaluate(frame, {"one": one, "both": both})[0].to_dict(as_series=False) == {
+    for comparison in compared:
+        both = call("and", call("greater", Literal(1, pa.int64()), null), comparison)
+        assert evaluate(frame, {"one": comparison, "both": both})[0].to_dict(as_series=False) == {
             "one": [None] * 3,
             "both": [None] * 3,
         }

@@ -41,7 +41,7 @@ def aggregate(sql: str, name: str) -> Aggregate:
     arguments = tuple(column for column in columns.split(", ") if column)
     parameters = (float(parameter),) if parameter else ()
     entry = AGGREGATES[function]
-    type_ = entry.result(tuple(SCHEMA.field(each).type for each in arguments), parameters)
+    type_ = entry.result(tuple(SCHEMA.field(argument).type for argument in arguments), parameters)
     return Aggregate(name, function, arguments, type_, entry.nullable, distinct, filter_ or None, (), parameters)
 
 
@@ -177,7 +177,7 @@ def changed(group: GroupBy, changes, cuts=()) -> list[tuple]:
     schema = group.schema
     output, _ = run(group, delta_of(changes, schema), cuts)
     return (
-        output.select(*[each for each in output.columns if not each.startswith("__")], FROM, WEIGHT, ORDER)
+        output.select(*[column for column in output.columns if not column.startswith("__")], FROM, WEIGHT, ORDER)
         .sort(FROM, ORDER, WEIGHT)
         .rows()
     )
@@ -190,13 +190,13 @@ SUM = Aggregate("s", "sum", ("x",), pa.int64())
 
 def test_a_row_that_stays_equal_is_not_sent_again() -> None:
     greatest = Aggregate("m", "max", ("x",), pa.int64())
-    found = changed(GroupBy(("k",), (greatest,), KX), [(("a", 5), 1, 1, 0), (("a", 3), 2, 1, 1), (("a", 5), 4, -1, 7)])
-    assert found == [("a", 5, 1, 1, 0), ("a", 5, 4, -1, 7), ("a", 3, 4, 1, 7)]
+    rows = changed(GroupBy(("k",), (greatest,), KX), [(("a", 5), 1, 1, 0), (("a", 3), 2, 1, 1), (("a", 5), 4, -1, 7)])
+    assert rows == [("a", 5, 1, 1, 0), ("a", 5, 4, -1, 7), ("a", 3, 4, 1, 7)]
 
 
 def test_the_order_of_a_change_is_the_greatest_of_its_instant() -> None:
-    found = changed(GroupBy(("k",), (COUNT,), KX), [(("a", 5), 1, 1, 3), (("a", 3), 1, 1, 9), (("b", 5), 1, 1, 11)])
-    assert sorted(found) == [("a", 2, 1, 1, 9), ("b", 1, 1, 1, 11)]
+    rows = changed(GroupBy(("k",), (COUNT,), KX), [(("a", 5), 1, 1, 3), (("a", 3), 1, 1, 9), (("b", 5), 1, 1, 11)])
+    assert sorted(rows) == [("a", 2, 1, 1, 9), ("b", 1, 1, 1, 11)]
 
 
 def test_a_group_without_rows_has_no_row_and_comes_back() -> None:

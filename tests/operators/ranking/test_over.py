@@ -59,8 +59,8 @@ CALLS = st.lists(
 )
 def test_the_values_at_every_instant_are_duckdbs(rows, listed, partition, cuts, seed) -> None:
     calls = window_calls(listed, partition)
-    found = assert_duckdbs_values(calls, rows, cuts, seed)
-    assert found.columns == ["k", "v", *(call.name for call in calls), *RESERVED]
+    actual = assert_duckdbs_values(calls, rows, cuts, seed)
+    assert actual.columns == ["k", "v", *(call.name for call in calls), *RESERVED]
 
 
 def over(rows, *calls: WindowCall, cuts=()) -> Delta:
@@ -83,8 +83,8 @@ def test_ties_in_a_range_go_by_arrival() -> None:
     first, last = (
         WindowCall(name, name, ("k",), pa.string(), order=(SortKey("v"),)) for name in ("first_value", "last_value")
     )
-    found = over([("b", 1, 1, FOREVER, 1, 5), ("a", 1, 2, FOREVER, 1, 4), ("c", 1, 2, FOREVER, 1, 3)], first, last)
-    assert {row[2:] for row in found.snapshot(2).rows()} == {("b", "a")}
+    windowed = over([("b", 1, 1, FOREVER, 1, 5), ("a", 1, 2, FOREVER, 1, 4), ("c", 1, 2, FOREVER, 1, 3)], first, last)
+    assert {row[2:] for row in windowed.snapshot(2).rows()} == {("b", "a")}
 
 
 def values_over(values: pl.Series, call: WindowCall) -> list:
@@ -112,8 +112,8 @@ def test_sums_of_floats_are_taken_in_order() -> None:
     ],
 )
 def test_values_of_any_type(values, function, type_, expected) -> None:
-    found = set(map(str, values_over(values, WindowCall("c", function, ("x",), type_))))
-    assert {one.lower() for one in found} == {str(expected).lower()}
+    texts = set(map(str, values_over(values, WindowCall("c", function, ("x",), type_))))
+    assert {value.lower() for value in texts} == {str(expected).lower()}
 
 
 def test_a_sum_outside_its_type_is_a_fault_while_it_lasts() -> None:
@@ -127,10 +127,10 @@ def test_a_sum_outside_its_type_is_a_fault_while_it_lasts() -> None:
     ]
     for cuts in ([], [2], [3, 4]):
         steps = run_moves(Over((call,)), elements(rows), cuts)
-        found = output(steps)
-        assert relation(found, 1) == {("a", big, big): 1}
-        assert relation(found, 2) == relation(found, 3) == {("b", 5, 5): 1}
-        assert relation(found, 4) == {("a", big, big): 1, ("b", 5, 5): 1}
+        windowed = output(steps)
+        assert relation(windowed, 1) == {("a", big, big): 1}
+        assert relation(windowed, 2) == relation(windowed, 3) == {("b", 5, 5): 1}
+        assert relation(windowed, 4) == {("a", big, big): 1, ("b", 5, 5): 1}
         faults = pl.concat([step.faults for step in steps if step.faults is not None])
         assert faults.select(FROM, ORDER).rows() == [(2, 2), (2, 2)]
 

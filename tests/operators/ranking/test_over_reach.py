@@ -53,9 +53,9 @@ def test_the_corrections_are_those_of_whole_partitions(rows, listed, cuts) -> No
 
 
 def _corrections(calls, delta, cuts) -> Counter:
-    found = output(run_moves(Over(calls), delta, cuts))
+    corrections = output(run_moves(Over(calls), delta, cuts))
     names = ["k", "v", *(call.name for call in calls), FROM, WEIGHT]
-    return Counter(found.select(names).rows())
+    return Counter(corrections.select(names).rows())
 
 
 @pytest.mark.parametrize("changed", [0, 50, 99])

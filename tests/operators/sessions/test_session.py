@@ -32,7 +32,7 @@ VALUES = st.integers(-3, 12)
 
 def expected(session: Session, rows: Counter) -> Counter:
     """By definition: grow each row's session until no row is near."""
-    found: Counter = Counter()
+    bag: Counter = Counter()
     for (k, v), weight in rows.items():
         if v is None:
             continue
@@ -41,8 +41,8 @@ def expected(session: Session, rows: Counter) -> Counter:
         for _ in mates:
             near = [value for value in mates if low - session.gap <= value <= high + session.gap]
             low, high = min(near), max(near)
-        found[(k, v, low, high + session.gap)] += weight
-    return found
+        bag[(k, v, low, high + session.gap)] += weight
+    return bag
 
 
 def moment(day: int, hour: int = 0) -> dt.datetime:
@@ -58,15 +58,17 @@ def moment(day: int, hour: int = 0) -> dt.datetime:
 def test_sessions_at_every_instant(spread, session, cuts, seed) -> None:
     rows = [(k, None if v is None else value, *rest) for (k, v, *rest), value in spread]
     delta = changes(rows)
-    found = same_log(session, delta, cuts, seed)
+    assigned = same_log(session, delta, cuts, seed)
     for at in range(-1, END):
-        assert relation(found, at) == expected(session, relation(delta.frame, at))
+        assert relation(assigned, at) == expected(session, relation(delta.frame, at))
 
 
 def test_a_late_row_joins_two_sessions() -> None:
     rows = elements([("a", 1, 1, FOREVER, 1, 0), ("a", 7, 2, FOREVER, 1, 1), ("a", 4, 3, FOREVER, 1, 2)])
-    found = output(run_moves(Session("v", 3), rows, [3]))
-    assert sorted(found.filter(pl.col(FROM) == 3).select("v", "window_start", "window_end", WEIGHT, ORDER).rows()) == [
+    assigned = output(run_moves(Session("v", 3), rows, [3]))
+    assert sorted(
+        assigned.filter(pl.col(FROM) == 3).select("v", "window_start", "window_end", WEIGHT, ORDER).rows()
+    ) == [
         (1, 1, 4, -1, 2),
         (1, 1, 10, 1, 2),
         (4, 1, 10, 1, 2),
@@ -77,8 +79,8 @@ def test_a_late_row_joins_two_sessions() -> None:
 
 def test_sessions_that_no_change_touches_are_quiet() -> None:
     rows = stream([("a", 1, 1, 1), ("a", 100, 2, 1)])
-    found = output(run_moves(Session("v", 3), rows, [2]))
-    assert found.select("v", FROM).rows() == [(1, 1), (100, 2)]
+    assigned = output(run_moves(Session("v", 3), rows, [2]))
+    assert assigned.select("v", FROM).rows() == [(1, 1), (100, 2)]
 
 
 def test_times_have_gaps_in_ms() -> None:

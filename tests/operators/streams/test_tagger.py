@@ -36,8 +36,8 @@ def test_a_composite_key_with_nulls(records, stops) -> None:
 def test_state_is_bounded_by_keys_and_pending_records(records, stops, early) -> None:
     pending, current = step_through(Tagger(("k",)), records_delta(records), stops, early)[-1].traces
     assert sum(run.height for run in pending.runs) == 0
-    held = current.delta()
-    assert (len(held.advance(END).consolidate()) if current.runs else 0) == len(current_rows(records, END - 1))
+    stored = current.delta()
+    assert (len(stored.advance(END).consolidate()) if current.runs else 0) == len(current_rows(records, END - 1))
 
 
 def test_an_old_row_is_retracted_with_its_own_ts() -> None:
