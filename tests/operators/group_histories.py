@@ -1,4 +1,4 @@
-"""Random histories of one bag of rows, and what a group-by gives for them in any cut of time."""
+"""Random histories of a bag of rows, and the output of a group-by over them for any cuts of time."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def changes_of(events) -> list[Change]:
 
 
 def delta_of(changes: Sequence[Change], schema: pa.Schema = SCHEMA, seed: int = 0) -> Delta:
-    """The elements, in an order of rows that means nothing."""
+    """The elements as a delta whose row order is arbitrary."""
     shuffled = random.Random(seed).sample(list(changes), len(changes))
     types = {field.name: polars_type(field.type) for field in schema} | dict.fromkeys(
         (FROM, TO, WEIGHT, ORDER), pl.Int64()
@@ -104,7 +104,7 @@ def relation(output: pl.DataFrame, at: int) -> Counter:
 
 
 def comparable(value):
-    """Values as equal as they should be: floats to 9 digits, NaN equal to itself."""
+    """The value in a form that can be compared: floats to 9 digits, NaN equal to itself."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else float(f"{value:.9g}") + 0.0
     if isinstance(value, list):
@@ -119,7 +119,7 @@ def canonical(output: pl.DataFrame) -> list[str]:
 
 
 def rows_at(changes: Sequence[Change], at: int) -> list[tuple]:
-    """The bag of rows at an instant in the order of arrival, of equal rows the first in being the first out."""
+    """The bag of rows at an instant in the order of arrival; of equal rows the first one is deleted first."""
     arrived: list[tuple] = []
     for row, instant, weight, _ in changes:
         if instant <= at and weight > 0:

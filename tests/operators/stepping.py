@@ -1,4 +1,4 @@
-"""Running an operator in any moves, and the streams of records it is fed with."""
+"""Runs an operator over any moves, and makes its streams of records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def records_delta(records) -> Delta:
 
 
 def step_through(operator: Operator, delta: Delta, stops: Sequence[int], early: Sequence[bool] = ()) -> list[Step]:
-    """The steps over moves 0 → stops… → END. An element comes in the move of its start; `early` ones in the first."""
+    """The steps over moves 0 → stops… → END. An element arrives in the move of its start, an `early` one in
+    the first move."""
     edges = [0, *stops, END]
     flags = pl.Series([bool(early) and early[order % len(early)] for order in delta.frame[ORDER]], dtype=pl.Boolean)
     traces, steps = operator.traces(), []
@@ -56,7 +57,7 @@ def rows_at(steps: Sequence[Step], columns: Sequence[str], at: int) -> Counter:
 
 
 def current_rows(records, at: int) -> dict:
-    """By key (value, instant) of the last record with instant ≤ at by (instant, position), deletions taken out."""
+    """For each key (value, instant) of its last record up to `at` by (instant, position), unless it is a deletion."""
     seen = sorted((record for record in records if record[2] <= at), key=lambda record: record[2])
     last = {record[0]: record for record in seen}
     return {k: (v, ts) for k, v, ts, weight in last.values() if weight > 0}

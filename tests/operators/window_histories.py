@@ -1,4 +1,4 @@
-"""Random histories of relations and streams, and running an operator over them in any moves, rows in any order."""
+"""Random histories of relations and streams, and runs of an operator over them with any moves and row order."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def relation(frame: pl.DataFrame, at: int) -> Counter:
 
 
 def copies_at(frame: pl.DataFrame, at: int) -> list[tuple]:
-    """The copies at an instant as (row, since, arrival), played change by change; the eldest copy leaves first."""
+    """The copies at an instant as (row, since, arrival), replayed change by change; the oldest copy leaves first."""
     row = [name for name in frame.columns if name not in RESERVED]
     net = Counter()
     order: dict = {}
@@ -109,7 +109,7 @@ def copies_at(frame: pl.DataFrame, at: int) -> list[tuple]:
 
 
 def log(steps: Sequence[Step]) -> list[str]:
-    """The consolidated output as text, in an order of its own; NaN is equal to NaN there."""
+    """The consolidated output as texts in a fixed order; as a text, NaN equals NaN."""
     return sorted(map(repr, Delta(output(steps)).consolidate().frame.rows()))
 
 

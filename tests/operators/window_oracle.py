@@ -1,4 +1,4 @@
-"""DuckDB's values of window functions, over the copies that are there at every instant."""
+"""DuckDB's values of window functions over the copies present at every instant."""
 
 from __future__ import annotations
 

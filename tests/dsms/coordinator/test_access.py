@@ -1,4 +1,4 @@
-"""API tokens: without one nothing is told, and each role does what it may and no more."""
+"""API tokens: without a token nothing is answered, and each role may make its own calls and no others."""
 
 from __future__ import annotations
 

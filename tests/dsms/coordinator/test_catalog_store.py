@@ -1,4 +1,4 @@
-"""The catalog's laws: the log is the truth, changes come one after another, and reads wait for nobody."""
+"""The laws of the catalog: its log is the source of truth, changes are serialized, and reads never wait."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_replaced_coordinator_writes_nothing(opened: Opened) -> None:
 
 def test_a_decision_that_raises_or_changes_nothing_writes_nothing(opened: Opened) -> None:
     opened.store.change(with_stream("a"))
-    with pytest.raises(Exception, match="exists already"):
+    with pytest.raises(Exception, match="already exists"):
         opened.store.change(with_stream("a"))
     change = opened.store.change(lambda catalog: (catalog, "as it was"))
     assert (change.answer, change.before is change.after) == ("as it was", True)

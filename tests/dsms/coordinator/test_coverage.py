@@ -1,4 +1,4 @@
-"""Tokens, and when a result covers what they stand for."""
+"""Tokens, and when a result covers the records that they stand for."""
 
 from __future__ import annotations
 

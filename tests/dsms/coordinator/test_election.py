@@ -1,4 +1,4 @@
-"""Whatever happens to candidates and their calls, at most one leads; and somebody does soon."""
+"""Whatever happens to candidates and their calls, at most one candidate leads, and one of them leads soon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMING = Timing(6, 4.0, 1.0)
 
 
 class Shared:
-    """The lease as the API server keeps it."""
+    """A lease as the API server keeps it."""
 
     def __init__(self, lease: Lease | None = None) -> None:
         self.lease = lease
@@ -149,7 +149,7 @@ def test_a_leader_that_cannot_renew_ends_before_another_may_begin():
 
 
 def test_a_leader_whose_call_hangs_ends_in_time():
-    """The loop is in a call that does not return; the guard beside it is not."""
+    """The election loop hangs in a call; the guard in another thread still ends the leadership."""
     clock, hanging, ended, lost = Clock(), threading.Event(), threading.Event(), threading.Event()
 
     class Hanging(Shared):

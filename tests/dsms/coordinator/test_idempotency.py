@@ -1,4 +1,4 @@
-"""Calls that are done once, over a real HTTP server and a store in memory."""
+"""Calls with an idempotency key take effect once, over a real HTTP server and a store in memory."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_two_who_take_over_do_not_both_begin() -> None:
 
 
 class _Stale:
-    """A store as who has looked at it before another's taking over sees it."""
+    """A store as a coordinator sees it that looked before another coordinator took over the call."""
 
     def __init__(self, store: MemoryAnswerStore, seen: bytes | None) -> None:
         self._store, self._seen = store, seen

@@ -63,7 +63,7 @@ def ndjson(url: str, query: str = "", **options: Any) -> list[dict[str, Any]]:
 
 
 def events(text: str) -> list[dict[str, str]]:
-    """Server-sent events as their standard has them, comments left out."""
+    """Parses server-sent events by their standard, without comments."""
     blocks = [block for block in text.replace("\r\n", "\n").split("\n\n") if block]
     parsed = [dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":")) for block in blocks]
     return [event for event in parsed if event]

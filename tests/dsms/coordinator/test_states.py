@@ -1,4 +1,4 @@
-"""How objects fare: what is said of each, and that executors are looked at once a listing."""
+"""The displayed state of every object; a listing looks at the executors once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ADDED_LATER = "partitions are not read: they were added later, register it anew"
 
 
 class Cluster:
-    """Counts how often executors are looked at; None stands for a Redis that is away."""
+    """Counts how often executors are looked at; None stands for an unreachable Redis."""
 
     topics: Any = None
     log_ends: Any = None

@@ -1,4 +1,4 @@
-"""An executor tells over HTTP whether it lives and is ready."""
+"""The HTTP probes of an executor: whether it is alive, and whether it is ready."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_newer_owner_ends_a_lease_for_good(fragment_runner: Runner) -> None:
 
 
 def test_a_lease_that_came_back_unnoticed_is_not_refused(fragment_runner: Runner) -> None:
-    """Another had the fragment between two looks of ours, and fences what runs under our lease of before."""
+    """Another executor had the fragment between two turns, and fences the run under the former lease."""
     fragment_runner.turn(7, Catalog())
     fragment_runner.turn(9, Catalog())
     fence(newer=True)

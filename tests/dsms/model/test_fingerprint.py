@@ -64,7 +64,7 @@ def test_types_nullability_and_scale_count() -> None:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of a version."""
+    """An operator with a version."""
 
     name: str
     members: tuple[int, ...] = field(default=(), compare=False)

@@ -1,4 +1,4 @@
-"""The settings of every clause."""
+"""The settings that each clause stands for."""
 
 from __future__ import annotations
 

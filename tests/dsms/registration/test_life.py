@@ -1,4 +1,4 @@
-"""The life of a query: a pause changes no record, a replaced query becomes the new one, a start cuts the logs."""
+"""The life of a query: a pause changes no record, a replaced query goes on as the new one, and START cuts the logs."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ NOT_MATCHED = {
 
 
 def tried(session: LocalSession, pair: tuple[str, str], steps, only: str | None = None) -> dict[str, list]:
-    """The results of both while they existed, with records of the same instant ordered by value."""
+    """The results of both queries while they existed; records of the same instant are ordered by value."""
     session.execute(SETTING)
     changes = play(session, steps, lambda at, name: f"CREATE STREAMED VIEW {name} AS {pair[at]}", only)
     return {name: [_by_instant(changes), dead] for name, (changes, dead) in changes.items()}

@@ -51,7 +51,7 @@ def world_of(logs) -> tuple[World, object]:
 
 
 def run_with(logs, targets, limits, crash_at=None, then=None, schedule=None) -> World:
-    """`then` says from which epoch on there are more queries, `schedule` which stages wait."""
+    """More queries exist from epoch `then` on; `schedule` says which stages wait."""
     world, catalog = world_of(logs)
     more = None if then is None else (then, apply_all(MORE, catalog)[0])
     return run(world, catalog, targets, limits, crash_at, more, schedule=schedule)
@@ -103,7 +103,8 @@ def test_queries_that_differ_in_constants_run_as_one() -> None:
 
 @given(LOGS)
 def test_published_results_fold_to_the_relation_of_the_closed_instants(logs) -> None:
-    """The oracle: late by partition; last record by key, by (instant, partition, offset); below the least frontier."""
+    """The oracle: late records are dropped per partition; the last record of each key by (instant, partition, offset)
+    counts; only instants below the least frontier are compared."""
     world = run_with(logs, 2, [4])
     frontier = min((max((r[2] for r in log if r[3] != "bad"), default=-(10**9)) - 2) for log in logs)
     last: dict = {}

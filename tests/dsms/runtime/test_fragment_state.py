@@ -1,4 +1,4 @@
-"""The state of a fragment as a function of its events: what is run next, and what is to be done."""
+"""The state of a fragment as a function of its events: what runs next, and which instructions follow."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def after(state: FragmentState, *events: Event) -> tuple[FragmentState, list[Ins
 
 
 def computed(state: FragmentState, records: int = 100, **failures: str) -> EpochComputed:
-    """An epoch of the present revision that has read some records, in a quarter of a second."""
+    """An epoch of the present revision that read `records` records in a quarter of a second."""
     lanes = {
         lane_id: msgspec.structs.replace(
             lane,

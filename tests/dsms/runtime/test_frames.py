@@ -1,4 +1,4 @@
-"""Frames that go through files: what comes out is what went in, and results do not depend on the way."""
+"""Frames that pass through files: they are read as they were written, and results do not depend on the way they go."""
 
 from __future__ import annotations
 

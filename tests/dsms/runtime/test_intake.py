@@ -1,4 +1,4 @@
-"""Intake: what a record must be to count, and what it is told otherwise."""
+"""Intake: what a record needs to be admitted, and the reasons of refusals."""
 
 from __future__ import annotations
 

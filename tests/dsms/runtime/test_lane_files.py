@@ -1,4 +1,4 @@
-"""Lanes that go by the name of a file are those that were given, read once by each process, and no file stays."""
+"""Lanes passed by file name: equal to the lanes that were filed, read once by each process, and no file is left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lanes() -> list[Lane]:
 
 
 def again(lane: Lane) -> Lane:
-    """What another process has of it."""
+    """The lane as another process receives it."""
     received = pickle.loads(pickle.dumps(lane))
     assert isinstance(received, Lane)
     return received

@@ -1,4 +1,4 @@
-"""Stages of a lane: stored and restored state goes on where it was, and the exchange loses nothing."""
+"""Stages of a lane: restored state continues where it was stored, and the exchange loses nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which queries run together: where new ones begin, where they join the others, and how one that fails leaves."""
+"""Which queries run together: where new queries begin, where they join others, and how a query that fails leaves."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read(revision: Revision, offset: int) -> Manifest:
 
 
 def waiting(revision: Revision, offset: int) -> Manifest:
-    """The manifest after every lane has read up to an offset, and no stage has worked on it."""
+    """The manifest after every lane has read up to an offset, before any stage has processed the elements."""
     moved = read(revision, offset)
     lanes = {
         lane_id: msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""The life of queries on the executor without services: statements between epochs, crashes at every gap."""
+"""The life of queries on the executor without services: statements and crashes between any two epochs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 4), EVENT), max_size=6)
 
 
 class Reached(FakeEnvironment):
-    """Environment of a world in which what is replaced stands still."""
+    """The environment of a world in which replaced queries stand still."""
 
     def __init__(self, world: World) -> None:
         super().__init__({"t": {}})
@@ -85,7 +85,7 @@ class Life:
                 self.since[query.id] = query.since
 
     def turn(self, limit: int, tasks: int) -> bool:
-        """One epoch; whether there was anything to do."""
+        """Runs one epoch; gives whether there was anything to do."""
         plan = plan_fragment(self.catalog, self.targets, self.revision.plan)
         self.revision = revised(plan, stored := self.history[-1], (), self.revision)
         self._check_nothing_begins_anew(stored)
@@ -96,7 +96,7 @@ class Life:
         return bool(done.results)
 
     def _check_nothing_begins_anew(self, stored: Manifest) -> None:
-        """Whatever becomes of others, a query stands where it stood; of a family only who leaves it begins anew."""
+        """Whatever happens to others, a query keeps its position; only a query that leaves a family begins anew."""
         before, after = places(stored), places(self.revision.manifest)
         for query in before.keys() & after.keys() - self.left:
             assert after[query] == {place: before[query].get(place, at) for place, at in after[query].items()}, query
@@ -127,7 +127,7 @@ class Life:
         self.catalog, _ = apply_all(sql, self.catalog, Reached(self.world))
 
     def log(self, name: str) -> list[tuple]:
-        """All records of a result, by what wrote them one after another; partitions side by side."""
+        """All records of a result: those of each id that its name has had, in order, partition after partition."""
         parts = sorted(
             {log for log in self.world.results for query in self.ids[name] if log.split("/")[0] == query},
             key=lambda log: (int(log.split("/")[0][1:]), log),
@@ -171,7 +171,7 @@ def op(row: tuple) -> str:
 
 
 def relation(rows: list[tuple], at: int) -> Counter:
-    """What the records below or at an instant add up to."""
+    """The relation that the records up to an instant add up to."""
     bag: Counter = Counter()
     by_key: dict = {}
     for row in rows:
@@ -202,8 +202,8 @@ def test_statements_and_crashes_change_only_what_they_name(logs, targets, limits
 
 
 def assert_replaced(life: Life, whole: Life, name: str, ends: range, logs) -> None:
-    """The log is one that grows: each part ends where the next begins, and the first is as it was. From the last switch
-    on the relation is that of a query that was so from the beginning."""
+    """The log only grows: each part ends where the next begins, and the first is unchanged. From the last replacement
+    on, the relation is that of a query that was defined so from the beginning."""
     select = life.catalog.find(name).select
     view = f"CREATE STREAMED VIEW V AS {life.catalog.find('V').select};"
     fresh = live(logs, 1, [1000], [], f"{view} CREATE STREAMED VIEW Fresh AS {select};" + PLACES)

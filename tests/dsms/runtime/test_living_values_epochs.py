@@ -26,7 +26,7 @@ QUERIES = {
 
 
 def rows(seed: int, lag: int) -> list[Rows]:
-    """For each partition (instant, c, v) in log order; now and then a value comes long after, or never came."""
+    """For each partition (instant, c, v) in log order; some values come very late, or are not referenced."""
     draw = random.Random(seed)
     return [
         [
@@ -51,7 +51,7 @@ def in_time(part: Rows) -> list[bool]:
 
 
 def admitted(logs: dict[str, list[Rows]]) -> dict[str, list[Rows]]:
-    """What is not late and keeps the promises, record by record in the order of instants."""
+    """The records that are in time and keep the constraints, decided one by one in the order of instants."""
     placed = {
         topic: sorted(
             (row[0], part, at, *row[1:])

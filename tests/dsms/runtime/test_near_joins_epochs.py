@@ -31,7 +31,7 @@ RUNS = [(1, [1], None), (2, [3], 2), (3, [7, 1], 1), (2, [1, 4], 0)]
 
 
 def log(topic: str, seed: int) -> dict[int, list[Message]]:
-    """Two partitions of records in nearly the order of their instants, and in each a last one far in the future."""
+    """Two partitions of records nearly in the order of their instants; the last record of each is far in the future."""
     draw, parts = random.Random(seed), {}
     for part in range(2):
         instants = [max(0, at // 2 + draw.randrange(-1, 2)) for at in range(24)]

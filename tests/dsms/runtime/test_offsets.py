@@ -1,4 +1,4 @@
-"""What batches cover: every offset of every partition exactly once for every lane, whatever the batch sizes."""
+"""Every lane reads every offset of every partition exactly once, whatever the batch sizes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def beats_of(drawn) -> dict:
 
 @given(ENDS, st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(1, 5), st.integers(0, 40), BEATS)
 def test_every_offset_is_read_once_by_every_lane(ends, limits, tasks, ahead, drawn) -> None:
-    """`ahead`: one lane starts later in the log than the other, as after it was registered later."""
+    """One lane starts `ahead` offsets later than the other, as a lane that was registered later does."""
     beats = {
         place: [beat for beat in listed if beat.offset <= ends[place[1]]] for place, listed in beats_of(drawn).items()
     }

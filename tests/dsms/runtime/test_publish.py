@@ -47,7 +47,7 @@ CHANGES = pl.DataFrame(
 
 
 def records_of(output: Output, changes: pl.DataFrame) -> Records:
-    """The records of one result as if they came at once."""
+    """The records of one result, all pieces put together."""
     parts = list(result_records(Written(encode_changes(output, changes), {None: output})))
     keys, values, headers = ([value for part in parts for value in getattr(part, name)] for name in COLUMNS)
     partitions = (
@@ -77,7 +77,7 @@ def test_the_records_of_several_results_are_told_apart(outputs) -> None:
 
 
 def test_the_order_of_what_was_computed_does_not_show(outputs) -> None:
-    """One result log is in the order of (instant, order, `-` first, value)."""
+    """A result log is ordered by (instant, order, `-` first, value)."""
     output = outputs["o4"]
     changes = pl.DataFrame({"v": list("dcba"), FROM: [2, 1, 1, 1], ORDER: [0, 5, 5, 5], OP: ["+", "+", "+", "-"]})
     for seed in range(5):

@@ -56,7 +56,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @dataclass
 class Fragment:
-    """A fragment that commits as an executor does; its manifest is what Redis holds of it."""
+    """A fragment that commits as an executor does; its manifest is the one stored in Redis."""
 
     world: World
     client: redis.Redis
@@ -75,7 +75,7 @@ class Fragment:
         return RunStore(self.client, self.cluster, FRAGMENT, self.directory, limit)
 
     def turn(self, limit: int | None, event: str, records: int) -> bool:
-        """One epoch, and what happens after it; gives whether anything was left to do."""
+        """Runs one epoch and the event after it; gives whether anything was left to do."""
         store = self.store(limit)
         self.revision = revised(self.revision.plan, self.manifest, (), self.revision)
         done = epoch(self.world, self.revision, records, 1, store=RedisRuns(store))
@@ -112,7 +112,7 @@ class Fragment:
         return [name.decode() for name in self.client.scan_iter(key(self.cluster, FRAGMENT, "run", "") + "*")]
 
     def holds(self, limit: int | None) -> None:
-        """What Redis has of the runs is within the limit, and no more than the account says."""
+        """Asserts that the runs in Redis are within the limit, and not larger than accounted."""
         there = sum(len(piece) for name in self.keys() for piece in self.client.hvals(name))  # type: ignore[union-attr]
         account = {name: int(size) for name, size in self.client.hgetall(f"dsms:{{{self.cluster}/0}}:resident").items()}
         total = account.pop(b"", 0)
@@ -178,7 +178,7 @@ def test_results_are_the_same_under_every_limit(
 
 
 def test_a_query_limits_what_it_shares_with_nobody(redis_url: str, tmp_path: Path) -> None:
-    """J's join and Q's groups are their own, what both read is not; of two equal queries neither has anything."""
+    """J owns its join and Q its groups, but not the state that both read; two equal queries own no state."""
     twin = "CREATE QUERY R AS SELECT k, COUNT(*) AS n, MAX(v) AS m FROM T GROUP BY k"
     shared, _ = apply_all(f"{twin}; ALTER QUERY R SET (state_memory = 0)", LIMITED)
     for catalog, expected in ((LIMITED, {"J", "Q"}), (shared, {"J"})):

@@ -1,4 +1,4 @@
-"""What the next batch does: results are the same under every policy, and each policy serves what it says."""
+"""What the next batch does: results are the same under every policy, and each policy serves in its own order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LANE = "o3"
 
 
 def run(world: World, catalog: object, targets: int, policy: str, budget_s: float, records: int) -> int:
-    """All that the logs hold, as a policy says; gives how many epochs had something waiting after them."""
+    """Processes the whole logs under a policy; gives after how many epochs elements were waiting."""
     revision, schedule, waited = start(catalog, targets), Schedule(parse_policy(policy)), 0
     for at in range(2_000):
         lanes = moving(revision, ())
@@ -59,7 +59,7 @@ def test_what_is_over_the_budget_waits() -> None:
 
 
 def revision(segments: tuple[int, ...] = ()) -> Revision:
-    """A lane of one query, with so many bytes in the segments before its stage."""
+    """A lane of one query, with segments of these sizes in bytes before its stage."""
     started = start(apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))[0], 1)
     lane_manifest = started.manifest.lanes[LANE]
     queue = Queue(
@@ -105,7 +105,7 @@ def test_chain_reads_first_and_lets_the_rest_wait() -> None:
 
 
 def test_chain_works_on_what_waits_where_that_frees_more() -> None:
-    """Now a byte of the second stage takes 0.5 µs: 100 000 bytes 0.05 s, and then there is time to read."""
+    """Here a byte takes 0.5 µs in the second stage, 100 000 bytes 0.05 s; a batch of 0.04 s is spent on them."""
     cheap = schedule("chain", 10**6, first_us=100.0, second_us=0.5)
     decision = decided(cheap, revision((50_000, 50_000)), 0.04)
     assert (decision.takes, decision.reads) == ({LANE: {1: 1}}, frozenset())
@@ -128,7 +128,7 @@ def test_round_robin_turns() -> None:
 
 
 def test_round_robin_reads_no_more_than_every_other_time_while_something_waits() -> None:
-    """No batch has the time for more than one of both."""
+    """No batch has the time for both."""
     world, catalog = world_of([[("a", number % 3, number, None) for number in range(40)]])
     scheduler, at_once = Schedule(parse_policy("round_robin")), 4
     current, turns, left = start(catalog, 1), [], True

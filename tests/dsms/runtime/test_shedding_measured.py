@@ -1,5 +1,5 @@
-"""What is measured of epochs, and the rates that follow, over epochs whose time is told: a fixed part, and one by
-record and query."""
+"""The measurements of epochs and the rates that follow from them, over simulated epochs whose time has a fixed part
+and a part for each record and query."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def revision() -> Revision:
 
 @dataclass
 class Simulated:
-    """Batches one after the other; `lags` are those of the published frontier just before each is published."""
+    """Simulated batches; `lags` are those of the published frontier just before each batch is published."""
 
     #: Busy seconds of each vertex for whatever comes, and of the dear query's for however few rows.
     each_s: float = 0.0
@@ -81,7 +81,7 @@ class Simulated:
         return next(query for query, planned in self.at.plan.queries.items() if planned.name == name)
 
     def _told(self, batch: int, unread: int, rates: dict[str, float]) -> Epoch:
-        """Both targets are busy all the time but the fixed one."""
+        """The epoch as an executor measures it: both targets are busy all the time except for the fixed part."""
         (lane_id, lane), work = next(iter(self.at.lanes.items())), []
         flow, names = lane.flow, {self._id(name): name for name in COSTS}
         for at, vertex in enumerate(flow.vertices):

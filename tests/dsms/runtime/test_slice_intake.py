@@ -1,4 +1,4 @@
-"""A slice that comes in pieces: what is admitted does not depend on them."""
+"""A slice that is read in pieces: the admitted records do not depend on how it is cut."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_pieces_do_not_show(cuts: list[int]) -> None:
 
 
 class Piece(list[Message]):
-    """A list of which it can be seen that it is gone."""
+    """A list that takes weak references, to see when it is freed."""
 
 
 def test_a_piece_is_gone_when_the_next_one_is_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""The scratch directory of an executor: empty at the start whatever was left in it, gone at the end."""
+"""The scratch directory of an executor: empty at the start, whatever was left in it, and removed at the end."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from dsms.spark.scratch import emptied, temporary
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """pytest's own are too long for sockets already."""
+    """A short temporary directory: the paths of pytest's own are too long for sockets."""
     with TemporaryDirectory() as made:
         yield Path(made)
 

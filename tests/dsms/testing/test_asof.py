@@ -1,4 +1,4 @@
-"""ASOF JOIN at every instant, against DuckDB: its ASOF JOIN if times are unique, else a correlated subquery."""
+"""ASOF JOIN at every instant, against DuckDB: its own ASOF JOIN if times are unique, else a correlated subquery."""
 
 from __future__ import annotations
 

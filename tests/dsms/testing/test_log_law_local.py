@@ -12,7 +12,7 @@ from tests.support.strategies import END, History
 
 
 def run(history: History, statements: str, cut, pieces: list[int], promises: bool) -> LocalSession:
-    """Pushes the history in pieces; `promises`: after each one, time is advanced as far as makes no record late."""
+    """Pushes the history in pieces; with `promises`, time then advances after each as far as no record becomes late."""
     session = LocalSession(*cut)
     session.execute(history.shape.sql + statements)
     events = list(history.events)

@@ -32,7 +32,7 @@ def records() -> list[dict[str, int]]:
 
 
 def kept(percent: float, salt: int = 0) -> list[dict[str, int]]:
-    """The records of the first source that are kept; their positions are their offsets."""
+    """The records of the first source that are kept; the position of a record in the list is its offset."""
     return [record for at, record in enumerate(records()) if chance(at, salt) < percent / 100]
 
 

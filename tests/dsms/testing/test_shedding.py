@@ -169,7 +169,7 @@ def test_after_a_crash_no_rate_is_decided_for_what_may_have_been_published(crash
 
 
 def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> None:
-    """Of the records below the frontier: the last instant is 29."""
+    """The sums are over the records below the frontier; the last instant is 29."""
     logs = [[("ab"[at % 2], at % 5, at // 10, None) for at in range(partition, 300)] for partition in range(2)]
     plan = {0: [(100, 0.5), (200, 0.25)], 1: [(50, 0.5)]}
     (_, ids) = shed_run(logs, 1, [1000])
@@ -193,7 +193,7 @@ def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> No
 
 
 def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
-    """A quarter of the records with v < 2 is kept: the others are added up exactly, and the error is only of these."""
+    """A quarter of the records with v < 2 is kept; the others are added up exactly and add nothing to the error."""
     log = [("ab"[at % 2], at % 5 if at % 7 else None, at // 10, None) for at in range(300)]
     _, ids = shed_run([log], 1, [1000])
     world, _ = shed_run([log], 2, [70], sheds={ids["Low"]: {("o1", 0): [(0, 0.25)]}})
@@ -211,7 +211,7 @@ def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
 
 
 def test_what_may_be_left_out_decides_the_error() -> None:
-    """Ten rows of 100, and 90 of 1, of which only the latter may be shed."""
+    """Ten rows of value 100, and 90 rows of value 1; only the latter may be shed."""
     frame = pl.DataFrame({"v": [100] * 10 + [1] * 90, "low": [None] * 10 + [True] * 90})
     placed = frame.with_columns(__from=pl.int_range(100), __to=9, __weight=1, __order=pl.int_range(100))
     seen = Shed("q", (), (Value("v"), Value("v", mean=True)), "low").seen(Delta(placed), 55)

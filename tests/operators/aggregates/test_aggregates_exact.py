@@ -1,4 +1,4 @@
-"""Sums that must not lose anything: large integers and decimals, infinities that come and go; and the registry."""
+"""Exact sums: large integers and decimals, infinities that come and go; and the registry of aggregates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.operators.group_histories import delta_of, run
 
 
 def last_value(function: str, type_: pa.DataType, values, deleted=()):
-    """The aggregate of a column after the values, one an instant, and the deletions."""
+    """The aggregate of a column after insertions of the values, one at each instant, and the deletions."""
     schema = pa.schema([("k", pa.string()), ("x", type_)])
     result = AGGREGATES[function].result((type_,))
     changes = [(("a", value), at, 1, at) for at, value in enumerate(values)]
@@ -195,7 +195,7 @@ def test_sums_beside_those_of_other_rows_are_what_they_are_alone(drawn, cuts) ->
 
 
 def at_instant(output, name: str, at: int) -> dict[str, object]:
-    """The value of each group."""
+    """The value of each group at an instant."""
     rows = output.filter(output[FROM] <= at).select("k", name, WEIGHT).rows()
     there = Counter[tuple[str, str]]()
     values = {}

@@ -47,7 +47,7 @@ def column(rows, name: str) -> list:
 
 
 def sorted_by_y(rows, descending: bool = False) -> list:
-    """Stable; NULL is the greatest."""
+    """Rows sorted by y, stably; NULL is the greatest."""
     signs = [((1, 0) if y is None else (0, y)) for y in column(rows, "y")]
     order = sorted(
         range(len(rows)), key=lambda at: (tuple(-part for part in signs[at]) if descending else signs[at], at)
@@ -136,8 +136,8 @@ def check(case: str, events, cuts, seed, keys, append_only=False) -> None:
 
 
 def consolidated(delta: Delta) -> list:
-    """The changes in log order without what cancels within an instant, each a single row; equal rows that only come
-    keep their orders."""
+    """The changes in log order, each of one row, without those that cancel within an instant; equal rows that are only
+    inserted keep their orders."""
     grouped = defaultdict(list)
     for row in delta.frame.rows():
         grouped[(row[:-4], row[-4])].append((row[-2], row[-1]))

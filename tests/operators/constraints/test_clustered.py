@@ -36,7 +36,7 @@ def moves(cuts: list[int]) -> list[Move]:
 
 
 def lives(records: Records, within: int) -> tuple[list[int], int]:
-    """The places of what is let through, and the greatest distance among these."""
+    """The positions of the admitted records, and the greatest distance among them."""
     last, kept, worst = dict[int, int](), [], 0
     for at, (value, ts) in enumerate(records):
         if value is not None:

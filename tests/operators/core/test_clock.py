@@ -1,4 +1,4 @@
-"""The clock of a partition: a record is late by what lies before it in the log, whatever the batches."""
+"""The clock of a partition: whether a record is late depends on the log before it, not on the batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BEATS = st.lists(st.tuples(st.integers(0, 20), st.integers(-5, 30)), max_size=4)
 
 
 def by_definition(instants, slack, beats):
-    """Late records one by one, then the frontier."""
+    """For each record whether it is late, and the frontier after all."""
     accepted: list[int] = []
     late = []
     for offset, ts in enumerate(instants):

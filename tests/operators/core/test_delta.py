@@ -1,4 +1,4 @@
-"""Deltas: their relation at every instant is what the elements say, and no rearrangement changes it."""
+"""Deltas: the elements define the relation at every instant, and no rearrangement changes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HashDirectory: the same places as a binary search gives, for hashes of any distribution."""
+"""HashDirectory finds the same positions as a binary search, for hashes of any distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that need not know all columns: what they are not given changes nothing of what is wanted."""
+"""Operators that need not read all columns: columns that are left out do not change the wanted ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPLIT_PART and REPLACE by constants are those by columns, and what Python's split and replace give."""
+"""SPLIT_PART and REPLACE with constant arguments equal those with columns, and Python's split and replace."""
 
 import polars as pl
 import pyarrow as pa

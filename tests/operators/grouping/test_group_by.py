@@ -1,4 +1,4 @@
-"""GroupBy: at every instant the SQL aggregates over the rows present, in any cut of time, without idle changes."""
+"""GroupBy: at every instant the SQL aggregates over the present rows, for any cuts, without redundant changes."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ HOLISTIC = [
 
 
 def check(events, cuts, seed, keys, calls, append_only=False) -> None:
-    """Equal to DuckDB at every instant, and the same output as in one move over rows in another order."""
+    """Asserts that the result is DuckDB's at every instant, and the output that of one move with shuffled rows."""
     changes = changes_of(events)
     aggregates = tuple(aggregate(sql, f"a{number}") for number, sql in enumerate(calls))
     group = GroupBy(keys, aggregates, SCHEMA, append_only=append_only)

@@ -1,4 +1,4 @@
-"""AsofJoin: at every instant each row with its nearest partner, whatever the steps are."""
+"""AsofJoin: at every instant each row is joined with its nearest partner, whatever the steps are."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LEFT = changes(st.tuples(KEY, TIME, st.integers(0, 1)))
 
 
 def upserts(events: list) -> list[Element]:
-    """Changes of rows (key, time, value) of which one value a key and time is there; no value deletes."""
+    """Changes of rows (key, time, value) with at most one value for each key and time; None deletes the row."""
     values: dict = {}
     elements: list[Element] = []
     for (key, time, value), at in sorted(events, key=lambda event: event[1]):
@@ -159,7 +159,7 @@ def constant_hash(frame: pl.DataFrame) -> pl.Series:
 
 
 def test_long_histories_with_many_deletions() -> None:
-    """Neighbours that are cancelled in other runs are passed over, however many they are."""
+    """Neighbours that later runs cancel are skipped, however many they are."""
     draw = random.Random(7)
     events = [((draw.choice("ab"), draw.randrange(400), draw.choice([1, 2])), at) for at in range(3000)]
     gone = [((key, time, None), 3000 + number) for number, ((key, time, _), _) in enumerate(events) if 20 < time < 390]

@@ -1,4 +1,4 @@
-"""Join: at every instant the pairs of rows with equal keys, whatever the steps are."""
+"""Join: at every instant the pairs of rows with equal keys, whatever the steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What merging adds up: the relation of all elements by a plain count, whatever frames they come in."""
+"""Merging frames keeps the relation of all elements; the oracle is a plain count."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def frame_of(rows: list, hashes: dict, first: int) -> pl.DataFrame:
 
 
 def counted(rows: list[tuple]) -> dict[str, tuple[int, int]]:
-    """For each row and end the sum of weights and the greatest order. 0.0 is -0.0."""
+    """For each row and end the sum of weights and the greatest order; 0.0 equals -0.0."""
     weights: Counter = Counter()
     orders: dict = {}
     for k, f, start, end, weight, order in rows:
@@ -49,7 +49,7 @@ def counted(rows: list[tuple]) -> dict[str, tuple[int, int]]:
 @settings(max_examples=examples(50))
 @given(FRAMES, st.integers(1, 3), st.sampled_from([1, 2, 100]))
 def test_retractions_cancel_insertions_of_other_frames(frames, spread, at_once) -> None:
-    """Few hashes, so that different keys have one."""
+    """There are few hashes, so that different keys collide."""
     hashes = {key: number % spread for number, key in enumerate((None, "a", "b"))}
     parts = [frame_of(rows, hashes, 100 * number) for number, rows in enumerate(frames)]
     everything = [row[:-1] for part in parts for row in part.rows()]

@@ -1,4 +1,4 @@
-"""Window functions: DuckDB's values over the copies that are there at every instant, and the log law."""
+"""Window functions: at every instant DuckDB's values over the present copies, and the log law."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Top-k: the snapshot law against a sort of the copies that are there, and the log law."""
+"""Top-k: the snapshot law against a sort of the present copies, and the log law."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_ties_are_those_of_duckdb(rows, method, bounds, cuts, seed) -> None:
 @settings(max_examples=examples(60))
 @given(LIVES, st.sampled_from(["rank", "dense_rank"]), st.sampled_from([(), ("k",)]), st.booleans(), CUTS)
 def test_levels_of_floats(rows, method, partition, down, cuts) -> None:
-    """0.0 and -0.0 tie, NaN ties with NaN: the same log as where partitions are read whole."""
+    """0.0 and -0.0 tie, NaN ties with NaN: the log is the same as when whole partitions are read."""
     values = {None: None, 1: float("nan"), 2: 0.0, 3: 7.5}
     frame = changes(rows).frame
     zeros = pl.when((pl.col("f") == 0) & (pl.col("k") == "b")).then(-0.0).otherwise(pl.col("f"))
@@ -209,7 +209,7 @@ def test_levels_of_floats(rows, method, partition, down, cuts) -> None:
 
 @pytest.mark.parametrize("method", ["rank", "dense_rank"])
 def test_ties_are_read_only_where_they_enter_or_leave(method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """10 rows in front, 5 levels of many rows each behind them."""
+    """10 rows rank first, 5 levels of many rows each follow."""
     for ties in (20, 5_000):
         rows = [("a", 9, 1, 1)] * 10 + [("a", v, 1, 1) for v in range(5) for _ in range(ties)]
         names = pl.Series("id", range(len(rows)))
@@ -225,7 +225,7 @@ def test_ties_are_read_only_where_they_enter_or_leave(method, monkeypatch: pytes
 
 
 def steps_read(top: TopK, traces, signed: list[tuple[int, int, int]], monkeypatch) -> tuple[tuple[int, int], int]:
-    """The rows that enter and leave in a step, and those of the state that it reads."""
+    """The counts of rows that enter and that leave in a step, and of rows of the state that it reads."""
     read, lookup = [], Trace.lookup
     monkeypatch.setattr(Trace, "lookup", lambda *args: read.append(lookup(*args)) or read[-1])
     schema = {"k": pl.String, "v": pl.Int64, "id": pl.Int64, **dict.fromkeys(RESERVED, pl.Int64)}

@@ -1,4 +1,4 @@
-"""Distinct: every row that is there is there once."""
+"""Distinct: every present row once."""
 
 from __future__ import annotations
 

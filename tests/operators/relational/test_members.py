@@ -1,4 +1,4 @@
-"""Members: the pairs of row and member are those that every member's predicate finds by itself."""
+"""Members: a row is paired with a member if the predicate with the member's constants is TRUE for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMPARISON = st.tuples(st.sampled_from("ab"), st.sampled_from(sorted(SIGNS)), st
 
 
 def members(shape, constants, *, known: bool = False) -> Members:
-    """A conjunction of comparisons, `flipped` ones with the constant on the left; a constant for each member."""
+    """A conjunction of comparisons, `flipped` ones with the constant on the left; `constants` has a row a member."""
     parameters = tuple(Column(f"c{at}", pa.int64(), nullable=False) for at in range(len(shape)))
     parts = []
     for (column, sign, flipped), parameter in zip(shape, parameters, strict=True):
@@ -36,7 +36,7 @@ def members(shape, constants, *, known: bool = False) -> Members:
 
 
 def expected(rows, shape, constants) -> list[tuple]:
-    """By DuckDB, a query a member."""
+    """The pairs by DuckDB, with a query for each member."""
     matches = []
     with duck_engine.connection() as connection:
         connection.execute("CREATE TEMP TABLE t (a BIGINT, b BIGINT)")

@@ -1,4 +1,4 @@
-"""Set operations: what DuckDB answers over the relations at every instant."""
+"""Set operations: DuckDB's answer over the relations at every instant."""
 
 from __future__ import annotations
 

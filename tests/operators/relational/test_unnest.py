@@ -1,4 +1,4 @@
-"""Unnest: each row beside every element of its array."""
+"""Unnest: each row with every element of its array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session: each row with the chain of neighbours it is in, at every instant."""
+"""Session: at every instant each row with the bounds of its chain of neighbours."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VALUES = st.integers(-3, 12)
 
 
 def expected(session: Session, rows: Counter) -> Counter:
-    """By definition: grow each row's session until no row is near."""
+    """By definition: the session of each row grows until no other row is near."""
     bag: Counter = Counter()
     for (k, v), weight in rows.items():
         if v is None:
@@ -46,7 +46,7 @@ def expected(session: Session, rows: Counter) -> Counter:
 
 
 def moment(day: int, hour: int = 0) -> dt.datetime:
-    """A time of January 2024, which goes on beyond its end."""
+    """A time on a day of January 2024; day 32 is 1 February."""
     midnight = dt.datetime.combine(dt.date(2024, 1, 1), dt.time())
     return midnight + dt.timedelta(days=day - 1, hours=hour)
 

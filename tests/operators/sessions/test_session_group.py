@@ -1,4 +1,4 @@
-"""Group-by above a session as one operator: the log of the two operators, and DuckDB at every instant."""
+"""A group-by above a session as one operator: the log is that of the two operators, and the relation DuckDB's."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_duckdb_at_every_instant(rows, gap, cuts, seed) -> None:
 
 @pytest.mark.parametrize("append_only", [False, True])
 def test_long_histories(append_only: bool) -> None:
-    """Many sessions over many steps: the state's runs merge, sessions grow, are joined and fall apart."""
+    """Many sessions over many steps: the runs of the state merge, and sessions grow, join and split."""
     chance, rows = random.Random(5), []
     for ts in range(400):
         value = ts // 2 if chance.random() < 0.8 else chance.randrange(ts // 2 + 1)
@@ -158,7 +158,7 @@ def test_long_histories(append_only: bool) -> None:
 
 
 def one_session(rows: int, *, append_only: bool) -> tuple[SessionGroup, tuple, Delta]:
-    """A session of so many rows, and the next row."""
+    """The operator and its state after a session of this many rows, and the next row."""
     keys = (("k", "k"), (WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
     group = SessionGroup(Session("v", 4, ("k",)), keys, AGGREGATES[:5], ARROW, append_only=append_only)
     delta = history([("a", at * 3, 1, at % 7, None, 1) for at in range(rows + 1)], append_only=True)

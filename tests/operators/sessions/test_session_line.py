@@ -1,4 +1,4 @@
-"""Sessions while changes come: a span of values does what its values do one after the other."""
+"""Sessions while changes arrive: a span of values has the same effect as its values one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SessionTrace against a plain map of sessions, also where all partitions have one hash."""
+"""SessionTrace against a plain map of sessions, also if all partitions have the same hash."""
 
 from __future__ import annotations
 

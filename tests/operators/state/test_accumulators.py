@@ -1,4 +1,4 @@
-"""Accumulators are a map: what was upserted last for a key is what is found, whatever runs hold it."""
+"""Accumulators are a map: a look-up finds the row that was upserted last for a key, whatever runs hold it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SortedTrace: the best rows of a key are those of the bag of all changes, whatever runs hold them."""
+"""SortedTrace: the best rows of a key are the first ones of the bag of all changes, whatever runs hold them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fill(trace: SortedTrace, batches) -> tuple[SortedTrace, list[tuple]]:
 
 
 def place(row: tuple, order: SortKey) -> tuple:
-    """NULLs before or behind all others, then the value, then the other column."""
+    """The sort key of a row: NULLs before or after all others, then the value, then the other column."""
     v = row[1]
     where = 0 if v is not None else (1 if order.nulls_last else -1)
     return (where, 0 if v is None else (-v if order.descending else v), row[2])

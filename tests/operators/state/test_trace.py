@@ -1,4 +1,4 @@
-"""A trace is a multiset: what was appended is what is found, whatever runs hold it."""
+"""A trace is a multiset: look-ups find all appended elements, whatever runs hold them."""
 
 from __future__ import annotations
 

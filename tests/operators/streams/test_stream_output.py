@@ -1,4 +1,4 @@
-"""Stream output: the tagged changes fold back to the relation, and there is not one too many."""
+"""Stream output: the tagged changes fold to the relation, and none of them is redundant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synchronisation: at τ the relation at the last point, nothing before the first one of events."""
+"""Synchronisation: at τ the relation as of the last point; before the first event it is empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assign: every row once in each window that holds its time column."""
+"""Assign: every row once for each window that contains its time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CUMULATES = st.builds(
 
 
 def windows(assign: Assign, value: int) -> list[tuple[int, int]]:
-    """By definition: every window of a range that is wide enough, if it holds the value."""
+    """By definition: all windows in a sufficiently wide range that contain the value."""
     if assign.kind == "hop":
         starts = [k * assign.slide + assign.offset for k in range(-60, 60)]
         every = [(start, start + assign.size) for start in starts]
@@ -43,7 +43,7 @@ def windows(assign: Assign, value: int) -> list[tuple[int, int]]:
 
 
 def moment(day: int, hour: int = 0) -> dt.datetime:
-    """A time of January 2024, which goes on beyond its end."""
+    """A time on a day of January 2024; day 32 is 1 February."""
     midnight = dt.datetime.combine(dt.date(2024, 1, 1), dt.time())
     return midnight + dt.timedelta(days=day - 1, hours=hour)
 

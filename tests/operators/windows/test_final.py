@@ -1,4 +1,4 @@
-"""Final: rows from their bound on, each once."""
+"""Final: each row appears at its bound, once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_does_not_change_after_its_bound_comes_once(rows, cuts) -> None:
 
 
 def test_results_that_were_replaced_are_not_kept() -> None:
-    """A window of which the count changes n times waits as one row."""
+    """A window whose count changes n times is kept as one row."""
     final, traces, size = Final("end"), Final("end").traces(), 1000
     for at in range(size):
         old = [((5000, at), at, FOREVER, -1)] if at else []

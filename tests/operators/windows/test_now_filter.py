@@ -1,4 +1,4 @@
-"""Now filter: at τ the rows for which one of the ranges holds τ."""
+"""Now filter: at τ the rows one of whose ranges contains τ."""
 
 from __future__ import annotations
 

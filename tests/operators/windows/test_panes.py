@@ -1,4 +1,4 @@
-"""Panes: Assign over them gives what it gives over the rows, but for the time."""
+"""Panes: Assign gives the same over panes as over the rows, except for the time."""
 
 from __future__ import annotations
 

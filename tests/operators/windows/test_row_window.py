@@ -1,4 +1,4 @@
-"""Row window: at τ the last rows of each partition, moved on where the count is a multiple of the slide."""
+"""Row window: at τ the last rows of each partition; it moves when the count of rows is a multiple of the slide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time window: at τ the rows of the last instants, moved on at multiples of the slide."""
+"""Time window: at τ the rows of the last instants; it moves at multiples of the slide."""
 
 from __future__ import annotations
 
