@@ -1,4 +1,4 @@
-"""Random histories of one bag of rows, and what a group-by gives for them in any cut of time."""
+"""Random histories of a bag of rows, and the output of a group-by over them for any cuts of time."""
 
 from __future__ import annotations
 
@@ -21,18 +21,31 @@ from tests.support import duck_engine
 END = 10
 SCHEMA = pa.schema(
     [
-        ("k", pa.string()), ("j", pa.float64()), ("x", pa.int32()), ("y", pa.int64()), ("f", pa.float64()),
-        ("g", pa.float64()), ("d", pa.decimal128(9, 2)), ("b", pa.bool_()), ("s", pa.string()), ("p", pa.bool_()),
+        ("k", pa.string()),
+        ("j", pa.float64()),
+        ("x", pa.int32()),
+        ("y", pa.int64()),
+        ("f", pa.float64()),
+        ("g", pa.float64()),
+        ("d", pa.decimal128(9, 2)),
+        ("b", pa.bool_()),
+        ("s", pa.string()),
+        ("p", pa.bool_()),
     ]
-)  # fmt: skip
+)
 NAN = float("nan")
 ROW = st.tuples(
-    st.sampled_from([None, "a", "b"]), st.sampled_from([None, 1.5, NAN]), st.sampled_from([None, -3, 1, 2, 2, 7]),
-    st.sampled_from([None, 1, 4, 9]), st.sampled_from([None, 0.5, -1.25, NAN, math.inf, -math.inf, 3.0]),
-    st.sampled_from([None, 0.5, -1.25, 8.0]), st.sampled_from([None, Decimal("1.25"), Decimal("-7.50")]),
-    st.sampled_from([None, True, False]), st.sampled_from([None, "u", "v", "w"]),
+    st.sampled_from([None, "a", "b"]),
+    st.sampled_from([None, 1.5, NAN]),
+    st.sampled_from([None, -3, 1, 2, 2, 7]),
+    st.sampled_from([None, 1, 4, 9]),
+    st.sampled_from([None, 0.5, -1.25, NAN, math.inf, -math.inf, 3.0]),
+    st.sampled_from([None, 0.5, -1.25, 8.0]),
+    st.sampled_from([None, Decimal("1.25"), Decimal("-7.50")]),
+    st.sampled_from([None, True, False]),
+    st.sampled_from([None, "u", "v", "w"]),
     st.sampled_from([None, True, True, False]),
-)  # fmt: skip
+)
 #: (row, how far the time moves on, whether a present row is deleted instead, and which, whether in the same record).
 EVENT = st.tuples(ROW, st.sampled_from([0, 0, 1, 1, 2]), st.booleans(), st.integers(0, 5), st.booleans())
 EVENTS = st.lists(EVENT, max_size=14)
@@ -58,7 +71,7 @@ def changes_of(events) -> list[Change]:
 
 
 def delta_of(changes: Sequence[Change], schema: pa.Schema = SCHEMA, seed: int = 0) -> Delta:
-    """The elements, in an order of rows that means nothing."""
+    """The elements as a delta whose row order is arbitrary."""
     shuffled = random.Random(seed).sample(list(changes), len(changes))
     types = {field.name: polars_type(field.type) for field in schema} | dict.fromkeys(
         (FROM, TO, WEIGHT, ORDER), pl.Int64()
@@ -91,7 +104,7 @@ def relation(output: pl.DataFrame, at: int) -> Counter:
 
 
 def comparable(value):
-    """Values as equal as they should be: floats to 9 digits, NaN equal to itself."""
+    """The value in a form that can be compared: floats to 9 digits, NaN equal to itself."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else float(f"{value:.9g}") + 0.0
     if isinstance(value, list):
@@ -106,13 +119,13 @@ def canonical(output: pl.DataFrame) -> list[str]:
 
 
 def rows_at(changes: Sequence[Change], at: int) -> list[tuple]:
-    """The bag of rows at an instant in the order of arrival, of equal rows the first in being the first out."""
+    """The bag of rows at an instant in the order of arrival; of equal rows the first one is deleted first."""
     arrived: list[tuple] = []
     for row, instant, weight, _ in changes:
         if instant <= at and weight > 0:
             arrived.append(row)
         elif instant <= at:
-            arrived.remove(next(each for each in arrived if repr(each) == repr(row)))
+            arrived.remove(next(candidate for candidate in arrived if repr(candidate) == repr(row)))
     return arrived
 
 
@@ -125,13 +138,13 @@ def duckdb_relations(changes: Sequence[Change], keys: Sequence[str], selected: s
         answers: dict[int, Counter] = {at: Counter() for at in range(-1, END)}
         if keys:
             names = ", ".join(keys)
-            found = database.execute(
+            answer = database.execute(
                 f"SELECT instant, {names}, {selected} FROM bag GROUP BY instant, {names}"
             ).fetchall()
         else:
-            each = f"SELECT {selected} FROM bag WHERE instant = i.t"
+            subquery = f"SELECT {selected} FROM bag WHERE instant = i.t"
             instants = f"(SELECT unnest(range(-1, {END})) AS t) i"
-            found = database.execute(f"SELECT i.t, a.* FROM {instants}, LATERAL ({each}) a").fetchall()
-    for at, *row in found:
+            answer = database.execute(f"SELECT i.t, a.* FROM {instants}, LATERAL ({subquery}) a").fetchall()
+    for at, *row in answer:
         answers[at][tuple(map(comparable, row))] += 1
     return answers

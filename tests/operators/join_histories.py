@@ -18,23 +18,23 @@ Element = tuple[tuple, int, int, int]
 
 
 def changes(rows: st.SearchStrategy[tuple], most: int = 14) -> st.SearchStrategy[list[Element]]:
-    """Elements (row, from, FOREVER, weight) of insertions, and of deletions of rows that are there."""
+    """Elements (row, from, FOREVER, weight): insertions, and deletions of rows that are present."""
     event = st.tuples(rows, st.integers(0, END - 1), st.sampled_from([1, 1, 2, -1, -1, -2]))
     return st.lists(event, max_size=most).map(_valid)
 
 
 def _valid(events: list) -> list[Element]:
-    held: Counter = Counter()
+    bag: Counter = Counter()
     kept = []
     for row, at, weight in sorted(events, key=lambda event: event[1]):
-        if held[repr(row)] + weight >= 0:
-            held[repr(row)] += weight
+        if bag[repr(row)] + weight >= 0:
+            bag[repr(row)] += weight
             kept.append((row, at, FOREVER, weight))
     return kept
 
 
 def intervals(rows: st.SearchStrategy[tuple], most: int = 8) -> st.SearchStrategy[list[Element]]:
-    """Elements with finite and infinite ends, some of them taken back at an instant within."""
+    """Elements with finite and infinite ends, some of them retracted at an instant before their end."""
     lasting = st.one_of(st.just(FOREVER), st.integers(1, END))
     event = st.tuples(
         rows, st.integers(0, END - 1), lasting, st.integers(1, 2), st.one_of(st.none(), st.integers(0, END))
@@ -53,7 +53,7 @@ def _taken(row: tuple, start: int, lasting: int, weight: int, back: int | None) 
 
 
 def delta_of(elements: Sequence[Element], schema: dict, orders: Sequence[int] = ()) -> Delta:
-    """The elements as a delta; the order is the position, or as given."""
+    """The elements as a delta; orders are the positions unless they are given."""
     rows = [
         (*row, start, end, weight, orders[at % len(orders)] if orders else at)
         for at, (row, start, end, weight) in enumerate(elements)
@@ -62,7 +62,7 @@ def delta_of(elements: Sequence[Element], schema: dict, orders: Sequence[int] = 
 
 
 def run_through(operator, inputs: Sequence[Delta], cuts: Sequence[int], seed: int = 0) -> list[Step]:
-    """The steps over moves BEGINNING → cuts… → END, each with shuffled frames; the laws of a step are checked."""
+    """The steps over moves BEGINNING → cuts… → END, each with shuffled frames; asserts the laws of a step."""
     edges = [BEGINNING, *cuts, END]
     traces, steps = operator.traces(), []
     for start, end in zip(edges, edges[1:], strict=False):
@@ -82,17 +82,17 @@ def shuffled(delta: Delta, seed: int) -> Delta:
 
 
 def relation(elements: Sequence[Element], at: int) -> Counter:
-    """The bag of rows at an instant, by their text, for NaN and NULL are equal to themselves."""
-    held: Counter = Counter()
+    """The bag of rows at an instant, as texts, in which NaN and NULL equal themselves."""
+    bag: Counter = Counter()
     for row, start, end, weight in elements:
         if start <= at < end:
-            held[repr(row)] += weight
-    assert all(weight >= 0 for weight in held.values())
-    return +held
+            bag[repr(row)] += weight
+    assert all(weight >= 0 for weight in bag.values())
+    return +bag
 
 
 def output_relation(steps: Sequence[Step], at: int) -> Counter:
-    """The bag of rows at an instant of what the steps gave."""
+    """The bag of rows at an instant that the outputs of the steps add up to."""
     rows = [row for step in steps for row in step.delta.frame.select(pl.exclude(ORDER)).rows()]
     return relation([(row[:-3], *row[-3:]) for row in rows], at)
 
@@ -100,7 +100,7 @@ def output_relation(steps: Sequence[Step], at: int) -> Counter:
 def check_laws(
     operator, inputs: Sequence[Delta], cuts: Sequence[int], expected: Callable[[int], Counter], seed: int = 0
 ) -> None:
-    """The snapshot law at every instant, and the log law: the same consolidated output for any cuts and row order."""
+    """Asserts the snapshot law at every instant, and the log law: any cuts and row order give the same output."""
     steps = run_through(operator, inputs, cuts, seed)
     for at in [-1, *range(END)]:
         assert output_relation(steps, at) == expected(at), f"at {at}"

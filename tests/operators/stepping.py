@@ -1,4 +1,4 @@
-"""Running an operator in any moves, and the streams of records it is fed with."""
+"""Runs an operator over any moves, and makes its streams of records."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from operators.core.operator import Move, Operator, Step
 END = 12
 #: Records (key, value, instant, weight) in log order; weight -1 is a deletion by key.
 RECORD = st.tuples(
-    st.sampled_from([None, "a", "b", "c"]), st.sampled_from([None, 1, 2, 3]), st.integers(0, END - 1),
+    st.sampled_from([None, "a", "b", "c"]),
+    st.sampled_from([None, 1, 2, 3]),
+    st.integers(0, END - 1),
     st.sampled_from([1, 1, 1, -1]),
-)  # fmt: skip
+)
 RECORDS = st.lists(RECORD, max_size=20)
 #: Where frontiers stop on their way from 0 to END.
 STOPS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda stops: sorted(stops))
@@ -30,7 +32,8 @@ def records_delta(records) -> Delta:
 
 
 def step_through(operator: Operator, delta: Delta, stops: Sequence[int], early: Sequence[bool] = ()) -> list[Step]:
-    """The steps over moves 0 → stops… → END. An element comes in the move of its start; `early` ones in the first."""
+    """The steps over moves 0 → stops… → END. An element arrives in the move of its start, an `early` one in
+    the first move."""
     edges = [0, *stops, END]
     flags = pl.Series([bool(early) and early[order % len(early)] for order in delta.frame[ORDER]], dtype=pl.Boolean)
     traces, steps = operator.traces(), []
@@ -54,7 +57,7 @@ def rows_at(steps: Sequence[Step], columns: Sequence[str], at: int) -> Counter:
 
 
 def current_rows(records, at: int) -> dict:
-    """By key (value, instant) of the last record with instant ≤ at by (instant, position), deletions taken out."""
+    """For each key (value, instant) of its last record up to `at` by (instant, position), unless it is a deletion."""
     seen = sorted((record for record in records if record[2] <= at), key=lambda record: record[2])
     last = {record[0]: record for record in seen}
     return {k: (v, ts) for k, v, ts, weight in last.values() if weight > 0}

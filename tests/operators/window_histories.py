@@ -1,4 +1,4 @@
-"""Random histories of relations and streams, and running an operator over them in any moves, rows in any order."""
+"""Random histories of relations and streams, and runs of an operator over them with any moves and row order."""
 
 from __future__ import annotations
 
@@ -91,25 +91,25 @@ def relation(frame: pl.DataFrame, at: int) -> Counter:
 
 
 def copies_at(frame: pl.DataFrame, at: int) -> list[tuple]:
-    """The copies at an instant as (row, since, arrival), played change by change; the eldest copy leaves first."""
+    """The copies at an instant as (row, since, arrival), replayed change by change; the oldest copy leaves first."""
     row = [name for name in frame.columns if name not in RESERVED]
     net = Counter()
     order: dict = {}
     for *values, since, weight, number in frame.select(*row, FROM, WEIGHT, ORDER).iter_rows():
         net[(since, tuple(values))] += weight
         order[(since, tuple(values))] = max(number, order.get((since, tuple(values)), number))
-    held: list[tuple] = []
-    for (since, values), weight in sorted(net.items(), key=lambda one: one[0][0]):
+    copies: list[tuple] = []
+    for (since, values), weight in sorted(net.items(), key=lambda entry: entry[0][0]):
         if since > at:
             continue
-        held += [(values, since, order[(since, values)])] * weight
+        copies += [(values, since, order[(since, values)])] * weight
         for _ in range(-weight):
-            held.remove(min((one for one in held if one[0] == values), key=lambda one: one[1:]))
-    return held
+            copies.remove(min((copy for copy in copies if copy[0] == values), key=lambda copy: copy[1:]))
+    return copies
 
 
 def log(steps: Sequence[Step]) -> list[str]:
-    """The consolidated output as text, in an order of its own; NaN is equal to NaN there."""
+    """The consolidated output as texts in a fixed order; as a text, NaN equals NaN."""
     return sorted(map(repr, Delta(output(steps)).consolidate().frame.rows()))
 
 

@@ -1,4 +1,4 @@
-"""DuckDB's values of window functions, over the copies that are there at every instant."""
+"""DuckDB's values of window functions over the copies present at every instant."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def expected(calls, frame: pl.DataFrame) -> dict[int, Counter]:
     rows = [(at, *row, since, arrival) for at in range(END) for row, since, arrival in copies_at(frame, at)]
     types = {"instant": pl.Int64, "k": pl.String, "v": pl.Int64, "since": pl.Int64, "arrival": pl.Int64}
     DUCKDB.register("copies", pl.DataFrame(rows, schema=types, orient="row").to_arrow())
-    found = DUCKDB.execute(f"SELECT instant, k, v, {', '.join(map(sql, calls))} FROM copies").fetchall()
+    values = DUCKDB.execute(f"SELECT instant, k, v, {', '.join(map(sql, calls))} FROM copies").fetchall()
     snapshots: dict[int, Counter] = {at: Counter() for at in range(END)}
-    for at, *row in found:
+    for at, *row in values:
         snapshots[at][rounded(row)] += 1
     return snapshots
 
@@ -70,11 +70,11 @@ def rounded(row) -> tuple:
 def assert_duckdbs_values(calls, rows, cuts, seed) -> pl.DataFrame:
     """Asserts the log law and that the values at every instant are DuckDB's; gives the output of the cut run."""
     delta = changes(rows)
-    found = same_log(Over(calls), delta, cuts, seed)
+    windowed = same_log(Over(calls), delta, cuts, seed)
     snapshots = expected(calls, delta.frame)
     for at in range(END):
-        held = Counter()
-        for row, n in relation(found, at).items():
-            held[rounded(row)] += n
-        assert held == snapshots[at]
-    return found
+        bag = Counter()
+        for row, n in relation(windowed, at).items():
+            bag[rounded(row)] += n
+        assert bag == snapshots[at]
+    return windowed

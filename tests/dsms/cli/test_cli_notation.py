@@ -1,4 +1,4 @@
-"""Changes as text, and the table they fold into; recomputation from the whole history is the oracle."""
+"""Changes as text, and the table they fold into. The oracle recomputes the table from the whole history."""
 
 from collections import Counter
 

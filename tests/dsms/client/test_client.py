@@ -1,4 +1,4 @@
-"""The client without a network: what it sends, what it makes of answers, and how it goes on after failures."""
+"""The client without a network: what it sends, how it reads answers, and how it resumes after failures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long it would have been waited for."""
+    """Replaces all sleeps; gives the list of the pauses that were asked for, in seconds."""
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -53,7 +53,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def both(handler: Handler, use: Callable[[Any], Any], **options: Any) -> list[Any]:
-    """What a call gives on each of the clients: a value, or the exception."""
+    """The outcome of a call on the synchronous and on the asynchronous client: a value, or the exception."""
     return [_outcome(lambda: _blocking(handler, use, options)), _outcome(lambda: _awaited(handler, use, options))]
 
 
@@ -231,7 +231,7 @@ DROPPED = b'{"event":"end","reason":"dropped","message":"\\"hot\\" was dropped",
 
 
 class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """A body in small parts that may end by a cut."""
+    """A response body that arrives in small parts and may be cut off."""
 
     def __init__(self, body: bytes, cut: bool, size: int) -> None:
         self._parts, self._cut = [body[at : at + size] for at in range(0, len(body), size)], cut
@@ -247,7 +247,7 @@ class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 
 def server(cuts: list[int], count: int, end: bytes = END, size: int = 7) -> Handler:
-    """Serves `count` changes from where the client asks, and cuts each connection after so many bytes."""
+    """Serves `count` changes from the position that the client asks for, and cuts each connection after some bytes."""
     left = iter([*cuts, None] * 2)
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -262,7 +262,7 @@ def server(cuts: list[int], count: int, end: bytes = END, size: int = 7) -> Hand
 
 @given(st.lists(st.integers(0, 1500), max_size=6), st.integers(1, 200))
 def test_whatever_is_cut_each_change_comes_once(cuts: list[int], size: int) -> None:
-    """A connection whose bytes end before the end of the body is cut."""
+    """A connection is cut if it has fewer bytes than the body."""
     for changes in both(server(cuts, 9, size=size), lambda client: client.changes("hot", follow=False)):
         assert [change.ts for change in changes] == list(range(9))
         assert all(change.row == {"n": f"é\u2028\x85{change.ts}"} for change in changes)
@@ -324,7 +324,7 @@ def test_waiting_asks_until_it_is_covered() -> None:
 
 
 def test_each_part_of_a_wait_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The coordinator answers when the part is over, by a clock that only its waiting moves."""
+    """The coordinator answers at the end of each part of the wait; only its waiting moves the clock."""
     now, waits = [0.0], list[int]()
 
     def handler(request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""API tokens: without one nothing is told, and each role does what it may and no more."""
+"""API tokens: without a token nothing is answered, and each role may make its own calls and no others."""
 
 from __future__ import annotations
 
@@ -62,12 +62,17 @@ def test_a_token_may_be_the_password_of_a_schema_registry_client(client: TestCli
 @pytest.mark.parametrize(
     ("method", "path", "least"),
     [
-        ("GET", "/v1/queries", "reader"), ("GET", "/subjects", "reader"), ("DELETE", "/v1/queries/q", "writer"),
-        ("POST", "/v1/tables/t/rows", "writer"), ("POST", "/subjects/s/versions", "writer"),
-        ("POST", "/subjects/s", "reader"), ("DELETE", "/subjects/s", "administrator"),
-        ("PUT", "/config", "administrator"), ("PUT", "/config/s", "administrator"),
+        ("GET", "/v1/queries", "reader"),
+        ("GET", "/subjects", "reader"),
+        ("DELETE", "/v1/queries/q", "writer"),
+        ("POST", "/v1/tables/t/rows", "writer"),
+        ("POST", "/subjects/s/versions", "writer"),
+        ("POST", "/subjects/s", "reader"),
+        ("DELETE", "/subjects/s", "administrator"),
+        ("PUT", "/config", "administrator"),
+        ("PUT", "/config/s", "administrator"),
     ],
-)  # fmt: skip
+)
 def test_a_call_needs_its_role(client: TestClient, method: str, path: str, least: Role) -> None:
     for role in ROLES:
         refused = client.request(method, path, headers=with_role(role)).status_code == 403

@@ -73,7 +73,7 @@ def test_external_error_asks_to_retry(client):
 
 
 def test_a_query_that_is_being_replaced_asks_to_retry():
-    """Not 409: an answer below 500 would be kept for its idempotency key."""
+    """The answer is not 409, since any answer below 500 is kept for its idempotency key."""
     answer = dsms_error_response(None, BeingReplaced('query "q" is being replaced'))
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert json.loads(answer.body)["error"]["kind"] == "busy"

@@ -1,4 +1,4 @@
-"""The catalog's laws: the log is the truth, changes come one after another, and reads wait for nobody."""
+"""The laws of the catalog: its log is the source of truth, changes are serialized, and reads never wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn of the watcher: what is restored, what is told of troubles, and that it waits for no statement."""
+"""A turn of the watcher: what it restores, which troubles it logs, and that it waits for no statement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.statement_cluster import Background, MemoryChangeLog
 
 
 class MemoryDocuments:
-    """The documents of a Redis that can be away."""
+    """The documents of a Redis server that may be unreachable."""
 
     def __init__(self) -> None:
         self.catalog_copy: bytes | None = None

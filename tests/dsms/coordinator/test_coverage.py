@@ -1,4 +1,4 @@
-"""Tokens, and when a result covers what they stand for."""
+"""Tokens, and when a result covers the records that they stand for."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def test_a_position_is_its_text(offsets: list[int]) -> None:
 def test_a_token_stands_for_its_records(places: set[tuple[int, int]]) -> None:
     token = token_of("o1", places)
     assert parse_records(str(token)) == token
-    held = {(one.partition, offset) for one in token.spans for offset in range(one.first, one.last + 1)}
-    assert held >= places
+    covered = {(span.partition, offset) for span in token.spans for offset in range(span.first, span.last + 1)}
+    assert covered >= places
     assert len(token.spans) <= max(MOST_SPANS, 6)
     if len(token.spans) > 6:
-        assert held == places
+        assert covered == places
 
 
 @pytest.mark.parametrize("text", ["", "o1:", "o1:0", "o1:0/5-4", "o1:0/١", "x:0/1", "o1:0/" + "9" * 19, "o1:0/1,"])

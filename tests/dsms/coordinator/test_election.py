@@ -1,4 +1,4 @@
-"""Whatever happens to candidates and their calls, at most one leads; and somebody does soon."""
+"""Whatever happens to candidates and their calls, at most one candidate leads, and one of them leads soon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMING = Timing(6, 4.0, 1.0)
 
 
 class Shared:
-    """The lease as the API server keeps it."""
+    """A lease as the API server keeps it."""
 
     def __init__(self, lease: Lease | None = None) -> None:
         self.lease = lease
@@ -121,25 +121,25 @@ def leadership(store: Shared, clock: Clock, name: str = "a") -> tuple[Leadership
 def test_a_free_lease_is_taken_at_once_and_kept():
     store, clock = Shared(Lease(version="x")), Clock()
     store.writes, store.lease = 0, Lease(version="0")
-    one, lost = leadership(store, clock)
+    leader, lost = leadership(store, clock)
     for _ in range(10):
-        one.turn()
+        leader.turn()
         clock.now += 1.0
-    assert one.leading.is_set()
+    assert leader.leading.is_set()
     assert not lost
     assert store.lease == Lease("a", 6, 1, "10")
 
 
 def test_a_leader_that_cannot_renew_ends_before_another_may_begin():
     store, clock = Shared(), Clock()
-    one, lost = leadership(store, clock)
+    leader, lost = leadership(store, clock)
     other, _ = leadership(store, clock, "b")
-    one.turn()
+    leader.turn()
     other.turn()
     began, store.trouble = clock.now, "unreachable"
     while not lost:
         clock.now += 0.5
-        one.turn()
+        leader.turn()
     assert clock.now - began == 4.0
     store.trouble = ""
     while not other.leading.is_set():
@@ -149,7 +149,7 @@ def test_a_leader_that_cannot_renew_ends_before_another_may_begin():
 
 
 def test_a_leader_whose_call_hangs_ends_in_time():
-    """The loop is in a call that does not return; the guard beside it is not."""
+    """The election loop hangs in a call; the guard in another thread still ends the leadership."""
     clock, hanging, ended, lost = Clock(), threading.Event(), threading.Event(), threading.Event()
 
     class Hanging(Shared):
@@ -159,8 +159,8 @@ def test_a_leader_whose_call_hangs_ends_in_time():
                 ended.wait(20)
             return super().read()
 
-    one = Leadership(Hanging(), Candidate("a", Timing(6, 4.0, 0.01)), lambda _: lost.set(), clock)
-    loop = threading.Thread(target=one.run, args=(ended,))
+    leader = Leadership(Hanging(), Candidate("a", Timing(6, 4.0, 0.01)), lambda _: lost.set(), clock)
+    loop = threading.Thread(target=leader.run, args=(ended,))
     loop.start()
     assert hanging.wait(20)
     assert not lost.is_set()
@@ -172,27 +172,27 @@ def test_a_leader_whose_call_hangs_ends_in_time():
 
 def test_a_write_whose_answer_was_lost_makes_no_leader_until_it_is_seen():
     store, clock = Shared(), Clock()
-    one, lost = leadership(store, clock)
+    candidate, lost = leadership(store, clock)
     store.trouble = "answer lost"
-    one.turn()
+    candidate.turn()
     store.trouble = ""
     assert store.lease is not None
     assert store.lease.holder == "a"
-    assert not one.leading.is_set()
+    assert not candidate.leading.is_set()
     clock.now += 1.0
-    one.turn()
-    assert one.leading.is_set()
+    candidate.turn()
+    assert candidate.leading.is_set()
     assert not lost
     assert store.lease.transitions == 1
 
 
 def test_a_leader_that_ends_in_order_frees_the_lease():
     store, clock = Shared(), Clock()
-    one, lost = leadership(store, clock)
+    leader, lost = leadership(store, clock)
     ended = threading.Event()
-    one.turn()
+    leader.turn()
     ended.set()
-    one.run(ended)
+    leader.run(ended)
     other, _ = leadership(store, clock, "b")
     other.turn()
     assert other.leading.is_set()
@@ -201,10 +201,10 @@ def test_a_leader_that_ends_in_order_frees_the_lease():
 
 def test_a_leader_whose_lease_was_taken_ends():
     store, clock = Shared(), Clock()
-    one, lost = leadership(store, clock)
-    one.turn()
+    leader, lost = leadership(store, clock)
+    leader.turn()
     store.lease = Lease("thief", 6, 9, "77")
-    one.turn()
+    leader.turn()
     assert lost == ["the lease is held by thief"]
 
 

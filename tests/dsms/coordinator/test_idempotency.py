@@ -1,8 +1,7 @@
-"""Calls that are done once, over a real HTTP server and a store in memory."""
+"""Calls with an idempotency key take effect once, over a real HTTP server and a store in memory."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,6 +10,7 @@ import httpx
 import pytest
 
 from dsms.coordinator.idempotency.calls import Answer, Call, Once, OutcomeUnknown, Underway
+from dsms.local.waiting import wait_until
 from operators.core.errors import ExternalError
 from tests.support.memory_answer_store import MemoryAnswerStore
 from tests.support.streaming_service import (
@@ -21,8 +21,8 @@ from tests.support.streaming_service import (
 
 @pytest.fixture
 def served() -> Iterator[tuple[StreamingService, str]]:
-    with running() as found:
-        yield found
+    with running() as service_and_url:
+        yield service_and_url
 
 
 def post(url: str, sql: str, key: str) -> httpx.Response:
@@ -39,7 +39,7 @@ def test_a_key_runs_statements_once(served: tuple[StreamingService, str], sql: s
     first, second = post(url, sql, "k"), post(url, sql, "k")
     assert (first.status_code, second.status_code, len(service.executed)) == (status, status, 1)
     assert first.content == second.content
-    assert [one.headers.get("idempotency-replayed") for one in (first, second)] == [None, "true"]
+    assert [response.headers.get("idempotency-replayed") for response in (first, second)] == [None, "true"]
     assert post(url, sql, "other").status_code == status and len(service.executed) == 2
     refused = post(url, f"{sql} ", "k")
     assert (refused.status_code, len(service.executed)) == (422, 2)
@@ -55,8 +55,7 @@ def test_a_call_under_way_is_not_done_beside_itself(served: tuple[StreamingServi
     service, url = served
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(post, url, f"{CREATE} -- slow", "k")
-        while not service.executed:
-            time.sleep(0.01)
+        assert wait_until(lambda: bool(service.executed), 20)
         second = post(url, f"{CREATE} -- slow", "k")
         service.run.set()
     assert (first.result().status_code, second.status_code, second.headers["retry-after"]) == (200, 409, "1")
@@ -69,7 +68,7 @@ class Away:
     def begin(self, key: str, entry: bytes) -> bytes | None:
         raise ExternalError("redis failed")
 
-    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
+    def replace(self, key: str, expected: bytes, entry: bytes) -> bool:
         raise ExternalError("redis failed")
 
 
@@ -117,26 +116,26 @@ def test_two_who_take_over_do_not_both_begin() -> None:
 
     def act() -> Answer:
         with pytest.raises((Underway, OutcomeUnknown)):
-            Once(_Stale(store, held)).run(call, act)
+            Once(_Stale(store, abandoned)).run(call, act)
         done.append(1)
         return Answer(200, b"{}")
 
-    held = store.begin(next(iter(store.entries)), b"")
+    abandoned = store.begin(next(iter(store.entries)), b"")
     assert Once(store).run(call, act).status == 200
     assert done == [1]
 
 
 class _Stale:
-    """A store as who has looked at it before another's taking over sees it."""
+    """A store as a coordinator sees it that looked before another coordinator took over the call."""
 
-    def __init__(self, store: MemoryAnswerStore, held: bytes | None) -> None:
-        self._store, self._held = store, held
+    def __init__(self, store: MemoryAnswerStore, seen: bytes | None) -> None:
+        self._store, self._seen = store, seen
 
     def begin(self, key: str, entry: bytes) -> bytes | None:
-        return self._held
+        return self._seen
 
-    def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        return self._store.replace(key, held, entry)
+    def replace(self, key: str, expected: bytes, entry: bytes) -> bool:
+        return self._store.replace(key, expected, entry)
 
 
 def test_the_store_forgets_the_oldest() -> None:

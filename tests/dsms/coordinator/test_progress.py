@@ -22,28 +22,32 @@ def test_a_query_that_catches_up() -> None:
     assert (second.read, second.unread, second.rate, second.closing) == (400, 700, 200.0, 150.0)
     assert (second.percent, second.text) == (36, "catching up 36 %")
     assert second.document() == {
-        "read": 400, "unread": 700, "percent": 36, "catching_up": True, "records_per_second": 200.0,
+        "read": 400,
+        "unread": 700,
+        "percent": 36,
+        "catching_up": True,
+        "records_per_second": 200.0,
         "seconds_left": 4.7,
-    }  # fmt: skip
+    }
 
 
 def test_a_query_whose_next_batch_holds_all_is_running() -> None:
-    found = ReadingRates().seen(0.0, said(600, 480), {"o1/0": 600, "o1/1": 500}, STARTS)["q"]
-    assert (found.unread, found.text, found.document()["seconds_left"]) == (20, "running", None)
+    progress = ReadingRates().seen(0.0, said(600, 480), {"o1/0": 600, "o1/1": 500}, STARTS)["q"]
+    assert (progress.unread, progress.text, progress.document()["seconds_left"]) == (20, "running", None)
 
 
 def test_only_the_last_seconds_count_for_the_rate() -> None:
     pace, ends = ReadingRates(), {"o1/0": 1100, "o1/1": 1000}
     for second in range(30):
-        found = pace.seen(float(second), said(100 + min(second, 5) * 100, 0), ends, STARTS)["q"]
-    assert (found.rate, found.closing, found.seconds_left) == (0.0, 0.0, None)
+        progress = pace.seen(float(second), said(100 + min(second, 5) * 100, 0), ends, STARTS)["q"]
+    assert (progress.rate, progress.closing, progress.seconds_left) == (0.0, 0.0, None)
 
 
 def test_who_falls_back_has_no_end_in_sight() -> None:
     pace = ReadingRates()
     pace.seen(0.0, said(100, 0), {"o1/0": 200, "o1/1": 0}, STARTS)
-    found = pace.seen(1.0, said(150, 0), {"o1/0": 400, "o1/1": 0}, STARTS)["q"]
-    assert (found.rate, found.closing, found.seconds_left, found.behind) == (50.0, -150.0, None, True)
+    progress = pace.seen(1.0, said(150, 0), {"o1/0": 400, "o1/1": 0}, STARTS)["q"]
+    assert (progress.rate, progress.closing, progress.seconds_left, progress.behind) == (50.0, -150.0, None, True)
 
 
 def test_nothing_to_read_is_all_read() -> None:

@@ -1,4 +1,4 @@
-"""A replacement waits for executors without a lock: what others do meanwhile is done at once, and nothing is lost."""
+"""A replacement waits for executors without holding a lock: others run at once meanwhile, and no statement is lost."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from dsms.coordinator.http.access import Access, new_token
 from dsms.coordinator.results.change_documents import Followed, lines_of
 from dsms.coordinator.results.coverage import Cover
 from dsms.coordinator.results.feed import FeedSettings
+from dsms.local.waiting import wait_until
 from tests.support.streaming_service import (
     HOT,
     SCHEMA,
@@ -30,8 +31,8 @@ from tests.support.streaming_service import (
 
 @pytest.fixture
 def served() -> Iterator[tuple[StreamingService, str]]:
-    with running() as found:
-        yield found
+    with running() as service_and_url:
+        yield service_and_url
 
 
 def fill(log: MemoryLog) -> None:
@@ -52,7 +53,7 @@ DOCUMENTS = [
 
 
 def by_place(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(documents, key=lambda one: (one["partition"], one["offset"]))
+    return sorted(documents, key=lambda document: (document["partition"], document["offset"]))
 
 
 def ndjson(url: str, query: str = "", **options: Any) -> list[dict[str, Any]]:
@@ -62,10 +63,10 @@ def ndjson(url: str, query: str = "", **options: Any) -> list[dict[str, Any]]:
 
 
 def events(text: str) -> list[dict[str, str]]:
-    """Server-sent events as their standard has them, comments left out."""
+    """Parses server-sent events by their standard, without comments."""
     blocks = [block for block in text.replace("\r\n", "\n").split("\n\n") if block]
     parsed = [dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":")) for block in blocks]
-    return [one for one in parsed if one]
+    return [event for event in parsed if event]
 
 
 def test_lines_of_json(served: tuple[StreamingService, str]) -> None:
@@ -73,7 +74,7 @@ def test_lines_of_json(served: tuple[StreamingService, str]) -> None:
     fill(service.results.log)
     start, *changes, end = ndjson(url)
     assert start == {"event": "start", "name": "hot", "columns": ["room", "t"], "key": ["room"], "token": "o3:0,0"}
-    tokens = [one.pop("token") for one in changes]
+    tokens = [change.pop("token") for change in changes]
     assert by_place(changes) == DOCUMENTS
     assert (end["event"], end["reason"], end["token"]) == ("end", "end", "o3:4,1")
     assert len(set(tokens)) == 4 and tokens[-1] == "o3:4,1"
@@ -82,9 +83,9 @@ def test_lines_of_json(served: tuple[StreamingService, str]) -> None:
 def test_going_on_behind_every_token_gives_the_rest_and_nothing_twice(served: tuple[StreamingService, str]) -> None:
     service, url = served
     fill(service.results.log)
-    whole = [one for one in ndjson(url) if "op" in one]
+    whole = [line for line in ndjson(url) if "op" in line]
     for at, change in enumerate(whole, 1):
-        assert [one for one in ndjson(url, f"&after={change['token']}") if "op" in one] == whole[at:]
+        assert [line for line in ndjson(url, f"&after={change['token']}") if "op" in line] == whole[at:]
 
 
 def test_server_sent_events_and_their_last_id(served: tuple[StreamingService, str]) -> None:
@@ -95,7 +96,7 @@ def test_server_sent_events_and_their_last_id(served: tuple[StreamingService, st
     assert answer.headers["content-type"].startswith("text/event-stream")
     start, *changes, end = events(answer.text)
     assert (start["event"], start["id"], end["event"]) == ("start", "o3:0,0", "end")
-    assert by_place([json.loads(one["data"]) for one in changes]) == DOCUMENTS
+    assert by_place([json.loads(change["data"]) for change in changes]) == DOCUMENTS
     again = httpx.get(path, headers={**accept, "Last-Event-ID": changes[2]["id"]}, trust_env=False)
     assert events(again.text)[1:-1] == changes[3:]
 
@@ -113,8 +114,8 @@ def test_latest_gives_only_what_comes_and_a_drop_ends_it(served: tuple[Streaming
         lines = answer.iter_lines()
         assert json.loads(next(lines))["token"] == "o3:4,1"
         service.results.log.append(1, "+", 9, {"room": "b"}, {"room": "b", "t": 1})
-        found = next(json.loads(line) for line in lines if line)
-        assert (found["row"], found["token"]) == ({"room": "b", "t": 1}, "o3:4,2")
+        change = next(json.loads(line) for line in lines if line)
+        assert (change["row"], change["token"]) == ({"room": "b", "t": 1}, "o3:4,2")
         service.results.ids.clear()
         end = next(json.loads(line) for line in lines if line)
         assert (end["event"], end["reason"], end["message"]) == ("end", "dropped", '"hot" was dropped')
@@ -132,8 +133,8 @@ def test_a_replaced_query_is_followed_under_its_new_id(served: tuple[StreamingSe
         service.results.log.append(1, "+", 9, {"room": "b"}, {"room": "b", "t": 1})
         end = json.loads([line for line in lines if line][-1])
     assert (end["event"], end["reason"]) == ("end", "replaced")
-    rest = [one for one in ndjson(url, f"&after={end['token']}") if "op" in one]
-    assert [one["ts"] for one in rest] == ([] if end["token"] == "o9:4,2" else [9])
+    rest = [line for line in ndjson(url, f"&after={end['token']}") if "op" in line]
+    assert [change["ts"] for change in rest] == ([] if end["token"] == "o9:4,2" else [9])
     assert httpx.get(f"{url}/v1/queries/hot/changes?after=o3:4,1", trust_env=False).status_code == 410
 
 
@@ -181,18 +182,19 @@ def test_a_reader_that_stands_still_is_not_read_ahead_for(served: tuple[Streamin
     for ts in range(rows):
         log.append(0, "+", ts, {"room": "a"}, {"room": "x" * 1000, "t": ts})
     with connected(url, "/v1/queries/hot/changes"):
-        seen, still = -1, 0
-        while still < 20:
-            seen, still = log.offsets, still + 1 if log.offsets == seen else 0
-            time.sleep(0.02)
+        looks: list[int] = []
+
+        def reading_has_stopped() -> bool:
+            """Some records were read, and none between the last 20 looks, that is for 0.4 s."""
+            looks.append(log.offsets)
+            return len(looks) > 20 and looks[-1] > 0 and len(set(looks[-20:])) == 1
+
+        assert wait_until(reading_has_stopped, 60, pause_s=0.02)
         # what the sockets' buffers hold, a few MB, was read; the other 36 MB were not
-        assert 0 < seen < rows / 2, f"{seen} of {rows} records were read"
+        assert 0 < looks[-1] < rows / 2, f"{looks[-1]} of {rows} records were read"
     last = ndjson(url, f"&after=o3:{rows - 1},0")
-    assert [one["row"]["t"] for one in last if "op" in one] == [rows - 1]
-    deadline = time.monotonic() + 10
-    while service.results.feeds.count and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert service.results.feeds.count == 0
+    assert [line["row"]["t"] for line in last if "op" in line] == [rows - 1]
+    assert wait_until(lambda: service.results.feeds.count == 0, 10)
 
 
 def test_many_readers_share_a_few_threads(served: tuple[StreamingService, str]) -> None:
@@ -201,10 +203,7 @@ def test_many_readers_share_a_few_threads(served: tuple[StreamingService, str]) 
     before = threading.active_count()
     readers = [connected(url, "/v1/queries/hot/changes?from=latest") for _ in range(300)]
     try:
-        deadline = time.monotonic() + 30
-        while service.results.feeds.count < len(readers):
-            assert time.monotonic() < deadline, service.results.feeds.count
-            time.sleep(0.02)
+        assert wait_until(lambda: service.results.feeds.count == len(readers), 30), service.results.feeds.count
         asked = time.monotonic()
         assert httpx.get(f"{url}/v1/streams/hot", trust_env=False).status_code == 200
         assert time.monotonic() - asked < 2
@@ -252,12 +251,13 @@ def test_records_of_a_call(served: tuple[StreamingService, str]) -> None:
         answer = httpx.post(path, content=body, trust_env=False)
         assert answer.json() == {
             "records": [
-                {"partition": 0, "offset": 0, "token": "o1:0/0"}, {"partition": 0, "offset": 1, "token": "o1:0/1"},
+                {"partition": 0, "offset": 0, "token": "o1:0/0"},
+                {"partition": 0, "offset": 1, "token": "o1:0/1"},
             ],
             "token": "o1:0/0-1",
-        }  # fmt: skip
+        }
         name, records, key, advance = service.results.published.pop()
-        assert [json.loads(one) for one in records] == [{"room": "a"}, {"room": "b"}]
+        assert [json.loads(value) for value in records] == [{"room": "a"}, {"room": "b"}]
         assert (name, key, advance) == ("readings", ["room"], 7)
     for wrong in (b"[1,", b"[" * 100_000, b'{"a":1}\n' * 10_001):
         assert httpx.post(path, content=wrong, trust_env=False).status_code == 400

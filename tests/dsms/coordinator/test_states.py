@@ -1,4 +1,4 @@
-"""How objects fare: what is said of each, and that executors are looked at once a listing."""
+"""The displayed state of every object; a listing looks at the executors once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ADDED_LATER = "partitions are not read: they were added later, register it anew"
 
 
 class Cluster:
-    """Counts how often executors are looked at; None stands for a Redis that is away."""
+    """Counts how often executors are looked at; None stands for an unreachable Redis."""
 
     topics: Any = None
     log_ends: Any = None
@@ -61,13 +61,22 @@ def halted(catalog: Catalog, name: str) -> Object:
 def test_what_is_said_of_each() -> None:
     cluster = Cluster(ALIVE)
     states, catalog = cluster.states(), with_system_objects(CATALOG, "c", 1)
-    told = {name: states.of(catalog.find(name)) for name in ("dsms_queues", "T", "U", "S", "A", "B", "C", "D", "E")}
-    assert told == {
-        "dsms_queues": "system", "T": "registered, 3 dead letters", "U": "registered", "S": "registered",
-        "A": "running", "B": "catching up 25 %", "C": "failed: 1 / 0", "D": "waiting for an executor", "E": "paused",
-    }  # fmt: skip
+    displayed = {
+        name: states.of(catalog.find(name)) for name in ("dsms_queues", "T", "U", "S", "A", "B", "C", "D", "E")
+    }
+    assert displayed == {
+        "dsms_queues": "system",
+        "T": "registered, 3 dead letters",
+        "U": "registered",
+        "S": "registered",
+        "A": "running",
+        "B": "catching up 25 %",
+        "C": "failed: 1 / 0",
+        "D": "waiting for an executor",
+        "E": "paused",
+    }
     assert states.of(halted(catalog, "A")) == "halted"
-    assert [states.frontier(one) for one in catalog.queries()] == [7, 5, 3, None, None]
+    assert [states.frontier(query) for query in catalog.queries()] == [7, 5, 3, None, None]
     assert cluster.looks == 1
 
 
@@ -92,9 +101,9 @@ def test_a_topic_that_is_not_as_it_was(topics: dict[str, int], said: str) -> Non
 def test_what_is_not_known_is_asked_for_once() -> None:
     cluster = Cluster(None)
     states = cluster.states()
-    told = [states.of(CATALOG.find(name)) for name in ("S", "T", "A", "D", "E")]
+    displayed = [states.of(CATALOG.find(name)) for name in ("S", "T", "A", "D", "E")]
     unknown = "unknown: redis is away"
-    assert told == ["registered", unknown, unknown, unknown, "paused"]
+    assert displayed == ["registered", unknown, unknown, unknown, "paused"]
     for query in CATALOG.queries():
         with pytest.raises(ExternalError, match="redis is away"):
             states.frontier(query)

@@ -1,4 +1,4 @@
-"""What services refuse at their start, in one line."""
+"""Settings that services refuse at their start, with an error of one line."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Standing:
 
 
 @pytest.fixture
-def one(monkeypatch: pytest.MonkeyPatch) -> Runner:
+def fragment_runner(monkeypatch: pytest.MonkeyPatch) -> Runner:
     monkeypatch.setattr(runner, "Fragment", lambda _, lease, settings, spark, plan, on_epoch: Standing(lease, plan))
     monkeypatch.setattr(Standing, "made", [])
     settings: Any = SimpleNamespace(partitions=1)
@@ -65,30 +65,30 @@ def fence(*, newer: bool) -> None:
     Standing.made[-1].fenced, Standing.made[-1].newer = True, newer
 
 
-def test_a_newer_owner_ends_a_lease_for_good(one: Runner) -> None:
-    one.turn(7, Catalog())
+def test_a_newer_owner_ends_a_lease_for_good(fragment_runner: Runner) -> None:
+    fragment_runner.turn(7, Catalog())
     fence(newer=True)
     for _ in range(3):
-        one.turn(7, Catalog())
-    assert (leases(), one.status.state) == ([7], "fenced")
-    one.turn(8, Catalog())
-    assert (leases(), one.status.state) == ([7, 8], "running")
+        fragment_runner.turn(7, Catalog())
+    assert (leases(), fragment_runner.status.state) == ([7], "fenced")
+    fragment_runner.turn(8, Catalog())
+    assert (leases(), fragment_runner.status.state) == ([7, 8], "running")
 
 
-def test_a_lease_that_came_back_unnoticed_is_not_refused(one: Runner) -> None:
-    """Another had the fragment between two looks of ours, and fences what runs under our lease of before."""
-    one.turn(7, Catalog())
-    one.turn(9, Catalog())
+def test_a_lease_that_came_back_unnoticed_is_not_refused(fragment_runner: Runner) -> None:
+    """Another executor had the fragment between two turns, and fences the run under the former lease."""
+    fragment_runner.turn(7, Catalog())
+    fragment_runner.turn(9, Catalog())
     fence(newer=True)
-    one.turn(9, Catalog())
-    one.turn(9, Catalog())
-    assert (leases(), one.status.state) == ([7, 9], "running")
+    fragment_runner.turn(9, Catalog())
+    fragment_runner.turn(9, Catalog())
+    assert (leases(), fragment_runner.status.state) == ([7, 9], "running")
 
 
-def test_who_is_fenced_by_nobody_newer_goes_on(one: Runner) -> None:
-    one.turn(7, Catalog())
+def test_who_is_fenced_by_nobody_newer_goes_on(fragment_runner: Runner) -> None:
+    fragment_runner.turn(7, Catalog())
     fence(newer=False)
-    one.turn(7, Catalog())
-    assert one.status.state == "recovering"
-    one.turn(7, Catalog())
-    assert (leases(), one.status.state) == ([7, 7], "running")
+    fragment_runner.turn(7, Catalog())
+    assert fragment_runner.status.state == "recovering"
+    fragment_runner.turn(7, Catalog())
+    assert (leases(), fragment_runner.status.state) == ([7, 7], "running")

@@ -1,4 +1,4 @@
-"""Control tables: as SQL, over HTTP, as streams; and the objects that are the system's."""
+"""Control tables in SQL, over HTTP and as streams, and the objects that belong to the system."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CREATE QUERY Peers AS SELECT a.room, b.t FROM Hot a JOIN Hot b ON a.room = b.roo
 
 @pytest.fixture
 def session() -> LocalSession:
-    """100 records: t goes from 0 to 99, room from a to j and again."""
+    """100 records: t goes from 0 to 99, room repeats a to j."""
     session = LocalSession(2)
     session.execute(SQL)
     session.push("T", [{"room": "abcdefghij"[at % 10], "t": at, "ts": at} for at in range(100)])
@@ -72,7 +72,7 @@ class ControlService(FakeService):
 
 
 def running(catalog: Catalog) -> States:
-    """One executor that runs everything."""
+    """One executor that runs all queries."""
     lanes = {query.id: LaneStatus() for query in catalog.queries()}
     return States(lambda: {"e1": ExecutorStatus(RUNNING, lanes=lanes)}, {})
 

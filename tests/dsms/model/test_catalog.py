@@ -1,4 +1,4 @@
-"""The catalog as a value."""
+"""The catalog as an immutable value."""
 
 from __future__ import annotations
 

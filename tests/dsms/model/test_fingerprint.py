@@ -44,18 +44,27 @@ def test_the_order_of_sets_and_mappings_does_not_matter(numbers, random) -> None
 
 def test_types_nullability_and_scale_count() -> None:
     columns = [
-        Column("a", pa.int32()), Column("a", pa.int64()), Column("a", pa.int64(), nullable=False),
-        Column("a", pa.decimal128(9, 2)), Column("a", pa.decimal128(9, 3)), Column("a", pa.timestamp("us")),
-        Column("a", pa.timestamp("us", "UTC")), Column("a", pa.list_(pa.int64())), Literal(1, pa.int64()),
-        Literal(True, pa.int64()), Literal(0.0, pa.float64()), Literal(-0.0, pa.float64()),
-        Literal(Decimal("1.0"), pa.decimal128(9, 2)), Literal(Decimal("1.00"), pa.decimal128(9, 2)),
-    ]  # fmt: skip
+        Column("a", pa.int32()),
+        Column("a", pa.int64()),
+        Column("a", pa.int64(), nullable=False),
+        Column("a", pa.decimal128(9, 2)),
+        Column("a", pa.decimal128(9, 3)),
+        Column("a", pa.timestamp("us")),
+        Column("a", pa.timestamp("us", "UTC")),
+        Column("a", pa.list_(pa.int64())),
+        Literal(1, pa.int64()),
+        Literal(True, pa.int64()),
+        Literal(0.0, pa.float64()),
+        Literal(-0.0, pa.float64()),
+        Literal(Decimal("1.0"), pa.decimal128(9, 2)),
+        Literal(Decimal("1.00"), pa.decimal128(9, 2)),
+    ]
     assert len({fingerprint(column) for column in columns}) == len(columns)
 
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of a version."""
+    """An operator with a version."""
 
     name: str
     members: tuple[int, ...] = field(default=(), compare=False)

@@ -82,7 +82,7 @@ def bound(text: str) -> tuple[Expression, ...]:
 
 
 def holds(given: str, wanted: str, duck: duckdb.DuckDBPyConnection) -> bool:
-    """Whether no row of the grid has `given` TRUE and `wanted` not."""
+    """Whether `wanted` is TRUE for all rows of the grid for which `given` is TRUE."""
     sql = f"SELECT COUNT(*) FROM grid WHERE ({given}) AND ({wanted}) IS NOT TRUE"
     return duck.execute(sql).fetchone() == (0,)
 

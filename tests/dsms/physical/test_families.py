@@ -1,4 +1,4 @@
-"""Families alter no record: queries that differ in constants run as one, and give what each gives alone."""
+"""Families change no record: queries that differ in constants run as one, and each has the same results as alone."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SETTING = f"{SOURCES} CREATE STREAMED VIEW Seen AS SELECT k, v FROM S;"
 
 
 def tried(session: LocalSession, shape: str, steps, only: str | None = None) -> dict[str, list]:
-    """The records that the query of each constant published."""
+    """The published records of the query with each constant."""
     kind = "" if "Istream" in SHAPES[shape] else "STREAMED "
 
     def statement(constant: int, name: str) -> str:

@@ -1,4 +1,4 @@
-"""A plan goes to other processes while other threads read it."""
+"""A plan can be pickled for other processes while other threads read it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lane_of() -> Lane:
 
 
 def written(lane: Lane, path: Path) -> Lane:
-    """Through a file: while it is written other threads have their turn."""
+    """A copy through a file: writing it lets other threads run."""
     with path.open("wb") as file:
         pickle.dump(lane, file)
     read = pickle.loads(path.read_bytes())
@@ -37,7 +37,7 @@ def _has_cached_properties(part: object) -> bool:
 
 
 def test_what_is_computed_meanwhile_disturbs_nothing(tmp_path: Path) -> None:
-    """Everything of a plan gains and loses what it remembers, again and again, while it is pickled."""
+    """All parts of a plan gain and lose cached properties, again and again, while it is pickled."""
     lane, done = lane_of(), threading.Event()
     all_parts = [lane, lane.flow, *lane.flow.vertices, *(vertex.operator for vertex in lane.flow.vertices)]
     parts = [part for part in all_parts if _has_cached_properties(part)]

@@ -1,4 +1,4 @@
-"""Sharing alters no record: queries that run together give what each gives alone, whenever it came or another went."""
+"""Sharing changes no record: queries that run together have the same results as alone, whenever queries come and go."""
 
 from __future__ import annotations
 

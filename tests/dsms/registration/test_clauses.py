@@ -1,4 +1,4 @@
-"""The settings of every clause."""
+"""The settings that each clause stands for."""
 
 from __future__ import annotations
 
@@ -11,16 +11,25 @@ from dsms.registration.clauses import result_settings, source_settings
 @pytest.mark.parametrize(
     ("text", "field", "value"),
     [
-        ("FORMAT avro", "format", "avro"), ("PARTITIONS 12", "partitions", 12),
-        ("TIMESTAMP BY Time", "timestamp", "Time"), ("TIMESTAMP FROM RECORD", "timestamp", None),
-        ("SLACK 7", "slack", 7), ("SLACK 500 MS", "slack", 500), ("SLACK 1 MILLISECOND", "slack", 1),
-        ("SLACK 5 SECONDS", "slack", 5_000), ("SLACK 1 MINUTE", "slack", 60_000), ("SLACK 2 hours", "slack", 7_200_000),
-        ("SLACK 1 DAY", "slack", 86_400_000), ("IDLE NEVER", "idle_ms", None),
+        ("FORMAT avro", "format", "avro"),
+        ("PARTITIONS 12", "partitions", 12),
+        ("TIMESTAMP BY Time", "timestamp", "Time"),
+        ("TIMESTAMP FROM RECORD", "timestamp", None),
+        ("SLACK 7", "slack", 7),
+        ("SLACK 500 MS", "slack", 500),
+        ("SLACK 1 MILLISECOND", "slack", 1),
+        ("SLACK 5 SECONDS", "slack", 5_000),
+        ("SLACK 1 MINUTE", "slack", 60_000),
+        ("SLACK 2 hours", "slack", 7_200_000),
+        ("SLACK 1 DAY", "slack", 86_400_000),
+        ("IDLE NEVER", "idle_ms", None),
         ("IDLE AFTER 2 SECONDS", "idle_ms", 2_000),
-        ("TAGGED NONE", "tagged", "none"), ("TAGGED BY HEADER", "tagged", "header"), ("TAGGED BY op", "tagged", "op"),
+        ("TAGGED NONE", "tagged", "none"),
+        ("TAGGED BY HEADER", "tagged", "header"),
+        ("TAGGED BY op", "tagged", "op"),
         ("REGISTRY r", "registry", "r"),
     ],
-)  # fmt: skip
+)
 def test_source_clauses(text: str, field: str, value: object) -> None:
     name, *words = text.split()
     settings, defaults = source_settings([Clause(name.lower(), tuple(words), Place())])

@@ -1,4 +1,4 @@
-"""The life of a query: a pause changes no record, a replaced query becomes the new one, a start cuts the logs."""
+"""The life of a query: a pause changes no record, a replaced query goes on as the new one, and START cuts the logs."""
 
 from __future__ import annotations
 
@@ -24,16 +24,25 @@ CREATE TABLE Names (k VARCHAR PRIMARY KEY, name VARCHAR);
 #: Queries that can take each other's place.
 ALIKE = {
     "keyed": [
-        "SELECT k, v FROM S WHERE v > 1", "SELECT k, v FROM S WHERE v < 2", "SELECT k, v FROM S WHERE v > 0",
-        "SELECT k, v + 1 AS v FROM S", "SELECT k, v FROM S",
-        "SELECT k, v FROM S WHERE k IN (SELECT k FROM A)", "SELECT k, COUNT(*) AS v FROM A GROUP BY k",
-        "SELECT k, COUNT(*) AS v FROM A [RANGE 3] GROUP BY k", "SELECT k, SUM(w) AS v FROM W GROUP BY k",
+        "SELECT k, v FROM S WHERE v > 1",
+        "SELECT k, v FROM S WHERE v < 2",
+        "SELECT k, v FROM S WHERE v > 0",
+        "SELECT k, v + 1 AS v FROM S",
+        "SELECT k, v FROM S",
+        "SELECT k, v FROM S WHERE k IN (SELECT k FROM A)",
+        "SELECT k, COUNT(*) AS v FROM A GROUP BY k",
+        "SELECT k, COUNT(*) AS v FROM A [RANGE 3] GROUP BY k",
+        "SELECT k, SUM(w) AS v FROM W GROUP BY k",
     ],
     "bags": [
-        "SELECT n FROM A WHERE n > 1", "SELECT n FROM A", "SELECT v AS n FROM S", "SELECT COUNT(*) AS n FROM S",
-        "SELECT n FROM A [RANGE 3]", "SELECT SUM(w) AS n FROM W",
+        "SELECT n FROM A WHERE n > 1",
+        "SELECT n FROM A",
+        "SELECT v AS n FROM S",
+        "SELECT COUNT(*) AS n FROM S",
+        "SELECT n FROM A [RANGE 3]",
+        "SELECT SUM(w) AS n FROM W",
     ],
-}  # fmt: skip
+}
 #: The view W, whose readers are replaced with it.
 VIEWS = [
     "SELECT k, v AS w FROM S",

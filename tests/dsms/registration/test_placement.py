@@ -24,7 +24,7 @@ class Measured(FakeEnvironment):
 
 
 def dealt(facts: Measured, *queries: str, before: Catalog | None = None) -> tuple[Catalog, list[str]]:
-    """The fragments of queries that are registered one after another without sharing operators."""
+    """The fragments that queries without shared operators are placed on, registered one after another."""
     known = len(before.queries()) if before else 0
     sql = ";".join(
         f"CREATE QUERY q{known + at} AS SELECT STREAMED {text} AND v <> {known + at}" for at, text in enumerate(queries)

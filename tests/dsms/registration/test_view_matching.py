@@ -97,14 +97,17 @@ NOT_MATCHED = {
 
 
 def tried(session: LocalSession, pair: tuple[str, str], steps, only: str | None = None) -> dict[str, list]:
-    """The results of both while they existed, with records of the same instant ordered by value."""
+    """The results of both queries while they existed; records of the same instant are ordered by value."""
     session.execute(SETTING)
     changes = play(session, steps, lambda at, name: f"CREATE STREAMED VIEW {name} AS {pair[at]}", only)
     return {name: [_by_instant(changes), dead] for name, (changes, dead) in changes.items()}
 
 
 def _by_instant(changes: list) -> list:
-    return [(instant, sorted(each, key=repr)) for instant, each in groupby(changes, key=lambda change: change[2])]
+    return [
+        (instant, sorted(at_instant, key=repr))
+        for instant, at_instant in groupby(changes, key=lambda change: change[2])
+    ]
 
 
 @pytest.mark.parametrize("pair", MATCHED.values(), ids=MATCHED)

@@ -51,7 +51,7 @@ def world_of(logs) -> tuple[World, object]:
 
 
 def run_with(logs, targets, limits, crash_at=None, then=None, schedule=None) -> World:
-    """`then` says from which epoch on there are more queries, `schedule` which stages wait."""
+    """More queries exist from epoch `then` on; `schedule` says which stages wait."""
     world, catalog = world_of(logs)
     more = None if then is None else (then, apply_all(MORE, catalog)[0])
     return run(world, catalog, targets, limits, crash_at, more, schedule=schedule)
@@ -66,9 +66,12 @@ def test_results_are_a_function_of_the_logs(logs, targets, limits, crash_at) -> 
 
 
 @given(
-    LOGS, st.integers(1, 2), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.none() | st.integers(0, 5),
+    LOGS,
+    st.integers(1, 2),
+    st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    st.none() | st.integers(0, 5),
     st.integers(1, 4),
-)  # fmt: skip
+)
 def test_queries_that_come_later_change_nothing_and_miss_nothing(logs, targets, limits, crash_at, then) -> None:
     whole = run_with(logs, 1, [1000], then=0)
     cut = run_with(logs, targets, limits, crash_at, then)
@@ -77,9 +80,13 @@ def test_queries_that_come_later_change_nothing_and_miss_nothing(logs, targets, 
 
 
 @given(
-    LOGS, st.integers(1, 3), st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any),
-    st.none() | st.integers(0, 8), st.none() | st.integers(1, 4), st.lists(st.integers(0, 9), max_size=60),
-)  # fmt: skip
+    LOGS,
+    st.integers(1, 3),
+    st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any),
+    st.none() | st.integers(0, 8),
+    st.none() | st.integers(1, 4),
+    st.lists(st.integers(0, 9), max_size=60),
+)
 def test_stages_may_wait_for_each_other(logs, targets, limits, crash_at, then, schedule) -> None:
     whole = run_with(logs, 1, [1000], then=None if then is None else 0)
     cut = run_with(logs, targets, limits, crash_at, then, schedule)
@@ -96,7 +103,8 @@ def test_queries_that_differ_in_constants_run_as_one() -> None:
 
 @given(LOGS)
 def test_published_results_fold_to_the_relation_of_the_closed_instants(logs) -> None:
-    """The oracle: late by partition; last record by key, by (instant, partition, offset); below the least frontier."""
+    """The oracle: late records are dropped per partition; the last record of each key by (instant, partition, offset)
+    counts; only instants below the least frontier are compared."""
     world = run_with(logs, 2, [4])
     frontier = min((max((r[2] for r in log if r[3] != "bad"), default=-(10**9)) - 2) for log in logs)
     last: dict = {}
@@ -111,8 +119,8 @@ def test_published_results_fold_to_the_relation_of_the_closed_instants(logs) -> 
     for ts, _, _, k, v, kind in sorted(accepted):
         if ts < frontier:
             last[k] = None if kind == "-" else v
-    held: dict = {}
+    folded: dict = {}
     for key, value, _ in world.results["o4"]:
-        held[json.loads(key)["k"]] = None if value is None else json.loads(value)["v"]
+        folded[json.loads(key)["k"]] = None if value is None else json.loads(value)["v"]
     expected = {k: v for k, v in last.items() if v is not None and v > 1}
-    assert {k: v for k, v in held.items() if v is not None} == expected
+    assert {k: v for k, v in folded.items() if v is not None} == expected

@@ -1,4 +1,4 @@
-"""The state of a fragment as a function of its events: what is run next, and what is to be done."""
+"""The state of a fragment as a function of its events: what runs next, and which instructions follow."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def plan(sql: str = SQL) -> FragmentPlan:
     return plan_fragment(apply_all(sql, environment=FakeEnvironment({"t": {0: 0}}))[0], 1)
 
 
-def begun(held: Manifest | None = None) -> FragmentState:
+def begun(stored: Manifest | None = None) -> FragmentState:
     size = BatchSize(100, 10, 1000, 1.0, 3.0)
-    manifest = held or Manifest(targets=1)
+    manifest = stored or Manifest(targets=1)
     state = FragmentState(plan(), manifest, Published({}, {}), BOUNDS, size, Measures(0.0))
     return advance(PlanChanged(plan(), 1.0), state)[0]
 
@@ -60,14 +60,14 @@ def after(state: FragmentState, *events: Event) -> tuple[FragmentState, list[Ins
 
 
 def computed(state: FragmentState, records: int = 100, **failures: str) -> EpochComputed:
-    """An epoch of the present revision that has read some records, in a quarter of a second."""
+    """An epoch of the present revision that read `records` records in a quarter of a second."""
     lanes = {
         lane_id: msgspec.structs.replace(
-            held,
-            positions={source: {0: Position(records, records)} for source in held.positions},
+            lane,
+            positions={source: {0: Position(records, records)} for source in lane.positions},
             runs=[{key: [[f"{lane_id}/{key}"]] for key in state.revision.lanes[lane_id].flow.keys}],
         )
-        for lane_id, held in state.revision.manifest.lanes.items()
+        for lane_id, lane in state.revision.manifest.lanes.items()
     }
     manifest = msgspec.structs.replace(state.revision.manifest, epoch=state.computed.epoch + 1, lanes=lanes)
     epoch = Epoch(manifest, {}, (), (), {}, failures=failures, measured=Measured(records))
@@ -113,24 +113,31 @@ def test_a_query_that_failed_is_told_and_stands_still() -> None:
     assert TellFailed("W", "1 / 0") in instructions
     assert state.failures == {failing: "1 / 0"}
     assert state.decision.reads == {
-        lane for lane, held in state.revision.manifest.lanes.items() if failing not in held.queries
+        lane for lane, lane_manifest in state.revision.manifest.lanes.items() if failing not in lane_manifest.queries
     }
 
 
 def test_state_that_another_version_stored_is_rebuilt_and_told_once() -> None:
-    held = computed(begun()).epoch.manifest
+    manifest = computed(begun()).epoch.manifest
     older = {
-        lane_id: msgspec.structs.replace(one, runs=[{"key of another version": [["run"]]}])
-        for lane_id, one in held.lanes.items()
+        lane_id: msgspec.structs.replace(lane, runs=[{"key of another version": [["run"]]}])
+        for lane_id, lane in manifest.lanes.items()
     }
     state = FragmentState(
-        plan(), msgspec.structs.replace(held, lanes=older), Published({}, {}), BOUNDS,
-        BatchSize(100, 10, 1000, 1.0, 3.0), Measures(0.0),
-    )  # fmt: skip
+        plan(),
+        msgspec.structs.replace(manifest, lanes=older),
+        Published({}, {}),
+        BOUNDS,
+        BatchSize(100, 10, 1000, 1.0, 3.0),
+        Measures(0.0),
+    )
     state, instructions = after(state, PlanChanged(plan(), 1.0))
-    assert sorted(one.query for one in instructions if isinstance(one, TellRebuilt)) == ["V", "W"]
+    assert sorted(instruction.query for instruction in instructions if isinstance(instruction, TellRebuilt)) == [
+        "V",
+        "W",
+    ]
     _, again = after(state, PlanChanged(plan(), 2.0))
-    assert [one for one in again if isinstance(one, TellRebuilt)] == []
+    assert [instruction for instruction in again if isinstance(instruction, TellRebuilt)] == []
 
 
 def test_bounds_hold_from_the_next_epoch_on() -> None:
@@ -152,4 +159,4 @@ def test_what_is_published_is_known_when_it_is_committed() -> None:
     assert dead_letters(state) == {"T": 3}
     status = status_after(event.epoch, event.revision, state)
     assert (status.redis_bytes, status.disk_bytes, status.epoch) == (5, 7, 1)
-    assert {one.frontier for one in status.lanes.values()} == {100}
+    assert {lane.frontier for lane in status.lanes.values()} == {100}

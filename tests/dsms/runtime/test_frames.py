@@ -1,4 +1,4 @@
-"""Frames that go through files: what comes out is what went in, and results do not depend on the way."""
+"""Frames that pass through files: they are read as they were written, and results do not depend on the way they go."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def test_a_large_frame_is_only_named_and_stays_when_its_file_goes(name, tmp_path
     frame = pl.DataFrame(FRAMES[name])
     blob = packed([frame], tmp_path)
     assert len(blob) < 1000
-    found = unpacked(blob)
+    received = unpacked(blob)
     clear(tmp_path)
     assert list(tmp_path.iterdir()) == []
-    assert_frame_equal(found, frame)
+    assert_frame_equal(received, frame)
 
 
 @pytest.mark.parametrize("name", FRAMES)

@@ -1,4 +1,4 @@
-"""Intake: what a record must be to count, and what it is told otherwise."""
+"""Intake: what a record needs to be admitted, and the reasons of refusals."""
 
 from __future__ import annotations
 
@@ -24,30 +24,38 @@ def reasons(session: LocalSession) -> dict:
 def test_each_refusal_names_its_reason_and_keeps_the_record() -> None:
     session = session_with("k INT NOT NULL, v INT")
     records = [
-        {"k": "x", "ts": 1}, {"v": 1, "ts": 1}, {"k": 1}, {"k": 1, "ts": "soon"}, {"k": 1, "ts": 2**62},
-        {"k": 1, "ts": 1, "op": "?"}, {"k": 1, "ts": 5}, {"k": 2, "ts": 4},
-    ]  # fmt: skip
+        {"k": "x", "ts": 1},
+        {"v": 1, "ts": 1},
+        {"k": 1},
+        {"k": 1, "ts": "soon"},
+        {"k": 1, "ts": 2**62},
+        {"k": 1, "ts": 1, "op": "?"},
+        {"k": 1, "ts": 5},
+        {"k": 2, "ts": 4},
+    ]
     session.push("T", records)
     session.advance(9)
-    found = reasons(session)
-    assert found[0] == 'column "k": expected INT, got "x"'
-    assert "k" in found[1]
-    assert found[2] == found[3] == 'no instant: "ts" is NULL'
-    assert found[4] == 'instant in "ts" is out of range'
-    assert found[5] == 'unknown operation in "op"; have: +, u, -'
-    assert found[7] == "late: instant 4 is below the frontier of its partition at this record"
-    assert sorted(found) == [0, 1, 2, 3, 4, 5, 7]
-    assert [letter["record"] for letter in session.dead_letters("T")] == [records[at] for at in sorted(found)]
+    reason_at = reasons(session)
+    assert reason_at[0] == 'column "k": expected INT, got "x"'
+    assert "k" in reason_at[1]
+    assert reason_at[2] == reason_at[3] == 'no instant: "ts" is NULL'
+    assert reason_at[4] == 'instant in "ts" is out of range'
+    assert reason_at[5] == 'unknown operation in "op"; have: +, u, -'
+    assert reason_at[7] == "late: instant 4 is below the frontier of its partition at this record"
+    assert sorted(reason_at) == [0, 1, 2, 3, 4, 5, 7]
+    assert [letter["record"] for letter in session.dead_letters("T")] == [records[at] for at in sorted(reason_at)]
     assert session.changes("S") == [("+", {"k": 1, "v": None}, 5)]
 
 
 @pytest.mark.parametrize(
     ("type_", "value", "instant"),
     [
-        ("BIGINT", 1234, 1234), ("INT", -5, -5),
-        ("TIMESTAMP", DAY, 1_704_164_645_000), ("DATE", DAY.date(), 1_704_153_600_000),
+        ("BIGINT", 1234, 1234),
+        ("INT", -5, -5),
+        ("TIMESTAMP", DAY, 1_704_164_645_000),
+        ("DATE", DAY.date(), 1_704_153_600_000),
     ],
-)  # fmt: skip
+)
 def test_the_instant_may_stand_in_a_column(type_, value, instant) -> None:
     session = session_with(f"k INT, at {type_}", "TIMESTAMP BY at")
     session.push("T", [{"k": 1, "at": value, "ts": 99}, {"k": 2}])
@@ -58,10 +66,16 @@ def test_the_instant_may_stand_in_a_column(type_, value, instant) -> None:
 
 def test_the_operation_may_stand_in_a_column_and_deletions_may_lack_the_rest() -> None:
     session = session_with("k INT NOT NULL, v INT NOT NULL", "TAGGED BY tag")
-    session.push("T", [
-        {"k": 1, "v": 2, "ts": 1, "tag": "+"}, {"k": 1, "ts": 2, "tag": "-"}, {"k": 1, "ts": 3, "tag": "u"},
-        {"k": 1, "v": 1, "ts": 3}, {"k": 1, "v": 1, "ts": 3, "tag": "x"},
-    ])  # fmt: skip
+    session.push(
+        "T",
+        [
+            {"k": 1, "v": 2, "ts": 1, "tag": "+"},
+            {"k": 1, "ts": 2, "tag": "-"},
+            {"k": 1, "ts": 3, "tag": "u"},
+            {"k": 1, "v": 1, "ts": 3},
+            {"k": 1, "v": 1, "ts": 3, "tag": "x"},
+        ],
+    )
     session.advance(9)
     assert session.changes("S") == [("+", {"k": 1, "v": 2}, 1), ("-", {"k": 1}, 2)]
     assert reasons(session) == {

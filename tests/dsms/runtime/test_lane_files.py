@@ -1,4 +1,4 @@
-"""Lanes that go by the name of a file are those that were given, read once by each process, and no file stays."""
+"""Lanes passed by file name: equal to the lanes that were filed, read once by each process, and no file is left."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ def lanes() -> list[Lane]:
 
 
 def again(lane: Lane) -> Lane:
-    """What another process has of it."""
-    found = pickle.loads(pickle.dumps(lane))
-    assert isinstance(found, Lane)
-    return found
+    """The lane as another process receives it."""
+    received = pickle.loads(pickle.dumps(lane))
+    assert isinstance(received, Lane)
+    return received
 
 
 def test_a_lane_comes_as_it_is_and_small(tmp_path: Path) -> None:
-    files, (one, other) = LaneFiles(tmp_path / "lanes"), lanes()
-    found = again(files.filed(one))
-    assert (found.id, found.outputs, found.flow.keys) == (one.id, one.outputs, one.flow.keys)
-    assert len(pickle.dumps(files.filed(one))) < 300 < len(pickle.dumps(one))
-    assert files.filed(one) is files.filed(one) and again(files.filed(other)).id == other.id
-    assert again(found) is found  # this process has read it
+    files, (lane, other) = LaneFiles(tmp_path / "lanes"), lanes()
+    received = again(files.filed(lane))
+    assert (received.id, received.outputs, received.flow.keys) == (lane.id, lane.outputs, lane.flow.keys)
+    assert len(pickle.dumps(files.filed(lane))) < 300 < len(pickle.dumps(lane))
+    assert files.filed(lane) is files.filed(lane) and again(files.filed(other)).id == other.id
+    assert again(received) is received  # this process has read it
 
 
 def test_only_what_is_wanted_stays(tmp_path: Path) -> None:
-    files, (one, other) = LaneFiles(tmp_path / "lanes"), lanes()
-    files.filed(one)
+    files, (lane, other) = LaneFiles(tmp_path / "lanes"), lanes()
+    files.filed(lane)
     files.filed(other)
     files.keep([other])
     (left,) = (tmp_path / "lanes").iterdir()
     assert again(files.filed(other)).id == other.id
-    assert files.filed(one).id == one.id and len(list(left.parent.iterdir())) == 2
+    assert files.filed(lane).id == lane.id and len(list(left.parent.iterdir())) == 2
 
 
 def test_what_runs_no_more_is_forgotten_with_the_next(tmp_path: Path) -> None:
-    files, (one, other) = LaneFiles(tmp_path / "lanes"), lanes()
-    name, filed = pickle.dumps(files.filed(one)), weakref.ref(again(files.filed(one)))
+    files, (lane, other) = LaneFiles(tmp_path / "lanes"), lanes()
+    name, filed = pickle.dumps(files.filed(lane)), weakref.ref(again(files.filed(lane)))
     files.filed(other)
     files.keep([other])
     assert filed() is pickle.loads(name)  # a task that is late has it still
@@ -59,7 +59,7 @@ def test_what_runs_no_more_is_forgotten_with_the_next(tmp_path: Path) -> None:
 
 
 def test_without_a_directory_lanes_go_along() -> None:
-    (one, _) = lanes()
+    (lane, _) = lanes()
     files = LaneFiles(None)
-    assert files.filed(one) is one
+    assert files.filed(lane) is lane
     files.keep([])

@@ -1,4 +1,4 @@
-"""Stages of a lane: stored and restored state goes on where it was, and the exchange loses nothing."""
+"""Stages of a lane: restored state continues where it was stored, and the exchange loses nothing."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def test_state_by_name_is_the_state(records, stops, lane_id) -> None:
     lane = LANES[lane_id]
     sent = read_stage(lane, 0, delta_of(lane, records)).sent
     store: dict[str, pl.DataFrame] = {}
-    held, names = {}, {}
+    state, names = {}, {}
     edges = [0, *stops, 10]
     for number, (start, end) in enumerate(zip(edges, edges[1:], strict=False)):
         now = sent if number == 0 else {edge: Delta(delta.frame.clear()) for edge, delta in sent.items()}
-        straight = target_stage(lane, (1, 0), now, held, ({0: start}, {0: end}))
+        straight = target_stage(lane, (1, 0), now, state, ({0: start}, {0: end}))
         stored = target_stage(lane, (1, 0), now, restore(lane, 1, names, store.__getitem__), ({0: start}, {0: end}))
         assert stored.changes.keys() == straight.changes.keys() == lane.ends
         assert all(stored.changes[output].equals(changes) for output, changes in straight.changes.items())
@@ -50,7 +50,7 @@ def test_state_by_name_is_the_state(records, stops, lane_id) -> None:
         assert not store.keys() & fresh.keys()
         store |= fresh
         assert set(all_names(names)) <= store.keys()
-        held |= straight.state
+        state |= straight.state
 
 
 def test_the_source_stage_reads_what_is_used() -> None:

@@ -1,4 +1,4 @@
-"""Which queries run together: where new ones begin, where they join the others, and how one that fails leaves."""
+"""Which queries run together: where new queries begin, where they join others, and how a query that fails leaves."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ def plan(sql: str = SQL) -> FragmentPlan:
     return plan_fragment(apply_all(sql, environment=FakeEnvironment({"t": {0: 0}, "u": {0: 0}}))[0], 1)
 
 
-def ids(one: FragmentPlan, *names: str) -> set[str]:
-    return {query.id for query in one.queries.values() if query.name in names}
+def ids(planned: FragmentPlan, *names: str) -> set[str]:
+    return {query.id for query in planned.queries.values() if query.name in names}
 
 
 def lanes(revision: Revision) -> list[set[str]]:
     names = {query.id: query.name for query in revision.plan.queries.values()}
-    return [{names[query] for query in one.queries} for one in revision.manifest.lanes.values()]
+    return [{names[query] for query in lane.queries} for lane in revision.manifest.lanes.values()]
 
 
 def read(revision: Revision, offset: int) -> Manifest:
     """The manifest after every lane has read every source up to an offset, with a run for each vertex."""
     moved = {
         lane_id: msgspec.structs.replace(
-            held,
-            positions={source: {0: Position(offset, offset, offset)} for source in held.positions},
+            lane,
+            positions={source: {0: Position(offset, offset, offset)} for source in lane.positions},
             runs=[{key: [[f"{lane_id}/{key}"]] for key in revision.lanes[lane_id].flow.keys}],
         )
-        for lane_id, held in revision.manifest.lanes.items()
+        for lane_id, lane in revision.manifest.lanes.items()
     }
     return msgspec.structs.replace(revision.manifest, epoch=revision.manifest.epoch + 1, lanes=moved)
 
 
 def waiting(revision: Revision, offset: int) -> Manifest:
-    """The manifest after every lane has read up to an offset, and no stage has worked on it."""
+    """The manifest after every lane has read up to an offset, before any stage has processed the elements."""
     moved = read(revision, offset)
     lanes = {
         lane_id: msgspec.structs.replace(
-            held,
+            lane,
             runs=[{queue: [[f"{lane_id}/{queue}"]] for queue in revision.lanes[lane_id].flow.queues}],
-            queues={1: Queue(revision.manifest.lanes[lane_id].positions, [Segment(1, held.positions, 5, 50)])},
+            queues={1: Queue(revision.manifest.lanes[lane_id].positions, [Segment(1, lane.positions, 5, 50)])},
         )
-        for lane_id, held in moved.lanes.items()
+        for lane_id, lane in moved.lanes.items()
     }
     return msgspec.structs.replace(moved, lanes=lanes)
 
 
 def test_what_waits_is_kept_for_those_who_need_it() -> None:
     first = revised(plan(SQL + OTHER), Manifest(targets=1), ())
-    held = waiting(first, 7)
-    second = revised(plan(SQL), held, (), first)
-    (before,), (after,) = held.lanes.values(), second.manifest.lanes.values()
+    manifest = waiting(first, 7)
+    second = revised(plan(SQL), manifest, (), first)
+    (before,), (after,) = manifest.lanes.values(), second.manifest.lanes.values()
     (source,) = after.positions
     queues = second.lanes[next(iter(second.lanes))].flow.queues
     assert 0 < len(queues) < len(first.lanes[next(iter(first.lanes))].flow.queues)
@@ -81,7 +81,9 @@ def test_lanes_with_queues_do_not_merge() -> None:
     caught_up = read(both, 7)
     assert len(revised(both.plan, caught_up, (), both).manifest.lanes) == 1
     queued = waiting(both, 7).lanes
-    lanes = {lane: queued[lane] if at else one for at, (lane, one) in enumerate(caught_up.lanes.items())}
+    lanes = {
+        lane: queued[lane] if at else lane_manifest for at, (lane, lane_manifest) in enumerate(caught_up.lanes.items())
+    }
     assert len(revised(both.plan, msgspec.structs.replace(caught_up, lanes=lanes), (), both).manifest.lanes) == 2
 
 
@@ -97,8 +99,8 @@ def test_a_new_query_begins_by_itself_and_joins_where_it_has_caught_up() -> None
     first = revised(plan(), Manifest(targets=1), ())
     second = revised(plan(SQL + BOTH), read(first, 7), (), first)
     assert lanes(second) == [{"V", "W"}, {"Y"}]
-    (begun,) = (one for one in second.manifest.lanes.values() if len(one.queries) == 1)
-    assert {at for each in begun.positions.values() for at in each.values()} == {Position(0)}
+    (begun,) = (lane for lane in second.manifest.lanes.values() if len(lane.queries) == 1)
+    assert {at for offsets in begun.positions.values() for at in offsets.values()} == {Position(0)}
     third = revised(second.plan, read(second, 9), (), second)
     assert lanes(third) == [{"V", "W", "Y"}]
     (joined,) = third.manifest.lanes.values()
@@ -108,21 +110,21 @@ def test_a_new_query_begins_by_itself_and_joins_where_it_has_caught_up() -> None
 
 def test_a_query_over_other_sources_joins_at_once_and_nothing_begins_anew() -> None:
     first = revised(plan(), Manifest(targets=1), ())
-    held = read(first, 7)
-    second = revised(plan(SQL + OTHER), held, (), first)
+    manifest = read(first, 7)
+    second = revised(plan(SQL + OTHER), manifest, (), first)
     assert lanes(second) == [{"V", "W", "X"}]
     assert revised(second.plan, second.manifest, (), second).manifest == second.manifest
-    (before,), (after,) = held.lanes.values(), second.manifest.lanes.values()
+    (before,), (after,) = manifest.lanes.values(), second.manifest.lanes.values()
     assert before.positions.items() <= after.positions.items()
 
 
 def test_a_dropped_query_takes_its_state_along() -> None:
     both = revised(plan(SQL + OTHER), Manifest(targets=1), ())
     left = revised(plan(), read(both, 5), (), both)
-    (held,) = left.manifest.lanes.values()
+    (kept,) = left.manifest.lanes.values()
     (lane,) = left.lanes.values()
-    assert held.runs[0].keys() == set(lane.flow.keys)
-    assert len(held.positions) == 1
+    assert kept.runs[0].keys() == set(lane.flow.keys)
+    assert len(kept.positions) == 1
 
 
 def test_a_query_that_failed_stays_where_it_was_alone() -> None:
@@ -131,71 +133,84 @@ def test_a_query_that_failed_stays_where_it_was_alone() -> None:
     (after,) = read(first, 7).lanes.values()
     (failed,) = ids(first.plan, "W")
     parts = without_failed(before, after, {failed})
-    assert [(set(one.queries), one.positions == after.positions) for one in parts] == [
-        (ids(first.plan, "V"), True), ({failed}, False),
-    ]  # fmt: skip
-    held = msgspec.structs.replace(first.manifest, lanes={str(at): one for at, one in enumerate(parts)})
-    assert lanes(revised(first.plan, held, {failed}, first)) == [{"V"}, {"W"}]
+    assert [(set(part.queries), part.positions == after.positions) for part in parts] == [
+        (ids(first.plan, "V"), True),
+        ({failed}, False),
+    ]
+    manifest = msgspec.structs.replace(first.manifest, lanes={str(at): part for at, part in enumerate(parts)})
+    assert lanes(revised(first.plan, manifest, {failed}, first)) == [{"V"}, {"W"}]
 
 
 @pytest.mark.parametrize("lost", ["state", "source"])
 def test_what_does_not_hold_all_that_a_lane_needs_begins_anew(lost: str) -> None:
     first = revised(plan(), Manifest(targets=1), ())
-    ((lane_id, held),) = read(first, 7).lanes.items()
-    positions, runs = {} if lost == "source" else held.positions, [{}] if lost == "state" else held.runs
-    poorer = LaneManifest(held.queries, positions, runs)
-    found = revised(first.plan, Manifest(lanes={lane_id: poorer}, targets=1), (), first)
-    assert found.manifest.lanes == first.manifest.lanes
+    ((lane_id, lane),) = read(first, 7).lanes.items()
+    positions, runs = {} if lost == "source" else lane.positions, [{}] if lost == "state" else lane.runs
+    poorer = LaneManifest(lane.queries, positions, runs)
+    revision = revised(first.plan, Manifest(lanes={lane_id: poorer}, targets=1), (), first)
+    assert revision.manifest.lanes == first.manifest.lanes
 
 
 def test_only_the_query_whose_state_is_lost_begins_anew() -> None:
     first = revised(plan(), Manifest(targets=1), ())
-    ((lane_id, held),) = read(first, 7).lanes.items()
+    ((lane_id, stored),) = read(first, 7).lanes.items()
     (lane,) = first.lanes.values()
-    of_w = next(lane.flow.keys[one.vertex] for one in lane.outputs if one.name == "W")
+    of_w = next(lane.flow.keys[output.vertex] for output in lane.outputs if output.name == "W")
     poorer = LaneManifest(
-        held.queries, held.positions, [{key: run for key, run in held.runs[0].items() if key != of_w}]
+        stored.queries, stored.positions, [{key: run for key, run in stored.runs[0].items() if key != of_w}]
     )
-    found = revised(first.plan, Manifest(lanes={lane_id: poorer}, targets=1), (), first)
-    at = {queries: one.places for one in found.manifest.lanes.values() for queries in one.queries}
+    revision = revised(first.plan, Manifest(lanes={lane_id: poorer}, targets=1), (), first)
+    at = {
+        queries: lane_manifest.places
+        for lane_manifest in revision.manifest.lanes.values()
+        for queries in lane_manifest.queries
+    }
     (stays,), (begins,) = ids(first.plan, "V"), ids(first.plan, "W")
-    assert (first.rebuilt, found.rebuilt) == (frozenset(), {begins})
-    assert at[stays] == held.places
+    assert (first.rebuilt, revision.rebuilt) == (frozenset(), {begins})
+    assert at[stays] == stored.places
     assert set(at[begins].values()) == {Position(0)}
 
 
 def test_a_paused_query_stands_still_with_what_it_holds() -> None:
     first = revised(plan(), Manifest(targets=1), ())
-    held = read(first, 7)
+    manifest = read(first, 7)
     paused = plan(SQL + "PAUSE W;")
-    second = revised(paused, held, (), first)
+    second = revised(paused, manifest, (), first)
     assert lanes(second) == [{"V"}, {"W"}]
-    assert [set(one.queries) for one in moving(second, ()).values()] == [ids(paused, "V")]
+    assert [set(lane_manifest.queries) for lane_manifest in moving(second, ()).values()] == [ids(paused, "V")]
     third = revised(paused, read(second, 9), (), second)
     third_manifest = msgspec.structs.replace(third.manifest, lanes={**third.manifest.lanes, **still(second)})
     fourth = revised(plan(), third_manifest, (), third)
-    at = {query: one.places for one in fourth.manifest.lanes.values() for query in one.queries}
+    at = {
+        query: lane_manifest.places
+        for lane_manifest in fourth.manifest.lanes.values()
+        for query in lane_manifest.queries
+    }
     (goes,), (resumed,) = ids(paused, "V"), ids(paused, "W")
-    assert {one.offset for one in at[goes].values()} == {9}
-    assert {one.offset for one in at[resumed].values()} == {7}
+    assert {position.offset for position in at[goes].values()} == {9}
+    assert {position.offset for position in at[resumed].values()} == {7}
     assert lanes(revised(fourth.plan, read(fourth, 11), (), fourth)) == [{"V", "W"}]
 
 
 def still(revision: Revision) -> dict[str, LaneManifest]:
-    return {lane: one for lane, one in revision.manifest.lanes.items() if lane not in moving(revision, ())}
+    return {
+        lane: lane_manifest
+        for lane, lane_manifest in revision.manifest.lanes.items()
+        if lane not in moving(revision, ())
+    }
 
 
 def test_a_replacement_that_an_executor_knew_nothing_of_fails_and_says_so() -> None:
     before = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}, "u": {0: 0}}))[0]
-    (old,) = (one.id for one in before.queries() if one.name == "W")
+    (old,) = (query.id for query in before.queries() if query.name == "W")
 
     class Published7(FakeEnvironment):
         def published(self, query: str) -> int | None:
             return 7 if query == old else None
 
     after, _ = apply_all("CREATE OR REPLACE VIEW W AS SELECT k FROM S WHERE k > 2", before, Published7())
-    found = plan_fragment(after, 1)
-    (new,) = ids(found, "W")
-    assert overtaken(Published({old: 7}, {}), found) == {}
-    assert list(overtaken(Published({old: 8}, {}), found)) == [new]
-    assert following(Published({old: 7}, {}), found).upto(new) == 7
+    planned = plan_fragment(after, 1)
+    (new,) = ids(planned, "W")
+    assert overtaken(Published({old: 7}, {}), planned) == {}
+    assert list(overtaken(Published({old: 8}, {}), planned)) == [new]
+    assert following(Published({old: 7}, {}), planned).upto(new) == 7

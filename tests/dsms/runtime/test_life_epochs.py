@@ -1,4 +1,4 @@
-"""The life of queries on the executor without services: statements between epochs, crashes at every gap."""
+"""The life of queries on the executor without services: statements and crashes between any two epochs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,21 @@ CREATE QUERY Hot9 AS SELECT k, v FROM R(S) WHERE v > -9;""" + "".join(
 )
 REPLACEMENTS = {
     "V": [
-        "SELECT k, v FROM R(S) WHERE v < 2", "SELECT k, v + 1 AS v FROM R(S)",
+        "SELECT k, v FROM R(S) WHERE v < 2",
+        "SELECT k, v + 1 AS v FROM R(S)",
         "SELECT k, MAX(v) AS v FROM R(A) GROUP BY k",
     ],
     "B": ["SELECT v FROM R(A)", "SELECT v FROM R(S)", "SELECT v FROM R(A) WHERE v > 1"],
     "C": ["SELECT k, COUNT(*) AS n FROM R(S) GROUP BY k", "SELECT k, COUNT(v) AS n FROM R(A) WHERE v > 0 GROUP BY k"],
-}  # fmt: skip
+}
 NAMES = ("V", "R", "B", "C", "Hot9", "Hot", "Since", "Bag", "Every", "Hot0", "Hot2", "N0", "N1", "N2", "N3")
 EVENT = st.one_of(
     st.tuples(st.sampled_from(["PAUSE", "RESUME"]), st.sampled_from(NAMES)),
     st.tuples(st.sampled_from(["REPLACE"]), st.sampled_from(["V", "B", "C"]), st.integers(0, 2)),
-    st.just(("CRASH",)), st.just(("LOST",)), st.just(("RETIRE",)),
-)  # fmt: skip
+    st.just(("CRASH",)),
+    st.just(("LOST",)),
+    st.just(("RETIRE",)),
+)
 LOG = [
     [("a", 2, 1, None), ("a", 3, 4, None), ("a", 1, 5, None), ("c", 2, 7, None), ("a", 0, 8, None), ("b", 2, 12, None)]
 ]
@@ -45,7 +48,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 4), EVENT), max_size=6)
 
 
 class Reached(FakeEnvironment):
-    """Environment of a world in which what is replaced stands still."""
+    """The environment of a world in which replaced queries stand still."""
 
     def __init__(self, world: World) -> None:
         super().__init__({"t": {}})
@@ -75,31 +78,31 @@ class Life:
         self._note()
 
     def _note(self) -> None:
-        for found in self.catalog.running():
-            known = self.ids.setdefault(found.name, [])
-            if found.id not in known:
-                known.append(found.id)
-                self.since[found.id] = found.since
+        for query in self.catalog.running():
+            known = self.ids.setdefault(query.name, [])
+            if query.id not in known:
+                known.append(query.id)
+                self.since[query.id] = query.since
 
     def turn(self, limit: int, tasks: int) -> bool:
-        """One epoch; whether there was anything to do."""
+        """Runs one epoch; gives whether there was anything to do."""
         plan = plan_fragment(self.catalog, self.targets, self.revision.plan)
-        self.revision = revised(plan, held := self.history[-1], (), self.revision)
-        self._check_nothing_begins_anew(held)
+        self.revision = revised(plan, stored := self.history[-1], (), self.revision)
+        self._check_nothing_begins_anew(stored)
         done = epoch(self.world, self.revision, limit, tasks)
         publish(self.world, done, plan)
         self.history.append(done.manifest)
         assert not any(plan.queries[query].still for query in done.results), "who is paused is silent"
         return bool(done.results)
 
-    def _check_nothing_begins_anew(self, held: Manifest) -> None:
-        """Whatever becomes of others, a query stands where it stood; of a family only who leaves it begins anew."""
-        before, after = places(held), places(self.revision.manifest)
+    def _check_nothing_begins_anew(self, stored: Manifest) -> None:
+        """Whatever happens to others, a query keeps its position; only a query that leaves a family begins anew."""
+        before, after = places(stored), places(self.revision.manifest)
         for query in before.keys() & after.keys() - self.left:
             assert after[query] == {place: before[query].get(place, at) for place, at in after[query].items()}, query
 
     def change(self, event: tuple) -> None:
-        grouped = {one.id for one in self.catalog.running() if one.grouped}
+        grouped = {query.id for query in self.catalog.running() if query.grouped}
         if event[0] == "CRASH":
             self.history = self.history[: 1 + len(self.history) // 2]
         elif event[0] == "LOST":
@@ -110,7 +113,7 @@ class Life:
             self._replace(event[1], REPLACEMENTS[event[1]][event[2] % len(REPLACEMENTS[event[1]])])
         else:
             self.catalog, _ = apply_all(f"{event[0]} {event[1]}", self.catalog, Reached(self.world))
-        self.left |= grouped - {one.id for one in self.catalog.running() if one.grouped}
+        self.left |= grouped - {query.id for query in self.catalog.running() if query.grouped}
         self._note()
 
     def _replace(self, name: str, select: str) -> None:
@@ -124,14 +127,16 @@ class Life:
         self.catalog, _ = apply_all(sql, self.catalog, Reached(self.world))
 
     def log(self, name: str) -> list[tuple]:
-        """All records of a result, by what wrote them one after another; partitions side by side."""
-        parts = sorted({log for log in self.world.results for one in self.ids[name] if log.split("/")[0] == one},
-                       key=lambda log: (int(log.split("/")[0][1:]), log))  # fmt: skip
+        """All records of a result: those of each id that its name has had, in order, partition after partition."""
+        parts = sorted(
+            {log for log in self.world.results for query in self.ids[name] if log.split("/")[0] == query},
+            key=lambda log: (int(log.split("/")[0][1:]), log),
+        )
         return [row for part in parts for row in self.world.results[part]]
 
 
 def places(manifest: Manifest) -> dict[str, dict]:
-    return {query: one.places for one in manifest.lanes.values() for query in one.queries}
+    return {query: lane.places for lane in manifest.lanes.values() for query in lane.queries}
 
 
 def live(logs, targets, limits, events, more: str = MINE) -> Life:
@@ -166,8 +171,8 @@ def op(row: tuple) -> str:
 
 
 def relation(rows: list[tuple], at: int) -> Counter:
-    """What the records below or at an instant add up to."""
-    held: Counter = Counter()
+    """The relation that the records up to an instant add up to."""
+    bag: Counter = Counter()
     by_key: dict = {}
     for row in rows:
         if ts(row) > at:
@@ -175,8 +180,8 @@ def relation(rows: list[tuple], at: int) -> Counter:
         if row[0] is not None:
             by_key[row[0]] = row[1]
         else:
-            held[row[1]] += 1 if op(row) == "+" else -1
-    return +held + Counter(value for value in by_key.values() if value is not None)
+            bag[row[1]] += 1 if op(row) == "+" else -1
+    return +bag + Counter(value for value in by_key.values() if value is not None)
 
 
 @settings(max_examples=examples(12))
@@ -197,16 +202,20 @@ def test_statements_and_crashes_change_only_what_they_name(logs, targets, limits
 
 
 def assert_replaced(life: Life, whole: Life, name: str, ends: range, logs) -> None:
-    """The log is one that grows: each part ends where the next begins, and the first is as it was. From the last switch
-    on the relation is that of a query that was so from the beginning."""
+    """The log only grows: each part ends where the next begins, and the first is unchanged. From the last replacement
+    on, the relation is that of a query that was defined so from the beginning."""
     select = life.catalog.find(name).select
     view = f"CREATE STREAMED VIEW V AS {life.catalog.find('V').select};"
     fresh = live(logs, 1, [1000], [], f"{view} CREATE STREAMED VIEW Fresh AS {select};" + PLACES)
     ids, rows = life.ids[name], life.log(name)
     since, first = life.since[ids[-1]], life.since[ids[1]]
-    for one, after in zip(ids, [*(life.since[other] for other in ids[1:]), None], strict=True):
-        mine = [ts(row) for log, listed in life.world.results.items() if log.split("/")[0] == one for row in listed]
-        assert all((life.since[one] is None or at >= life.since[one]) and (after is None or at < after) for at in mine)
+    for query, after in zip(ids, [*(life.since[other] for other in ids[1:]), None], strict=True):
+        instants = [
+            ts(row) for log, listed in life.world.results.items() if log.split("/")[0] == query for row in listed
+        ]
+        assert all(
+            (life.since[query] is None or at >= life.since[query]) and (after is None or at < after) for at in instants
+        )
     before = [row for row in whole.log(name) if first is not None and ts(row) < first]
     assert [row for row in rows if first is not None and ts(row) < first] == before
     final = min(reached(whole, name), reached(life, name))

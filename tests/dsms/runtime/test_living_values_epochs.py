@@ -26,7 +26,7 @@ QUERIES = {
 
 
 def rows(seed: int, lag: int) -> list[Rows]:
-    """For each partition (instant, c, v) in log order; now and then a value comes long after, or never came."""
+    """For each partition (instant, c, v) in log order; some values come very late, or are not referenced."""
     draw = random.Random(seed)
     return [
         [
@@ -43,40 +43,40 @@ def rows(seed: int, lag: int) -> list[Rows]:
 
 
 def in_time(part: Rows) -> list[bool]:
-    latest, found = -(10**9), []
+    latest, fine = -(10**9), []
     for instant, _, _ in part:
-        found.append(instant >= latest - SLACK)
+        fine.append(instant >= latest - SLACK)
         latest = max(latest, instant)
-    return found
+    return fine
 
 
 def admitted(logs: dict[str, list[Rows]]) -> dict[str, list[Rows]]:
-    """What is not late and keeps the promises, record by record in the order of instants."""
+    """The records that are in time and keep the constraints, decided one by one in the order of instants."""
     placed = {
         topic: sorted(
             (row[0], part, at, *row[1:])
-            for part, found in enumerate(parts)
-            for at, (row, fine) in enumerate(zip(found, in_time(found), strict=True))
+            for part, records in enumerate(parts)
+            for at, (row, fine) in enumerate(zip(records, in_time(records), strict=True))
             if fine
         )
         for topic, parts in logs.items()
     }
-    last, one, many = {}, [], []
+    last, left, many = {}, [], []
     for record in placed["a"]:
         instant, _, _, c, _ = record
         if instant - last.get(c, instant) <= K:
             last[c] = instant
-            one.append(record)
+            left.append(record)
     for record in placed["b"]:
-        if any(c == record[3] and 0 <= record[0] - instant <= KR for instant, _, _, c, _ in one):
+        if any(c == record[3] and 0 <= record[0] - instant <= KR for instant, _, _, c, _ in left):
             many.append(record)
-    kept = {"a": one, "b": many}
+    kept = {"a": left, "b": many}
     return {
         topic: [
-            [(instant, c, v) for instant, at, _, c, v in sorted(found, key=lambda r: r[2]) if at == part]
+            [(instant, c, v) for instant, at, _, c, v in sorted(records, key=lambda r: r[2]) if at == part]
             for part in (0, 1)
         ]
-        for topic, found in kept.items()
+        for topic, records in kept.items()
     }
 
 

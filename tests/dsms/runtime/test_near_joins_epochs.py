@@ -31,7 +31,7 @@ RUNS = [(1, [1], None), (2, [3], 2), (3, [7, 1], 1), (2, [1, 4], 0)]
 
 
 def log(topic: str, seed: int) -> dict[int, list[Message]]:
-    """Two partitions of records in nearly the order of their instants, and in each a last one far in the future."""
+    """Two partitions of records nearly in the order of their instants; the last record of each is far in the future."""
     draw, parts = random.Random(seed), {}
     for part in range(2):
         instants = [max(0, at // 2 + draw.randrange(-1, 2)) for at in range(24)]
@@ -43,9 +43,14 @@ def message(topic: str, part: int, at: int, ts: int, draw: random.Random) -> Mes
     row = {"k": draw.choice("ab"), "t": draw.randrange(6), "y": draw.randrange(3), "id": draw.randrange(4)}
     deleted = [("dsms-op", b"-")] if draw.random() < 0.25 else []
     return Message(
-        topic=topic, partition=part, offset=at, key=None, value=json.dumps(row).encode(), headers=deleted,
+        topic=topic,
+        partition=part,
+        offset=at,
+        key=None,
+        value=json.dumps(row).encode(),
+        headers=deleted,
         timestamp=(1, ts),
-    )  # fmt: skip
+    )
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What batches cover: every offset of every partition exactly once for every lane, whatever the batch sizes."""
+"""Every lane reads every offset of every partition exactly once, whatever the batch sizes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ BEATS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0,
 
 
 def beats_of(drawn) -> dict:
-    found = defaultdict(list)
+    beats = defaultdict(list)
     for partition, offset, time in sorted(drawn):
-        found[(SOURCE, partition)].append(Heartbeat(offset, time))
-    return found
+        beats[(SOURCE, partition)].append(Heartbeat(offset, time))
+    return beats
 
 
 @given(ENDS, st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(1, 5), st.integers(0, 40), BEATS)
 def test_every_offset_is_read_once_by_every_lane(ends, limits, tasks, ahead, drawn) -> None:
-    """`ahead`: one lane starts later in the log than the other, as after it was registered later."""
-    beats = {place: [beat for beat in each if beat.offset <= ends[place[1]]] for place, each in beats_of(drawn).items()}
+    """One lane starts `ahead` offsets later than the other, as a lane that was registered later does."""
+    beats = {
+        place: [beat for beat in listed if beat.offset <= ends[place[1]]] for place, listed in beats_of(drawn).items()
+    }
     upto = {(SOURCE, partition): end for partition, end in enumerate(ends)}
     positions = {lane: {(SOURCE, p): Position(0) for p in range(3)} for lane in LANES}
     positions[LANES[1]] = {(SOURCE, p): Position(min(ahead, end)) for p, end in enumerate(ends)}
@@ -44,14 +46,14 @@ def test_every_offset_is_read_once_by_every_lane(ends, limits, tasks, ahead, dra
         limit = limits[number % len(limits)]
         start = offsets_at(1, positions, beats)
         end = next_offsets(1, positions, upto, beats, limit)
-        found = slices(LANES_BY_ID, positions, start, end, beats)
-        dealt = spread(found, tasks)
-        assert sorted(map(repr, found)) == sorted(repr(one) for part in dealt for one in part)
+        offered = slices(LANES_BY_ID, positions, start, end, beats)
+        dealt = spread(offered, tasks)
+        assert sorted(map(repr, offered)) == sorted(repr(piece) for part in dealt for piece in part)
         assert len(dealt) <= tasks
-        for one in found:
-            for lane in one.lanes:
-                read[lane][one.partition] += range(one.start, one.end)
-                positions[lane][(SOURCE, one.partition)] = Position(one.end)
+        for piece in offered:
+            for lane in piece.lanes:
+                read[lane][piece.partition] += range(piece.start, piece.end)
+                positions[lane][(SOURCE, piece.partition)] = Position(piece.end)
         if all(positions[lane][(SOURCE, p)].offset == ends[p] for lane in LANES for p in range(3)):
             break
     assert read == {lane: {p: list(range(end)) for p, end in enumerate(ends)} for lane in LANES}
@@ -71,11 +73,11 @@ def test_lanes_at_one_position_share_a_slice_and_take_logged_heartbeats() -> Non
     beats = {(SOURCE, 0): [Heartbeat(2, 10), Heartbeat(5, 20), Heartbeat(9, 30)]}
     start = offsets_at(1, positions, beats)
     end = next_offsets(1, positions, {(SOURCE, p): 8 for p in range(3)}, beats, 1000)
-    found = slices(LANES_BY_ID, positions, start, end, beats)
-    assert [(one.partition, one.start, one.end, one.lanes) for one in found] == [
+    shared = slices(LANES_BY_ID, positions, start, end, beats)
+    assert [(piece.partition, piece.start, piece.end, piece.lanes) for piece in shared] == [
         (p, 5, 8, tuple(LANES)) for p in range(3)
     ]
-    assert found[0].heartbeats == (Heartbeat(5, 20),)
+    assert shared[0].heartbeats == (Heartbeat(5, 20),)
 
 
 @given(ENDS, st.integers(0, 40))

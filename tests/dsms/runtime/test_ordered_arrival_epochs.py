@@ -39,7 +39,7 @@ def rows(seed: int, lags: tuple[int, int]) -> list[Rows]:
 
 
 def admitted(part: Rows) -> Rows:
-    """What keeps the promise and is not late, record by record."""
+    """The records that are in time and keep the constraint, decided one by one."""
     high, latest, kept = -(10**9), -(10**9), []
     for instant, c, v in part:
         if c < high - K:

@@ -1,4 +1,4 @@
-"""The planner of batches at its end."""
+"""The planner of batches after it was closed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,26 @@ SQL = "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY NULL; CREATE
 
 
 def test_a_planner_that_was_closed_makes_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would fence the next owner of the fragment, which is there already."""
+    """A log would fence the next owner of the fragment, which has started already."""
     revision = start(apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))[0], 1)
-    positions = {lane: held.places for lane, held in revision.manifest.lanes.items()}
+    positions = {lane: lane_manifest.places for lane, lane_manifest in revision.manifest.lanes.items()}
     control = PlannerInput(
-        revision.number, 1, 1, revision.lanes, positions, frozenset(positions), 1, 1, (), 1,
-        KafkaSettings("127.0.0.1:1"), "", "local", "main", frames=Path("nowhere"),
-    )  # fmt: skip
+        revision.number,
+        1,
+        1,
+        revision.lanes,
+        positions,
+        frozenset(positions),
+        1,
+        1,
+        (),
+        1,
+        KafkaSettings("127.0.0.1:1"),
+        "",
+        "local",
+        "main",
+        frames=Path("nowhere"),
+    )
     planner = BatchPlanner(lambda: control)
     planner.close()
     for ask in (planner.initial, lambda: planner.tasks({"at": {}}, {"at": {}})):

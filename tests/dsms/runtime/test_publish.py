@@ -35,17 +35,25 @@ def outputs() -> dict[str, Output]:
     return {output.id: output for output in compile_lane("lane", plan.queries.values()).outputs}
 
 
-CHANGES = pl.DataFrame({
-    "k": [1, 1, 1], "v": ["a", None, "b"], FROM: [-5, 4, 7], ORDER: [0, 1, (3 << ORDER_SHIFT) + 7], OP: ["+", "u", "-"],
-})  # fmt: skip
+CHANGES = pl.DataFrame(
+    {
+        "k": [1, 1, 1],
+        "v": ["a", None, "b"],
+        FROM: [-5, 4, 7],
+        ORDER: [0, 1, (3 << ORDER_SHIFT) + 7],
+        OP: ["+", "u", "-"],
+    }
+)
 
 
 def records_of(output: Output, changes: pl.DataFrame) -> Records:
-    """The records of one result as if they came at once."""
-    found = list(result_records(Written(encode_changes(output, changes), {None: output})))
-    keys, values, headers = ([one for each in found for one in getattr(each, name)] for name in COLUMNS)
-    partitions = None if found[0].partitions is None else [one for each in found for one in each.partitions or ()]
-    return Records(found[0].topic, keys, values, headers, partitions)
+    """The records of one result, all pieces put together."""
+    parts = list(result_records(Written(encode_changes(output, changes), {None: output})))
+    keys, values, headers = ([value for part in parts for value in getattr(part, name)] for name in COLUMNS)
+    partitions = (
+        None if parts[0].partitions is None else [partition for part in parts for partition in part.partitions or ()]
+    )
+    return Records(parts[0].topic, keys, values, headers, partitions)
 
 
 COLUMNS = ("keys", "values", "headers")
@@ -53,17 +61,23 @@ COLUMNS = ("keys", "values", "headers")
 
 def test_the_records_of_several_results_are_told_apart(outputs) -> None:
     output = outputs["o4"]
-    changes = pl.DataFrame({
-        "v": list("abc"), FROM: [1, 2, 1], ORDER: [1 << ORDER_SHIFT, 1, 0], OP: ["+"] * 3, MEMBER: [3, 9, 3],
-    })  # fmt: skip
+    changes = pl.DataFrame(
+        {
+            "v": list("abc"),
+            FROM: [1, 2, 1],
+            ORDER: [1 << ORDER_SHIFT, 1, 0],
+            OP: ["+"] * 3,
+            MEMBER: [3, 9, 3],
+        }
+    )
     written = Written(encode_changes(output, changes), {3: output, 9: output, 12: output})
-    found = list(result_records(written))
-    assert [[json.loads(value)["v"] for value in records.values] for records in found] == [["c", "a"], ["b"]]
-    assert [records.partitions for records in found] == [[0, 1], [0]]
+    results = list(result_records(written))
+    assert [[json.loads(value)["v"] for value in records.values] for records in results] == [["c", "a"], ["b"]]
+    assert [records.partitions for records in results] == [[0, 1], [0]]
 
 
 def test_the_order_of_what_was_computed_does_not_show(outputs) -> None:
-    """One result log is in the order of (instant, order, `-` first, value)."""
+    """A result log is ordered by (instant, order, `-` first, value)."""
     output = outputs["o4"]
     changes = pl.DataFrame({"v": list("dcba"), FROM: [2, 1, 1, 1], ORDER: [0, 5, 5, 5], OP: ["+", "+", "+", "-"]})
     for seed in range(5):
@@ -78,8 +92,10 @@ def test_a_keyed_result_has_keys_values_tombstones_and_headers(outputs) -> None:
     assert [json.loads(key) for key in records.keys] == [{"k": 1}] * 3
     assert [value and json.loads(value) for value in records.values] == [{"k": 1, "v": "a"}, {"k": 1, "v": None}, None]
     assert records.headers == [
-        [("dsms-ts", b"-5")], [("dsms-op", b"u"), ("dsms-ts", b"4")], [("dsms-op", b"-"), ("dsms-ts", b"7")],
-    ]  # fmt: skip
+        [("dsms-ts", b"-5")],
+        [("dsms-op", b"u"), ("dsms-ts", b"4")],
+        [("dsms-op", b"-"), ("dsms-ts", b"7")],
+    ]
 
 
 def test_a_keyless_result_carries_the_row_on_deletion_and_stays_with_its_source_partition(outputs) -> None:
@@ -135,9 +151,12 @@ def test_dead_letters_carry_their_provenance() -> None:
     assert list(records.values) == [b"raw", b"{}"]
     assert records.headers is not None
     assert dict(records.headers[0]) == {
-        "dsms-error": b"why", "dsms-source": b"T", "dsms-topic": b"topic-of-t", "dsms-partition": b"1",
+        "dsms-error": b"why",
+        "dsms-source": b"T",
+        "dsms-topic": b"topic-of-t",
+        "dsms-partition": b"1",
         "dsms-offset": b"9",
-    }  # fmt: skip
+    }
     assert dict(records.headers[1])["dsms-query"] == b"Q"
 
 
@@ -155,9 +174,15 @@ def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
 
 def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) -> None:
     output = outputs["o3"]
-    changes = pl.DataFrame({
-        "k": range(10), "v": list("abcdefghij"), FROM: range(10), ORDER: range(10), OP: ["+"] * 10,
-    })  # fmt: skip
+    changes = pl.DataFrame(
+        {
+            "k": range(10),
+            "v": list("abcdefghij"),
+            FROM: range(10),
+            ORDER: range(10),
+            OP: ["+"] * 10,
+        }
+    )
     changes = changes.with_columns(pl.Series(MEMBER, [2] * 3 + [5] * 7))
     written = Written(encode_changes(output, changes), {2: output, 3: output, 5: output})
     monkeypatch.setattr("dsms.runtime.epoch.result_records.PIECE_ROWS", 4)

@@ -1,4 +1,4 @@
-"""Kafka messages as arrivals."""
+"""Arrivals made of Kafka messages."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def _beat(offset: int, time: int) -> Message:
 
 def test_heartbeats_are_taken_out_wherever_they_stand() -> None:
     messages = [_beat(3, 10), _message(4, b"a"), _beat(5, 20), _beat(6, 30), _message(7, b"b"), _beat(9, 40)]
-    found = arrivals_of(_source(), 0, messages, (Heartbeat(5, 15),))
-    assert found.values == [b"a", b"b"]
-    assert found.offsets.tolist() == [4, 7]
-    assert found.keys is None
-    assert [(beat.offset, beat.time) for beat in found.heartbeats] == [(3, 10), (5, 15), (5, 20), (6, 30), (9, 40)]
+    arrivals = arrivals_of(_source(), 0, messages, (Heartbeat(5, 15),))
+    assert arrivals.values == [b"a", b"b"]
+    assert arrivals.offsets.tolist() == [4, 7]
+    assert arrivals.keys is None
+    assert [(beat.offset, beat.time) for beat in arrivals.heartbeats] == [(3, 10), (5, 15), (5, 20), (6, 30), (9, 40)]
 
 
 def test_empty_and_missing_values_are_no_heartbeats() -> None:
     wrong = _message(3, None, headers=[(HEARTBEAT_HEADER, b"soon")])
-    found = arrivals_of(_source(), 0, [_message(1, b""), _message(2, None, key=b"k"), wrong], ())
-    assert (found.values, found.keys, found.heartbeats) == ([b"", None, None], [None, b"k", None], ())
+    arrivals = arrivals_of(_source(), 0, [_message(1, b""), _message(2, None, key=b"k"), wrong], ())
+    assert (arrivals.values, arrivals.keys, arrivals.heartbeats) == ([b"", None, None], [None, b"k", None], ())
     assert arrivals_of(_source(), 0, [_message(1, b"")], ()).keys is None
 
 

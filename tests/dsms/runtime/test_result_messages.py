@@ -1,4 +1,4 @@
-"""Results as they leave a target stage: what cannot be written fails its query alone."""
+"""Results as they leave a target stage: a result that cannot be written fails only its query."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ AROUND = 14
 
 
 def ran(piece: int, *lengths: int) -> tuple[dict[str, str], dict[str, int]]:
-    """Why views failed, and how many records the others have, of records with texts of these lengths, encoded so many
-    at a time."""
+    """Runs views over records with texts of these lengths, of which `piece` at a time are encoded; gives the reasons of
+    the views that failed, and how many records the others have."""
     log = [message(at, "x" * length) for at, length in enumerate(lengths)]
     catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     revision = start(catalog, 1)

@@ -56,7 +56,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @dataclass
 class Fragment:
-    """A fragment that commits as an executor does; its manifest is what Redis holds of it."""
+    """A fragment that commits as an executor does; its manifest is the one stored in Redis."""
 
     world: World
     client: redis.Redis
@@ -75,7 +75,7 @@ class Fragment:
         return RunStore(self.client, self.cluster, FRAGMENT, self.directory, limit)
 
     def turn(self, limit: int | None, event: str, records: int) -> bool:
-        """One epoch, and what happens after it; gives whether anything was left to do."""
+        """Runs one epoch and the event after it; gives whether anything was left to do."""
         store = self.store(limit)
         self.revision = revised(self.revision.plan, self.manifest, (), self.revision)
         done = epoch(self.world, self.revision, records, 1, store=RedisRuns(store))
@@ -91,7 +91,7 @@ class Fragment:
         store.delete(before - self.manifest.names())
         parts = list(limited(self.revision, self.manifest))
         run_locations = store.spill(self.manifest.names(), limit, parts)
-        assert all(sum(run_locations.resident.get(name, 0) for name in one.names) <= one.limit for one in parts)
+        assert all(sum(run_locations.resident.get(name, 0) for name in part.names) <= part.limit for part in parts)
         assert run_locations.resident.keys() | run_locations.disk.keys() == self.manifest.names()
         self.holds(limit)
         if event == "lost disk":
@@ -109,10 +109,10 @@ class Fragment:
         assert len(list(self.directory.glob("*"))) <= len(self.manifest.names())
 
     def keys(self) -> list[str]:
-        return [one.decode() for one in self.client.scan_iter(key(self.cluster, FRAGMENT, "run", "") + "*")]
+        return [name.decode() for name in self.client.scan_iter(key(self.cluster, FRAGMENT, "run", "") + "*")]
 
     def holds(self, limit: int | None) -> None:
-        """What Redis has of the runs is within the limit, and no more than the account says."""
+        """Asserts that the runs in Redis are within the limit, and not larger than accounted."""
         there = sum(len(piece) for name in self.keys() for piece in self.client.hvals(name))  # type: ignore[union-attr]
         account = {name: int(size) for name, size in self.client.hgetall(f"dsms:{{{self.cluster}/0}}:resident").items()}
         total = account.pop(b"", 0)
@@ -145,9 +145,13 @@ def finished(fragment: Fragment, events: list[tuple[int | None, str]], records: 
     st.sampled_from([CATALOG, LIMITED]),
 )
 def test_results_are_the_same_under_every_limit(
-    redis_url: str, tmp_path: Path, rows: list[tuple[int, int]], events: list[tuple[int | None, str]],
-    sizes: tuple[int, int], catalog: Catalog,
-) -> None:  # fmt: skip
+    redis_url: str,
+    tmp_path: Path,
+    rows: list[tuple[int, int]],
+    events: list[tuple[int | None, str]],
+    sizes: tuple[int, int],
+    catalog: Catalog,
+) -> None:
     targets, records = sizes
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
     world = World({"t": {0: [message(at, *row) for at, row in enumerate(rows)]}})
@@ -155,26 +159,26 @@ def test_results_are_the_same_under_every_limit(
         patch.setattr(run_cache, "flush_to_disk", lambda _: None)  # no power is lost here
         fragment = Fragment(world, connect(redis_url), tmp_path / "cache", catalog, targets)
         finished(fragment, events, records)
-    names = {one.id: one.name for one in fragment.catalog.running()}  # type: ignore[attr-defined]
+    names = {query.id: query.name for query in fragment.catalog.running()}  # type: ignore[attr-defined]
     final = rows[:-1]  # the instant of the last record is still open
     counts = Counter(k for k, _ in final)
     expected = {k: (k, n, max(v for other, v in final if other == k)) for k, n in counts.items()}
-    found: dict[int, tuple[int, int, int]] = {}
+    groups: dict[int, tuple[int, int, int]] = {}
     joined: Counter[tuple[int, int, int]] = Counter()
     for log, listed in world.written.items():
         for record in listed:
             row = json.loads(record[1])
             if names[log.split("/")[0]] == "Q":
-                found[row["k"]] = (row["k"], row["n"], row["m"])
+                groups[row["k"]] = (row["k"], row["n"], row["m"])
             else:
                 assert not record[2] or b"-" not in dict(record[2]).values()
                 joined[(row["k"], row["v"], row["w"])] += 1
-    assert found == expected
+    assert groups == expected
     assert joined == Counter((k, v, w) for k, v in final for other, w in final if k == other and v < w)
 
 
 def test_a_query_limits_what_it_shares_with_nobody(redis_url: str, tmp_path: Path) -> None:
-    """J's join and Q's groups are their own, what both read is not; of two equal queries neither has anything."""
+    """J owns its join and Q its groups, but not the state that both read; two equal queries own no state."""
     twin = "CREATE QUERY R AS SELECT k, COUNT(*) AS n, MAX(v) AS m FROM T GROUP BY k"
     shared, _ = apply_all(f"{twin}; ALTER QUERY R SET (state_memory = 0)", LIMITED)
     for catalog, expected in ((LIMITED, {"J", "Q"}), (shared, {"J"})):
@@ -182,7 +186,7 @@ def test_a_query_limits_what_it_shares_with_nobody(redis_url: str, tmp_path: Pat
         fragment = Fragment(world, connect(redis_url), tmp_path / "cache", catalog, 1)
         finished(fragment, [], 15)
         parts = list(limited(fragment.revision, fragment.manifest))
-        owned = [one.names for one in parts if one.names]
+        owned = [part.names for part in parts if part.names]
         assert len(owned) == len(expected) and len(frozenset.union(*owned)) == sum(map(len, owned))
         assert frozenset.union(*owned) < fragment.manifest.names()
 

@@ -1,4 +1,4 @@
-"""Runs are written while a target goes on; a task ends only when all of them are stored, and fails with them."""
+"""Runs are written while a target goes on; a task ends only when all runs are stored, and fails if a write fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOG = [Message(topic="t", partition=0, offset=at, key=None, value=b'{"k": 1}', t
 
 
 class Slow:
-    """A store whose writes end when the task has handed its messages on."""
+    """A store whose writes end only after the task has sent its messages."""
 
     def __init__(self) -> None:
         self.handed_on, self.stored = threading.Event(), list[str]()
@@ -48,7 +48,7 @@ class Slow:
 def test_a_task_hands_its_messages_on_and_ends_after_its_writes() -> None:
     store = Slow()
     batches = iter(task(store)(sources()))
-    while not any(isinstance(one.message, StateStored) for one in envelopes(next(batches))):
+    while not any(isinstance(envelope.message, StateStored) for envelope in envelopes(next(batches))):
         assert not store.stored
     store.handed_on.set()
     assert list(batches) is not None

@@ -1,4 +1,4 @@
-"""What the next batch does: results are the same under every policy, and each policy serves what it says."""
+"""What the next batch does: results are the same under every policy, and each policy serves in its own order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LANE = "o3"
 
 
 def run(world: World, catalog: object, targets: int, policy: str, budget_s: float, records: int) -> int:
-    """All that the logs hold, as a policy says; gives how many epochs had something waiting after them."""
+    """Processes the whole logs under a policy; gives after how many epochs elements were waiting."""
     revision, schedule, waited = start(catalog, targets), Schedule(parse_policy(policy)), 0
     for at in range(2_000):
         lanes = moving(revision, ())
@@ -34,7 +34,7 @@ def run(world: World, catalog: object, targets: int, policy: str, budget_s: floa
         revision = replace(revision, takes=decision.takes)
         done = epoch(world, revision, decision.records, 2, decision.reads)
         publish(world, done)
-        waits = any(one.queues for one in done.manifest.lanes.values())
+        waits = any(lane.queues for lane in done.manifest.lanes.values())
         waited += waits
         if not done.measured.records and not waits and not any(done.measured.behind.values()):
             return waited
@@ -45,12 +45,12 @@ def run(world: World, catalog: object, targets: int, policy: str, budget_s: floa
 
 @given(LOGS, st.integers(1, 3), st.sampled_from(POLICIES), st.sampled_from([1e-6, 1e-3, 1e-2]), st.integers(1, 5))
 def test_results_are_the_same_under_every_policy(logs, targets, policy, budget_s, records) -> None:
-    found = []
+    outcomes = []
     for name, size in (("fifo", 1000), (policy, records)):
         world, catalog = world_of(logs)
         run(world, catalog, targets, name, budget_s, size)
-        found.append((world.written, sorted(map(repr, world.dead))))
-    assert found[0] == found[1]
+        outcomes.append((world.written, sorted(map(repr, world.dead))))
+    assert outcomes[0] == outcomes[1]
 
 
 def test_what_is_over_the_budget_waits() -> None:
@@ -59,12 +59,14 @@ def test_what_is_over_the_budget_waits() -> None:
 
 
 def revision(segments: tuple[int, ...] = ()) -> Revision:
-    """A lane of one query, with so many bytes in the segments before its stage."""
-    found = start(apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))[0], 1)
-    held = found.manifest.lanes[LANE]
-    queue = Queue(held.positions, [Segment(at, held.positions, 1, size) for at, size in enumerate(segments)])
-    lanes = {LANE: msgspec.structs.replace(held, queues={1: queue} if segments else {})}
-    return replace(found, manifest=msgspec.structs.replace(found.manifest, lanes=lanes))
+    """A lane of one query, with segments of these sizes in bytes before its stage."""
+    started = start(apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))[0], 1)
+    lane_manifest = started.manifest.lanes[LANE]
+    queue = Queue(
+        lane_manifest.positions, [Segment(at, lane_manifest.positions, 1, size) for at, size in enumerate(segments)]
+    )
+    lanes = {LANE: msgspec.structs.replace(lane_manifest, queues={1: queue} if segments else {})}
+    return replace(started, manifest=msgspec.structs.replace(started.manifest, lanes=lanes))
 
 
 def schedule(policy: str, unread: int = 0, first_us: float = 1.0, second_us: float = 10.0) -> Schedule:
@@ -76,8 +78,8 @@ def schedule(policy: str, unread: int = 0, first_us: float = 1.0, second_us: flo
     return Schedule(parse_policy(policy), costs=costs, behind=behind, came=dict.fromkeys(range(9), 0.0))
 
 
-def decided(one: Schedule, held: Revision, budget_s: float = 1.0) -> Decision:
-    return one.decide(held, [LANE], Moment(1.0, budget_s), 1_000_000)
+def decided(scheduler: Schedule, current: Revision, budget_s: float = 1.0) -> Decision:
+    return scheduler.decide(current, [LANE], Moment(1.0, budget_s), 1_000_000)
 
 
 def test_under_fifo_all_goes_all_the_way_through() -> None:
@@ -86,8 +88,8 @@ def test_under_fifo_all_goes_all_the_way_through() -> None:
 
 def test_what_a_batch_can_hold_goes_all_the_way_through() -> None:
     """2 000 records: 0.2 s to read, 20 000 bytes and 0.2 s after that."""
-    found = decided(schedule("chain", 2_000), revision())
-    assert (found.takes, found.reads) == ({}, {LANE})
+    decision = decided(schedule("chain", 2_000), revision())
+    assert (decision.takes, decision.reads) == ({}, {LANE})
 
 
 def test_a_batch_reads_no_more_than_can_go_all_the_way_through() -> None:
@@ -97,21 +99,21 @@ def test_a_batch_reads_no_more_than_can_go_all_the_way_through() -> None:
 
 def test_chain_reads_first_and_lets_the_rest_wait() -> None:
     """The first stage frees 90 bytes in 100 µs, the second ten."""
-    found = decided(schedule("chain", 50_000), revision())
-    assert (found.takes, found.reads) == ({LANE: {1: 0}}, {LANE})
-    assert found.records == pytest.approx(10_000, abs=1)
+    decision = decided(schedule("chain", 50_000), revision())
+    assert (decision.takes, decision.reads) == ({LANE: {1: 0}}, {LANE})
+    assert decision.records == pytest.approx(10_000, abs=1)
 
 
 def test_chain_works_on_what_waits_where_that_frees_more() -> None:
-    """Now a byte of the second stage takes 0.5 µs: 100 000 bytes 0.05 s, and then there is time to read."""
+    """Here a byte takes 0.5 µs in the second stage, 100 000 bytes 0.05 s; a batch of 0.04 s is spent on them."""
     cheap = schedule("chain", 10**6, first_us=100.0, second_us=0.5)
-    found = decided(cheap, revision((50_000, 50_000)), 0.04)
-    assert (found.takes, found.reads) == ({LANE: {1: 1}}, frozenset())
+    decision = decided(cheap, revision((50_000, 50_000)), 0.04)
+    assert (decision.takes, decision.reads) == ({LANE: {1: 1}}, frozenset())
 
 
 def test_fifo_works_on_what_waits_before_it_reads() -> None:
-    found = decided(schedule("fifo", 10**6), revision((50_000, 50_000, 50_000)), 1.2)
-    assert (found.takes, found.reads) == ({LANE: {1: 2}}, frozenset())
+    decision = decided(schedule("fifo", 10**6), revision((50_000, 50_000, 50_000)), 1.2)
+    assert (decision.takes, decision.reads) == ({LANE: {1: 2}}, frozenset())
 
 
 def test_at_least_one_segment_is_taken() -> None:
@@ -119,28 +121,28 @@ def test_at_least_one_segment_is_taken() -> None:
 
 
 def test_round_robin_turns() -> None:
-    one = schedule("round_robin", 10**6)
-    turned = replace(one, past=replace(one.past, last=(LANE, 0)))
-    assert decided(one, revision((10**6,))).takes == {LANE: {1: 0}}
+    scheduler = schedule("round_robin", 10**6)
+    turned = replace(scheduler, past=replace(scheduler.past, last=(LANE, 0)))
+    assert decided(scheduler, revision((10**6,))).takes == {LANE: {1: 0}}
     assert decided(turned, revision((10**6,))).takes == {LANE: {1: 1}}
 
 
 def test_round_robin_reads_no_more_than_every_other_time_while_something_waits() -> None:
-    """No batch has the time for more than one of both."""
+    """No batch has the time for both."""
     world, catalog = world_of([[("a", number % 3, number, None) for number in range(40)]])
-    one, at_once = Schedule(parse_policy("round_robin")), 4
-    held, turns, left = start(catalog, 1), [], True
+    scheduler, at_once = Schedule(parse_policy("round_robin")), 4
+    current, turns, left = start(catalog, 1), [], True
     while left:
-        found = one.decide(held, moving(held, ()), Moment(float(len(turns)), 1e-6), at_once)
-        done = epoch(world, replace(held, takes=found.takes), found.records, 2, found.reads)
+        decision = scheduler.decide(current, moving(current, ()), Moment(float(len(turns)), 1e-6), at_once)
+        done = epoch(world, replace(current, takes=decision.takes), decision.records, 2, decision.reads)
         left = any(done.measured.behind.values())
-        turns.append((bool(found.reads), any(lane.queues for lane in done.manifest.lanes.values())))
-        one = one.after(done, replace(held, takes=found.takes), len(turns) + 0.5)
-        held = revised(held.plan, done.manifest, (), held)
+        turns.append((bool(decision.reads), any(lane.queues for lane in done.manifest.lanes.values())))
+        scheduler = scheduler.after(done, replace(current, takes=decision.takes), len(turns) + 0.5)
+        current = revised(current.plan, done.manifest, (), current)
     assert all(not (reads and waits and again) for (reads, waits), (again, _) in pairwise(turns[3:])), turns
 
 
 def test_what_has_not_been_measured_goes_through_piece_by_piece() -> None:
-    one = replace(schedule("chain", 10**9), costs={})
-    assert decided(one, revision()) == Decision({LANE: {}}, frozenset({LANE}), 1_000_000)
-    assert decided(one, revision((10**9, 10**9))).takes == {LANE: {1: 1}}
+    scheduler = replace(schedule("chain", 10**9), costs={})
+    assert decided(scheduler, revision()) == Decision({LANE: {}}, frozenset({LANE}), 1_000_000)
+    assert decided(scheduler, revision((10**9, 10**9))).takes == {LANE: {1: 1}}

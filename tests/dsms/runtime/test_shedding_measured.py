@@ -1,5 +1,5 @@
-"""What is measured of epochs, and the rates that follow, over epochs whose time is told: a fixed part, and one by
-record and query."""
+"""The measurements of epochs and the rates that follow from them, over simulated epochs whose time has a fixed part
+and a part for each record and query."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def revision() -> Revision:
 
 @dataclass
 class Simulated:
-    """Batches one after the other; `lags` are those of the published frontier just before each is published."""
+    """Simulated batches; `lags` are those of the published frontier just before each batch is published."""
 
     #: Busy seconds of each vertex for whatever comes, and of the dear query's for however few rows.
     each_s: float = 0.0
@@ -78,27 +78,37 @@ class Simulated:
         return next(iter(self.at.lanes.values())).flow
 
     def _id(self, name: str) -> str:
-        return next(query for query, one in self.at.plan.queries.items() if one.name == name)
+        return next(query for query, planned in self.at.plan.queries.items() if planned.name == name)
 
     def _told(self, batch: int, unread: int, rates: dict[str, float]) -> Epoch:
-        """Both targets are busy all the time but the fixed one."""
+        """The epoch as an executor measures it: both targets are busy all the time except for the fixed part."""
         (lane_id, lane), work = next(iter(self.at.lanes.items())), []
         flow, names = lane.flow, {self._id(name): name for name in COSTS}
         for at, vertex in enumerate(flow.vertices):
             busy = BASE_S * batch if vertex.leaf is not None else 0.0
             for query, name in names.items():
-                output = next(one for one in lane.outputs if one.id == query)
+                output = next(candidate for candidate in lane.outputs if candidate.id == query)
                 fixed = self.dear_s if name == "Dear" and batch else 0.0
                 busy += COSTS[name] * rates[name] * batch + fixed if output.vertex == at else 0.0
             busy += self.each_s
             work.append((lane_id, flow.keys[at], 0, Work((batch,), batch, int(busy * self.slow * TARGETS * 1e9))))
-        assert sum(isinstance(one.operator, Shed) for one in flow.vertices) == len(COSTS)
+        assert sum(isinstance(vertex.operator, Shed) for vertex in flow.vertices) == len(COSTS)
         span = int(self.now * 1000)
         seen = tuple(
-            (query, 0, Seen(batch, int(batch * rates[name]), span, span + max(int(batch / 20), 1),
-                            {0: Spread(batch, ((batch * 1.0, batch * 3.0),))}))
-            for query, name in names.items() if batch
-        )  # fmt: skip
+            (
+                query,
+                0,
+                Seen(
+                    batch,
+                    int(batch * rates[name]),
+                    span,
+                    span + max(int(batch / 20), 1),
+                    {0: Spread(batch, ((batch * 1.0, batch * 3.0),))},
+                ),
+            )
+            for query, name in names.items()
+            if batch
+        )
         measured = Measured(batch, work=tuple(work), behind={lane_id: unread}, seen=seen)
         return Epoch(self.at.manifest, {}, (), (), {}, measured=measured)
 

@@ -1,4 +1,4 @@
-"""A slice that comes in pieces: what is admitted does not depend on them."""
+"""A slice that is read in pieces: the admitted records do not depend on how it is cut."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ SLICE = Slice("s1", "t", 0, 0, 12, PartitionClock(), BEATS, ("lane",))
 
 
 def messages() -> list[Message]:
-    found = [
+    messages = [
         Message(topic="t", partition=0, offset=at, value=b'{"k": %d, "x": %d}' % (at, x), timestamp=(1, 7))
         for at, x in enumerate(INSTANTS)
     ]
-    found[2] = Message(topic="t", partition=0, offset=2, value=b"no record", timestamp=(1, 7))
-    return found
+    messages[2] = Message(topic="t", partition=0, offset=2, value=b"no record", timestamp=(1, 7))
+    return messages
 
 
 def admitted(cuts: list[int]) -> SliceIntake:
     catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE SLACK 5")
     edges = [0, *sorted(cuts), len(INSTANTS)]
     pieces = iter([messages()[start:end] for start, end in pairwise(edges)])
-    found = admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces, frozenset({"k"}))
-    assert isinstance(found, SliceIntake)
-    return found
+    intake = admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces, frozenset({"k"}))
+    assert isinstance(intake, SliceIntake)
+    return intake
 
 
 @given(st.lists(st.integers(0, len(INSTANTS)), max_size=5))
 def test_pieces_do_not_show(cuts: list[int]) -> None:
-    found = admitted(cuts)
-    assert found.admitted().delta.columns == ["k"]
-    rows = found.admitted().delta.frame.select("k", "__from").rows()
+    intake = admitted(cuts)
+    assert intake.admitted().delta.columns == ["k"]
+    rows = intake.admitted().delta.frame.select("k", "__from").rows()
     # Instants are late by more than the slack (4 after 12), or below what a heartbeat at or before them promises.
     assert rows == [(0, 3), (1, 9), (3, 12), (5, 30), (7, 31), (9, 40)]
-    assert [letter.offset for letter in found.admitted().dead] == [2, 4, 6, 8]
-    assert (found.admitted().clock.frontier, found.admitted().clock.high) == (50, 40)
-    work = found.work(2)
+    assert [letter.offset for letter in intake.admitted().dead] == [2, 4, 6, 8]
+    assert (intake.admitted().clock.frontier, intake.admitted().clock.high) == (50, 40)
+    work = intake.work(2)
     assert (work.rows_in, work.rows_out, work.bytes_in) == ((len(INSTANTS),), len(rows), sum(map(len, messages())))
 
 
 class Piece(list[Message]):
-    """A list of which it can be seen that it is gone."""
+    """A list that takes weak references, to see when it is freed."""
 
 
 def test_a_piece_is_gone_when_the_next_one_is_asked_for() -> None:
@@ -62,9 +62,9 @@ def test_a_piece_is_gone_when_the_next_one_is_asked_for() -> None:
 
     def pieces() -> Iterator[list[Message]]:
         for start in range(3):
-            held = [Piece(messages()[start : start + 1])]
-            seen = weakref.ref(held[0])
-            yield held.pop()
+            piece = [Piece(messages()[start : start + 1])]
+            seen = weakref.ref(piece[0])
+            yield piece.pop()
             gone.append(seen() is None)
 
     admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces(), frozenset({"k"}))

@@ -48,7 +48,7 @@ QUERIES = {
     "istream": "SELECT ISTREAM(k, n) FROM A [RANGE 2]",
     "dstream": "SELECT DSTREAM(k, n) FROM A [RANGE 2]",
     "rstream": "SELECT RSTREAM(k, n) FROM A [RANGE 2 SLIDE 2]",
-}  # fmt: skip
+}
 END = 12
 
 
@@ -71,7 +71,7 @@ def history(lane: Lane, source: int) -> Delta:
 
 
 def contents(select: str) -> Iterator[str]:
-    """A line for each vertex with state: key, kind, version and digest of the state; then one of the results."""
+    """A line for each vertex with state: key, kind, version and digest of the state; then a line for the results."""
     lane = lane_of(select)
     came: dict[int, list[Delta]] = {}
     for source in lane.sources:
@@ -96,7 +96,7 @@ def contents(select: str) -> Iterator[str]:
 
 
 def digest(traces: list[list[pl.DataFrame]]) -> str:
-    """What some traces hold, whatever runs it is cut into and whatever hashes these are sorted by."""
+    """A digest of the contents of traces that depends neither on their runs nor on the hashes these are sorted by."""
     parts = []
     for frames in traces:
         shown = [frame.select(pl.exclude(HASH)) for frame in frames if frame.width]
@@ -110,11 +110,11 @@ def listed() -> str:
 
 
 def misread(before: str, now: str) -> list[str]:
-    """The keys of one text that stand for something else in another."""
-    known, found = (
+    """The keys that stand for different contents in the two texts."""
+    known, current = (
         dict(line.rsplit(" ", 1) for line in text.splitlines() if line[:1] == " ") for text in (before, now)
     )
-    return [key.strip() for key in known.keys() & found if known[key] != found[key]]
+    return [key.strip() for key in known.keys() & current if known[key] != current[key]]
 
 
 def test_no_key_stands_for_another_state_than_before(golden) -> None:

@@ -34,7 +34,7 @@ from dsms.runtime.stages.wire import (
     VerticesWorked,
     Wake,
     envelopes,
-)  # fmt: skip
+)
 from dsms.scheduler.work import Work
 from operators.core.adherence import Adherence
 from operators.core.delta import Delta
@@ -43,19 +43,31 @@ from operators.streams.shed import Seen
 
 ROWS = pl.DataFrame({"a": [1, 2], "__op": ["+", "-"]})
 MESSAGES: list[Message] = [
-    Elements(3, Frame(ROWS), leaf=1, partition=7), Elements(4, Frame(ROWS)), PartitionMoved(0, 2, 99),
-    SourcesMoved({0: 5, 3: -7}), Wake(), SlicePosition(0, 1, 5, 3, 4, 100, (Ordering(),)),
+    Elements(3, Frame(ROWS), leaf=1, partition=7),
+    Elements(4, Frame(ROWS)),
+    PartitionMoved(0, 2, 99),
+    SourcesMoved({0: 5, 3: -7}),
+    Wake(),
+    SlicePosition(0, 1, 5, 3, 4, 100, (Ordering(),)),
     DeadLetters("q1:s1", "S", 0, 5, 9, [RefusedRecord(6, "late", b"\xff", None), RefusedRecord(7, "1 / 0", b"", "Q")]),
-    SourceFailed(1, "cut off"), VertexFailed(4, "ValueError: x"), ResultFailed(0, "too large"),
-    VerticesWorked({2: Work((1, 2), 3, 4, adherence=Adherence(5, 1))}), Unread(12), ShedSeen("q2", 3, Seen(4, 2, 1, 9)),
-    RowsInFault(5, Frame(ROWS)), StateStored({"k": [["r1", "r2"], []]}), StageServed(2, 10, 100, 90, 5),
+    SourceFailed(1, "cut off"),
+    VertexFailed(4, "ValueError: x"),
+    ResultFailed(0, "too large"),
+    VerticesWorked({2: Work((1, 2), 3, 4, adherence=Adherence(5, 1))}),
+    Unread(12),
+    ShedSeen("q2", 3, Seen(4, 2, 1, 9)),
+    RowsInFault(5, Frame(ROWS)),
+    StateStored({"k": [["r1", "r2"], []]}),
+    StageServed(2, 10, 100, 90, 5),
     ResultChanges(1, Frame(ROWS)),
-]  # fmt: skip
+]
 
 
 def plain(message: Message) -> object:
     fields = {name: getattr(message, name) for name in message.__struct_fields__}
-    return type(message), {name: one.rows.rows() if isinstance(one, Frame) else one for name, one in fields.items()}
+    return type(message), {
+        name: field.rows.rows() if isinstance(field, Frame) else field for name, field in fields.items()
+    }
 
 
 def test_every_kind_has_an_example() -> None:
@@ -71,8 +83,8 @@ def test_what_is_read_is_what_was_sent(on_one_machine: bool, tmp_path: Path) -> 
     batch = arrow.batch()
     assert batch.schema == ENVELOPE_ARROW
     received = list(envelopes(batch))
-    assert [one[:4] for one in received] == [one[:4] for one in local.sent]
-    assert [plain(one.message) for one in received] == [plain(message) for message in MESSAGES]
+    assert [envelope[:4] for envelope in received] == [envelope[:4] for envelope in local.sent]
+    assert [plain(envelope.message) for envelope in received] == [plain(message) for message in MESSAGES]
 
 
 def test_an_empty_outbox_is_an_empty_batch() -> None:
@@ -85,7 +97,7 @@ def test_large_frames_go_through_files(tmp_path: Path) -> None:
     outbox = ArrowOutbox(1, tmp_path)
     outbox.send("o1", Elements(0, Frame(large)))
     outbox.send("o1", ResultChanges(0, outbox.frame(large.iter_slices(1000))))
-    (_, elements), (_, changes) = ((one.lane, one.message) for one in envelopes(outbox.batch()))
+    (_, elements), (_, changes) = ((envelope.lane, envelope.message) for envelope in envelopes(outbox.batch()))
     assert len(list(tmp_path.iterdir())) == 1, "slices that are small are packed as they are"
     assert elements.frame.rows.equals(large) and changes.frame.rows.equals(large)
 
@@ -94,5 +106,5 @@ def test_only_targets_that_get_elements_are_sent_any() -> None:
     outbox, part = LocalOutbox(1), Delta.of([("+", {"a": "x"}, 5)])
     parts = [part, Delta(part.frame.clear()), part]
     wire.send_parts(outbox, "o1", lambda frame: Elements(4, frame, 2, 0), parts, stage=2)
-    assert [one[:4] for one in outbox.sent] == [(0, 2, 1, "o1"), (2, 2, 1, "o1")]
+    assert [envelope[:4] for envelope in outbox.sent] == [(0, 2, 1, "o1"), (2, 2, 1, "o1")]
     assert isinstance(outbox.sent[0], Envelope)

@@ -57,15 +57,15 @@ def test_fragments_are_run_and_spread_while_executors_come_and_go(lives: list[fr
     for now, names in enumerate(lives):
         alive = dict.fromkeys(sorted(names), UP)
         after = assign(current, alive, fragments, now)
-        assert not names or {each.executor for each in after.values()} <= names
+        assert not names or {assignment.executor for assignment in after.values()} <= names
         assert set(after) == (set(fragments) if names or current else set())
-        moved = [fragment for fragment, each in current.items() if after[fragment] != each]
+        moved = [fragment for fragment, assignment in current.items() if after[fragment] != assignment]
         assert all(after[fragment].lease > current[fragment].lease for fragment in moved)
         assert sum(current[fragment].executor in names for fragment in moved) <= 1
         current = after
     for now in range(len(lives), len(lives) + count):
         current = assign(current, alive, fragments, now)
-    loads = Counter({name: 0 for name in alive}) + Counter(each.executor for each in current.values())
+    loads = Counter({name: 0 for name in alive}) + Counter(assignment.executor for assignment in current.values())
     shares = [loads[name] for name in alive]
     assert not shares or max(shares) - min(shares) <= 1
     assert assign(current, alive, fragments, 99) == current

@@ -69,8 +69,8 @@ def work(path, size):
 
 
 def busy(setup, inputs):
-    """Lindley's recursion: when all work is done, and the longest latency if served by age. A work-conserving processor
-    is done at that time in any order."""
+    """Lindley's recursion: the time when all work is done, and the longest latency if the oldest input is served first.
+    A work-conserving processor is done at that time in any order."""
     end, longest = 0, 0
     for arrival in sorted(inputs, key=lambda arrival: arrival.at_s):
         end = max(end, arrival.at_s) + work(setup.paths[arrival.path], arrival.size)
@@ -118,7 +118,7 @@ def test_floats_give_the_same_outcome_as_fractions(policy, system):
 
 
 def unit_path(selectivities):
-    """Paths whose operators each take one second for what is left of a unit of input."""
+    """A path whose operators each take one second for the rest of a unit of input."""
     operators, size = [], Fraction(1)
     for selectivity in selectivities:
         operators.append(Operator(1 / size, selectivity))
@@ -180,8 +180,8 @@ def one_second_later(state):
 
 
 def heights(path):
-    """The sum, over the chains of the envelope, of the greatest height of the chart above it: unit times, so the
-    envelope goes from each corner to the one of steepest descent."""
+    """The sum, over the segments of the envelope, of the greatest height of the chart above it. All times are one, so
+    the envelope goes from each corner to the corner of steepest descent."""
     sizes, at, total = chart_sizes(path), 0, 0
     while at < len(path):
         descents = {to: (sizes[at] - sizes[to]) / (to - at) for to in range(at + 1, len(sizes))}

@@ -79,9 +79,9 @@ def test_the_lag_comes_back_below_the_deadline_at_three_times_the_capacity_and_r
         arrivals = 3000.0 if second < 60 else 300.0
         decision = decide(demands, Load(unread, arrivals, base), shedding)
         shedding = any(rate < 1 for rate in decision.rates.values())
-        each = base + cost(demands, decision.rates)
-        unread = max(unread + arrivals - 1 / each, 0.0)
-        lags.append(unread * each)
+        record_s = base + cost(demands, decision.rates)
+        unread = max(unread + arrivals - 1 / record_s, 0.0)
+        lags.append(unread * record_s)
         seen.append(decision.rates)
         assert not decision.late
     assert max(lags) <= 2.0

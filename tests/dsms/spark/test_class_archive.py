@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: one for a Java and a Spark, and nothing depends on it."""
+"""The archive of Spark's classes: there is one for each version of Java and Spark, and nothing depends on it."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ def java(home: Path, release: str) -> dict[str, str]:
 
 
 def test_another_java_has_another_archive(tmp_path: Path) -> None:
-    one = archive(java(tmp_path / "a", 'JAVA_VERSION="17.0.1"'))
-    assert one == archive(java(tmp_path / "a", 'JAVA_VERSION="17.0.1"'))
+    first = archive(java(tmp_path / "a", 'JAVA_VERSION="17.0.1"'))
+    assert first == archive(java(tmp_path / "a", 'JAVA_VERSION="17.0.1"'))
     others = [archive(java(tmp_path / "a", 'JAVA_VERSION="17.0.2"')), archive(java(tmp_path / "b", ""))]
-    assert len({one, *others}) == 3 and one is not None and one.parent.parent == tmp_path / "cache" / "spark"
+    assert len({first, *others}) == 3 and first is not None and first.parent.parent == tmp_path / "cache" / "spark"
 
 
 def test_it_is_used_where_it_is_there(tmp_path: Path) -> None:
     environ = java(tmp_path / "a", "")
     assert options(environ) == ""
-    found = archive(environ)
-    assert found is not None
-    found.parent.mkdir(parents=True)
-    found.touch()
+    path = archive(environ)
+    assert path is not None
+    path.parent.mkdir(parents=True)
+    path.touch()
     assert home(environ) is None
-    (found.parent / "home").mkdir()
-    assert home(environ) == found.parent / "home"
-    assert f"-XX:SharedArchiveFile={found} " in options(environ) and make(environ)
+    (path.parent / "home").mkdir()
+    assert home(environ) == path.parent / "home"
+    assert f"-XX:SharedArchiveFile={path} " in options(environ) and make(environ)
 
 
 def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The planner's answers reach who asks, whatever they are; nothing is answered after the end."""
+"""The planner's answers and errors reach the client that asks; after its end the server answers nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dsms.local.waiting import wait_until
 from dsms.spark.plan_client import asked
 from dsms.spark.plan_server import PlanServer
 from operators.core.errors import DsmsError, ExternalError, Fenced, InternalError
@@ -47,9 +48,9 @@ def test_any_other_error_says_what_it_was(server: PlanServer, question: str) -> 
 
 def test_who_goes_before_the_answer_disturbs_nobody(server: PlanServer) -> None:
     for sent in (b"", b"no pickle"):
-        with socket.socket(socket.AF_UNIX) as one:
-            one.connect(server.address)
-            one.sendall(sent)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(server.address)
+            client.sendall(sent)
     assert asked(server.address, "same", 1) == (1,)
 
 
@@ -59,5 +60,4 @@ def test_after_the_end_nothing_is_answered_and_nothing_is_left(server: PlanServe
     with pytest.raises((ConnectionError, EOFError, FileNotFoundError)):
         while time.monotonic() < deadline:
             asked(server.address, "same")
-    while any(tmp_path.iterdir()):
-        assert time.monotonic() < deadline
+    assert wait_until(lambda: not any(tmp_path.iterdir()), 10)

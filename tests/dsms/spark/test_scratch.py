@@ -1,4 +1,4 @@
-"""The scratch directory of an executor: empty at the start whatever was left in it, gone at the end."""
+"""The scratch directory of an executor: empty at the start, whatever was left in it, and removed at the end."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from dsms.spark.scratch import emptied, temporary
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """pytest's own are too long for sockets already."""
+    """A short temporary directory: the paths of pytest's own are too long for sockets."""
     with TemporaryDirectory() as made:
         yield Path(made)
 
@@ -30,6 +30,6 @@ def test_what_a_killed_run_left_is_removed(short_path: Path, name: str):
 
 
 def test_a_path_that_is_too_long_for_sockets_has_a_short_one_of_its_own(tmp_path: Path):
-    one, other = tmp_path / ("a" * 90), tmp_path / ("b" * 90)
-    assert temporary(one) != temporary(other)
-    assert len(bytes(temporary(one) / ".12345678-1234-1234-1234-123456789012.sock")) <= 107
+    first, second = tmp_path / ("a" * 90), tmp_path / ("b" * 90)
+    assert temporary(first) != temporary(second)
+    assert len(bytes(temporary(first) / ".12345678-1234-1234-1234-123456789012.sock")) <= 107

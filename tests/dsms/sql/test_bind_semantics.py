@@ -61,7 +61,7 @@ def test_names_are_those_of_the_statement(line: str) -> None:
     """Column names are those of DuckDB; unnamed columns are `columnN`."""
     select, _, other = line.partition(" ;; ")
     theirs = [column[0] for column in data(0)[1].execute(other or select).description]
-    mine = schema(plan(select)).names
-    assert len(mine) == len(theirs)
+    ours = schema(plan(select)).names
+    assert len(ours) == len(theirs)
     if not other and "VALUES" not in select:
-        assert [name.rpartition(".")[2].lower() for name in mine] == [name.lower() for name in theirs]
+        assert [name.rpartition(".")[2].lower() for name in ours] == [name.lower() for name in theirs]

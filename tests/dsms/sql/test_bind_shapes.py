@@ -1,4 +1,4 @@
-"""Bound plans as trees in golden files: their joins, keys and filters, and the places of these."""
+"""Bound plans as trees in golden files: their joins, keys and filters, and where in the plan these are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference of functions is the catalogue's."""
+"""The documented reference of functions equals the catalogue of functions."""
 
 from pathlib import Path
 

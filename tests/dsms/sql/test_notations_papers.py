@@ -43,9 +43,19 @@ CREATE STREAM Bid (itemID INT, bid_price REAL, bidderID INT, at BIGINT) ORDERED 
 CREATE STREAM ClosedAuction (itemID INT, at BIGINT) ORDERED BY at;
 """
 TOPICS = (
-    "cars", "users", "leaving", "opening", "closing", "bids", "requests", "domains", "port5501", "port34100", "Bid",
+    "cars",
+    "users",
+    "leaving",
+    "opening",
+    "closing",
+    "bids",
+    "requests",
+    "domains",
+    "port5501",
+    "port34100",
+    "Bid",
     "ClosedAuction",
-)  # fmt: skip
+)
 #: Why a statement is not bound, by its heading.
 UNBOUND = {
     "-- CQL section 1": '"A" not found|not found',

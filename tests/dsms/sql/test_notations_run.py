@@ -19,7 +19,7 @@ Change = tuple[str, int, int]
 
 
 def ids(query: str, cut: tuple[int, int | None]) -> list[Change]:
-    """The changes of a query with the columns id (and maybe others): (op, id, instant), ordered."""
+    """The changes of a query with a column id as (op, id, instant), ordered."""
     session = LocalSession(*cut)
     session.execute(f"{BASE} CREATE QUERY Q AS {query}")
     session.push("Raw", [{"id": id_, "a": a, "ts": ts} for id_, a, ts in ROWS])

@@ -1,4 +1,4 @@
-"""Windows in FROM: the plan of each notation, and the errors of wrong ones."""
+"""Windows in FROM: the plan of each notation, and the errors of wrong windows."""
 
 from __future__ import annotations
 

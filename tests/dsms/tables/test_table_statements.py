@@ -1,4 +1,4 @@
-"""Tables: a statement sees what those before it did, and streams are joined with the table as of each instant."""
+"""Tables: a statement sees the effects of the statements before it, and streams join the table as of each instant."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ def rows(made: LocalSession, select: str = "SELECT * FROM Rooms ORDER BY id") ->
     [
         ("INSERT INTO Rooms (name, ID) VALUES ('roof', '7')", [(1, "hall"), (2, "attic"), (7, "roof")]),
         ("INSERT INTO Rooms VALUES (7, 'roof', DEFAULT)", [(1, "hall"), (2, "attic"), (7, "roof")]),
-        ("INSERT INTO Rooms SELECT id + 2, name || '2', area FROM R(rooms)",
-         [(1, "hall"), (2, "attic"), (3, "hall2"), (4, "attic2")]),
+        (
+            "INSERT INTO Rooms SELECT id + 2, name || '2', area FROM R(rooms)",
+            [(1, "hall"), (2, "attic"), (3, "hall2"), (4, "attic2")],
+        ),
         ("UPDATE Rooms SET name = upper(name) WHERE area > 1", [(1, "HALL"), (2, "attic")]),
         ("UPDATE Rooms SET id = 3 - id", [(1, "attic"), (2, "hall")]),
         ("UPDATE Rooms SET id = id + 1", [(2, "hall"), (3, "attic")]),
@@ -44,7 +46,7 @@ def rows(made: LocalSession, select: str = "SELECT * FROM Rooms ORDER BY id") ->
         ("DELETE FROM Rooms", []),
         ("DELETE FROM Rooms WHERE id = 9", [(1, "hall"), (2, "attic")]),
     ],
-)  # fmt: skip
+)
 def test_a_statement_is_visible_to_the_next(statement: str, after: list[tuple[object, ...]]) -> None:
     made = session()
     made.execute(statement)
@@ -81,11 +83,16 @@ def test_one_statement_is_one_instant() -> None:
     made = session()
     made.execute("UPDATE Rooms SET area = 1; DELETE FROM Rooms WHERE id = 1")
     assert [(op, row["id"], ts) for op, row, ts in made.changes("Rooms")] == [
-        ("+", 1, 0), ("+", 2, 0), ("u", 1, 1), ("u", 2, 1), ("-", 1, 2),
-    ]  # fmt: skip
+        ("+", 1, 0),
+        ("+", 2, 0),
+        ("u", 1, 1),
+        ("u", 2, 1),
+        ("-", 1, 2),
+    ]
     assert made.relation("Rooms", at=0) == [
-        {"id": 1, "name": "hall", "area": Decimal("12.50")}, {"id": 2, "name": "attic", "area": None},
-    ]  # fmt: skip
+        {"id": 1, "name": "hall", "area": Decimal("12.50")},
+        {"id": 2, "name": "attic", "area": None},
+    ]
 
 
 JOINED = """
@@ -147,7 +154,7 @@ CHANGES = some.lists(
 
 @given(CHANGES)
 def test_statements_do_what_duckdb_does(statements: list[str]) -> None:
-    """DuckDB holds no constraint here: a statement that leaves a key twice must be the one that is refused."""
+    """DuckDB checks no constraint here: a statement is refused exactly if it would leave a key twice."""
     made = session("CREATE TABLE T (k INT PRIMARY KEY, v INT)")
     with duck_engine.connection() as theirs:
         theirs.execute("CREATE TEMP TABLE T (k INT, v INT)")

@@ -1,4 +1,4 @@
-"""ASOF JOIN at every instant, against DuckDB: its ASOF JOIN if times are unique, else a correlated subquery."""
+"""ASOF JOIN at every instant, against DuckDB: its own ASOF JOIN if times are unique, else a correlated subquery."""
 
 from __future__ import annotations
 
@@ -79,8 +79,11 @@ def duck() -> duckdb.DuckDBPyConnection:
 
 def answer(query: str, left: list[dict], right: list[dict], at: int) -> Counter:
     tables = {
-        "S": by_key(left, at, "id"), "E": by_key(left, at), "D": by_key(right, at, "k", "t"), "L": by_key(right, at),
-    }  # fmt: skip
+        "S": by_key(left, at, "id"),
+        "E": by_key(left, at),
+        "D": by_key(right, at, "k", "t"),
+        "L": by_key(right, at),
+    }
     for name, rows in tables.items():
         columns = ("id", "k", "t", "x") if name in "SE" else ("k", "t", "y", "z")
         duck_engine.fill(duck(), name, [[row[column] for column in columns] for row in rows])
@@ -130,7 +133,7 @@ def test_every_query_runs(query) -> None:
         ("SELECT S.id FROM S ASOF JOIN D ON S.k > D.k", "dates or timestamps, not VARCHAR"),
         ("SELECT S.id FROM S ASOF RIGHT JOIN D ON S.t > D.t", "ASOF RIGHT JOIN is not supported here"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_asof_join_is_refused(query, message) -> None:
     session = LocalSession()
     with pytest.raises(SqlError) as refused:

@@ -39,9 +39,11 @@ QUERIES = [
 ]
 SMALL, FLOAT = st.one_of(st.none(), st.integers(-2, 4)), st.sampled_from([None, 0.0, 0.1, 0.2, 0.3, -0.1, 1e300])
 COMMON = {
-    "id": st.integers(1, 4), "k": st.sampled_from([None, "a", "b"]), "ts": st.integers(0, END - 1),
+    "id": st.integers(1, 4),
+    "k": st.sampled_from([None, "a", "b"]),
+    "ts": st.integers(0, END - 1),
     "op": st.sampled_from(["+", "+", "-"]),
-}  # fmt: skip
+}
 DAY = st.integers(1, 4)
 LEFT = st.lists(
     st.fixed_dictionaries({**COMMON, "x": SMALL, "f": FLOAT, "d": DAY.map(lambda day: f"2024-05-0{day}T07:00:00Z")}),

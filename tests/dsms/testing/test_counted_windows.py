@@ -1,4 +1,4 @@
-"""Counts of windows over synchronised rows, and only these, are pre-aggregated by panes; the results are the same."""
+"""Only counts of windows over synchronised rows are pre-aggregated by panes; the results are the same."""
 
 from __future__ import annotations
 

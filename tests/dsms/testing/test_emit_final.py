@@ -41,7 +41,7 @@ def run(query: str, records: list[dict], cut: tuple[int, int | None]) -> LocalSe
 
 
 def check_finals(session: LocalSession, expected: list[tuple], end: int, after: int = 0) -> None:
-    """`expected` are all results; the end of the window is their column number `end`."""
+    """Asserts that the final results are `expected`; column number `end` of a result is the end of its window."""
     assert {op for op, _, _ in session.changes("V")} <= {"+"}
     for at in range(END):
         rows = Counter(tuple(row.values()) for row in session.relation("V", at=at))

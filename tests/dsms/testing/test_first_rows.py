@@ -1,5 +1,5 @@
-"""First rows over synchronised, insert-only rows: candidates are selected before the exchange, and only for these; the
-results are the same."""
+"""Only for first rows over synchronised, insert-only rows are candidates selected before the exchange; the results are
+the same."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def answered(rows, partitions: int, batch: int | None, pieces: list[int]) -> Loc
 
 
 def best(rows, key):
-    """The first row of a key: NULL before the greatest v, of equal ones the least w."""
+    """The first row of a key: NULL first, then the greatest v; among equal v the least w."""
     candidates = [(v, w) for k, v, w, _ in rows if k == key]
     v, w = min(candidates, key=lambda row: (row[0] is not None, -(row[0] or 0), row[1]))
     return key, v, w

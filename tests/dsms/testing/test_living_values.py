@@ -47,7 +47,7 @@ Log = list[dict]
 
 
 def value(number: int) -> int:
-    """Distinct numbers in no order."""
+    """A distinct number for each argument, in no order."""
     return number * 37 % 1009
 
 
@@ -89,7 +89,7 @@ def clustered(records: Log, column: str, k: int) -> tuple[Log, set[int]]:
 
 
 def admitted(logs: dict[str, Log]) -> tuple[dict[str, Log], dict[str, set[int]]]:
-    """Decides record by record: the admitted ones, in log order, and the offsets of the refused ones."""
+    """Decides record by record: the admitted records in log order, and the offsets of the refused records."""
     kept, refused = {}, {}
     for name, records in logs.items():
         kept[name], refused[name] = in_time(records)

@@ -1,4 +1,4 @@
-"""LocalSession: the calls that users make."""
+"""The interface of LocalSession."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.support.strategies import END, History
 
 
 def run(history: History, statements: str, cut, pieces: list[int], promises: bool) -> LocalSession:
-    """Pushes the history in pieces; `promises`: after each one, time is advanced as far as makes no record late."""
+    """Pushes the history in pieces; with `promises`, time then advances after each as far as no record becomes late."""
     session = LocalSession(*cut)
     session.execute(history.shape.sql + statements)
     events = list(history.events)
@@ -28,9 +28,13 @@ def run(history: History, statements: str, cut, pieces: list[int], promises: boo
 
 
 @given(
-    strategies.histories(advances=False, max_size=25), st.data(),
-    st.lists(st.integers(1, 6), max_size=8), st.sampled_from([None, 1, 2, 7]), st.integers(1, 4), st.booleans(),
-)  # fmt: skip
+    strategies.histories(advances=False, max_size=25),
+    st.data(),
+    st.lists(st.integers(1, 6), max_size=8),
+    st.sampled_from([None, 1, 2, 7]),
+    st.integers(1, 4),
+    st.booleans(),
+)
 def test_changes_and_dead_letters_are_a_function_of_the_log(history, data, pieces, batch, partitions, promises) -> None:
     first = data.draw(strategies.views("V", "S", frozenset(strategies.COLUMNS), ts=True))
     statements = first.sql + "; CREATE STREAMED VIEW W AS SELECT * FROM R(V)"

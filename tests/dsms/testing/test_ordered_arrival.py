@@ -44,7 +44,7 @@ def log(seed: int, count: int = 60, lag: int = 0) -> list[dict]:
 
 
 def admitted(records: list[dict]) -> tuple[list[dict], dict[int, str]]:
-    """Decides record by record: the admitted ones, and the reasons why others are refused."""
+    """Decides record by record: the admitted records, and the reasons why others are refused."""
     high, latest, kept, refused = None, None, [], {}
     for offset, record in enumerate(records):
         c = record["c"]

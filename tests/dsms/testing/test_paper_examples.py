@@ -39,13 +39,19 @@ def test_example_1_one_source_two_tagged_streams(session: LocalSession) -> None:
     push(session, "a 100 1, b 75 2, c 80 3, a 95 4, b 85 5")
     session.advance(6)
     assert session.changes("RoomTempStr") == [
-        change("+", "a", 100, 1), change("+", "b", 75, 2), change("+", "c", 80, 3),
-        change("u", "a", 95, 4), change("u", "b", 85, 5),
-    ]  # fmt: skip
+        change("+", "a", 100, 1),
+        change("+", "b", 75, 2),
+        change("+", "c", 80, 3),
+        change("u", "a", 95, 4),
+        change("u", "b", 85, 5),
+    ]
     assert session.changes("TempStr") == [
-        change("+", "a", 100, 1), change("+", "b", 75, 2), change("+", "c", 80, 3),
-        change("+", "a", 95, 4), change("+", "b", 85, 5),
-    ]  # fmt: skip
+        change("+", "a", 100, 1),
+        change("+", "b", 75, 2),
+        change("+", "c", 80, 3),
+        change("+", "a", 95, 4),
+        change("+", "b", 85, 5),
+    ]
 
 
 @pytest.mark.parametrize("cut", CUTS, ids=str)
@@ -60,9 +66,14 @@ def test_example_2_the_relation_at_every_instant(cut) -> None:
         session.push("Raw", [{"Attr1": value, "ts": ts, "op": op}])
     session.advance(7)
     figure_1b = {
-        0: [], 1: [("a", 1)], 2: [("a", 1)], 3: [("a", 1), ("b", 3)], 4: [("b", 3)],
-        5: [("b", 3), ("c", 5)], 6: [("b", 3), ("c", 5)],
-    }  # fmt: skip
+        0: [],
+        1: [("a", 1)],
+        2: [("a", 1)],
+        3: [("a", 1), ("b", 3)],
+        4: [("b", 3)],
+        5: [("b", 3), ("c", 5)],
+        6: [("b", 3), ("c", 5)],
+    }
     for at, expected in figure_1b.items():
         assert sorted((row["Attr1"], row["TS"]) for row in session.relation("V", at=at)) == expected
         assert sorted(row["Attr1"] for row in session.relation("S", at=at)) == [value for value, _ in expected]

@@ -32,7 +32,7 @@ def records() -> list[dict[str, int]]:
 
 
 def kept(percent: float, salt: int = 0) -> list[dict[str, int]]:
-    """The records of the first source that are kept; their positions are their offsets."""
+    """The records of the first source that are kept; the position of a record in the list is its offset."""
     return [record for at, record in enumerate(records()) if chance(at, salt) < percent / 100]
 
 
@@ -105,9 +105,7 @@ def test_a_key_is_in_the_sample_or_not_for_ever() -> None:
     keys = [{row["k"] for row in session.relation("q", at=at)} for at in (499, 999, 1_499)]
     assert keys[0] == keys[1] == keys[2]
     assert abs(len(keys[0]) - 200) < 5 * (500 * 0.4 * 0.6) ** 0.5
-    assert {row["v"] for row in session.relation("q", at=1_200)} == {
-        k + (1_000 if k <= 200 else 500) for k in keys[0]
-    }  # fmt: skip
+    assert {row["v"] for row in session.relation("q", at=1_200)} == {k + (1_000 if k <= 200 else 500) for k in keys[0]}
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,19 @@ def answered(query: str, key: str, seed: int = 0) -> LocalSession:
     session = LocalSession(partitions=2, batch_records=13)
     session.execute("REGISTER SOURCE src (id INT NOT NULL, k VARCHAR, t BIGINT, x BIGINT) FROM s")
     session.execute(f"CREATE STREAM S OVER src KEY {key}; CREATE STREAMED VIEW V AS {query}")
-    session.push("src", [
-        {"id": chance.randrange(12), "k": chance.choice("ab"), "t": chance.randrange(at // 4 + 2), "ts": at // 2,
-         "x": chance.choice([None, 1, 2, 3])}
-        for at in range(90)
-    ])  # fmt: skip
+    session.push(
+        "src",
+        [
+            {
+                "id": chance.randrange(12),
+                "k": chance.choice("ab"),
+                "t": chance.randrange(at // 4 + 2),
+                "ts": at // 2,
+                "x": chance.choice([None, 1, 2, 3]),
+            }
+            for at in range(90)
+        ],
+    )
     session.advance(100)
     return session
 

@@ -141,10 +141,12 @@ def shed_run(logs, targets, limits, crash_at=None, rates=None, sheds=None) -> tu
 
 @settings(max_examples=3)
 @given(
-    st.lists(st.lists(RECORD, min_size=8, max_size=24), min_size=1, max_size=2), st.integers(1, 3),
-    st.lists(st.integers(6, 20), min_size=1, max_size=4), st.none() | st.integers(0, 5),
+    st.lists(st.lists(RECORD, min_size=8, max_size=24), min_size=1, max_size=2),
+    st.integers(1, 3),
+    st.lists(st.integers(6, 20), min_size=1, max_size=4),
+    st.none() | st.integers(0, 5),
     st.lists(RATES, min_size=1, max_size=5),
-)  # fmt: skip
+)
 def test_results_are_a_function_of_the_logs_and_of_the_logged_rates(logs, targets, limits, crash_at, rates) -> None:
     """Rates change with every epoch, and are decided anew after a crash: the results are those of one epoch that only
     follows the logged rates."""
@@ -166,7 +168,7 @@ def test_after_a_crash_no_rate_is_decided_for_what_may_have_been_published(crash
 
 
 def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> None:
-    """Of the records below the frontier: the last instant is 29."""
+    """The sums are over the records below the frontier; the last instant is 29."""
     logs = [[("ab"[at % 2], at % 5, at // 10, None) for at in range(partition, 300)] for partition in range(2)]
     plan = {0: [(100, 0.5), (200, 0.25)], 1: [(50, 0.5)]}
     (_, ids) = shed_run(logs, 1, [1000])
@@ -190,7 +192,7 @@ def test_estimates_are_sums_over_what_stays_by_the_inverse_of_its_chance() -> No
 
 
 def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
-    """A quarter of the records with v < 2 is kept: the others are added up exactly, and the error is only of these."""
+    """A quarter of the records with v < 2 is kept; the others are added up exactly and add nothing to the error."""
     log = [("ab"[at % 2], at % 5 if at % 7 else None, at // 10, None) for at in range(300)]
     _, ids = shed_run([log], 1, [1000])
     world, _ = shed_run([log], 2, [70], sheds={ids["Low"]: {("o1", 0): [(0, 0.25)]}})
@@ -208,7 +210,7 @@ def test_only_records_of_which_the_condition_is_true_are_left_out() -> None:
 
 
 def test_what_may_be_left_out_decides_the_error() -> None:
-    """Ten rows of 100, and 90 of 1, of which only the latter may be shed."""
+    """Ten rows of value 100, and 90 rows of value 1; only the latter may be shed."""
     frame = pl.DataFrame({"v": [100] * 10 + [1] * 90, "low": [None] * 10 + [True] * 90})
     placed = frame.with_columns(__from=pl.int_range(100), __to=9, __weight=1, __order=pl.int_range(100))
     seen = Shed("q", (), (Value("v"), Value("v", mean=True)), "low").seen(Delta(placed), 55)
@@ -239,9 +241,7 @@ def test_repair_reads_what_was_left_out_and_corrects_what_is_published() -> None
     new = repaired.find("Counts").id
     after = before | {key: json.loads(value) for key, value, _ in world.results[new]}
     known = [(k, v) for k, v, ts, _ in log if ts < 59]
-    exact = {
-        k: (sum(key == k for key, _ in known), sum(v for key, v in known if key == k), 0.0, 1.0) for k in "abz"
-    }  # fmt: skip
+    exact = {k: (sum(key == k for key, _ in known), sum(v for key, v in known if key == k), 0.0, 1.0) for k in "abz"}
     estimates = {row["k"]: (row["n"], row["s"], row["_error"], row["_confidence"]) for row in after.values()}
     assert {k: row["n"] for row in before.values() for k in [row["k"]]} != {k: row[0] for k, row in exact.items()}
     assert result.notices == ("Counts: replaced from instant 39 on",)

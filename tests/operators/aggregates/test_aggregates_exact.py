@@ -1,4 +1,4 @@
-"""Sums that must not lose anything: large integers and decimals, infinities that come and go; and the registry."""
+"""Exact sums: large integers and decimals, infinities that come and go; and the registry of aggregates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.operators.group_histories import delta_of, run
 
 
 def last_value(function: str, type_: pa.DataType, values, deleted=()):
-    """The aggregate of a column after the values, one an instant, and the deletions."""
+    """The aggregate of a column after insertions of the values, one at each instant, and the deletions."""
     schema = pa.schema([("k", pa.string()), ("x", type_)])
     result = AGGREGATES[function].result((type_,))
     changes = [(("a", value), at, 1, at) for at, value in enumerate(values)]
@@ -45,8 +45,8 @@ def test_variance_of_integers_is_exact(values) -> None:
 
 def test_variance_of_decimals_is_exact() -> None:
     values = [Decimal("99999999999.01"), Decimal("99999999999.02"), Decimal("99999999999.06")]
-    found = last_value("var_samp", pa.decimal128(20, 2), values)
-    assert found == pytest.approx(float(statistics.variance(map(Fraction, values))), rel=1e-14)
+    variance = last_value("var_samp", pa.decimal128(20, 2), values)
+    assert variance == pytest.approx(float(statistics.variance(map(Fraction, values))), rel=1e-14)
 
 
 def test_a_decimal_sum_has_38_digits() -> None:
@@ -105,13 +105,17 @@ def test_every_function_is_documented_and_refuses_too_many_arguments(name) -> No
 @pytest.mark.parametrize(
     ("name", "arguments", "result"),
     [
-        ("sum", (pa.int8(),), pa.int64()), ("sum", (pa.decimal128(9, 2),), pa.decimal128(38, 2)),
-        ("sum", (pa.float32(),), pa.float64()), ("mean", (pa.decimal128(9, 2),), pa.float64()),
+        ("sum", (pa.int8(),), pa.int64()),
+        ("sum", (pa.decimal128(9, 2),), pa.decimal128(38, 2)),
+        ("sum", (pa.float32(),), pa.float64()),
+        ("mean", (pa.decimal128(9, 2),), pa.float64()),
         ("count", (), pa.int64()),
-        ("max", (pa.date32(),), pa.date32()), ("max_by", (pa.string(), pa.int8()), pa.string()),
-        ("array_agg", (pa.int8(),), pa.list_(pa.int8())), ("median", (pa.date32(),), pa.timestamp("us")),
+        ("max", (pa.date32(),), pa.date32()),
+        ("max_by", (pa.string(), pa.int8()), pa.string()),
+        ("array_agg", (pa.int8(),), pa.list_(pa.int8())),
+        ("median", (pa.date32(),), pa.timestamp("us")),
     ],
-)  # fmt: skip
+)
 def test_types_of_results(name, arguments, result) -> None:
     assert AGGREGATES[name].result(arguments) == result
 
@@ -126,8 +130,10 @@ def test_types_that_are_refused(name, types) -> None:
 
 COPIES = st.lists(
     st.tuples(st.sampled_from([0.1, 0.7, -0.07, 1e16]), st.integers(1, 5), st.integers(1, 3), st.integers(1, 6)),
-    min_size=1, max_size=6, unique_by=lambda row: (row[0], row[1], row[2]),
-)  # fmt: skip
+    min_size=1,
+    max_size=6,
+    unique_by=lambda row: (row[0], row[1], row[2]),
+)
 
 
 @pytest.mark.parametrize("function", ["sum", "avg", "var_pop"])
@@ -141,18 +147,24 @@ def test_how_copies_are_divided_among_elements_does_not_show(function: str, copi
         first = data.draw(st.integers(1, count))
         divided += [(row, at, part, order) for part in (first, *[1] * (count - first))]
     shuffled = data.draw(st.permutations(divided))
-    one, other = (run(group, delta_of(changes, schema), [3])[0] for changes in (whole, shuffled))
-    assert one.sort(FROM, WEIGHT).equals(other.sort(FROM, WEIGHT))
+    undivided, in_parts = (run(group, delta_of(changes, schema), [3])[0] for changes in (whole, shuffled))
+    assert undivided.sort(FROM, WEIGHT).equals(in_parts.sort(FROM, WEIGHT))
 
 
 FILTERED = st.lists(
     st.tuples(
-        st.sampled_from("ab"), st.sampled_from([0.1, 0.7, -0.07, 1e16, -0.0, math.inf]),
+        st.sampled_from("ab"),
+        st.sampled_from([0.1, 0.7, -0.07, 1e16, -0.0, math.inf]),
         st.sampled_from([True, False, None]),
-        st.booleans(), st.integers(1, 4), st.integers(1, 2), st.integers(1, 2), st.booleans(),
+        st.booleans(),
+        st.integers(1, 4),
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.booleans(),
     ),
-    min_size=1, max_size=8,
-)  # fmt: skip
+    min_size=1,
+    max_size=8,
+)
 
 
 @given(FILTERED, st.sampled_from([[], [2], [1, 3]]))
@@ -173,15 +185,17 @@ def test_sums_beside_those_of_other_rows_are_what_they_are_alone(drawn, cuts) ->
     for function, by in asked:
         alone = GroupBy(("k",), (Aggregate("r", function, ("x",), types[function]),), together.schema)
         kept = [change for change in changes if not by or change[0]["kxfg".index(by)]]
-        found, _ = run(alone, delta_of(kept, alone.schema), cuts)
+        separate, _ = run(alone, delta_of(kept, alone.schema), cuts)
         for at in range(1, 8):
-            one, other = at_instant(beside, function + by, at), at_instant(found, "r", at)
+            actual, expected = at_instant(beside, function + by, at), at_instant(separate, "r", at)
             nothing = 0 if function == "count" else None
-            assert {k: repr(value) for k, value in one.items()} == {k: repr(other.get(k, nothing)) for k in one}
+            assert {k: repr(value) for k, value in actual.items()} == {
+                k: repr(expected.get(k, nothing)) for k in actual
+            }
 
 
 def at_instant(output, name: str, at: int) -> dict[str, object]:
-    """The value of each group."""
+    """The value of each group at an instant."""
     rows = output.filter(output[FROM] <= at).select("k", name, WEIGHT).rows()
     there = Counter[tuple[str, str]]()
     values = {}

@@ -38,7 +38,7 @@ NARROW = pa.schema([SCHEMA.field(name) for name in NAMES])
 
 
 def use(name: str, function: str, *arguments: str, **more) -> Aggregate:
-    type_ = AGGREGATES[function].result(tuple(SCHEMA.field(each).type for each in arguments))
+    type_ = AGGREGATES[function].result(tuple(SCHEMA.field(argument).type for argument in arguments))
     return Aggregate(name, function, arguments, type_, **more)
 
 
@@ -47,7 +47,7 @@ def column(rows, name: str) -> list:
 
 
 def sorted_by_y(rows, descending: bool = False) -> list:
-    """Stable; NULL is the greatest."""
+    """Rows sorted by y, stably; NULL is the greatest."""
     signs = [((1, 0) if y is None else (0, y)) for y in column(rows, "y")]
     order = sorted(
         range(len(rows)), key=lambda at: (tuple(-part for part in signs[at]) if descending else signs[at], at)
@@ -113,7 +113,7 @@ CASES = {
         use("a", "count", "x", "y", distinct=True),
         lambda rows: len({pair for pair in zip(column(rows, "x"), column(rows, "y"), strict=True) if None not in pair}),
     ),
-}  # fmt: skip
+}
 
 
 def narrow(events) -> list:
@@ -136,17 +136,17 @@ def check(case: str, events, cuts, seed, keys, append_only=False) -> None:
 
 
 def consolidated(delta: Delta) -> list:
-    """The changes in log order without what cancels within an instant, each a single row; equal rows that only come
-    keep their orders."""
+    """The changes in log order, each of one row, without those that cancel within an instant; equal rows that are only
+    inserted keep their orders."""
     grouped = defaultdict(list)
     for row in delta.frame.rows():
         grouped[(row[:-4], row[-4])].append((row[-2], row[-1]))
     changes = []
-    for (row, at), each in grouped.items():
-        if min(weight for weight, _ in each) < 0:
-            net, order = sum(weight for weight, _ in each), max(order for _, order in each)
-            each = [(1 if net > 0 else -1, order)] * abs(net)
-        changes += [(row, at, weight, order) for weight, order in each]
+    for (row, at), weighted_orders in grouped.items():
+        if min(weight for weight, _ in weighted_orders) < 0:
+            net, order = sum(weight for weight, _ in weighted_orders), max(order for _, order in weighted_orders)
+            weighted_orders = [(1 if net > 0 else -1, order)] * abs(net)
+        changes += [(row, at, weight, order) for weight, order in weighted_orders]
     return sorted(changes, key=lambda change: (change[1], change[3]))
 
 

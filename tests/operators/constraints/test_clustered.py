@@ -21,7 +21,7 @@ END = 24
 Records = list[tuple[int | None, int]]
 WITHIN = st.integers(0, 4)
 RECORD = st.tuples(st.sampled_from([0, 1, 2, 3, None]), st.integers(0, END - 1))
-RECORDS = st.lists(RECORD, min_size=8, max_size=40).map(lambda records: sorted(records, key=lambda one: one[1]))
+RECORDS = st.lists(RECORD, min_size=8, max_size=40).map(lambda records: sorted(records, key=lambda record: record[1]))
 CUTS = st.lists(st.integers(0, END), max_size=8).map(lambda cuts: sorted({0, *cuts, END}))
 
 
@@ -36,7 +36,7 @@ def moves(cuts: list[int]) -> list[Move]:
 
 
 def lives(records: Records, within: int) -> tuple[list[int], int]:
-    """The places of what is let through, and the greatest distance among these."""
+    """The positions of the admitted records, and the greatest distance among them."""
     last, kept, worst = dict[int, int](), [], 0
     for at, (value, ts) in enumerate(records):
         if value is not None:
@@ -49,12 +49,12 @@ def lives(records: Records, within: int) -> tuple[list[int], int]:
 
 @given(st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9), max_size=9), max_size=9))
 def test_hashes_are_a_set(parts: list[list[int]]) -> None:
-    held, seen = Hashes(), set[int]()
+    hashes, seen = Hashes(), set[int]()
     for part in parts:
-        held, seen = held.add(np.array(part, np.uint64)), seen | set(part)
+        hashes, seen = hashes.add(np.array(part, np.uint64)), seen | set(part)
         asked = [*range(10), *seen, 2**63]
-        assert held.has(np.array(asked, np.uint64)).tolist() == [one in seen for one in asked]
-    assert sum(run.height for run in held.runs) <= sum(map(len, parts))
+        assert hashes.has(np.array(asked, np.uint64)).tolist() == [value in seen for value in asked]
+    assert sum(run.height for run in hashes.runs) <= sum(map(len, parts))
 
 
 @settings(max_examples=examples(60))
@@ -75,18 +75,18 @@ def test_a_value_lives_once(records: Records, within: int, cuts: list[int]) -> N
 
 @settings(max_examples=examples(60))
 @given(RECORDS, RECORDS, WITHIN, CUTS)
-def test_a_partner_is_not_long_before(many: Records, one: Records, within: int, cuts: list[int]) -> None:
+def test_a_partner_is_not_long_before(referencing: Records, referenced: Records, within: int, cuts: list[int]) -> None:
     operator = Referenced("a", "b", within, "other")
     traces, kept = operator.traces(), []
     for move in moves(cuts):
-        step = operator.step(delta("a", many, move), delta("b", one, move), traces, move)
+        step = operator.step(delta("a", referencing, move), delta("b", referenced, move), traces, move)
         traces = step.traces
         kept += step.delta.frame[ORDER].to_list()
-    gaps = [min((ts - then for b, then in one if b == a and then <= ts), default=END) for a, ts in many]
-    fine = [at for at, (a, _) in enumerate(many) if a is None or gaps[at] <= within]
+    gaps = [min((ts - then for b, then in referenced if b == a and then <= ts), default=END) for a, ts in referencing]
+    fine = [at for at, (a, _) in enumerate(referencing) if a is None or gaps[at] <= within]
     assert sorted(kept) == fine
-    worst = max((gaps[at] for at in fine if many[at][0] is not None), default=0)
-    assert step.adherence == (worst, len(many) - len(fine))
+    worst = max((gaps[at] for at in fine if referencing[at][0] is not None), default=0)
+    assert step.adherence == (worst, len(referencing) - len(fine))
 
 
 @given(RECORDS, WITHIN, CUTS)
@@ -106,8 +106,10 @@ def test_what_is_told_is_what_lives(records: Records, within: int, cuts: list[in
 def test_of_several_told_sets_the_last_counts() -> None:
     forget = Forget(Distinct(), (Outlived(0, "a", 1),))
     records = delta("a", [(1, 0), (2, 1), (3, 2), (4, 3), (None, 3)], Move(0, 9))
-    told = Delta(pl.concat([delta(VALUE, [(one, at)], Move(0, 9)).frame for one, at in ((1, 4), (None, 4), (4, 8))]))
-    step = forget.step(records, told, forget.traces(), Move(0, 9))
+    outlived = Delta(
+        pl.concat([delta(VALUE, [(value, at)], Move(0, 9)).frame for value, at in ((1, 4), (None, 4), (4, 8))])
+    )
+    step = forget.step(records, outlived, forget.traces(), Move(0, 9))
     (trace,) = step.traces
     assert len(step.delta) == 5
     assert {value for run in trace.runs for value in run.frame["a"]} == {4, None}

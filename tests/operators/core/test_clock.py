@@ -1,4 +1,4 @@
-"""The clock of a partition: a record is late by what lies before it in the log, whatever the batches."""
+"""The clock of a partition: whether a record is late depends on the log before it, not on the batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BEATS = st.lists(st.tuples(st.integers(0, 20), st.integers(-5, 30)), max_size=4)
 
 
 def by_definition(instants, slack, beats):
-    """Late records one by one, then the frontier."""
+    """For each record whether it is late, and the frontier after all."""
     accepted: list[int] = []
     late = []
     for offset, ts in enumerate(instants):
@@ -37,8 +37,8 @@ def test_lateness_and_frontier_do_not_depend_on_the_cuts(instants, slack, beats,
     for start, end in zip(edges, edges[1:], strict=False):
         now = [Heartbeat(at, time) for at, time in beats if start <= at <= end]
         part = np.array(instants[start:end], dtype=np.int64)
-        found, clock = clock.admit(part, np.arange(start, end), slack=slack, heartbeats=now)
-        late += found.tolist()
+        late_now, clock = clock.admit(part, np.arange(start, end), slack=slack, heartbeats=now)
+        late += late_now.tolist()
         assert clock.frontier >= seen
         seen = clock.frontier
     assert late == expected
@@ -54,21 +54,22 @@ def test_nothing_read_nothing_known() -> None:
 
 
 @given(
-    st.lists(st.integers(-9, 9), max_size=12), st.lists(st.tuples(st.integers(0, 12), st.integers(-9, 9)), max_size=3),
+    st.lists(st.integers(-9, 9), max_size=12),
+    st.lists(st.tuples(st.integers(0, 12), st.integers(-9, 9)), max_size=3),
     st.lists(st.integers(0, 12), max_size=3).map(sorted),
-)  # fmt: skip
+)
 def test_latent_instants_ascend_are_never_late_and_do_not_depend_on_batches(instants, beats, cuts) -> None:
     expected, reached = [], BEGINNING
     for offset, instant in enumerate(instants):
         reached = max([reached, instant, *(time for at, time in beats if at <= offset)])
         expected.append(reached)
-    clock, found = PartitionClock(), []
+    clock, actual = PartitionClock(), []
     edges = [0, *(min(cut, len(instants)) for cut in cuts), len(instants)]
     for start, end in pairwise(edges):
-        mine = [Heartbeat(at, time) for at, time in beats if start <= at <= end]
+        own_beats = [Heartbeat(at, time) for at, time in beats if start <= at <= end]
         offsets = np.arange(start, end)
-        raised = clock.latent(np.array(instants[start:end], np.int64), offsets, mine)
-        late, clock = clock.admit(raised, offsets, heartbeats=mine)
+        raised = clock.latent(np.array(instants[start:end], np.int64), offsets, own_beats)
+        late, clock = clock.admit(raised, offsets, heartbeats=own_beats)
         assert not late.any()
-        found += raised.tolist()
-    assert found == expected
+        actual += raised.tolist()
+    assert actual == expected

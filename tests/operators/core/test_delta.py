@@ -1,4 +1,4 @@
-"""Deltas: their relation at every instant is what the elements say, and no rearrangement changes it."""
+"""Deltas: the elements define the relation at every instant, and no rearrangement changes it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta, polars_schema, union_all
 
 ELEMENT = st.tuples(
-    st.sampled_from([None, 1, 2]), st.sampled_from([None, "a", "b"]), st.integers(0, 9),
-    st.sampled_from([3, 6, 10, FOREVER]), st.sampled_from([-2, -1, 1, 2]),
-)  # fmt: skip
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([None, "a", "b"]),
+    st.integers(0, 9),
+    st.sampled_from([3, 6, 10, FOREVER]),
+    st.sampled_from([-2, -1, 1, 2]),
+)
 ELEMENTS = st.lists(ELEMENT, max_size=12)
 INSTANTS = range(-1, 12)
 
@@ -49,11 +52,11 @@ def test_consolidation_keeps_the_relation_and_leaves_one_element_of_a_kind(eleme
 
 
 @given(ELEMENTS, ELEMENTS)
-def test_sum_and_negation(one, two) -> None:
-    both = union_all([delta_of(one), delta_of(two)])
+def test_sum_and_negation(left, right) -> None:
+    both = union_all([delta_of(left), delta_of(right)])
     for at in INSTANTS:
-        assert relation(both, at) == multiplicities([*one, *two], at)
-    assert not len(union_all([delta_of(one), delta_of(one).negate()]).consolidate())
+        assert relation(both, at) == multiplicities([*left, *right], at)
+    assert not len(union_all([delta_of(left), delta_of(left).negate()]).consolidate())
 
 
 @given(ELEMENTS, st.integers(0, 11))
@@ -66,8 +69,8 @@ def test_advance_keeps_the_relation_from_the_frontier_on(elements, frontier) -> 
 
 
 @given(ELEMENTS, st.integers(0, 10), st.integers(0, 10))
-def test_between_cuts_by_start(elements, one, two) -> None:
-    start, end = sorted((one, two))
+def test_between_cuts_by_start(elements, bound, other_bound) -> None:
+    start, end = sorted((bound, other_bound))
     assert len(delta_of(elements).between(start, end)) == sum(start <= element[2] < end for element in elements)
 
 

@@ -62,5 +62,6 @@ def test_chunks_and_gathered_views_are_written_whole() -> None:
     text = pl.Series("t", [f"{number:030}" for number in range(1000)])
     frame = pl.concat([text.to_frame(), text.gather(range(0, 1000, 7)).to_frame()], rechunk=False)
     assert frame_from_ipc(frame_to_ipc(frame))["t"].to_list() == [
-        *(f"{number:030}" for number in range(1000)), *(f"{number:030}" for number in range(0, 1000, 7))
-    ]  # fmt: skip
+        *(f"{number:030}" for number in range(1000)),
+        *(f"{number:030}" for number in range(0, 1000, 7)),
+    ]

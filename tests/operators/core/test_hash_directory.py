@@ -1,4 +1,4 @@
-"""HashDirectory: the same places as a binary search gives, for hashes of any distribution."""
+"""HashDirectory finds the same positions as a binary search, for hashes of any distribution."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def test_places_are_those_of_a_binary_search(hashes, wanted) -> None:
 
 def test_a_trace_finds_the_same_with_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Delta.of([("+", {"k": k % 700, "n": k}, 1) for k in range(2_000)])
-    found = []
+    reads = []
     for limit in (1, 10_000):
         monkeypatch.setattr(operators.core.run, "WORTHWHILE", limit)
         trace = Trace("key", ("k",)).append(rows, 2)
         assert (trace.runs[0].directory is None) == (limit > 2_000)
-        found.append(sorted(trace.lookup(rows.frame[::3], 2).frame["n"].to_list()))
-    assert found[0] == found[1] == sorted(n for n in range(2_000) if n % 700 in {k % 700 for k in range(0, 2_000, 3)})
+        reads.append(sorted(trace.lookup(rows.frame[::3], 2).frame["n"].to_list()))
+    assert reads[0] == reads[1] == sorted(n for n in range(2_000) if n % 700 in {k % 700 for k in range(0, 2_000, 3)})

@@ -1,4 +1,4 @@
-"""Operators that need not know all columns: what they are not given changes nothing of what is wanted."""
+"""Operators that need not read all columns: columns that are left out do not change the wanted ones."""
 
 from __future__ import annotations
 
@@ -33,15 +33,20 @@ OPERATORS = {
     "Project": (Project((("a", call("add", A, B)), ("b", call("divide", TWO, B)))), ()),
     "NowFilter": (NowFilter((NowRange(lower=A, condition=call("greater", B, TWO)),)), ()),
     "Members": (
-        Members("f", call("greater", A, Column("p", pa.int64())), (Column("p", pa.int64()),),
-                roster=Roster((4, 7), {"p": (1, 3)})), (MEMBER,),
+        Members(
+            "f",
+            call("greater", A, Column("p", pa.int64())),
+            (Column("p", pa.int64()),),
+            roster=Roster((4, 7), {"p": (1, 3)}),
+        ),
+        (MEMBER,),
     ),
     "Stamp": (Stamp(), (TS,)),
     "PeriodicSync": (PeriodicSync(Periodic(3)), ()),
     "TimeWindow": (TimeWindow(4, 2), ()),
     "Assign": (Assign("hop", "b", size=4, slide=2), ("window_start", "window_end")),
     "Sample": (Sample(40.0, ("c",)), ()),
-}  # fmt: skip
+}
 ROWS = st.lists(st.tuples(*[st.integers(0, 5)] * 4), max_size=12)
 
 
@@ -52,10 +57,12 @@ def test_columns_that_are_not_read_change_nothing(name: str, rows: list[tuple[in
     assert isinstance(operator, Narrow)
     delta = Delta.of([("+", {"a": a, "b": b, "c": c}, ts) for a, b, c, ts in rows], SCHEMA)
     names = frozenset({*wanted, *made})
-    whole, part = (operator.step(one, (), Move(0, 9)) for one in (delta, delta.narrowed(operator.reads(names))))
+    whole, part = (
+        operator.step(input_delta, (), Move(0, 9)) for input_delta in (delta, delta.narrowed(operator.reads(names)))
+    )
     assert part.delta.narrowed(names).frame.equals(whole.delta.narrowed(names).frame)
-    told = [None if step.faults is None else step.faults.drop("row").rows() for step in (whole, part)]
-    assert told[0] == told[1]
+    faults = [None if step.faults is None else step.faults.drop("row").rows() for step in (whole, part)]
+    assert faults[0] == faults[1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=8), st.sampled_from([(), (0,), (1,), (0, 1)]))

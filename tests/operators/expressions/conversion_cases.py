@@ -1,4 +1,4 @@
-"""Casts, and literals of bytes. SqlError stands for what the binder refuses."""
+"""Casts, and literals of bytes. SqlError marks expressions that the binder refuses."""
 
 import datetime as dt
 from decimal import Decimal

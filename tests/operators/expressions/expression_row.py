@@ -63,7 +63,7 @@ def bind(sql):
 
 
 def run(sql):
-    """The value of the row, or its fault as text after an exclamation mark."""
+    """The value of an expression over the row, or its fault as text after an exclamation mark."""
     expression = pickle.loads(pickle.dumps(bind(sql)))
     values, faults = evaluate(FRAME, {"x": expression})
     assert faults.dtype == pl.String

@@ -1,4 +1,4 @@
-"""Numbers: arithmetic and functions. The values are written by hand; after an exclamation mark stands a fault."""
+"""Numbers: arithmetic and functions. The values are written by hand; an exclamation mark precedes a fault."""
 
 import math
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Row expressions that are refused, and what the refusal says."""
+"""Row expressions that are refused, and the messages of the refusals."""
 
 import pyarrow as pa
 import pytest

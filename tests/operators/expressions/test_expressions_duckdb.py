@@ -128,7 +128,7 @@ TREES = st.one_of(INTEGERS, FLOATS, TEXTS, BOOLEANS)
 
 
 def duckdb_sql(node: Expression) -> str:
-    """The tree for DuckDB, with the type of every node stated, and integer division under its own name there."""
+    """The tree as SQL for DuckDB, with a cast to the type of every node, and DuckDB's own name for integer division."""
     if not isinstance(node, Call):
         return f"CAST({to_sql(node)} AS {duckdb_type(node.type)})"
     arguments = [duckdb_sql(argument) for argument in node.arguments]
@@ -165,7 +165,8 @@ FAULT = object()
 
 
 def oracle(node, row):
-    """DuckDB's value for one row, FAULT where it raises; laziness is DuckDB's own, faults are masked as in the law."""
+    """DuckDB's value for one row, or FAULT if it raises. DuckDB chooses which operands it evaluates; faults are masked
+    by the law."""
     types = ", ".join(f"CAST(${name} AS {duckdb_type(type_)}) AS {name}" for name, type_ in COLUMNS.items())
     try:
         return CONNECTION.execute(f"SELECT {duckdb_sql(node)} FROM (SELECT {types})", row).fetchone()[0]
@@ -174,7 +175,8 @@ def oracle(node, row):
 
 
 def lawful(node, row):
-    """The law itself, over DuckDB's value of each single function: operands first, and faults masked where decided."""
+    """The law itself, over DuckDB's value of each single function: operands are evaluated first, and the fault of an
+    operand is masked if the others decide the value."""
     if not isinstance(node, Call):
         return oracle(node, row)
     return LAZY.get(node.function, eager)(node, row)
@@ -183,10 +185,10 @@ def lawful(node, row):
 def case(node, row):
     parts = node.arguments
     for when, then in zip(parts[:-1:2], parts[1::2], strict=True):
-        held = lawful(when, row)
-        if held is FAULT:
+        condition = lawful(when, row)
+        if condition is FAULT:
             return FAULT
-        if held:
+        if condition:
             return lawful(then, row)
     return lawful(parts[-1], row)
 
@@ -240,9 +242,9 @@ def test_a_comparison_with_null_is_null_beside_others(function: str) -> None:
     null = cast(Literal(None, pa.null()), pa.int64())
     compared = call(function, Column("x", pa.int64()), null), call(function, null, Column("x", pa.int64()))
     frame = pl.DataFrame({"x": [1, 2, None]})
-    for one in compared:
-        both = call("and", call("greater", Literal(1, pa.int64()), null), one)
-        assert evaluate(frame, {"one": one, "both": both})[0].to_dict(as_series=False) == {
+    for comparison in compared:
+        both = call("and", call("greater", Literal(1, pa.int64()), null), comparison)
+        assert evaluate(frame, {"one": comparison, "both": both})[0].to_dict(as_series=False) == {
             "one": [None] * 3,
             "both": [None] * 3,
         }

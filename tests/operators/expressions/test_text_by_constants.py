@@ -1,4 +1,4 @@
-"""SPLIT_PART and REPLACE by constants are those by columns, and what Python's split and replace give."""
+"""SPLIT_PART and REPLACE with constant arguments equal those with columns, and Python's split and replace."""
 
 import polars as pl
 import pyarrow as pa
@@ -51,12 +51,12 @@ def test_replace(old, new):
 
 def test_null_and_constant_arguments():
     n = Literal(None, pa.string())
-    for one in (
+    for expression in (
         call("split_part", S, n, Literal(1, pa.int64())),
         call("replace", S, n, _text("x")),
         call("replace", S, _text("x"), n),
         call("split_part", n, _text("/"), Literal(2, pa.int64())),
     ):
-        assert evaluate(FRAME, {"v": one})[0]["v"].to_list() == [None] * len(TEXTS)
+        assert evaluate(FRAME, {"v": expression})[0]["v"].to_list() == [None] * len(TEXTS)
     alone = call("split_part", call("upper", _text("a/b")), _text("/"), Literal(2, pa.int64()))
     assert evaluate(FRAME, {"v": alone})[0]["v"].to_list() == ["B"] * len(TEXTS)

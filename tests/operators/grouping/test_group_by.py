@@ -1,4 +1,4 @@
-"""GroupBy: at every instant the SQL aggregates over the rows present, in any cut of time, without idle changes."""
+"""GroupBy: at every instant the SQL aggregates over the present rows, for any cuts, without redundant changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def aggregate(sql: str, name: str) -> Aggregate:
     arguments = tuple(column for column in columns.split(", ") if column)
     parameters = (float(parameter),) if parameter else ()
     entry = AGGREGATES[function]
-    type_ = entry.result(tuple(SCHEMA.field(each).type for each in arguments), parameters)
+    type_ = entry.result(tuple(SCHEMA.field(argument).type for argument in arguments), parameters)
     return Aggregate(name, function, arguments, type_, entry.nullable, distinct, filter_ or None, (), parameters)
 
 
@@ -55,26 +55,68 @@ def duckdb_sql(sql: str) -> str:
 
 
 LINEAR = [
-    "count()", "count(x)", "sum(x)", "sum(y)", "sum(d)", "sum(f)", "avg(x)", "avg(d)", "avg(f)", "bool_and(b)",
-    "bool_or(b)", "bit_xor(x)", "count_if(b)", "count(x) FILTER p", "sum(g) FILTER p", "count(DISTINCT x)",
-    "sum(DISTINCT x)", "avg(DISTINCT g) FILTER p", "approx_count_distinct(s)", "sum(DISTINCT f)",
-]  # fmt: skip
+    "count()",
+    "count(x)",
+    "sum(x)",
+    "sum(y)",
+    "sum(d)",
+    "sum(f)",
+    "avg(x)",
+    "avg(d)",
+    "avg(f)",
+    "bool_and(b)",
+    "bool_or(b)",
+    "bit_xor(x)",
+    "count_if(b)",
+    "count(x) FILTER p",
+    "sum(g) FILTER p",
+    "count(DISTINCT x)",
+    "sum(DISTINCT x)",
+    "avg(DISTINCT g) FILTER p",
+    "approx_count_distinct(s)",
+    "sum(DISTINCT f)",
+]
 MOMENTS = [
-    "var_pop(x)", "var_samp(x)", "stddev_pop(g)", "stddev_samp(y)", "var_pop(d)", "covar_pop(x, y)", "covar_samp(g, x)",
-    "corr(x, y)", "corr(g, y)", "regr_count(x, g)", "var_pop(DISTINCT x)",
-]  # fmt: skip
+    "var_pop(x)",
+    "var_samp(x)",
+    "stddev_pop(g)",
+    "stddev_samp(y)",
+    "var_pop(d)",
+    "covar_pop(x, y)",
+    "covar_samp(g, x)",
+    "corr(x, y)",
+    "corr(g, y)",
+    "regr_count(x, g)",
+    "var_pop(DISTINCT x)",
+]
 BEST = [
-    "min(x)", "max(x)", "min(f)", "max(f)", "min(s) FILTER p", "max(d)", "min(b)", "max(DISTINCT y)", "max(k)",
+    "min(x)",
+    "max(x)",
+    "min(f)",
+    "max(f)",
+    "min(s) FILTER p",
+    "max(d)",
+    "min(b)",
+    "max(DISTINCT y)",
+    "max(k)",
     "min(g)",
-]  # fmt: skip
+]
 HOLISTIC = [
-    "median(x)", "median(g)", "percentile_cont(g; 0.3)", "percentile_disc(x; 0.75)", "percentile_disc(s; 0.4)",
-    "median(DISTINCT x)", "median(y) FILTER p", "bit_and(x)", "bit_or(y)", "percentile_disc(f; 0)",
-]  # fmt: skip
+    "median(x)",
+    "median(g)",
+    "percentile_cont(g; 0.3)",
+    "percentile_disc(x; 0.75)",
+    "percentile_disc(s; 0.4)",
+    "median(DISTINCT x)",
+    "median(y) FILTER p",
+    "bit_and(x)",
+    "bit_or(y)",
+    "percentile_disc(f; 0)",
+]
 
 
 def check(events, cuts, seed, keys, calls, append_only=False) -> None:
-    """Equal to DuckDB at every instant, and the same output as in one move over rows in another order."""
+    """Asserts that the result is DuckDB's at every instant, and the output that of one move with shuffled rows."""
     changes = changes_of(events)
     aggregates = tuple(aggregate(sql, f"a{number}") for number, sql in enumerate(calls))
     group = GroupBy(keys, aggregates, SCHEMA, append_only=append_only)
@@ -135,7 +177,7 @@ def changed(group: GroupBy, changes, cuts=()) -> list[tuple]:
     schema = group.schema
     output, _ = run(group, delta_of(changes, schema), cuts)
     return (
-        output.select(*[each for each in output.columns if not each.startswith("__")], FROM, WEIGHT, ORDER)
+        output.select(*[column for column in output.columns if not column.startswith("__")], FROM, WEIGHT, ORDER)
         .sort(FROM, ORDER, WEIGHT)
         .rows()
     )
@@ -148,29 +190,33 @@ SUM = Aggregate("s", "sum", ("x",), pa.int64())
 
 def test_a_row_that_stays_equal_is_not_sent_again() -> None:
     greatest = Aggregate("m", "max", ("x",), pa.int64())
-    found = changed(GroupBy(("k",), (greatest,), KX), [(("a", 5), 1, 1, 0), (("a", 3), 2, 1, 1), (("a", 5), 4, -1, 7)])
-    assert found == [("a", 5, 1, 1, 0), ("a", 5, 4, -1, 7), ("a", 3, 4, 1, 7)]
+    rows = changed(GroupBy(("k",), (greatest,), KX), [(("a", 5), 1, 1, 0), (("a", 3), 2, 1, 1), (("a", 5), 4, -1, 7)])
+    assert rows == [("a", 5, 1, 1, 0), ("a", 5, 4, -1, 7), ("a", 3, 4, 1, 7)]
 
 
 def test_the_order_of_a_change_is_the_greatest_of_its_instant() -> None:
-    found = changed(GroupBy(("k",), (COUNT,), KX), [(("a", 5), 1, 1, 3), (("a", 3), 1, 1, 9), (("b", 5), 1, 1, 11)])
-    assert sorted(found) == [("a", 2, 1, 1, 9), ("b", 1, 1, 1, 11)]
+    rows = changed(GroupBy(("k",), (COUNT,), KX), [(("a", 5), 1, 1, 3), (("a", 3), 1, 1, 9), (("b", 5), 1, 1, 11)])
+    assert sorted(rows) == [("a", 2, 1, 1, 9), ("b", 1, 1, 1, 11)]
 
 
 def test_a_group_without_rows_has_no_row_and_comes_back() -> None:
     changes = [(("a", 5), 1, 1, 0), (("a", 5), 2, -1, 1), (("a", 1), 6, 1, 2)]
     for cuts in ([], [2], [2, 3, 6]):
         assert changed(GroupBy(("k",), (SUM,), KX), changes, cuts) == [
-            ("a", 5, 1, 1, 0), ("a", 5, 2, -1, 1), ("a", 1, 6, 1, 2),
-        ]  # fmt: skip
+            ("a", 5, 1, 1, 0),
+            ("a", 5, 2, -1, 1),
+            ("a", 1, 6, 1, 2),
+        ]
 
 
 def test_without_keys_there_is_a_row_from_the_beginning() -> None:
     group = GroupBy((), (COUNT, SUM), KX)
     assert changed(group, [], [3]) == [(0, None, BEGINNING, 1, 0)]
     assert changed(group, [(("a", 5), 4, 1, 8)], [3]) == [
-        (0, None, BEGINNING, 1, 0), (0, None, 4, -1, 8), (1, 5, 4, 1, 8),
-    ]  # fmt: skip
+        (0, None, BEGINNING, 1, 0),
+        (0, None, 4, -1, 8),
+        (1, 5, 4, 1, 8),
+    ]
     assert changed(group, [(("a", 5), BEGINNING, 1, 8)], [3]) == [(1, 5, BEGINNING, 1, 8)]
 
 
@@ -212,8 +258,13 @@ def test_a_step_without_changes_keeps_schema_and_state() -> None:
     empty = delta_of([], KX)
     step = group.step(empty, group.traces(), Move(BEGINNING, END))
     assert dict(step.delta.frame.schema) == {
-        "k": pl.String, "n": pl.Int64, "s": pl.Int64, "__from": pl.Int64, "__to": pl.Int64, "__weight": pl.Int64,
+        "k": pl.String,
+        "n": pl.Int64,
+        "s": pl.Int64,
+        "__from": pl.Int64,
+        "__to": pl.Int64,
+        "__weight": pl.Int64,
         "__order": pl.Int64,
-    }  # fmt: skip
+    }
     full = group.step(delta_of([(("a", 5), 1, 1, 3)], KX), group.traces(), Move(BEGINNING, END))
     assert full.delta.frame.schema == step.delta.frame.schema

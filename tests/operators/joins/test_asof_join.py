@@ -1,4 +1,4 @@
-"""AsofJoin: at every instant each row with its nearest partner, whatever the steps are."""
+"""AsofJoin: at every instant each row is joined with its nearest partner, whatever the steps are."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ from tests.operators.join_histories import CUTS, END, Element, changes, check_la
 from tests.support.strategies import examples
 
 TESTS = {
-    "greater": operator.gt, "greater_or_equal": operator.ge, "less": operator.lt, "less_or_equal": operator.le,
-}  # fmt: skip
+    "greater": operator.gt,
+    "greater_or_equal": operator.ge,
+    "less": operator.lt,
+    "less_or_equal": operator.le,
+}
 KEY = st.sampled_from([None, "a", "a", "b"])
 TIME = st.one_of(st.none(), st.integers(0, 5))
 LEFT_SCHEMA = {"k": pl.String, "t": pl.Int64, "x": pl.Int64}
@@ -31,15 +34,15 @@ LEFT = changes(st.tuples(KEY, TIME, st.integers(0, 1)))
 
 
 def upserts(events: list) -> list[Element]:
-    """Changes of rows (key, time, value) of which one value a key and time is there; no value deletes."""
-    held: dict = {}
-    found: list[Element] = []
+    """Changes of rows (key, time, value) with at most one value for each key and time; None deletes the row."""
+    values: dict = {}
+    elements: list[Element] = []
     for (key, time, value), at in sorted(events, key=lambda event: event[1]):
-        old = held.pop((key, time), None)
-        found += [] if old is None else [((key, time, old), at, FOREVER, -1)]
-        found += [] if value is None else [((key, time, value), at, FOREVER, 1)]
-        held |= {} if value is None else {(key, time): value}
-    return found
+        old = values.pop((key, time), None)
+        elements += [] if old is None else [((key, time, old), at, FOREVER, -1)]
+        elements += [] if value is None else [((key, time, value), at, FOREVER, 1)]
+        values |= {} if value is None else {(key, time): value}
+    return elements
 
 
 RIGHT = st.lists(
@@ -51,7 +54,7 @@ def nearest(left, right, comparison: str, outer: bool, keyed: bool = True):
     """The relation by definition: for every row the partner with the greatest (or least) time."""
 
     def at_instant(at: int) -> Counter:
-        held: Counter = Counter()
+        bag: Counter = Counter()
         there: Counter = Counter()
         for row, start, _, weight in right:
             there[row] += weight if start <= at else 0
@@ -61,9 +64,9 @@ def nearest(left, right, comparison: str, outer: bool, keyed: bool = True):
                 continue
             partners = [other for other in +there if _partner(row, other, comparison, keyed)]
             if partners or outer:
-                found = best(partners, key=lambda other: other[1]) if partners else (None, None, None)
-                held[repr((*row, *found))] += weight
-        return +held
+                partner = best(partners, key=lambda other: other[1]) if partners else (None, None, None)
+                bag[repr((*row, *partner))] += weight
+        return +bag
 
     return at_instant
 
@@ -90,7 +93,7 @@ def test_nearest_at_every_instant(left, right, cuts, comparison, outer) -> None:
 @settings(max_examples=examples(50))
 @given(LEFT, RIGHT, CUTS, COMPARISON, st.booleans())
 def test_without_keys(left, right, cuts, comparison, outer) -> None:
-    right = [one for one in right if one[0][0] == "a"]
+    right = [element for element in right if element[0][0] == "a"]
     join = AsofJoin((), (), "t", "u", comparison, outer)
     inputs = delta_of(left, LEFT_SCHEMA), delta_of(right, RIGHT_SCHEMA)
     check_laws(join, inputs, cuts, nearest(left, right, comparison, outer, keyed=False))
@@ -121,7 +124,7 @@ WINDOWS = st.sampled_from([None, 3, 5, 9])
     st.booleans(),
 )
 def test_keys_behind_their_bound_are_as_they_were(left, right, cuts, comparison, outer) -> None:
-    left, right = ([one for one in side if one[1] < (one[0][0] or 99)] for side in (left, right))
+    left, right = ([element for element in side if element[1] < (element[0][0] or 99)] for side in (left, right))
     join = AsofJoin(("k",), ("k2",), "t", "u", comparison, outer, "k")
     numbers = dict.fromkeys(("k", "k2"), pl.Int64)
     inputs = delta_of(left, LEFT_SCHEMA | {"k": numbers["k"]}), delta_of(right, RIGHT_SCHEMA | {"k2": numbers["k2"]})
@@ -143,11 +146,11 @@ def test_keys_behind_their_bound_leave_the_state() -> None:
     rows = [(("a", at // 10 * 10 + 10, at), at, FOREVER, 1) for at in range(1, 1000)]
     left = delta_of(rows, {"k": pl.String, "w": pl.Int64, "t": pl.Int64})
     right = delta_of(rows, {"k2": pl.String, "w2": pl.Int64, "u": pl.Int64})
-    traces, found = join.traces(), 0
+    traces, count = join.traces(), 0
     for at in range(0, 1000, 5):
         step = join.step(left.between(at, at + 5), right.between(at, at + 5), traces, Move(at, at + 5))
-        traces, found = step.traces, found + step.delta.frame[WEIGHT].sum()
-    assert found == len(rows)
+        traces, count = step.traces, count + step.delta.frame[WEIGHT].sum()
+    assert count == len(rows)
     assert all(sum(run.height for run in trace.runs) <= 40 for trace in traces)
 
 
@@ -156,24 +159,24 @@ def constant_hash(frame: pl.DataFrame) -> pl.Series:
 
 
 def test_long_histories_with_many_deletions() -> None:
-    """Neighbours that are cancelled in other runs are passed over, however many they are."""
+    """Neighbours that later runs cancel are skipped, however many they are."""
     draw = random.Random(7)
     events = [((draw.choice("ab"), draw.randrange(400), draw.choice([1, 2])), at) for at in range(3000)]
     gone = [((key, time, None), 3000 + number) for number, ((key, time, _), _) in enumerate(events) if 20 < time < 390]
     right = upserts([*events, *gone, (("a", 200, 3), 7000)])
     left = [((draw.choice("ab"), draw.randrange(450), 0), draw.randrange(7100), FOREVER, 1) for _ in range(300)]
     join = AsofJoin(("k",), ("k2",), "t", "u", outer=True)
-    inputs, traces, found = (delta_of(left, LEFT_SCHEMA), delta_of(right, RIGHT_SCHEMA)), join.traces(), []
+    inputs, traces, frames = (delta_of(left, LEFT_SCHEMA), delta_of(right, RIGHT_SCHEMA)), join.traces(), []
     for at in range(0, 7200, 60):
-        step = join.step(*(one.between(at, at + 60) for one in inputs), traces, Move(at, at + 60))
-        found, traces = [*found, step.delta.frame], step.traces
-    log = pl.concat(found)
+        step = join.step(*(side.between(at, at + 60) for side in inputs), traces, Move(at, at + 60))
+        frames, traces = [*frames, step.delta.frame], step.traces
+    log = pl.concat(frames)
     expected = nearest(left, right, "greater_or_equal", outer=True)
     for at in (10, 1500, 2999, 3500, 4800, 6300, 6999, 7000, 7150):
-        held: Counter = Counter()
+        bag: Counter = Counter()
         for *row, weight in log.filter(pl.col(FROM) <= at).select(pl.exclude("__from", "__to", ORDER)).iter_rows():
-            held[repr(tuple(row))] += weight
-        assert {row: count for row, count in held.items() if count} == expected(at)
+            bag[repr(tuple(row))] += weight
+        assert {row: count for row, count in bag.items() if count} == expected(at)
 
 
 def rows_read(size: int, monkeypatch) -> int:
@@ -188,12 +191,14 @@ def rows_read(size: int, monkeypatch) -> int:
         operators.state.range_trace, "gather_ranges", lambda run, *at: read.append(gathered(run, *at)) or read[-1]
     )
     middle = size // 2 * 2 - 1
-    one = delta_of([(("a", middle, 1), 2, FOREVER, 1)], LEFT_SCHEMA)
-    other = delta_of([(("a", middle, 1), 3, FOREVER, 1)], RIGHT_SCHEMA)
-    step = join.step(one, other, traces, Move(1, 4))
+    left_change = delta_of([(("a", middle, 1), 2, FOREVER, 1)], LEFT_SCHEMA)
+    right_change = delta_of([(("a", middle, 1), 3, FOREVER, 1)], RIGHT_SCHEMA)
+    step = join.step(left_change, right_change, traces, Move(1, 4))
     assert sorted(step.delta.frame.select("t", "u", WEIGHT).rows()) == [
-        (middle, middle - 1, -1), (middle, middle - 1, 1), (middle, middle, 1),
-    ]  # fmt: skip
+        (middle, middle - 1, -1),
+        (middle, middle - 1, 1),
+        (middle, middle, 1),
+    ]
     return sum(frame.height for frame in read)
 
 
@@ -244,5 +249,5 @@ def test_times_of_every_type(times, cuts) -> None:
         ("less", [1, 3, 3]),
     ):
         steps = run_through(AsofJoin((), (), "t", "u", comparison), [left, right], cuts)
-        found = pl.concat([step.delta.frame for step in steps])["u"]
-        assert sorted(map(repr, found)) == sorted(repr(times[at]) for at in expected)
+        partners = pl.concat([step.delta.frame for step in steps])["u"]
+        assert sorted(map(repr, partners)) == sorted(repr(times[at]) for at in expected)

@@ -1,4 +1,4 @@
-"""BandJoin: the pairs of a join that are in a band, and no others looked at."""
+"""BandJoin: the pairs of a join that are in a band; no other pairs are looked at."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def joined(left, right, same):
     """The relation of the join by definition: all pairs of elements, at an instant."""
 
     def at_instant(at: int) -> Counter:
-        held: Counter = Counter()
+        bag: Counter = Counter()
         for row, start, end, weight in left:
             for other, other_start, other_end, other_weight in right:
                 if start <= at < end and other_start <= at < other_end and same(row, other):
-                    held[repr((*row, *other))] += weight * other_weight
-        return +held
+                    bag[repr((*row, *other))] += weight * other_weight
+        return +bag
 
     return at_instant
 
@@ -92,17 +92,17 @@ CONSTANT = st.one_of(st.sampled_from([0.0, 0.1, -0.2, 1e308, 5e-324]), st.floats
 @pytest.mark.parametrize("dtype", [pl.Float64, pl.Float32], ids=str)
 def test_rounded_sums_lose_no_pair(dtype, xs, ys, down, up) -> None:
     """`y - down <= x <= y + up` as floats compute it, NaN being the greatest number."""
-    down, up = (abs(float(pl.Series([one], dtype=dtype)[0])) for one in (down, up))
+    down, up = (abs(float(pl.Series([bound], dtype=dtype)[0])) for bound in (down, up))
     if not np.isfinite([down, up]).all():
         return
     left, right = _delta("x", pl.Series(xs, dtype=dtype)), _delta("y", pl.Series(ys, dtype=dtype))
     kind = "double" if dtype == pl.Float64 else "single"
     join = BandJoin((), (), band=Band("x", "y", -down, up, kind=kind, terms=max(down, up)))
-    found = join.step(left, right, join.traces(), Move(0, 9)).delta.frame
+    joined_rows = join.step(left, right, join.traces(), Move(0, 9)).delta.frame
     pairs = left.frame.select("x").join(right.frame.select("y"), how="cross")
     bounds = pl.col("y") - pl.lit(down, dtype), pl.col("y") + pl.lit(up, dtype)
     wanted = pairs.filter((pl.col("x") >= bounds[0]) & (pl.col("x") <= bounds[1]))
-    missing = Counter(map(repr, wanted.rows())) - Counter(map(repr, found.select("x", "y").rows()))
+    missing = Counter(map(repr, wanted.rows())) - Counter(map(repr, joined_rows.select("x", "y").rows()))
     assert not missing
 
 
@@ -115,7 +115,7 @@ def _delta(name: str, values: pl.Series) -> Delta:
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("size", [200, 2_000])
 def test_pairs_looked_at_are_those_of_the_result(keyed, size, monkeypatch) -> None:
-    """Counted, for any cut into steps: whatever the state, a pair that is looked at is in the band."""
+    """Every pair that is looked at is in the band, however large the state is."""
     looked_at: list[int] = []
     met = operators.joins.join.paired_elements
     monkeypatch.setattr(
@@ -130,13 +130,13 @@ def test_pairs_looked_at_are_those_of_the_result(keyed, size, monkeypatch) -> No
     left = delta_of(rows[::2], LEFT_SCHEMA)
     right = delta_of([(row[::-1], *rest) for row, *rest in rows[1::2]], RIGHT_SCHEMA)
     join = BandJoin(*((("k",), ("k2",)) if keyed else ((), ())), band=Band("x", "y", -10, 20))
-    found, traces = 0, join.traces()
+    pairs, traces = 0, join.traces()
     for at in range(0, size // 10 + 1, 5):
         step = join.step(left.between(at, at + 5), right.between(at, at + 5), traces, Move(at, at + 5))
-        found, traces = found + len(step.delta), step.traces
+        pairs, traces = pairs + len(step.delta), step.traces
     near = np.abs(values[::2, None] - values[None, 1::2] - 5) <= 15
-    assert found == int((near & ((keys[::2, None] == keys[None, 1::2]) | (not keyed))).sum())
-    assert sum(looked_at) == found
+    assert pairs == int((near & ((keys[::2, None] == keys[None, 1::2]) | (not keyed))).sum())
+    assert sum(looked_at) == pairs
 
 
 def _height(pair) -> int:

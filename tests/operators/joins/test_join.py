@@ -1,4 +1,4 @@
-"""Join: at every instant the pairs of rows with equal keys, whatever the steps are."""
+"""Join: at every instant the pairs of rows with equal keys, whatever the steps."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def joined(left, right, same):
     """The relation of the join by definition: all pairs of elements, at an instant."""
 
     def at_instant(at: int) -> Counter:
-        held: Counter = Counter()
+        bag: Counter = Counter()
         for row, start, end, weight in left:
             for other, other_start, other_end, other_weight in right:
                 if start <= at < end and other_start <= at < other_end and same(row, other):
-                    held[repr((*row, *other))] += weight * other_weight
-        return +held
+                    bag[repr((*row, *other))] += weight * other_weight
+        return +bag
 
     return at_instant
 
@@ -188,6 +188,6 @@ def test_keys_of_every_type(values, cuts) -> None:
     for nulls_equal in (False, True):
         for keys in ((("k",), ("k2",)), (("k", "m"), ("k2", "n"))):
             steps = run_through(Join(*keys, nulls_equal), [left, right], cuts)
-            found = pl.concat([step.delta.frame for step in steps])
-            assert found.height == size - (not nulls_equal)
-            assert found.columns == ["k", "m", "n", "k2", *RESERVED]
+            rows = pl.concat([step.delta.frame for step in steps])
+            assert rows.height == size - (not nulls_equal)
+            assert rows.columns == ["k", "m", "n", "k2", *RESERVED]

@@ -1,4 +1,4 @@
-"""What merging adds up: the relation of all elements by a plain count, whatever frames they come in."""
+"""Merging frames keeps the relation of all elements; the oracle is a plain count."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def frame_of(rows: list, hashes: dict, first: int) -> pl.DataFrame:
 
 
 def counted(rows: list[tuple]) -> dict[str, tuple[int, int]]:
-    """For each row and end the sum of weights and the greatest order. 0.0 is -0.0."""
+    """For each row and end the sum of weights and the greatest order; 0.0 equals -0.0."""
     weights: Counter = Counter()
     orders: dict = {}
     for k, f, start, end, weight, order in rows:
@@ -49,20 +49,20 @@ def counted(rows: list[tuple]) -> dict[str, tuple[int, int]]:
 @settings(max_examples=examples(50))
 @given(FRAMES, st.integers(1, 3), st.sampled_from([1, 2, 100]))
 def test_retractions_cancel_insertions_of_other_frames(frames, spread, at_once) -> None:
-    """Few hashes, so that different keys have one."""
+    """There are few hashes, so that different keys collide."""
     hashes = {key: number % spread for number, key in enumerate((None, "a", "b"))}
     parts = [frame_of(rows, hashes, 100 * number) for number, rows in enumerate(frames)]
     everything = [row[:-1] for part in parts for row in part.rows()]
     order, merged = merged_places([part[HASH].to_numpy() for part in parts])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operators.kernels.cancellation, "PAIRS_AT_ONCE", at_once)
-        found = cancel_retractions(pl.concat(parts), order, merged, ["k"])
-    for result in (found, merge_consolidated(parts, ["k"])):
+        cancelled = cancel_retractions(pl.concat(parts), order, merged, ["k"])
+    for result in (cancelled, merge_consolidated(parts, ["k"])):
         if result is not None:
             assert result[HASH].is_sorted()
             assert counted([row[:-1] for row in result.rows()]) == counted(everything)
-    if found is not None:
-        left = [row[:-1] for row in found.rows()]
+    if cancelled is not None:
+        left = [row[:-1] for row in cancelled.rows()]
         equal = Counter(repr((k, None if f is None else f + 0.0, end)) for k, f, _, end, _, _ in left)
         taken = [repr((k, None if f is None else f + 0.0, end)) for k, f, _, end, weight, _ in left if weight < 0]
         assert all(equal[name] == 1 for name in taken)
@@ -75,8 +75,8 @@ def test_many_rows_of_one_hash_are_not_compared_in_pairs(monkeypatch: pytest.Mon
     assert cancel_retractions(part, order, hashes, ["k"]) is None
     assert sorted(merge_consolidated([part], ["k"])["f"].to_list()) == [float(at) for at in range(50, 100)]
     monkeypatch.setattr(operators.kernels.cancellation, "MOST_PAIRS_PER_ROW", 100)
-    found = cancel_retractions(part, order, hashes, ["k"])
-    assert found is not None and found.height == 50
+    cancelled = cancel_retractions(part, order, hashes, ["k"])
+    assert cancelled is not None and cancelled.height == 50
 
 
 def test_places_of_several_sorted_columns() -> None:
@@ -87,6 +87,6 @@ def test_places_of_several_sorted_columns() -> None:
 @given(st.lists(st.tuples(ROW, st.sampled_from([1, -1, 0]), st.integers(0, 1)), max_size=6))
 def test_consolidation_with_and_without_repeats(rows) -> None:
     delta = Delta(frame_of(rows, {None: 0, "a": 0, "b": 0}, 0).drop(HASH))
-    found = delta.consolidate().frame.rows()
-    assert counted(found) == counted(delta.frame.rows())
-    assert len(found) == len(counted(found))
+    consolidated = delta.consolidate().frame.rows()
+    assert counted(consolidated) == counted(delta.frame.rows())
+    assert len(consolidated) == len(counted(consolidated))

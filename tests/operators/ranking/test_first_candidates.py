@@ -1,4 +1,4 @@
-"""FirstCandidates: the first rows of partitions are the same over it as without it, in any cuts."""
+"""FirstCandidates: the first rows of partitions are the same over its output as over its input, for any cuts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Window functions: DuckDB's values over the copies that are there at every instant, and the log law."""
+"""Window functions: at every instant DuckDB's values over the present copies, and the log law."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ BOUNDS = st.tuples(STARTS, ENDS).filter(lambda ends: None in ends or ends[0] <= 
 def calls_of(function, arguments, types, parameters, frames):
     return st.builds(
         lambda kind, order, ends, given: (function, arguments, types, order, kind, *ends, given),
-        st.sampled_from(frames), ORDERS, BOUNDS, st.sampled_from(parameters),
-    )  # fmt: skip
+        st.sampled_from(frames),
+        ORDERS,
+        BOUNDS,
+        st.sampled_from(parameters),
+    )
 
 
 OF_ARRIVAL = [(name, ("v",) if name in ("lag", "lead") else (), given) for name, given in OF_TIES.items()]
@@ -40,20 +43,24 @@ CALLS = st.lists(
         *(calls_of(name, ("v",), kind, [()], ["rows", "range"]) for name, kind in AGGREGATES.items()),
         calls_of("count", (), INT, [()], ["rows", "range"]),
     ),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 @settings(max_examples=examples(50), deadline=None)
 @given(LIVES.map(lambda rows: rows[:9]), CALLS, st.sampled_from([(), ("k",)]), CUTS, SEEDS)
 @example(
     [("a", 1, 0, 5, 1), ("a", None, 2, None, 2), ("b", 3, 1, 2, 1)],
-    [("sum", ("v",), INT, (SortKey("v", True),), "range", -1, 2, ())], (), [3], 0,
-)  # fmt: skip
+    [("sum", ("v",), INT, (SortKey("v", True),), "range", -1, 2, ())],
+    (),
+    [3],
+    0,
+)
 def test_the_values_at_every_instant_are_duckdbs(rows, listed, partition, cuts, seed) -> None:
     calls = window_calls(listed, partition)
-    found = assert_duckdbs_values(calls, rows, cuts, seed)
-    assert found.columns == ["k", "v", *(call.name for call in calls), *RESERVED]
+    actual = assert_duckdbs_values(calls, rows, cuts, seed)
+    assert actual.columns == ["k", "v", *(call.name for call in calls), *RESERVED]
 
 
 def over(rows, *calls: WindowCall, cuts=()) -> Delta:
@@ -64,16 +71,20 @@ def test_only_rows_whose_values_change_are_corrected() -> None:
     number = WindowCall("n", "row_number", (), INT, order=(SortKey("v"),))
     rows = elements([("a", 1, 1, FOREVER, 1, 5), ("b", 9, 2, FOREVER, 1, 6), ("c", 5, 3, FOREVER, 1, 7)])
     assert sorted(output(run_moves(Over((number,)), rows, [3])).select(FROM, "k", "n", WEIGHT, ORDER).rows()) == [
-        (1, "a", 1, 1, 5), (2, "b", 2, 1, 6), (3, "b", 2, -1, 7), (3, "b", 3, 1, 7), (3, "c", 2, 1, 7),
-    ]  # fmt: skip
+        (1, "a", 1, 1, 5),
+        (2, "b", 2, 1, 6),
+        (3, "b", 2, -1, 7),
+        (3, "b", 3, 1, 7),
+        (3, "c", 2, 1, 7),
+    ]
 
 
 def test_ties_in_a_range_go_by_arrival() -> None:
     first, last = (
         WindowCall(name, name, ("k",), pa.string(), order=(SortKey("v"),)) for name in ("first_value", "last_value")
     )
-    found = over([("b", 1, 1, FOREVER, 1, 5), ("a", 1, 2, FOREVER, 1, 4), ("c", 1, 2, FOREVER, 1, 3)], first, last)
-    assert {row[2:] for row in found.snapshot(2).rows()} == {("b", "a")}
+    windowed = over([("b", 1, 1, FOREVER, 1, 5), ("a", 1, 2, FOREVER, 1, 4), ("c", 1, 2, FOREVER, 1, 3)], first, last)
+    assert {row[2:] for row in windowed.snapshot(2).rows()} == {("b", "a")}
 
 
 def values_over(values: pl.Series, call: WindowCall) -> list:
@@ -101,8 +112,8 @@ def test_sums_of_floats_are_taken_in_order() -> None:
     ],
 )
 def test_values_of_any_type(values, function, type_, expected) -> None:
-    found = set(map(str, values_over(values, WindowCall("c", function, ("x",), type_))))
-    assert {one.lower() for one in found} == {str(expected).lower()}
+    texts = set(map(str, values_over(values, WindowCall("c", function, ("x",), type_))))
+    assert {value.lower() for value in texts} == {str(expected).lower()}
 
 
 def test_a_sum_outside_its_type_is_a_fault_while_it_lasts() -> None:
@@ -116,10 +127,10 @@ def test_a_sum_outside_its_type_is_a_fault_while_it_lasts() -> None:
     ]
     for cuts in ([], [2], [3, 4]):
         steps = run_moves(Over((call,)), elements(rows), cuts)
-        found = output(steps)
-        assert relation(found, 1) == {("a", big, big): 1}
-        assert relation(found, 2) == relation(found, 3) == {("b", 5, 5): 1}
-        assert relation(found, 4) == {("a", big, big): 1, ("b", 5, 5): 1}
+        windowed = output(steps)
+        assert relation(windowed, 1) == {("a", big, big): 1}
+        assert relation(windowed, 2) == relation(windowed, 3) == {("b", 5, 5): 1}
+        assert relation(windowed, 4) == {("a", big, big): 1, ("b", 5, 5): 1}
         faults = pl.concat([step.faults for step in steps if step.faults is not None])
         assert faults.select(FROM, ORDER).rows() == [(2, 2), (2, 2)]
 

@@ -1,4 +1,4 @@
-"""Frames of some rows: DuckDB's values at every instant, and the corrections that computing whole partitions gives."""
+"""Frames of few rows: DuckDB's values at every instant, and the same corrections as by computing whole partitions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ FRAMED = st.builds(
 )
 SHIFTED = st.builds(
     lambda name, given: (name, ("v",), INT, "rows", None, None, given),
-    st.sampled_from(["lag", "lead"]), st.sampled_from([(), (2,), (1, 7), (0,)]),
-)  # fmt: skip
+    st.sampled_from(["lag", "lead"]),
+    st.sampled_from([(), (2,), (1, 7), (0,)]),
+)
 NEAR = st.builds(
     lambda order, listed: [(name, given, kind, order, *rest) for name, given, kind, *rest in listed],
-    ORDERS, st.lists(st.one_of(FRAMED, SHIFTED), min_size=1, max_size=3),
-)  # fmt: skip
+    ORDERS,
+    st.lists(st.one_of(FRAMED, SHIFTED), min_size=1, max_size=3),
+)
 
 
 @settings(max_examples=examples(50), deadline=None)
@@ -51,14 +53,14 @@ def test_the_corrections_are_those_of_whole_partitions(rows, listed, cuts) -> No
 
 
 def _corrections(calls, delta, cuts) -> Counter:
-    found = output(run_moves(Over(calls), delta, cuts))
+    corrections = output(run_moves(Over(calls), delta, cuts))
     names = ["k", "v", *(call.name for call in calls), FROM, WEIGHT]
-    return Counter(found.select(names).rows())
+    return Counter(corrections.select(names).rows())
 
 
 @pytest.mark.parametrize("changed", [0, 50, 99])
 def test_what_is_out_of_reach_is_not_computed(monkeypatch, changed) -> None:
-    """One change among a hundred rows: with two rows before each, five rows are looked at in each of two cells."""
+    """One change among 100 rows, with frames of two rows before each: five rows are looked at in each of two cells."""
     calls = window_calls([("sum", ("v",), INT, (SortKey("v"),), "rows", -2, 0, ())], ())
     rows = [("a", 10 * place, 0, None, 1) for place in range(100)]
     sizes, original = [], over.window_values

@@ -1,4 +1,4 @@
-"""Top-k: the snapshot law against a sort of the copies that are there, and the log law."""
+"""Top-k: the snapshot law against a sort of the present copies, and the log law."""
 
 from __future__ import annotations
 
@@ -37,15 +37,26 @@ from tests.support import duck_engine
 from tests.support.strategies import examples
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
-ORDERS = st.sampled_from([
-    (SortKey("v"),), (SortKey("v", descending=True),), (SortKey("v", True, False),), (SortKey("v", False, True),), (),
-    (SortKey("v"), SortKey("k", True)),
-])  # fmt: skip
+ORDERS = st.sampled_from(
+    [
+        (SortKey("v"),),
+        (SortKey("v", descending=True),),
+        (SortKey("v", True, False),),
+        (SortKey("v", False, True),),
+        (),
+        (SortKey("v"), SortKey("k", True)),
+    ]
+)
 TOPS = st.builds(
-    TopK, st.sampled_from([(), ("k",)]), ORDERS, st.sampled_from([None, 1, 2, 3]), st.sampled_from([0, 0, 1, 2]),
-    st.sampled_from(["row_number", "rank", "dense_rank"]), st.sampled_from([None, "r"]),
+    TopK,
+    st.sampled_from([(), ("k",)]),
+    ORDERS,
+    st.sampled_from([None, 1, 2, 3]),
+    st.sampled_from([0, 0, 1, 2]),
+    st.sampled_from(["row_number", "rank", "dense_rank"]),
+    st.sampled_from([None, "r"]),
     st.sampled_from([SCHEMA, SCHEMA, pa.schema([])]),
-)  # fmt: skip
+)
 
 
 def sort_value(key: SortKey, value) -> tuple:
@@ -58,10 +69,12 @@ def sort_value(key: SortKey, value) -> tuple:
 def ranked(top: TopK, copies: list[tuple]) -> list[tuple]:
     """The rows of one partition with their ranks."""
     keyed = [
-        (tuple(sort_value(key, row[key.column == "v"]) for key in top.order), *one) for one in copies for row in one[:1]
+        (tuple(sort_value(key, row[key.column == "v"]) for key in top.order), *copy)
+        for copy in copies
+        for row in copy[:1]
     ]
-    keyed.sort(key=lambda one: (one[0], one[2], one[3]))
-    values = sorted({one[0] for one in keyed})
+    keyed.sort(key=lambda entry: (entry[0], entry[2], entry[3]))
+    values = sorted({entry[0] for entry in keyed})
     for place, (key, row, _, _) in enumerate(keyed):
         rank = {
             "row_number": place + 1,
@@ -73,8 +86,8 @@ def ranked(top: TopK, copies: list[tuple]) -> list[tuple]:
 
 
 def expected_at(top: TopK, frame: pl.DataFrame, at: int) -> Counter:
-    def key(one) -> str:
-        return repr(one[0][0]) if top.partition else ""
+    def key(copy) -> str:
+        return repr(copy[0][0]) if top.partition else ""
 
     parts = groupby(sorted(copies_at(frame, at), key=key), key=key)
     return Counter(row for _, part in parts for row in ranked(top, list(part)))
@@ -84,45 +97,54 @@ def expected_at(top: TopK, frame: pl.DataFrame, at: int) -> Counter:
 @given(LIVES, TOPS, CUTS, SEEDS)
 @example(
     [("a", 1, 0, 5, 1), ("a", 1, 2, None, 2), ("a", 2, 1, 2, 1)],
-    TopK((), (SortKey("v"),), 1, 1, "row_number", "r", SCHEMA), [3], 0,
-)  # fmt: skip
+    TopK((), (SortKey("v"),), 1, 1, "row_number", "r", SCHEMA),
+    [3],
+    0,
+)
 def test_the_best_at_every_instant(rows, top, cuts, seed) -> None:
     delta = changes(rows)
-    found = same_log(top, delta, cuts, seed)
-    assert found.columns == ["k", "v", *([top.rank] if top.rank else []), *RESERVED]
+    ranked_rows = same_log(top, delta, cuts, seed)
+    assert ranked_rows.columns == ["k", "v", *([top.rank] if top.rank else []), *RESERVED]
     for at in range(-1, END):
-        assert relation(found, at) == expected_at(top, delta.frame, at)
+        assert relation(ranked_rows, at) == expected_at(top, delta.frame, at)
 
 
 @settings(max_examples=examples(50))
 @given(STREAM, TOPS, CUTS, SEEDS)
 def test_a_stream_needs_no_more_than_the_best(rows, top, cuts, seed) -> None:
     frugal = TopK(top.partition, top.order, top.limit, top.offset, top.method, top.rank, SCHEMA, append_only=True)
-    found = same_log(frugal, stream(rows), cuts, seed)
+    ranked_rows = same_log(frugal, stream(rows), cuts, seed)
     for at in range(-1, END):
-        assert relation(found, at) == expected_at(top, stream(rows).frame, at)
+        assert relation(ranked_rows, at) == expected_at(top, stream(rows).frame, at)
     state = run_moves(frugal, stream(rows), cuts, seed)[-1].traces[0]
     if top.limit is not None and state.runs:
-        held = state.delta().consolidate().frame
+        stored = state.delta().consolidate().frame
         if top.method == "row_number":
             fresh = sum(row[2] >= max(cuts, default=0) for row in rows)
-            assert held.height <= (top.limit + top.offset) * 3 + fresh
+            assert stored.height <= (top.limit + top.offset) * 3 + fresh
         else:
             best = TopK(top.partition, top.order, top.limit + top.offset, 0, top.method)
-            kept = relation(held.select("k", "v", *RESERVED), END)
+            kept = relation(stored.select("k", "v", *RESERVED), END)
             assert kept == expected_at(best, stream(rows).frame, END)
 
 
 def test_the_elder_wins_a_tie_and_the_order_is_that_of_the_cause() -> None:
-    rows = elements([
-        ("a", 5, 1, FOREVER, 1, 10), ("b", 5, 1, FOREVER, 1, 11), ("b", 5, 2, FOREVER, -1, 12),
-        ("a", 5, 4, FOREVER, -1, 13), ("c", 5, 4, FOREVER, 1, 14),
-    ])  # fmt: skip
+    rows = elements(
+        [
+            ("a", 5, 1, FOREVER, 1, 10),
+            ("b", 5, 1, FOREVER, 1, 11),
+            ("b", 5, 2, FOREVER, -1, 12),
+            ("a", 5, 4, FOREVER, -1, 13),
+            ("c", 5, 4, FOREVER, 1, 14),
+        ]
+    )
     top = TopK((), (SortKey("v"),), 1, schema=SCHEMA)
-    found = Delta(pl.concat([step.delta.frame for step in run_moves(top, rows, [2, 3])])).consolidate().frame
-    assert found.select("k", FROM, WEIGHT, ORDER).sort(FROM, WEIGHT).rows() == [
-        ("a", 1, 1, 11), ("a", 4, -1, 14), ("c", 4, 1, 14),
-    ]  # fmt: skip
+    consolidated = Delta(pl.concat([step.delta.frame for step in run_moves(top, rows, [2, 3])])).consolidate().frame
+    assert consolidated.select("k", FROM, WEIGHT, ORDER).sort(FROM, WEIGHT).rows() == [
+        ("a", 1, 1, 11),
+        ("a", 4, -1, 14),
+        ("c", 4, 1, 14),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +161,7 @@ def test_values_of_any_type_are_ordered(values, best) -> None:
     top = TopK((), (SortKey("x y.z", descending=True),), 3, rank="__r", schema=pa.schema([]))
     (step,) = run_moves(top, Delta(delta))
     assert step.delta.frame.sort("__r")["x y.z"].cast(pl.String, strict=False).to_list() == [
-        one.decode() if isinstance(one, bytes) else {"nan": "NaN"}.get(one, one) for one in best
+        value.decode() if isinstance(value, bytes) else {"nan": "NaN"}.get(value, value) for value in best
     ]
 
 
@@ -148,8 +170,8 @@ def test_a_step_reads_the_best_and_what_leaves() -> None:
     rows = stream([("a", v, 1, 1) for v in range(1000)])
     traces = top.step(rows, top.traces(), Move(0, 2)).traces
     gone = net_changes(elements([("a", 1, 5, FOREVER, -1, 1), ("a", 700, 5, FOREVER, -1, 2)]))
-    held = best_and_leaving(traces, gone, (), 3, 2)
-    assert held is not None and sorted(held["v"].to_list()) == [0, 1, 2, 3, 4, 700]
+    read = best_and_leaving(traces, gone, (), 3, 2)
+    assert read is not None and sorted(read["v"].to_list()) == [0, 1, 2, 3, 4, 700]
 
 
 @settings(max_examples=examples(40))
@@ -159,20 +181,20 @@ def test_ties_are_those_of_duckdb(rows, method, bounds, cuts, seed) -> None:
     limit, offset = bounds
     delta = changes(rows)
     top = TopK(("k",), (SortKey("v", descending=True),), limit, offset, method, "r", SCHEMA)
-    found = same_log(top, delta, cuts, seed)
+    ranked_rows = same_log(top, delta, cuts, seed)
     asked = f"""SELECT *, {method}() OVER (PARTITION BY k ORDER BY v DESC NULLS FIRST) AS r FROM e
         QUALIFY r > {offset} AND r <= {offset + limit}"""
     with duck_engine.connection() as engine:
         for at in range(-1, END):
-            held = list(relation(delta.frame, at).elements())
-            e = pl.DataFrame(held, schema={"k": pl.String, "v": pl.Int64}, orient="row").to_arrow()
-            assert relation(found, at) == Counter(engine.register("e", e).execute(asked).fetchall())
+            present = list(relation(delta.frame, at).elements())
+            e = pl.DataFrame(present, schema={"k": pl.String, "v": pl.Int64}, orient="row").to_arrow()
+            assert relation(ranked_rows, at) == Counter(engine.register("e", e).execute(asked).fetchall())
 
 
 @settings(max_examples=examples(60))
 @given(LIVES, st.sampled_from(["rank", "dense_rank"]), st.sampled_from([(), ("k",)]), st.booleans(), CUTS)
 def test_levels_of_floats(rows, method, partition, down, cuts) -> None:
-    """0.0 and -0.0 tie, NaN ties with NaN: the same log as where partitions are read whole."""
+    """0.0 and -0.0 tie, NaN ties with NaN: the log is the same as when whole partitions are read."""
     values = {None: None, 1: float("nan"), 2: 0.0, 3: 7.5}
     frame = changes(rows).frame
     zeros = pl.when((pl.col("f") == 0) & (pl.col("k") == "b")).then(-0.0).otherwise(pl.col("f"))
@@ -180,14 +202,14 @@ def test_levels_of_floats(rows, method, partition, down, cuts) -> None:
     delta = Delta(floats.drop("v").with_columns(zeros.alias("f")).select("k", "f", *RESERVED))
     schema = pa.schema([("k", pa.string()), ("f", pa.float64())])
     order = (SortKey("f", down),)
-    levels, whole = (TopK(partition, order, 2, 0, method, "r", one) for one in (schema, pa.schema([])))
+    levels, whole = (TopK(partition, order, 2, 0, method, "r", columns) for columns in (schema, pa.schema([])))
     same_log(levels, delta, cuts, 1)
     assert log(run_moves(levels, delta, cuts)) == log(run_moves(whole, delta))
 
 
 @pytest.mark.parametrize("method", ["rank", "dense_rank"])
 def test_ties_are_read_only_where_they_enter_or_leave(method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """10 rows in front, 5 levels of many rows each behind them."""
+    """10 rows rank first, 5 levels of many rows each follow."""
     for ties in (20, 5_000):
         rows = [("a", 9, 1, 1)] * 10 + [("a", v, 1, 1) for v in range(5) for _ in range(ties)]
         names = pl.Series("id", range(len(rows)))
@@ -203,14 +225,14 @@ def test_ties_are_read_only_where_they_enter_or_leave(method, monkeypatch: pytes
 
 
 def steps_read(top: TopK, traces, signed: list[tuple[int, int, int]], monkeypatch) -> tuple[tuple[int, int], int]:
-    """The rows that enter and leave in a step, and those of the state that it reads."""
+    """The counts of rows that enter and that leave in a step, and of rows of the state that it reads."""
     read, lookup = [], Trace.lookup
     monkeypatch.setattr(Trace, "lookup", lambda *args: read.append(lookup(*args)) or read[-1])
     schema = {"k": pl.String, "v": pl.Int64, "id": pl.Int64, **dict.fromkeys(RESERVED, pl.Int64)}
     listed = [("a", v, at % 10 if v == 9 else at, 5, FOREVER, sign, 0) for v, at, sign in signed]
-    found = top.step(elements(listed, schema), traces, Move(2, 9)).delta.frame
+    corrections = top.step(elements(listed, schema), traces, Move(2, 9)).delta.frame
     monkeypatch.undo()
-    return ((found[WEIGHT] > 0).sum(), (found[WEIGHT] < 0).sum()), sum(len(one) for one in read)
+    return ((corrections[WEIGHT] > 0).sum(), (corrections[WEIGHT] < 0).sum()), sum(len(frame) for frame in read)
 
 
 WINDOWED = pa.schema([("w", pa.int64()), ("v", pa.int64())])
@@ -226,10 +248,16 @@ ENDING = st.lists(
     max_size=14,
 ).map(lambda rows: [row for row in rows if row[0] is None or row[2] + (row[3] or 0) < row[0]])
 BOUNDED = st.builds(
-    TopK, st.just(("w",)), st.sampled_from([(SortKey("v"),), (SortKey("v", descending=True),)]),
-    st.sampled_from([None, 1, 2]), st.sampled_from([0, 1]), st.sampled_from(["row_number", "rank", "dense_rank"]),
-    st.sampled_from([None, "r"]), st.sampled_from([WINDOWED, pa.schema([])]), bound=st.just("w"),
-)  # fmt: skip
+    TopK,
+    st.just(("w",)),
+    st.sampled_from([(SortKey("v"),), (SortKey("v", descending=True),)]),
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([0, 1]),
+    st.sampled_from(["row_number", "rank", "dense_rank"]),
+    st.sampled_from([None, "r"]),
+    st.sampled_from([WINDOWED, pa.schema([])]),
+    bound=st.just("w"),
+)
 
 
 @settings(max_examples=examples(50))
@@ -238,22 +266,24 @@ def test_partitions_behind_their_bound_are_as_they_were(rows, top, cuts, seed) -
     named = changes([(None, *row[1:]) for row in rows]).frame
     ws = [w for w, _, at, stay, _ in rows for _ in range(1 + (stay is not None and at + stay < END))]
     delta = Delta(named.with_columns(pl.Series("w", ws, pl.Int64)).select("w", "v", *RESERVED))
-    found = same_log(top, delta, cuts, seed)
+    ranked_rows = same_log(top, delta, cuts, seed)
     for at in range(-1, END):
         expected: Counter = Counter()
-        for _, part in groupby(sorted(copies_at(delta.frame, at), key=repr), key=lambda one: repr(one[0][0])):
+        for _, part in groupby(sorted(copies_at(delta.frame, at), key=repr), key=lambda copy: repr(copy[0][0])):
             expected.update(ranked(top, list(part)))
-        assert relation(found, at) == expected
+        assert relation(ranked_rows, at) == expected
 
 
 @pytest.mark.parametrize(
     ("limit", "method", "append_only", "kind"),
     [
-        (2, "row_number", False, pa.int64()), (2, "row_number", True, pa.timestamp("us")),
-        (None, "row_number", False, pa.date32()), (2, "rank", False, pa.timestamp("us")),
+        (2, "row_number", False, pa.int64()),
+        (2, "row_number", True, pa.timestamp("us")),
+        (None, "row_number", False, pa.date32()),
+        (2, "rank", False, pa.timestamp("us")),
         (2, "dense_rank", True, pa.int64()),
     ],
-)  # fmt: skip
+)
 def test_a_partition_behind_its_bound_leaves_the_state(limit, method, append_only, kind) -> None:
     schema = pa.schema([("w", kind), ("v", pa.int64())])
     a_unit = {"int64": 1, "timestamp[us]": 1, "date32[day]": 86_400_000}[str(kind)]

@@ -1,4 +1,4 @@
-"""Distinct: every row that is there is there once."""
+"""Distinct: every present row once."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def test_only_entering_and_leaving_are_changes() -> None:
     elements = [(("a", None), 2, FOREVER, 2), (("a", None), 4, FOREVER, -1), (("a", None), 6, FOREVER, -1)]
     for cuts in ([], [3], [3, 5]):
         steps = run_through(Distinct(), [delta_of(elements, SCHEMA)], cuts)
-        found = [row for step in steps for row in step.delta.frame.select("k", FROM, TO, WEIGHT, ORDER).rows()]
-        assert found == [("a", 2, FOREVER, 1, 0), ("a", 6, FOREVER, -1, 2)]
+        rows = [row for step in steps for row in step.delta.frame.select("k", FROM, TO, WEIGHT, ORDER).rows()]
+        assert rows == [("a", 2, FOREVER, 1, 0), ("a", 6, FOREVER, -1, 2)]
 
 
 @pytest.mark.parametrize("cuts", [[], [4]])
 def test_negative_zero_is_zero_in_any_cut(cuts) -> None:
     elements = [(("a", -0.0), 2, FOREVER, 1), (("a", 0.0), 5, FOREVER, 1), (("a", 0.0), 7, FOREVER, -2)]
     steps = run_through(Distinct(), [delta_of(elements, SCHEMA)], cuts)
-    found = [row for step in steps for row in step.delta.frame.select("f 1.x", FROM, WEIGHT).rows()]
-    assert repr(found) == repr([(0.0, 2, 1), (0.0, 7, -1)])
+    rows = [row for step in steps for row in step.delta.frame.select("f 1.x", FROM, WEIGHT).rows()]
+    assert repr(rows) == repr([(0.0, 2, 1), (0.0, 7, -1)])
 
 
 def test_rows_without_columns() -> None:
@@ -72,14 +72,16 @@ def test_rows_of_every_type() -> None:
     }
     rows = pl.DataFrame(columns)
     frame = pl.concat([rows, rows, rows]).with_columns(
-        pl.Series(FROM, [1, 1, 1, 4, 4, 4, 7, 7, 7]), pl.lit(FOREVER).alias(TO),
-        pl.Series(WEIGHT, [1, 1, 1, 1, 1, 1, -2, -2, -2]), pl.Series(ORDER, range(9)),
-    )  # fmt: skip
+        pl.Series(FROM, [1, 1, 1, 4, 4, 4, 7, 7, 7]),
+        pl.lit(FOREVER).alias(TO),
+        pl.Series(WEIGHT, [1, 1, 1, 1, 1, 1, -2, -2, -2]),
+        pl.Series(ORDER, range(9)),
+    )
     for cuts in ([], [3], [3, 6]):
         steps = run_through(Distinct(), [Delta(frame)], cuts)
-        found = pl.concat([step.delta.frame for step in steps])
-        assert found.height == 6 and found.drop(FROM, TO, WEIGHT, ORDER).schema == rows.schema
-        assert sorted(found.select(FROM, WEIGHT).rows()) == [(1, 1)] * 3 + [(7, -1)] * 3
+        distinct = pl.concat([step.delta.frame for step in steps])
+        assert distinct.height == 6 and distinct.drop(FROM, TO, WEIGHT, ORDER).schema == rows.schema
+        assert sorted(distinct.select(FROM, WEIGHT).rows()) == [(1, 1)] * 3 + [(7, -1)] * 3
 
 
 @settings(max_examples=examples(50))

@@ -1,4 +1,4 @@
-"""Filter: the rows whose predicate is TRUE; linear, so moves and signs do not matter."""
+"""Filter: the rows for which the predicate is TRUE; it is linear, so moves and signs do not matter."""
 
 from __future__ import annotations
 

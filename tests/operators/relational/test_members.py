@@ -1,4 +1,4 @@
-"""Members: the pairs of row and member are those that every member's predicate finds by itself."""
+"""Members: a row is paired with a member if the predicate with the member's constants is TRUE for it."""
 
 from __future__ import annotations
 
@@ -24,35 +24,39 @@ COMPARISON = st.tuples(st.sampled_from("ab"), st.sampled_from(sorted(SIGNS)), st
 
 
 def members(shape, constants, *, known: bool = False) -> Members:
-    """A conjunction of comparisons, `flipped` ones with the constant on the left; a constant for each member."""
+    """A conjunction of comparisons, `flipped` ones with the constant on the left; `constants` has a row a member."""
     parameters = tuple(Column(f"c{at}", pa.int64(), nullable=False) for at in range(len(shape)))
     parts = []
     for (column, sign, flipped), parameter in zip(shape, parameters, strict=True):
         value = Column(column, pa.int64())
         parts.append(call(MIRRORED[sign], parameter, value) if flipped else call(sign, value, parameter))
-    given_by = {one.name: tuple(row[at] for row in constants) for at, one in enumerate(parameters)}
+    given_by = {parameter.name: tuple(row[at] for row in constants) for at, parameter in enumerate(parameters)}
     roster = Roster(tuple(range(10, 10 + len(constants))), given_by)
     return Members("f", parts[0] if len(parts) == 1 else call("and", *parts), parameters, known, roster)
 
 
 def expected(rows, shape, constants) -> list[tuple]:
-    """By DuckDB, a query a member."""
-    found = []
+    """The pairs by DuckDB, with a query for each member."""
+    matches = []
     with duck_engine.connection() as connection:
         connection.execute("CREATE TEMP TABLE t (a BIGINT, b BIGINT)")
         duck_engine.fill(connection, "t", rows)
         for member, row in enumerate(constants, 10):
-            where = " AND ".join(f"{name} {SIGNS[sign]} {one}" for (name, sign, _), one in zip(shape, row, strict=True))
-            found += [(*row, member) for row in connection.execute(f"SELECT a, b FROM t WHERE {where}").fetchall()]
-    return sorted(found, key=repr)
+            where = " AND ".join(
+                f"{name} {SIGNS[sign]} {constant}" for (name, sign, _), constant in zip(shape, row, strict=True)
+            )
+            matches += [(*row, member) for row in connection.execute(f"SELECT a, b FROM t WHERE {where}").fetchall()]
+    return sorted(matches, key=repr)
 
 
 def step(operator: Members, rows, **more) -> list[tuple]:
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), *((name, pa.int32()) for name in more)])
-    each = [{"a": a, "b": b, **{name: values[at] for name, values in more.items()}} for at, (a, b) in enumerate(rows)]
-    delta = Delta.of([("+", row, 5) for row in each], schema)
-    found = operator.step(delta, (), Move(0, 9)).delta.frame
-    return sorted(found.select("a", "b", MEMBER).rows(), key=repr)
+    records = [
+        {"a": a, "b": b, **{name: values[at] for name, values in more.items()}} for at, (a, b) in enumerate(rows)
+    ]
+    delta = Delta.of([("+", row, 5) for row in records], schema)
+    matches = operator.step(delta, (), Move(0, 9)).delta.frame
+    return sorted(matches.select("a", "b", MEMBER).rows(), key=repr)
 
 
 @st.composite
@@ -79,10 +83,10 @@ def test_without_room_for_an_index_the_rows_are_the_same(rows, family) -> None:
 
 @given(ROWS, families(), st.lists(st.integers(9, 16), min_size=8, max_size=8))
 def test_rows_of_a_member_are_asked_for_that_one_alone(rows, family, owners) -> None:
-    found = step(members(*family, known=True), rows, **{MEMBER: owners})
+    matches = step(members(*family, known=True), rows, **{MEMBER: owners})
     wanted = expected(rows, *family)
     asked = sorted(((*row, owner) for row, owner in zip(rows, owners, strict=False)), key=repr)
-    assert found == [row for row in asked if row in wanted]
+    assert matches == [row for row in asked if row in wanted]
 
 
 @pytest.mark.parametrize(
@@ -105,24 +109,27 @@ def test_constants_of_every_type(kind: pa.DataType, values, sign: str) -> None:
     operator = Members("f", call(sign, Column("a", kind), parameter), (parameter,), roster=roster)
     delta = Delta.of([("+", {"a": value}, 5) for value in values], pa.schema([("a", kind)]))
     compare = {
-        "equal": lambda a, b: a == b, "less": lambda a, b: a < b, "less_or_equal": lambda a, b: a <= b,
-        "greater": lambda a, b: a > b, "greater_or_equal": lambda a, b: a >= b,
-    }[sign]  # fmt: skip
+        "equal": lambda a, b: a == b,
+        "less": lambda a, b: a < b,
+        "less_or_equal": lambda a, b: a <= b,
+        "greater": lambda a, b: a > b,
+        "greater_or_equal": lambda a, b: a >= b,
+    }[sign]
     wanted = [(a, m) for a in values for m, b in enumerate(constants) if a is not None and compare(a, b)]
-    found = operator.step(delta, (), Move(0, 9)).delta.frame.select("a", MEMBER).rows()
-    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+    matches = operator.step(delta, (), Move(0, 9)).delta.frame.select("a", MEMBER).rows()
+    assert sorted(matches, key=repr) == sorted(wanted, key=repr)
 
 
 def test_the_members_are_no_part_of_what_the_operator_is() -> None:
-    one, other = (members([("a", "equal", False)], constants) for constants in ([(1,)], [(2,), (3,)]))
-    assert one == other
-    assert repr(one) == repr(other)
+    left, right = (members([("a", "equal", False)], constants) for constants in ([(1,)], [(2,), (3,)]))
+    assert left == right
+    assert repr(left) == repr(right)
 
 
 def test_an_index_over_many_constants_finds_few_candidates() -> None:
     operator = members([("a", "equal", False)], [(at,) for at in range(1000)])
-    found = operator._candidates(pl.DataFrame({"a": [7, 7, 2000]}))
-    assert [each.tolist() for each in found] == [[0, 1], [7, 7]]
+    candidates = operator._candidates(pl.DataFrame({"a": [7, 7, 2000]}))
+    assert [part.tolist() for part in candidates] == [[0, 1], [7, 7]]
 
 
 @pytest.mark.parametrize("entries", [0, constant_index.MOST_ENTRIES])

@@ -1,4 +1,4 @@
-"""Set operations: what DuckDB answers over the relations at every instant."""
+"""Set operations: DuckDB's answer over the relations at every instant."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DUCKDB.execute("CREATE TEMP TABLE a (k VARCHAR, v BIGINT); CREATE TEMP TABLE b A
 
 def duckdb_answer(left, right, kind, at: int) -> Counter:
     for table, elements in (("a", left), ("b", right)):
-        held: Counter = Counter()
+        bag: Counter = Counter()
         for row, start, _, weight in elements:
-            held[row] += weight if start <= at else 0
-        duck_engine.fill(DUCKDB, table, list(held.elements()))
+            bag[row] += weight if start <= at else 0
+        duck_engine.fill(DUCKDB, table, list(bag.elements()))
     answer = DUCKDB.execute(f"SELECT k, v FROM a {KINDS[kind]} SELECT k, v FROM b").fetchall()
     return Counter(map(repr, answer))
 
@@ -46,6 +46,9 @@ def test_the_greatest_order_of_both_sides_at_the_instant(cuts) -> None:
     right = delta_of(
         [(("a", 1), 2, FOREVER, 1), (("a", 1), 4, FOREVER, 1), (("a", 1), 5, FOREVER, 1)], SCHEMA, [7, 1, 3]
     )
-    found = [row for step in run_through(SetOperation("except_all"), [left, right], cuts)
-             for row in step.delta.frame.select(FROM, WEIGHT, ORDER).rows()]  # fmt: skip
-    assert found == [(2, 2, 7), (4, -1, 1), (5, -1, 9)]
+    changes = [
+        row
+        for step in run_through(SetOperation("except_all"), [left, right], cuts)
+        for row in step.delta.frame.select(FROM, WEIGHT, ORDER).rows()
+    ]
+    assert changes == [(2, 2, 7), (4, -1, 1), (5, -1, 9)]

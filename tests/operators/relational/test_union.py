@@ -14,10 +14,14 @@ from tests.operators.stepping import END, RECORDS, current_rows, records_delta, 
 
 
 @given(RECORDS, RECORDS)
-def test_multiplicities_add(one, two) -> None:
-    tagged = [step_through(Tagger(("k",)), records_delta(each), [])[0].delta for each in (one, two)]
+def test_multiplicities_add(left_records, right_records) -> None:
+    tagged = [
+        step_through(Tagger(("k",)), records_delta(records), [])[0].delta for records in (left_records, right_records)
+    ]
     left, right = (Delta(delta.frame.drop(TS)) for delta in tagged)
     step = Union().step(left, right, (), Move(0, END))
     for at in range(END):
-        expected = Counter((k, v) for each in (one, two) for k, (v, _) in current_rows(each, at).items())
+        expected = Counter(
+            (k, v) for records in (left_records, right_records) for k, (v, _) in current_rows(records, at).items()
+        )
         assert rows_at([step], ["k", "v"], at) == expected

@@ -1,4 +1,4 @@
-"""Unnest: each row beside every element of its array."""
+"""Unnest: each row with every element of its array."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SCHEMA = {"k": pl.String, "v": pl.List(pl.Int64)}
 @given(ROWS, CUTS, st.booleans())
 def test_each_element_beside_its_row(elements, cuts, outer) -> None:
     def expected(at: int) -> Counter:
-        held: Counter = Counter()
+        bag: Counter = Counter()
         for (k, array), start, end, weight in elements:
             for value in array or ([None] if outer else []):
-                held[repr((k, array, value))] += weight if start <= at < end else 0
-        return +held
+                bag[repr((k, array, value))] += weight if start <= at < end else 0
+        return +bag
 
     check_laws(Unnest("v", "one", outer, pa.int64()), [delta_of(elements, SCHEMA)], cuts, expected)
 

@@ -1,4 +1,4 @@
-"""Values: the rows given, from the beginning on and for ever."""
+"""Values: the given rows, from the beginning of time and for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session: each row with the chain of neighbours it is in, at every instant."""
+"""Session: at every instant each row with the bounds of its chain of neighbours."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ VALUES = st.integers(-3, 12)
 
 
 def expected(session: Session, rows: Counter) -> Counter:
-    """By definition: grow each row's session until no row is near."""
-    found: Counter = Counter()
+    """By definition: the session of each row grows until no other row is near."""
+    bag: Counter = Counter()
     for (k, v), weight in rows.items():
         if v is None:
             continue
@@ -41,12 +41,12 @@ def expected(session: Session, rows: Counter) -> Counter:
         for _ in mates:
             near = [value for value in mates if low - session.gap <= value <= high + session.gap]
             low, high = min(near), max(near)
-        found[(k, v, low, high + session.gap)] += weight
-    return found
+        bag[(k, v, low, high + session.gap)] += weight
+    return bag
 
 
 def moment(day: int, hour: int = 0) -> dt.datetime:
-    """A time of January 2024, which goes on beyond its end."""
+    """A time on a day of January 2024; day 32 is 1 February."""
     midnight = dt.datetime.combine(dt.date(2024, 1, 1), dt.time())
     return midnight + dt.timedelta(days=day - 1, hours=hour)
 
@@ -58,23 +58,29 @@ def moment(day: int, hour: int = 0) -> dt.datetime:
 def test_sessions_at_every_instant(spread, session, cuts, seed) -> None:
     rows = [(k, None if v is None else value, *rest) for (k, v, *rest), value in spread]
     delta = changes(rows)
-    found = same_log(session, delta, cuts, seed)
+    assigned = same_log(session, delta, cuts, seed)
     for at in range(-1, END):
-        assert relation(found, at) == expected(session, relation(delta.frame, at))
+        assert relation(assigned, at) == expected(session, relation(delta.frame, at))
 
 
 def test_a_late_row_joins_two_sessions() -> None:
     rows = elements([("a", 1, 1, FOREVER, 1, 0), ("a", 7, 2, FOREVER, 1, 1), ("a", 4, 3, FOREVER, 1, 2)])
-    found = output(run_moves(Session("v", 3), rows, [3]))
-    assert sorted(found.filter(pl.col(FROM) == 3).select("v", "window_start", "window_end", WEIGHT, ORDER).rows()) == [
-        (1, 1, 4, -1, 2), (1, 1, 10, 1, 2), (4, 1, 10, 1, 2), (7, 1, 10, 1, 2), (7, 7, 10, -1, 2),
-    ]  # fmt: skip
+    assigned = output(run_moves(Session("v", 3), rows, [3]))
+    assert sorted(
+        assigned.filter(pl.col(FROM) == 3).select("v", "window_start", "window_end", WEIGHT, ORDER).rows()
+    ) == [
+        (1, 1, 4, -1, 2),
+        (1, 1, 10, 1, 2),
+        (4, 1, 10, 1, 2),
+        (7, 1, 10, 1, 2),
+        (7, 7, 10, -1, 2),
+    ]
 
 
 def test_sessions_that_no_change_touches_are_quiet() -> None:
     rows = stream([("a", 1, 1, 1), ("a", 100, 2, 1)])
-    found = output(run_moves(Session("v", 3), rows, [2]))
-    assert found.select("v", FROM).rows() == [(1, 1), (100, 2)]
+    assigned = output(run_moves(Session("v", 3), rows, [2]))
+    assert assigned.select("v", FROM).rows() == [(1, 1), (100, 2)]
 
 
 def test_times_have_gaps_in_ms() -> None:

@@ -1,4 +1,4 @@
-"""Group-by above a session as one operator: the log of the two operators, and DuckDB at every instant."""
+"""A group-by above a session as one operator: the log is that of the two operators, and the relation DuckDB's."""
 
 from __future__ import annotations
 
@@ -38,11 +38,15 @@ AGGREGATES = (
 )
 ROWS = st.lists(
     st.tuples(
-        st.sampled_from([None, "a", "b"]), st.one_of(st.none(), st.integers(-4, 14)), st.sampled_from([None, 1, 2, 6]),
-        INSTANTS, st.sampled_from([None, None, 1, 2, 5]), st.sampled_from([1, 1, 2]),
+        st.sampled_from([None, "a", "b"]),
+        st.one_of(st.none(), st.integers(-4, 14)),
+        st.sampled_from([None, 1, 2, 6]),
+        INSTANTS,
+        st.sampled_from([None, None, 1, 2, 5]),
+        st.sampled_from([1, 1, 2]),
     ),
     max_size=14,
-)  # fmt: skip
+)
 GAPS, PARTITIONS = st.integers(0, 4), st.sampled_from([(), ("k",)])
 BOUNDS = st.sampled_from([(WINDOW_START, WINDOW_END), (WINDOW_START,), (WINDOW_END,), (WINDOW_END, WINDOW_START)])
 
@@ -58,16 +62,16 @@ def history(rows, *, append_only: bool) -> Delta:
 
 
 def steps(chain: list[Operator], delta: Delta, cuts, seed: int) -> list[list[Step]]:
-    traces, found = [one.traces() for one in chain], []
+    traces, all_steps = [operator.traces() for operator in chain], []
     for move in moves(cuts):
         due = shuffled(delta.between(move.start, move.end), seed)
-        found.append(run(chain, due, traces, move))
-        traces = [step.traces for step in found[-1]]
-    return found
+        all_steps.append(run(chain, due, traces, move))
+        traces = [step.traces for step in all_steps[-1]]
+    return all_steps
 
 
-def faults(found: list[list[Step]]) -> list[tuple]:
-    frames = [one.faults for each in found for one in each if one.faults is not None]
+def faults(all_steps: list[list[Step]]) -> list[tuple]:
+    frames = [step.faults for move_steps in all_steps for step in move_steps if step.faults is not None]
     return sorted(row for frame in frames for row in frame.select(FROM, ORDER, "fault").rows())
 
 
@@ -86,12 +90,12 @@ def test_the_log_of_the_two_operators(rows, shape, append_only, cuts, seed) -> N
     session, keys = Session("v", gap, partition), (*partition, *bounds)
     windows = pa.schema([*ARROW, (WINDOW_START, pa.int64()), (WINDOW_END, pa.int64())])
     two = steps([session, GroupBy(keys, AGGREGATES, windows)], delta, (), 0)
-    one = [SessionGroup(session, tuple((key, key) for key in keys), AGGREGATES, ARROW, append_only=append_only)]
-    found = steps(one, delta, cuts, seed)
-    assert log([each[-1] for each in found]) == log([each[-1] for each in two])
-    assert faults(found) == faults(two)
+    single = [SessionGroup(session, tuple((key, key) for key in keys), AGGREGATES, ARROW, append_only=append_only)]
+    single_steps = steps(single, delta, cuts, seed)
+    assert log([move_steps[-1] for move_steps in single_steps]) == log([move_steps[-1] for move_steps in two])
+    assert faults(single_steps) == faults(two)
     schema = two[0][-1].delta.frame.schema
-    assert all(each[0].delta.frame.schema == schema for each in found)
+    assert all(move_steps[0].delta.frame.schema == schema for move_steps in single_steps)
 
 
 SESSIONS = """
@@ -109,13 +113,13 @@ FROM numbered GROUP BY k, number
 def test_duckdb_at_every_instant(rows, gap, cuts, seed) -> None:
     delta = history(rows, append_only=False)
     keys = (("name", "k"), ("from", WINDOW_START), ("to", WINDOW_END))
-    found = steps([SessionGroup(Session("v", gap, ("k",)), keys, AGGREGATES[:3], ARROW)], delta, cuts, seed)
-    frame = pl.concat([each[0].delta.frame for each in found])
+    all_steps = steps([SessionGroup(Session("v", gap, ("k",)), keys, AGGREGATES[:3], ARROW)], delta, cuts, seed)
+    frame = pl.concat([move_steps[0].delta.frame for move_steps in all_steps])
     with duck_engine.connection() as engine:
         for at in range(-1, END):
             counted = relation(delta.frame.select("k", "v", "x", *RESERVED), at)
-            held = [row for row, weight in counted.items() for _ in range(weight)]
-            e = pl.DataFrame(held, schema={"k": pl.String, "v": pl.Int64, "x": pl.Int64}, orient="row").to_arrow()
+            present = [row for row, weight in counted.items() for _ in range(weight)]
+            e = pl.DataFrame(present, schema={"k": pl.String, "v": pl.Int64, "x": pl.Int64}, orient="row").to_arrow()
             engine.register("e", e)
             wanted = engine.execute(SESSIONS.format(gap=gap)).fetchall()
             assert sorted(map(repr, relation(frame, at).elements())) == sorted(map(repr, wanted))
@@ -123,7 +127,7 @@ def test_duckdb_at_every_instant(rows, gap, cuts, seed) -> None:
 
 @pytest.mark.parametrize("append_only", [False, True])
 def test_long_histories(append_only: bool) -> None:
-    """Many sessions over many steps: the state's runs merge, sessions grow, are joined and fall apart."""
+    """Many sessions over many steps: the runs of the state merge, and sessions grow, join and split."""
     chance, rows = random.Random(5), []
     for ts in range(400):
         value = ts // 2 if chance.random() < 0.8 else chance.randrange(ts // 2 + 1)
@@ -144,17 +148,17 @@ def test_long_histories(append_only: bool) -> None:
         [session, GroupBy(keys, AGGREGATES, windows)],
         [SessionGroup(session, tuple((key, key) for key in keys), AGGREGATES, ARROW, append_only=append_only)],
     ):
-        traces, found = [one.traces() for one in chain], []
+        traces, all_steps = [operator.traces() for operator in chain], []
         for start, end in zip(edges, edges[1:], strict=False):
-            found.append(run(chain, delta.between(start, end), traces, Move(start, end)))
-            traces = [step.traces for step in found[-1]]
-        logs.append(log([each[-1] for each in found]))
+            all_steps.append(run(chain, delta.between(start, end), traces, Move(start, end)))
+            traces = [step.traces for step in all_steps[-1]]
+        logs.append(log([move_steps[-1] for move_steps in all_steps]))
     assert logs[0] == logs[1]
     assert len(logs[0]) > 400
 
 
 def one_session(rows: int, *, append_only: bool) -> tuple[SessionGroup, tuple, Delta]:
-    """A session of so many rows, and the next row."""
+    """The operator and its state after a session of this many rows, and the next row."""
     keys = (("k", "k"), (WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
     group = SessionGroup(Session("v", 4, ("k",)), keys, AGGREGATES[:5], ARROW, append_only=append_only)
     delta = history([("a", at * 3, 1, at % 7, None, 1) for at in range(rows + 1)], append_only=True)
@@ -171,8 +175,8 @@ def test_a_row_costs_the_same_in_a_long_session(append_only: bool, monkeypatch: 
     for rows in (10, 20_000):
         group, traces, last = one_session(rows, append_only=append_only)
         read.clear()
-        found = group.step(last, traces, Move(8, 10)).delta.frame
-        assert found.select("n", "__weight").rows() == [(rows, -1), (rows + 1, 1)]
+        corrections = group.step(last, traces, Move(8, 10)).delta.frame
+        assert corrections.select("n", "__weight").rows() == [(rows, -1), (rows + 1, 1)]
         assert sum(read) == 1
 
 
@@ -203,9 +207,9 @@ def test_dates_have_timestamps_as_bounds() -> None:
     delta = Delta.of([("+", {"d": day}, 1), ("+", {"d": day + dt.timedelta(1)}, 1), ("+", {"d": None}, 1)])
     keys = ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
     group = SessionGroup(Session("d", 86_400_000), keys, (COUNT,), pa.schema([("d", pa.date32())]))
-    found = group.step(delta, group.traces(), Move(0, 2)).delta.frame
+    sessions = group.step(delta, group.traces(), Move(0, 2)).delta.frame
     midnight = [dt.datetime.combine(day + dt.timedelta(days), dt.time()) for days in (0, 2)]
-    assert found.select(WINDOW_START, WINDOW_END, "n").rows() == [(*midnight, 2)]
+    assert sessions.select(WINDOW_START, WINDOW_END, "n").rows() == [(*midnight, 2)]
 
 
 @pytest.mark.parametrize(

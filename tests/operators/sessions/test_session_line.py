@@ -1,4 +1,4 @@
-"""Sessions while changes come: a span of values does what its values do one after the other."""
+"""Sessions while changes arrive: a span of values has the same effect as its values one after the other."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ CELLS = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=8, unique=Tru
 
 
 def line() -> SessionLine:
-    return SessionLine(GAP, lambda one, other: (one[0] + other[0],), lambda one, other: (one[0] - other[0],), [])
+    return SessionLine(GAP, lambda left, right: (left[0] + right[0],), lambda left, right: (left[0] - right[0],), [])
 
 
-def versions(one: SessionLine) -> list[tuple[int, ...]]:
-    return sorted((v.low, v.high, *v.parts, v.born, v.died) for v in one.made if v.existed)
+def versions(session_line: SessionLine) -> list[tuple[int, ...]]:
+    return sorted((v.low, v.high, *v.parts, v.born, v.died) for v in session_line.made if v.existed)
 
 
 @given(CELLS)

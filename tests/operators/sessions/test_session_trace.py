@@ -1,4 +1,4 @@
-"""SessionTrace against a plain map of sessions, also where all partitions have one hash."""
+"""SessionTrace against a plain map of sessions, also if all partitions have the same hash."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ def one_hash(frame: pl.DataFrame, keys) -> pl.Series:
 @given(BATCHES, RANGES)
 def test_sessions_that_meet_a_range(collide, batches, ranges) -> None:
     with patch("operators.sessions.session_trace.key_hash", one_hash) if collide else patch("builtins.id", id):
-        trace, held = SessionTrace(("k",)), {}
+        trace, sessions = SessionTrace(("k",)), {}
         for number, batch in enumerate(batches):
             rows = [(k, low, low + (length or 0), number) for (k, low), length in batch.items()]
             schema = {"k": pl.String, LOW: pl.Int64, HIGH: pl.Int64, "n": pl.Int64}
             gone = pl.Series([length is None for length in batch.values()], dtype=pl.Boolean)
             trace = trace.upsert(pl.DataFrame(rows, schema=schema, orient="row"), gone)
-            held |= {(k, low): (high, n) for k, low, high, n in rows}
+            sessions |= {(k, low): (high, n) for k, low, high, n in rows}
             for at in [at for at, length in batch.items() if length is None]:
-                del held[at]
+                del sessions[at]
         if not trace.runs:
             return
         listed = [(k, low, low + width, 100 + at) for at, (k, low, width) in enumerate(ranges)]
         asked = pl.DataFrame(
             listed, schema={"k": pl.String, LOW: pl.Int64, HIGH: pl.Int64, ASKED: pl.Int64}, orient="row"
         )
-        found = trace.meeting(asked).select(ASKED, "k", LOW, HIGH, "n").rows()
+        meeting = trace.meeting(asked).select(ASKED, "k", LOW, HIGH, "n").rows()
     wanted = [
         (at, k, low, high, n)
         for k, start, end, at in listed
-        for (key, low), (high, n) in held.items()
+        for (key, low), (high, n) in sessions.items()
         if key == k and low <= end and high >= start
     ]
-    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+    assert sorted(meeting, key=repr) == sorted(wanted, key=repr)
 
 
 def test_what_is_gone_leaves_the_state() -> None:

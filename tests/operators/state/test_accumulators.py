@@ -1,4 +1,4 @@
-"""Accumulators are a map: what was upserted last for a key is what is found, whatever runs hold it."""
+"""Accumulators are a map: a look-up finds the row that was upserted last for a key, whatever runs hold it."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ def batch_of(batch) -> tuple[pl.DataFrame, pl.Series]:
 
 
 def fill(state: Accumulators, batches) -> tuple[Accumulators, dict]:
-    held: dict = {}
+    present: dict = {}
     for batch in batches:
         state = state.upsert(*batch_of(batch), 0)
-        held |= {repr(key): (key, n) for key, n in batch.items()}
-    return state, {name: (*key, n) for name, (key, n) in held.items() if n is not None}
+        present |= {repr(key): (key, n) for key, n in batch.items()}
+    return state, {name: (*key, n) for name, (key, n) in present.items() if n is not None}
 
 
 @settings(max_examples=examples(50))
 @given(BATCHES, st.lists(KEY, max_size=6))
 def test_lookup_finds_the_last_row_of_each_key_that_is_present(batches, keys) -> None:
-    state, held = fill(Accumulators(("k", "f")), batches)
-    found = state.lookup(
+    state, present = fill(Accumulators(("k", "f")), batches)
+    looked_up = state.lookup(
         pl.DataFrame([(*key,) for key in keys], schema={"k": pl.String, "f": pl.Float64}, orient="row")
     )
-    expected = {repr(key): held[repr(key)] for key in keys if repr(key) in held}
-    assert sorted(map(repr, found.rows())) == sorted(repr(row) for row in expected.values())
+    expected = {repr(key): present[repr(key)] for key in keys if repr(key) in present}
+    assert sorted(map(repr, looked_up.rows())) == sorted(repr(row) for row in expected.values())
 
 
 @settings(max_examples=examples(50))
 @given(BATCHES)
 def test_runs_are_sorted_shrink_and_hold_a_key_once(batches) -> None:
-    state, held = fill(Accumulators(("k", "f")), batches)
+    state, present = fill(Accumulators(("k", "f")), batches)
     assert all((run.positions[1:] >= run.positions[:-1]).all() for run in state.runs)
     assert all(not run.frame.select("k", "f").is_duplicated().any() for run in state.runs)
     heights = [run.height for run in state.runs]
     assert all(elder >= MERGE_RATIO * younger for elder, younger in zip(heights[1:], heights[2:], strict=False))
     whole = [run.frame for run in state.upsert(*batch_of({("a", None): 1}), 0).runs]
-    assert whole and len(held) <= sum(frame.height for frame in whole)
+    assert whole and len(present) <= sum(frame.height for frame in whole)
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=6))
@@ -62,8 +62,8 @@ def test_without_keys_there_is_one_row(values) -> None:
     state = Accumulators(())
     for n in values:
         state = state.upsert(pl.DataFrame({"n": [n or 0]}), pl.Series([n is None]), 0)
-    found = state.lookup(pl.DataFrame())
-    assert found.rows() == ([(values[-1],)] if values and values[-1] is not None else [])
+    looked_up = state.lookup(pl.DataFrame())
+    assert looked_up.rows() == ([(values[-1],)] if values and values[-1] is not None else [])
 
 
 def test_tombstones_vanish_in_the_eldest_run() -> None:

@@ -1,4 +1,4 @@
-"""SortedTrace: the best rows of a key are those of the bag of all changes, whatever runs hold them."""
+"""SortedTrace: the best rows of a key are the first ones of the bag of all changes, whatever runs hold them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fill(trace: SortedTrace, batches) -> tuple[SortedTrace, list[tuple]]:
 
 
 def place(row: tuple, order: SortKey) -> tuple:
-    """NULLs before or behind all others, then the value, then the other column."""
+    """The sort key of a row: NULLs before or after all others, then the value, then the other column."""
     v = row[1]
     where = 0 if v is not None else (1 if order.nulls_last else -1)
     return (where, 0 if v is None else (-v if order.descending else v), row[2])
@@ -57,11 +57,11 @@ def test_the_best_are_the_first_of_the_bag(batches, order, n, everything, promis
     trace, present = fill(SortedTrace(("k",), (order,)), batches)
     wanted = [None, 1.5, NAN]
     behind = pl.Series([first_value(present, key, order) for key in wanted], dtype=pl.Int64) if promised else None
-    found = trace.best(pl.DataFrame({"k": wanted}, schema={"k": pl.Float64}), None if everything else n, behind)
+    best = trace.best(pl.DataFrame({"k": wanted}, schema={"k": pl.Float64}), None if everything else n, behind)
     for key in wanted:
         rows = sorted((row for row in present if repr(row[0]) == repr(key)), key=lambda row: place(row, order))
-        mine = [row for row in (found.rows() if trace.runs else []) if repr(row[0]) == repr(key)]
-        expanded = [row[1:3] for row in mine for _ in range(row[3])]
+        of_key = [row for row in (best.rows() if trace.runs else []) if repr(row[0]) == repr(key)]
+        expanded = [row[1:3] for row in of_key for _ in range(row[3])]
         assert expanded == [row[1:] for row in (rows if everything else rows[:n])]
 
 
@@ -82,8 +82,8 @@ def test_each_key_has_its_own_number() -> None:
     trace = SortedTrace(("k",), (SortKey("v"),)).append(
         Delta.of([("+", {"k": k, "v": v}, 1) for k in "ab" for v in (1, 2, 3)]), 2
     )
-    found = trace.best(pl.DataFrame({"k": ["a", "b"]}), pl.Series([1, 2]))
-    assert sorted(found.rows()) == [("a", 1, 1), ("b", 1, 1), ("b", 2, 1)]
+    best = trace.best(pl.DataFrame({"k": ["a", "b"]}), pl.Series([1, 2]))
+    assert sorted(best.rows()) == [("a", 1, 1), ("b", 1, 1), ("b", 2, 1)]
 
 
 def test_many_cancelled_rows_before_the_best() -> None:
@@ -102,8 +102,8 @@ def test_cancelled_rows_are_skipped_where_their_end_is_known(dtype, descending) 
     for low, high in ((0, 80), (80, 120)):
         trace = trace.append(Delta(rows[low:high]).negate(), 3)
     assert len(trace.runs) == 3
-    found = trace.best(pl.DataFrame({"k": ["a"]}), 3, values[120:121])
-    assert found["n"].to_list() == [120, 121, 122]
+    best = trace.best(pl.DataFrame({"k": ["a"]}), 3, values[120:121])
+    assert best["n"].to_list() == [120, 121, 122]
 
 
 def test_rows_behind_their_bound_leave() -> None:

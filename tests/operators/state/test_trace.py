@@ -1,4 +1,4 @@
-"""A trace is a multiset: what was appended is what is found, whatever runs hold it."""
+"""A trace is a multiset: look-ups find all appended elements, whatever runs hold them."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def multiplicities(rows, at) -> dict:
 def test_lookup_finds_the_elements_of_the_keys_at_every_instant_above(batches, keys, composite) -> None:
     trace, everything, frontier = fill(Trace("key", ("k", "v") if composite else ("k",)), batches)
     wanted = pl.DataFrame({"k": keys, "v": [1] * len(keys)}, schema={"k": pl.String, "v": pl.Int64})
-    found = trace.lookup(wanted, frontier).frame
-    rows = found.select("k", "v", FROM, TO, WEIGHT).rows() if found.width else []
+    matches = trace.lookup(wanted, frontier).frame
+    rows = matches.select("k", "v", FROM, TO, WEIGHT).rows() if matches.width else []
     expected = [row for row in everything if row[0] in keys and (row[1] == 1 or not composite)]
     for at in range(frontier, frontier + 6):
         assert multiplicities(rows, at) == multiplicities(expected, at)
@@ -70,11 +70,11 @@ def test_runs_shrink_geometrically_and_are_sorted(batches) -> None:
 
 
 @given(BATCHES, st.integers(0, 6), st.integers(0, 6))
-def test_a_trace_by_time_gives_each_element_of_a_range_once(batches, one, two) -> None:
+def test_a_trace_by_time_gives_each_element_of_a_range_once(batches, bound, other_bound) -> None:
     trace, everything, frontier = fill(Trace("time"), batches)
-    start, end = frontier + min(one, two), frontier + max(one, two)
-    found = [row for delta in trace.between(start, end) for row in delta.frame.rows()]
-    assert sorted(found, key=repr) == sorted((row for row in everything if start <= row[2] < end), key=repr)
+    start, end = frontier + min(bound, other_bound), frontier + max(bound, other_bound)
+    elements = [row for delta in trace.between(start, end) for row in delta.frame.rows()]
+    assert sorted(elements, key=repr) == sorted((row for row in everything if start <= row[2] < end), key=repr)
     kept = [row for delta in trace.forget(start).between(start, FOREVER) for row in delta.frame.rows()]
     assert sorted(kept, key=repr) == sorted((row for row in everything if row[2] >= start), key=repr)
 
@@ -110,5 +110,5 @@ def test_colliding_hashes_do_not_mix_keys() -> None:
     frame = delta_of([("a", 1, 0, FOREVER, 1, 0), ("b", 2, 0, FOREVER, 1, 1)]).frame
     same = key_hash(frame[:1], ["k"])[0]
     run = Run(frame.with_columns(pl.lit(same, pl.UInt64).alias("__hash")), "key")
-    found = Trace("key", ("k",), (run,)).lookup(pl.DataFrame({"k": ["a"]}), 0)
-    assert found.snapshot(0).rows() == [("a", 1)]
+    matches = Trace("key", ("k",), (run,)).lookup(pl.DataFrame({"k": ["a"]}), 0)
+    assert matches.snapshot(0).rows() == [("a", 1)]

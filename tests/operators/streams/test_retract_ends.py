@@ -1,4 +1,4 @@
-"""RetractEnds: the same relation at every instant, in the form of changes, each in the step of its instant."""
+"""RetractEnds: the same relation at every instant as changes without ends, each released in the step of its instant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = {"k": pl.String}
 
 
 def released(elements, cuts, early=()):
-    """The steps; element i comes as soon as the step `early[i]` says, if that is before its time."""
+    """The steps; element i arrives in step `early[i]` if that is before the step of its instant."""
     delta, operator = delta_of(elements, SCHEMA), RetractEnds()
     edges, traces, steps = [BEGINNING, *cuts, END], operator.traces(), []
     due = [max(edge for edge in edges if edge <= element[1]) for element in elements]

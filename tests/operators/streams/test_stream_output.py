@@ -1,4 +1,4 @@
-"""Stream output: the tagged changes fold back to the relation, and there is not one too many."""
+"""Stream output: the tagged changes fold to the relation, and none of them is redundant."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_keyed_changes_are_the_net_change_of_each_key(records, stops, early) -> 
         expected += [(at, "+", k, now[k]) for k in now if k not in before]
         expected += [(at, "u", k, now[k]) for k in now if k in before and before[k] != now[k]]
         before = now
-    found = [change[:3] if change[1] == "-" else change for change in changes]
-    assert Counter(found) == Counter(expected)
+    net_changes = [change[:3] if change[1] == "-" else change for change in changes]
+    assert Counter(net_changes) == Counter(expected)
     assert [change[0] for change in changes] == sorted(change[0] for change in changes)
 
 
@@ -44,12 +44,12 @@ def test_keyed_changes_are_the_net_change_of_each_key(records, stops, early) -> 
 def test_keyless_changes_fold_to_the_bag_at_every_instant(records, stops, early) -> None:
     changes = changes_of(StreamOutput(()), tagged(records), stops, early)
     for at in range(END):
-        held: Counter = Counter()
+        bag: Counter = Counter()
         for instant, op, k, v in changes:
             if instant <= at:
-                held[(k, v)] += 1 if op == "+" else -1
-                assert held[(k, v)] >= 0, "a row was deleted before it was inserted"
-        assert +held == Counter((k, v) for k, (v, _) in current_rows(records, at).items())
+                bag[(k, v)] += 1 if op == "+" else -1
+                assert bag[(k, v)] >= 0, "a row was deleted before it was inserted"
+        assert +bag == Counter((k, v) for k, (v, _) in current_rows(records, at).items())
 
 
 @given(RECORDS, STOPS)
@@ -67,10 +67,10 @@ def test_an_element_that_ends_is_deleted_at_its_end(intervals, stops) -> None:
     schema = {"k": pl.String, "v": pl.Int64, FROM: pl.Int64, TO: pl.Int64, WEIGHT: pl.Int64, ORDER: pl.Int64}
     changes = changes_of(StreamOutput(()), Delta(pl.DataFrame(rows, schema=schema, orient="row")), stops)
     for at in range(END):
-        held: Counter = Counter()
+        bag: Counter = Counter()
         for instant, op, k, _ in changes:
-            held[k] += (1 if op == "+" else -1) if instant <= at else 0
-        assert +held == Counter(k for k, start, length in intervals if start <= at < start + length)
+            bag[k] += (1 if op == "+" else -1) if instant <= at else 0
+        assert +bag == Counter(k for k, start, length in intervals if start <= at < start + length)
 
 
 def test_a_multiplicity_gives_as_many_changes() -> None:

@@ -36,13 +36,16 @@ def test_a_composite_key_with_nulls(records, stops) -> None:
 def test_state_is_bounded_by_keys_and_pending_records(records, stops, early) -> None:
     pending, current = step_through(Tagger(("k",)), records_delta(records), stops, early)[-1].traces
     assert sum(run.height for run in pending.runs) == 0
-    held = current.delta()
-    assert (len(held.advance(END).consolidate()) if current.runs else 0) == len(current_rows(records, END - 1))
+    stored = current.delta()
+    assert (len(stored.advance(END).consolidate()) if current.runs else 0) == len(current_rows(records, END - 1))
 
 
 def test_an_old_row_is_retracted_with_its_own_ts() -> None:
     steps = step_through(Tagger(("k",)), records_delta([("a", 1, 2, 1), ("a", 2, 5, 1), ("a", None, 7, -1)]), [3, 6])
     changes = pl.concat([step.delta.frame for step in steps]).select("k", "v", TS, "__from", "__weight")
     assert sorted(changes.rows()) == [
-        ("a", 1, 2, 2, 1), ("a", 1, 2, 5, -1), ("a", 2, 5, 5, 1), ("a", 2, 5, 7, -1),
-    ]  # fmt: skip
+        ("a", 1, 2, 2, 1),
+        ("a", 1, 2, 5, -1),
+        ("a", 2, 5, 5, 1),
+        ("a", 2, 5, 7, -1),
+    ]

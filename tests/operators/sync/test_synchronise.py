@@ -1,4 +1,4 @@
-"""Synchronisation: at τ the relation at the last point, nothing before the first one of events."""
+"""Synchronisation: at τ the relation as of the last point; before the first event it is empty."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.strategies import examples
 
 PERIODICS = st.integers(1, 7).flatmap(
     lambda period: st.sets(st.integers(0, period - 1), min_size=1).map(
-        lambda held: Periodic(period, tuple(sorted(held)))
+        lambda residues: Periodic(period, tuple(sorted(residues)))
     )
 )
 
@@ -40,11 +40,11 @@ PERIODICS = st.integers(1, 7).flatmap(
 @given(LIVES, PERIODICS, CUTS, SEEDS)
 def test_periodic_holds_the_relation_at_the_last_point(rows, points, cuts, seed) -> None:
     delta = intervals(rows)
-    found = same_log(PeriodicSync(points), delta, cuts, seed)
+    synchronised = same_log(PeriodicSync(points), delta, cuts, seed)
     last = None
     for at in range(-7, 3 * END):
         last = at if at % points.period in points.residues else last
-        assert relation(found, at) == (Counter() if last is None else relation(delta.frame, last))
+        assert relation(synchronised, at) == (Counter() if last is None else relation(delta.frame, last))
 
 
 @given(PERIODICS, st.integers(-30, 30), st.integers(0, 30))
@@ -70,11 +70,11 @@ def test_events_hold_the_relation_at_the_last_insertion(rows, events, cuts, seed
     delta, points = intervals(rows), changes(events)
     steps = run_events(delta, points, cuts, seed)
     assert log(steps) == log(run_events(delta, points, []))
-    last, found = None, output(steps)
+    last, synchronised = None, output(steps)
     for at in range(-1, END):
         entered = relation(points.frame, at) - relation(points.frame, at - 1)
         last = at if entered else last
-        assert relation(found, at) == (Counter() if last is None else relation(delta.frame, last))
+        assert relation(synchronised, at) == (Counter() if last is None else relation(delta.frame, last))
 
 
 @given(LIVES, st.lists(INSTANTS, max_size=4), CUTS)
@@ -88,12 +88,15 @@ def test_what_is_visible_does_not_wait(rows, instants, cuts) -> None:
 def test_syncsql_example_9() -> None:
     """HotRooms1 refreshed every two minutes: +<a>1 is seen at 2, +<b>3 at 4, +<c>4 at 4, -<a>7 at 8."""
     hot = changes([("a", 105, 1, 6, 1), ("b", 110, 3, None, 1), ("c", 97, 4, None, 1)])
-    found = PeriodicSync(Periodic(2)).step(hot, (), Move(0, 9)).delta
-    assert sorted(found.frame.select("k", FROM, "__weight").rows()) == [
-        ("a", 2, 1), ("a", 8, -1), ("b", 4, 1), ("c", 4, 1),
-    ]  # fmt: skip
+    synchronised = PeriodicSync(Periodic(2)).step(hot, (), Move(0, 9)).delta
+    assert sorted(synchronised.frame.select("k", FROM, "__weight").rows()) == [
+        ("a", 2, 1),
+        ("a", 8, -1),
+        ("b", 4, 1),
+        ("c", 4, 1),
+    ]
 
 
 def test_a_row_between_two_points_is_never_seen() -> None:
-    found = PeriodicSync(Periodic(10)).step(intervals([("a", 1, 3, 5, 1), ("b", 1, 3, None, 1)]), (), Move(0, 9))
-    assert found.delta.frame.select("k", FROM, TO).rows() == [("b", 10, FOREVER)]
+    step = PeriodicSync(Periodic(10)).step(intervals([("a", 1, 3, 5, 1), ("b", 1, 3, None, 1)]), (), Move(0, 9))
+    assert step.delta.frame.select("k", FROM, TO).rows() == [("b", 10, FOREVER)]

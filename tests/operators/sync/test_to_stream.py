@@ -41,24 +41,24 @@ def test_istream_and_dstream_are_differences_of_bags(rows, cuts, seed) -> None:
 @example([("a", 1, 3, None, 1), ("b", 1, 1, 4, 2)], Periodic(2), [4, 5], 0)
 def test_rstream_is_the_relation_at_each_point(rows, points, cuts, seed) -> None:
     delta = changes(rows)
-    found = same_log(Rstream(points), delta, cuts, seed)
+    frame = same_log(Rstream(points), delta, cuts, seed)
     for at in range(-3, END):
         point = at % points.period in points.residues
-        assert streamed(found, at) == (relation(delta.frame, at) if point else Counter())
+        assert streamed(frame, at) == (relation(delta.frame, at) if point else Counter())
 
 
 def test_rstream_starts_at_the_first_change_whatever_holds_from_the_beginning() -> None:
     rows = elements([("a", 1, BEGINNING, FOREVER, 2, 0), ("b", 1, 6, FOREVER, 1, 1)])
     for cuts in ([], [2], [2, 7]):
-        found = pl.concat([step.delta.frame for step in run_moves(Rstream(Periodic(3)), rows, cuts)])
-        assert sorted(found.select("k", FROM, WEIGHT).rows()) == [("a", 6, 2), ("a", 9, 2), ("b", 6, 1), ("b", 9, 1)]
+        frame = pl.concat([step.delta.frame for step in run_moves(Rstream(Periodic(3)), rows, cuts)])
+        assert sorted(frame.select("k", FROM, WEIGHT).rows()) == [("a", 6, 2), ("a", 9, 2), ("b", 6, 1), ("b", 9, 1)]
 
 
 def test_examples_of_pipes_section_17_2() -> None:
-    """Istream(S2) starts, Dstream(S2) ends; a continuation is neither. CQL puts a deletion at the end itself."""
+    """Istream(S2) has the starts, Dstream(S2) the ends, neither a continuation. CQL deletes at the end itself."""
     s2 = [("b", 1, 7), ("d", 3, 9), ("a", 4, 5), ("b", 7, 15), ("e", 10, 18)]
     listed = [(k, 0, at, FOREVER, w, n) for n, (k, *ends) in enumerate(s2) for at, w in zip(ends, (1, -1), strict=True)]
-    entered, left = (one.step(elements(listed), (), Move(0, 20)).delta for one in (Istream(), Dstream()))
+    entered, left = (operator.step(elements(listed), (), Move(0, 20)).delta for operator in (Istream(), Dstream()))
     assert sorted(entered.frame.select("k", FROM).rows()) == [("a", 4), ("b", 1), ("d", 3), ("e", 10)]
     assert sorted(left.frame.select("k", FROM).rows()) == [("a", 5), ("b", 15), ("d", 9), ("e", 18)]
 

@@ -1,4 +1,4 @@
-"""Assign: every row once in each window that holds its time column."""
+"""Assign: every row once for each window that contains its time."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ from tests.support.strategies import examples
 
 HOPS = st.builds(
     lambda size, slide, offset: Assign("hop", "v", size, slide, offset),
-    st.integers(1, 6), st.integers(1, 6), st.integers(-3, 8),
-)  # fmt: skip
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(-3, 8),
+)
 CUMULATES = st.builds(
     lambda steps, slide, offset: Assign("cumulate", "v", steps * slide, slide, offset),
-    st.integers(1, 4), st.integers(1, 3), st.integers(-3, 8),
-)  # fmt: skip
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(-3, 8),
+)
 
 
 def windows(assign: Assign, value: int) -> list[tuple[int, int]]:
-    """By definition: every window of a range that is wide enough, if it holds the value."""
+    """By definition: all windows in a sufficiently wide range that contain the value."""
     if assign.kind == "hop":
         starts = [k * assign.slide + assign.offset for k in range(-60, 60)]
         every = [(start, start + assign.size) for start in starts]
@@ -39,7 +43,7 @@ def windows(assign: Assign, value: int) -> list[tuple[int, int]]:
 
 
 def moment(day: int, hour: int = 0) -> dt.datetime:
-    """A time of January 2024, which goes on beyond its end."""
+    """A time on a day of January 2024; day 32 is 1 February."""
     midnight = dt.datetime.combine(dt.date(2024, 1, 1), dt.time())
     return midnight + dt.timedelta(days=day - 1, hours=hour)
 
@@ -48,13 +52,13 @@ def moment(day: int, hour: int = 0) -> dt.datetime:
 @given(LIVES, st.one_of(HOPS, CUMULATES), CUTS, SEEDS)
 def test_a_row_is_in_every_window_that_holds_its_value(rows, assign, cuts, seed) -> None:
     delta = intervals(rows)
-    found = same_log(assign, delta, cuts, seed)
+    assigned_rows = same_log(assign, delta, cuts, seed)
     for at in range(-1, 2 * END):
         expected: Counter = Counter()
         for (k, v), weight in relation(delta.frame, at).items():
             for window in windows(assign, v) if v is not None else ():
                 expected[(k, v, *window)] += weight
-        assert relation(found, at) == expected
+        assert relation(assigned_rows, at) == expected
 
 
 def assigned(assign: Assign, values: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame | None]:
@@ -65,24 +69,25 @@ def assigned(assign: Assign, values: pl.Series) -> tuple[pl.DataFrame, pl.DataFr
 
 def test_timestamps_and_dates_take_sizes_in_ms() -> None:
     day = 86_400_000
-    found, _ = assigned(Assign("hop", "t", day, day), pl.Series([moment(31, 7)]))
-    assert found.select("window_start", "window_end").rows() == [(moment(31), moment(32))]
-    found, _ = assigned(Assign("hop", "t", 2 * day, day), pl.Series([dt.date(2024, 1, 31), None]))
-    assert found.select("t", "window_start").rows() == [
-        (dt.date(2024, 1, 31), moment(31)), (dt.date(2024, 1, 31), moment(30)),
-    ]  # fmt: skip
-    assert found.schema["window_end"] == pl.Datetime("us")
+    rows, _ = assigned(Assign("hop", "t", day, day), pl.Series([moment(31, 7)]))
+    assert rows.select("window_start", "window_end").rows() == [(moment(31), moment(32))]
+    rows, _ = assigned(Assign("hop", "t", 2 * day, day), pl.Series([dt.date(2024, 1, 31), None]))
+    assert rows.select("t", "window_start").rows() == [
+        (dt.date(2024, 1, 31), moment(31)),
+        (dt.date(2024, 1, 31), moment(30)),
+    ]
+    assert rows.schema["window_end"] == pl.Datetime("us")
 
 
 @pytest.mark.parametrize("values", [pl.Series([], dtype=pl.Date), pl.Series([None], dtype=pl.Date)])
 def test_no_window_has_the_types_of_windows(values) -> None:
-    found, faults = assigned(Assign("cumulate", "t", 10, 5), values)
-    assert found.height == 0 and found.schema["window_start"] == pl.Datetime("us") and faults is None
+    rows, faults = assigned(Assign("cumulate", "t", 10, 5), values)
+    assert rows.height == 0 and rows.schema["window_start"] == pl.Datetime("us") and faults is None
 
 
 def test_a_window_outside_the_type_is_a_fault_once() -> None:
-    found, faults = assigned(Assign("hop", "t", 100, 50), pl.Series([120, 7], dtype=pl.Int8))
-    assert found.select("t", "window_start", "window_end").rows() == [(7, 0, 100), (7, -50, 50)]
+    rows, faults = assigned(Assign("hop", "t", 100, 50), pl.Series([120, 7], dtype=pl.Int8))
+    assert rows.select("t", "window_start", "window_end").rows() == [(7, 0, 100), (7, -50, 50)]
     assert faults is not None and faults["row"].to_list() == ['{"t":120}']
-    found, faults = assigned(Assign("hop", "t", 10, 10), pl.Series([2**63 - 1, -(2**63)]))
-    assert found.height == 0 and faults is not None and faults.height == 2
+    rows, faults = assigned(Assign("hop", "t", 10, 10), pl.Series([2**63 - 1, -(2**63)]))
+    assert rows.height == 0 and faults is not None and faults.height == 2

@@ -1,4 +1,4 @@
-"""Final: rows from their bound on, each once."""
+"""Final: each row appears at its bound, once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = changes(st.tuples(st.one_of(st.none(), st.integers(0, END + 3)), st.integ
 @given(ROWS, CUTS, st.integers(0, 1))
 def test_rows_from_their_bound_on(rows, cuts, after) -> None:
     def expected(at: int) -> Counter:
-        return relation([one for one in rows if one[0][0] is not None and one[0][0] + after <= at], at)
+        return relation([element for element in rows if element[0][0] is not None and element[0][0] + after <= at], at)
 
     check_laws(Final("end", after), [delta_of(rows, SCHEMA)], cuts, expected)
 
@@ -30,14 +30,14 @@ def test_rows_from_their_bound_on(rows, cuts, after) -> None:
 @settings(max_examples=examples(50))
 @given(ROWS, CUTS)
 def test_what_does_not_change_after_its_bound_comes_once(rows, cuts) -> None:
-    early = [one for one in rows if one[0][0] is not None and one[1] < one[0][0]]
+    early = [element for element in rows if element[0][0] is not None and element[1] < element[0][0]]
     steps = run_through(Final("end"), [delta_of(early, SCHEMA)], cuts)
-    found = pl.concat([step.delta.frame for step in steps])
-    assert (found[WEIGHT] > 0).all() and (found[FROM] == found["end"]).all() and (found[ORDER] == 0).all()
+    final = pl.concat([step.delta.frame for step in steps])
+    assert (final[WEIGHT] > 0).all() and (final[FROM] == final["end"]).all() and (final[ORDER] == 0).all()
 
 
 def test_results_that_were_replaced_are_not_kept() -> None:
-    """A window of which the count changes n times waits as one row."""
+    """A window whose count changes n times is kept as one row."""
     final, traces, size = Final("end"), Final("end").traces(), 1000
     for at in range(size):
         old = [((5000, at), at, FOREVER, -1)] if at else []

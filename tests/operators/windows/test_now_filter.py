@@ -1,4 +1,4 @@
-"""Now filter: at τ the rows for which one of the ranges holds τ."""
+"""Now filter: at τ the rows one of whose ranges contains τ."""
 
 from __future__ import annotations
 
@@ -52,23 +52,23 @@ def holds(row, ranges, at: int) -> bool:
 def test_a_row_counts_while_a_range_holds_now(rows, ranges, cuts, seed) -> None:
     delta = intervals(rows)
     operator = NowFilter(tuple(NowRange(linear(low), linear(high), condition(key)) for low, high, key in ranges))
-    found = same_log(operator, delta, cuts, seed)
+    filtered = same_log(operator, delta, cuts, seed)
     for at in range(-1, 3 * END):
         before = relation(delta.frame, at)
-        assert relation(found, at) == Counter({row: n for row, n in before.items() if holds(row, ranges, at)})
+        assert relation(filtered, at) == Counter({row: n for row, n in before.items() if holds(row, ranges, at)})
 
 
 def test_five_units_window_of_syncsql_example_5() -> None:
     """Now - 5 < TS and TS <= Now: TS <= Now < TS + 5."""
     recent = NowFilter((NowRange(lower=V, upper=call("add", V, number(5))),))
-    found = recent.step(stream([("a", 3, 3, 1), ("b", 9, 4, 1)]), (), Move(0, 6)).delta.frame
-    assert found.select("k", FROM, TO).rows() == [("a", 3, 8), ("b", 9, 14)]
+    filtered = recent.step(stream([("a", 3, 3, 1), ("b", 9, 4, 1)]), (), Move(0, 6)).delta.frame
+    assert filtered.select("k", FROM, TO).rows() == [("a", 3, 8), ("b", 9, 14)]
 
 
 def test_ranges_that_touch_make_one_piece() -> None:
     ranges = (NowRange(number(5), number(7)), NowRange(number(1), number(5)), NowRange(number(9), number(11)))
-    found = NowFilter(ranges).step(stream([("a", 1, 3, 1)]), (), Move(0, 6)).delta.frame
-    assert found.select(FROM, TO).rows() == [(3, 7), (9, 11)]
+    filtered = NowFilter(ranges).step(stream([("a", 1, 3, 1)]), (), Move(0, 6)).delta.frame
+    assert filtered.select(FROM, TO).rows() == [(3, 7), (9, 11)]
 
 
 def test_a_row_in_fault_is_rejected() -> None:
@@ -79,6 +79,6 @@ def test_a_row_in_fault_is_rejected() -> None:
 
 
 def test_nothing_in_nothing_out() -> None:
-    found = NowFilter((NowRange(lower=V), NowRange(upper=V))).step(stream([]), (), Move(0, 6)).delta.frame
-    assert found.schema == stream([]).frame.schema
-    assert found.schema["v"] == pl.Int64
+    filtered = NowFilter((NowRange(lower=V), NowRange(upper=V))).step(stream([]), (), Move(0, 6)).delta.frame
+    assert filtered.schema == stream([]).frame.schema
+    assert filtered.schema["v"] == pl.Int64

@@ -1,4 +1,4 @@
-"""Panes: Assign over them gives what it gives over the rows, but for the time."""
+"""Panes: Assign gives the same over panes as over the rows, except for the time."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ START = dt.datetime.combine(dt.date(2024, 1, 1), dt.time(0, 0, 3))
 def test_no_window_tells_rows_of_a_pane_apart(rows, assign, cuts, seed) -> None:
     delta = intervals(rows)
     paned = same_log(Panes("v", gcd(assign.size, assign.slide), assign.offset), delta, cuts, seed)
-    found = assign.step(Delta(paned), (), ALL).delta.frame.drop("v")
+    windowed = assign.step(Delta(paned), (), ALL).delta.frame.drop("v")
     for at in range(-1, 2 * END):
         expected: Counter = Counter()
         for (k, v), weight in relation(delta.frame, at).items():
             for window in windows(assign, v) if v is not None else ():
                 expected[(k, *window)] += weight
-        assert relation(found, at) == expected
+        assert relation(windowed, at) == expected
 
 
 def elements(times: list[dt.datetime | int | None], orders: list[int]) -> Delta:
@@ -42,8 +42,8 @@ def elements(times: list[dt.datetime | int | None], orders: list[int]) -> Delta:
 
 def test_equal_rows_are_one_with_the_greatest_order() -> None:
     start, *_ = second = [START + dt.timedelta(microseconds=micros) for micros in (0, 1, 999_999)]
-    found = Panes("t", 2_000, 1_000).step(elements([*second, None], [4, 9, 2, 1]), (), ALL).delta.frame
-    assert found.select("k", "t", FROM, WEIGHT, ORDER).rows() == [("a", start, 50, 3, 9)]
+    panes = Panes("t", 2_000, 1_000).step(elements([*second, None], [4, 9, 2, 1]), (), ALL).delta.frame
+    assert panes.select("k", "t", FROM, WEIGHT, ORDER).rows() == [("a", start, 50, 3, 9)]
 
 
 def test_what_has_no_windows_is_told_of_every_row() -> None:

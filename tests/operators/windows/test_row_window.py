@@ -1,4 +1,4 @@
-"""Row window: at τ the last rows of each partition, moved on where the count is a multiple of the slide."""
+"""Row window: at τ the last rows of each partition; it moves when the count of rows is a multiple of the slide."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def expected_at(rows, window: RowWindow, at: int) -> Counter:
         key = tuple((k, v)[name == "v"] for name in window.partition)
         partitions.setdefault(key, []).extend([(k, v)] * weight)
     counted: Counter = Counter()
-    for held in partitions.values():
-        shown = len(held) // window.slide * window.slide
-        counted.update(held[max(shown - window.rows, 0) : shown])
+    for arrived_rows in partitions.values():
+        shown = len(arrived_rows) // window.slide * window.slide
+        counted.update(arrived_rows[max(shown - window.rows, 0) : shown])
     return Counter({(k or None, v or None): n for (k, v), n in counted.items()})
 
 
@@ -54,18 +54,18 @@ def _keyed(row) -> tuple:
 @given(STREAM, WINDOWS, CUTS, SEEDS)
 @example([("a", 1, 3, 2), ("a", 2, 3, 1), ("a", 3, 4, 2)], RowWindow(2, ("k",), 3), [4], 0)
 def test_the_window_holds_the_last_rows(rows, window, cuts, seed) -> None:
-    found = same_log(window, stream(rows), cuts, seed)
+    windowed = same_log(window, stream(rows), cuts, seed)
     for at in range(-1, END):
-        assert relation(found, at) == expected_at(rows, window, at)
+        assert relation(windowed, at) == expected_at(rows, window, at)
 
 
 @given(STREAM, WINDOWS, CUTS)
 def test_state_is_the_windows_and_what_waits(rows, window, cuts) -> None:
     counts, numbered = run_moves(window, stream(rows), cuts)[-1].traces
     partitions = len({tuple((k, v)[name == "v"] for name in window.partition) for k, v, _, _ in rows})
-    held = sum(run.frame.filter(~pl.col("__gone")).height for run in numbered.runs)
+    stored = sum(run.frame.filter(~pl.col("__gone")).height for run in numbered.runs)
     gone = sum(run.frame.filter(pl.col("__gone")).height for run in numbered.runs)
-    assert held - gone <= partitions * (window.rows + window.slide)
+    assert stored - gone <= partitions * (window.rows + window.slide)
 
 
 CHRONONS = [("b", 1), ("a", 3), ("c", 4), ("a", 7), ("b", 10)]
@@ -87,10 +87,10 @@ def letters(rows) -> Delta:
     ],
 )
 def test_tables_11_12_and_17_2(rows, slide, expected) -> None:
-    found = output(run_moves(RowWindow(rows, (), slide), letters(CHRONONS)))
+    windowed = output(run_moves(RowWindow(rows, (), slide), letters(CHRONONS)))
     for at in range(12):
         alive = Counter(k for k, start, end in expected if start <= at and (end is None or at < end))
-        assert Counter({k: n for (k, _), n in relation(found, at).items()}) == alive
+        assert Counter({k: n for (k, _), n in relation(windowed, at).items()}) == alive
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_tables_11_12_and_17_2(rows, slide, expected) -> None:
     ids=["8.12", "8.13"],
 )
 def test_snapshots_of_tables_8_12_and_8_13(window, snapshots) -> None:
-    found = output(run_moves(window, letters(LOGICAL), [2, 4]))
+    windowed = output(run_moves(window, letters(LOGICAL), [2, 4]))
     for at, expected in enumerate(snapshots):
-        assert sorted(k for (k, _), n in relation(found, at).items() for _ in range(n)) == list(expected)
+        assert sorted(k for (k, _), n in relation(windowed, at).items() for _ in range(n)) == list(expected)
 
 
 def test_the_order_is_that_of_the_row_that_moves_the_window() -> None:
     rows = elements([("a", 1, 3, FOREVER, 1, 7), ("b", 1, 3, FOREVER, 1, 6), ("c", 1, 4, FOREVER, 1, 9)])
-    found = output(run_moves(RowWindow(1), rows)).sort(FROM, ORDER, WEIGHT)
-    assert found.select("k", FROM, WEIGHT, ORDER).rows() == [("a", 3, 1, 7), ("a", 4, -1, 9), ("c", 4, 1, 9)]
+    windowed = output(run_moves(RowWindow(1), rows)).sort(FROM, ORDER, WEIGHT)
+    assert windowed.select("k", FROM, WEIGHT, ORDER).rows() == [("a", 3, 1, 7), ("a", 4, -1, 9), ("c", 4, 1, 9)]

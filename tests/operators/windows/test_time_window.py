@@ -1,4 +1,4 @@
-"""Time window: at τ the rows of the last instants, moved on at multiples of the slide."""
+"""Time window: at τ the rows of the last instants; it moves at multiples of the slide."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def expected_at(rows, window: TimeWindow, at: int) -> Counter:
 @given(STREAM, st.sampled_from([None, 0, 1, 4]), st.sampled_from([1, 2, 3, 7]), CUTS, SEEDS)
 def test_the_window_holds_the_last_instants(rows, length, slide, cuts, seed) -> None:
     window = TimeWindow(length, slide)
-    found = same_log(window, stream(rows), cuts, seed)
+    windowed = same_log(window, stream(rows), cuts, seed)
     for at in range(-1, 2 * END):
-        assert relation(found, at) == expected_at(rows, window, at)
+        assert relation(windowed, at) == expected_at(rows, window, at)
 
 
 def test_snapshots_of_table_8_10() -> None:
     """PIPES' window of size w is our length w - 1; an element of a logical stream is a row of multiplicity n."""
     logical = {1: "c", 2: "aaa", 3: "aaab", 4: "aaabc", 5: "bb", 6: "bb"}
-    rows = [(letter, None, at, 1) for at, letters in logical.items() for letter in letters]
+    rows = [(letter, None, at, 1) for at, bag in logical.items() for letter in bag]
     (step,) = run_moves(TimeWindow(1), stream(rows))
     snapshots = [sorted(k for (k, _), n in relation(step.delta.frame, at).items() for _ in range(n)) for at in range(9)]
-    assert ["".join(one) for one in snapshots] == ["", "c", "aaac", "aaaaaab", "aaaaaabbc", "aaabbbc", "bbbb", "bb", ""]
+    assert ["".join(bag) for bag in snapshots] == ["", "c", "aaac", "aaaaaab", "aaaaaabbc", "aaabbbc", "bbbb", "bb", ""]
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_table_17_1(size, slide, expected) -> None:
     """PIPES moves a window at the last chronon before a multiple of the slide: ours, one instant earlier."""
     chronons = [("b", 1), ("a", 3), ("c", 4), ("a", 7), ("b", 10)]
     rows = elements((k, None, ts + 1, FOREVER, 1, order) for order, (k, ts) in enumerate(chronons))
-    found = TimeWindow(size - 1, slide).step(rows, (), Move(0, 90)).delta.frame
-    assert found.sort(ORDER).select("k", pl.col(FROM) - 1, pl.col(TO) - 1).rows() == expected
+    windowed = TimeWindow(size - 1, slide).step(rows, (), Move(0, 90)).delta.frame
+    assert windowed.sort(ORDER).select("k", pl.col(FROM) - 1, pl.col(TO) - 1).rows() == expected
 
 
 def test_a_length_beyond_time_is_for_ever() -> None:
-    found = TimeWindow(FOREVER).step(Delta.of([("+", {"a": 1}, 5)]), (), Move(0, 9)).delta.frame
-    assert found[TO].to_list() == [FOREVER]
+    windowed = TimeWindow(FOREVER).step(Delta.of([("+", {"a": 1}, 5)]), (), Move(0, 9)).delta.frame
+    assert windowed[TO].to_list() == [FOREVER]
 
 
 def test_the_input_is_a_stream() -> None:

@@ -1,4 +1,4 @@
-"""For each rule plans that it applies to."""
+"""For each rule, plans to which it applies."""
 
 from __future__ import annotations
 

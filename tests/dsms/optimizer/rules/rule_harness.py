@@ -1,4 +1,4 @@
-"""Plans over two small sources, and what a lane publishes for a plan on a history."""
+"""Plans over two small sources, and the records that a lane publishes for a plan over a history."""
 
 from __future__ import annotations
 

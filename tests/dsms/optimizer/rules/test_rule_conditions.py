@@ -1,4 +1,4 @@
-"""Where a rule must not apply, and histories that show why: the plan that it would make is another one."""
+"""Plans to which a rule must not apply, and histories that show why: the rewritten plan would have other results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule: how it rewrites, and that the plan after it publishes what the plan before it does."""
+"""Each rule: the plan that it makes, and that this plan publishes the same as the plan before."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def text(node: logical.Node) -> str:
 
 
 def keyless(node: logical.Node) -> logical.Node:
-    """The node as a bag: on a keyed result a row that is there twice looks like one."""
+    """The node as a bag, since a keyed result does not show that a row is present twice."""
     return logical.Union((node,))
 
 

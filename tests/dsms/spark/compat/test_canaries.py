@@ -1,7 +1,7 @@
-"""A canary for each trick: it fails where what the trick relies on inside Spark is not there any more.
+"""A canary for each trick: it fails if Spark no longer has the internals that the trick relies on.
 
-That the tricks work is seen by `integration/test_lifecycle.py`; that everything works without them, by
-`integration/test_plain_spark.py`.
+`integration/test_lifecycle.py` tests that the tricks work, `integration/test_plain_spark.py` that everything works
+without them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HOME = Path(pyspark.__file__).parent
 
 
 def classes(jar: str) -> set[str]:
-    """The names of the entries of a jar of Spark's, by the beginning of its name."""
+    """The names of the entries in the jar of Spark whose name begins so."""
     (path,) = HOME.glob(f"jars/{jar}_*.jar")
     return set(zipfile.ZipFile(path).namelist())
 
@@ -38,7 +38,7 @@ def hidden_pandas_canary() -> None:
 
 
 def helper_processes_canary() -> None:
-    """`SparkEnv` has the field of factories, and the helpers' modules begin as they are looked for."""
+    """`SparkEnv` has the field of factories, and the names of the helpers' modules begin as expected."""
     spark = zipfile.ZipFile(next(HOME.glob("jars/spark-core_*.jar")))
     assert b"pythonWorkers" in spark.read("org/apache/spark/SparkEnv.class")
     assert importlib.util.find_spec(helper_processes.HELPERS + "plan_data_source_read") is not None
@@ -51,7 +51,7 @@ def spark_home_canary(tmp_path: Path | None = None) -> None:
 
 
 def class_archive_canary() -> None:
-    """It is an option of the JVM, not of Spark; a JVM that cannot use an archive goes on without it."""
+    """The archive is an option of the JVM, not of Spark; a JVM that cannot use an archive goes on without it."""
 
 
 def data_source_lookup_canary() -> None:
@@ -61,13 +61,13 @@ def data_source_lookup_canary() -> None:
 
 
 def scratch_checkpoints_canary() -> None:
-    """The manager of checkpoint files that is asked for is a class of Spark's."""
+    """The configured manager of checkpoint files is a class of Spark."""
     name = scratch_checkpoints.SETTINGS["spark.sql.streaming.checkpointFileManagerClass"]
     assert f"{name.replace('.', '/')}.class" in classes("spark-sql")
 
 
 def worker_daemon_canary() -> None:
-    """Spark's daemon has the loop that ours runs, and what it would import is there."""
+    """Spark's daemon has the loop that our daemon runs, and its imports exist."""
     daemon = importlib.import_module("pyspark.daemon")
     assert "worker_main" in inspect.getsource(daemon.manager) or "worker" in inspect.getsource(daemon.manager)
     assert [name for name in worker_daemon.MODULES if importlib.util.find_spec(name) is None] == []
