@@ -21,7 +21,7 @@ from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.planner import BatchPlanner
 from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.epoch.commit import Committer
-from dsms.runtime.epoch.epoch import Epoch, assemble, following
+from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
 from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
 from dsms.runtime.fragment.state import (
     BoundsChanged,
@@ -34,17 +34,17 @@ from dsms.runtime.fragment.state import (
     KeepLanes,
     PlanBatches,
     PlanChanged,
-    TellFailed,
-    TellRebuilt,
+    ReportFailure,
+    ReportRebuild,
     advance,
 )
 from dsms.runtime.fragment.status import status_after
-from dsms.runtime.lanes.query_state import limited
-from dsms.runtime.lanes.revision import Revision, moving
+from dsms.runtime.lanes.query_state import limited_parts
+from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
-from dsms.runtime.memory.allocators import give_back
+from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.settings import ExecutorSettings
-from dsms.runtime.stages.frames import clear
+from dsms.runtime.stages.frames import remove_files
 from dsms.runtime.stages.lane_files import LaneFiles
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.target_stage import TargetStage
@@ -53,7 +53,7 @@ from dsms.scheduler.leases import FragmentStatus
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
 from dsms.spark.plan_server import PlanServer
-from dsms.spark.scratch import temporary
+from dsms.spark.scratch import temporary_directory
 from dsms.spark.session import SparkSession
 from dsms.spark.stream import Batch, FragmentStream
 
@@ -98,7 +98,7 @@ class Fragment:
         self._deciding = threading.Lock()
         self._commits = _Commits(self._commit)
         self._planner = BatchPlanner(lambda: self._planner_input)
-        self._plans = PlanServer(temporary(settings.scratch), self._planner.answers)
+        self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 
     def start(self) -> Self:
@@ -149,15 +149,15 @@ class Fragment:
                 self._commits.submit(epoch, revision)
             case KeepLanes(lanes):
                 self._lane_files.keep(lanes)
-            case TellRebuilt(query):
+            case ReportRebuild(query):
                 log.warning("the state of a query is rebuilt from the logs", query=query)
-            case TellFailed(query, reason):
+            case ReportFailure(query, reason):
                 log.error("query failed, the others go on", query=query, reason=reason)
 
     def _to_plan(self, state: FragmentState) -> PlannerInput:
         """What the planner goes by."""
         settings, revision = self._settings, state.revision
-        lanes = moving(revision, state.failures.keys())
+        lanes = running_lanes(revision, state.failures.keys())
         return PlannerInput(
             revision=revision.number,
             plan_version=revision.plan.version,
@@ -167,7 +167,7 @@ class Fragment:
             reads=state.decision.reads,
             batch_records=state.decision.records,
             behind_records=state.behind_records,
-            wakes=state.woken,
+            wakes=state.lanes_to_wake,
             source_tasks=settings.source_tasks,
             kafka=settings.kafka,
             registry_url=settings.registry_url,
@@ -187,7 +187,7 @@ class Fragment:
         revision = revisions[max((message.revision for message in messages), default=max(revisions))]
         epoch = assemble(messages, revision, self.state.published)
         del messages
-        clear(self._frames)
+        remove_files(self._frames)
         ended = time.monotonic()
         self._happened(EpochComputed(epoch, revision, started, ended))
         log.debug(
@@ -218,13 +218,13 @@ class Fragment:
 
     def _commit(self, epoch: Epoch, revision: Revision) -> None:
         started, state = time.monotonic(), self.state
-        published = following(state.published, revision.plan)
-        parts = limited(revision, epoch.manifest) if self._settings.one_machine else ()
+        published = with_replaced_queries(state.published, revision.plan)
+        parts = limited_parts(revision, epoch.manifest) if self._settings.one_machine else ()
         published = self._committer.commit(epoch, _topics(revision), published, state.bounds.state_memory, parts)
         self._happened(EpochCommitted(published, self._committer.run_locations))
         log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
         self._on_status(status_after(epoch, revision, self.state))
-        give_back()
+        return_freed_memory()
 
 
 class _Commits:

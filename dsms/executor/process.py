@@ -14,7 +14,7 @@ from dsms.executor.health import Health
 from dsms.executor.reporting import Reporter
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
-from dsms.runtime.memory.cyclic_collector import calm_driver
+from dsms.runtime.memory.cyclic_collector import collect_rarely
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.leases import STARTING, Assignment, ExecutorStatus, together
 from dsms.spark.session import SparkSession
@@ -53,7 +53,7 @@ class ExecutorProcess:
         telling.start()
         try:
             spark = self._make_session()
-            calm_driver()
+            collect_rarely()
             self._runners = {}
             while not self._stopping.wait(_POLL_S):
                 self._turn(spark, self._runners)

@@ -80,10 +80,14 @@ class Reporter:
         sampler = Sampler(name, measures, time.monotonic())
         waiting = {lane_id: _waiting(held) for lane_id, held in manifest.lanes.items()}
         return Report(
-            executor=self._settings.executor_id, fragment=name, at=time.time(), operators=sampler.operators(lanes),
-            queues=sampler.queues(lanes, waiting, ends), synopses=sampler.synopses(lanes),
+            executor=self._settings.executor_id,
+            fragment=name,
+            at=time.time(),
+            operators=sampler.operators(lanes),
+            queues=sampler.queues(lanes, waiting, ends),
+            synopses=sampler.synopses(lanes),
             constraints=sampler.constraints(lanes, waiting),
-        )  # fmt: skip
+        )
 
 
 def _waiting(held: LaneManifest) -> Waiting:

@@ -61,6 +61,10 @@ class ExecutorSettings:
     def bounds(self) -> Bounds:
         """The bounds of batches and of state, as long as no others are set."""
         return Bounds(
-            self.min_batch_records, self.max_batch_records, self.target_batch_s, self.policy, self.state_memory,
+            self.min_batch_records,
+            self.max_batch_records,
+            self.target_batch_s,
+            self.policy,
+            self.state_memory,
             one_host=self.one_machine,
-        )  # fmt: skip
+        )

@@ -12,7 +12,7 @@ from typing import Any
 from operators.core.errors import DsmsError
 
 
-def asked(address: str, question: str, *arguments: object) -> Any:
+def ask(address: str, question: str, *arguments: object) -> Any:
     """What the planner at an address answers; raises what it raised."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)

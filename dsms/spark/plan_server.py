@@ -24,10 +24,10 @@ log = structlog.get_logger()
 class PlanServer:
     """Answers questions by name, one at a time, until it is closed. `directory` has a path of at most 64 bytes.
 
-    >>> from dsms.spark.plan_client import asked
+    >>> from dsms.spark.plan_client import ask
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     server = PlanServer(Path(directory), {"twice": lambda number: 2 * number})
-    ...     asked(server.address, "twice", 21)
+    ...     ask(server.address, "twice", 21)
     ...     server.close()
     42
     """

@@ -18,9 +18,9 @@ _LONGEST = 64
 
 
 @contextmanager
-def emptied(scratch: Path) -> Iterator[None]:
+def scratch_directory(scratch: Path) -> Iterator[None]:
     """Makes it anew, and that of temporary files, whatever a run that was killed left in them; removes both."""
-    both = {scratch, temporary(scratch)}
+    both = {scratch, temporary_directory(scratch)}
     _remove(both)
     for one in both:
         one.mkdir(parents=True, mode=0o700)
@@ -30,13 +30,13 @@ def emptied(scratch: Path) -> Iterator[None]:
         _remove(both)
 
 
-def temporary(scratch: Path) -> Path:
+def temporary_directory(scratch: Path) -> Path:
     """Where the JVM puts temporary files, the sockets where it meets Python among them: the same directory, or one of a
     short name that belongs to it.
 
-    >>> temporary(Path("/data/scratch/executor-1"))
+    >>> temporary_directory(Path("/data/scratch/executor-1"))
     PosixPath('/data/scratch/executor-1')
-    >>> len(temporary(Path("/data/" + 60 * "a")).name)
+    >>> len(temporary_directory(Path("/data/" + 60 * "a")).name)
     17
     """
     if len(bytes(scratch)) <= _LONGEST:

@@ -18,7 +18,7 @@ from dsms.spark.compat.data_source_lookup import without_lookup
 from dsms.spark.compat.hidden_pandas import spark_without_pandas
 from dsms.spark.compat.spark_home import linked_home
 from dsms.spark.compat.trick import unseen
-from dsms.spark.scratch import temporary
+from dsms.spark.scratch import temporary_directory
 from dsms.spark.source import StreamSource
 
 __all__ = ["SparkSession", "spark_session"]
@@ -56,7 +56,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.sql.streaming.pollingDelay": "60ms",
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.numRecentProgressUpdates": "2",
-        "spark.driver.extraJavaOptions": f'{_HEAP} {JVM} "-Djava.io.tmpdir={temporary(scratch)}" {archive}',
+        "spark.driver.extraJavaOptions": f'{_HEAP} {JVM} "-Djava.io.tmpdir={temporary_directory(scratch)}" {archive}',
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.python.worker.reuse": "true",
         # over TCP, delayed acknowledgements cost every task 40 to 80 ms

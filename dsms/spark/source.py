@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from dsms.runtime.stages.envelope import ENVELOPE
-from dsms.spark.plan_client import asked
+from dsms.spark.plan_client import ask
 
 FORMAT = "dsms"
 ADDRESS_OPTION = "address"
@@ -45,15 +45,15 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name
         """Where the manifest says that lanes stand."""
-        return cast(dict[str, Any], asked(self._address, "initial"))
+        return cast(dict[str, Any], ask(self._address, "initial"))
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802 Spark's name
         """Up to where the next batch goes."""
-        return cast(dict[str, Any], asked(self._address, "latest", start))
+        return cast(dict[str, Any], ask(self._address, "latest", start))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One task for each core, which only the worker that runs it unpickles."""
-        return [InputPartition(task) for task in asked(self._address, "tasks", start, end)]
+        return [InputPartition(task) for task in ask(self._address, "tasks", start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a worker."""

@@ -47,7 +47,7 @@ class FragmentStream:
 
     def start(self, planner: str) -> None:
         """Starts the query over the batches of the planner at an address."""
-        helper_processes.starts(self._name)
+        helper_processes.expect_first_batch(self._name)
         rows = self._spark.readStream.format(FORMAT).option(ADDRESS_OPTION, planner).load()
         writer = rows.writeStream.foreachBatch(self._batch).queryName(self._name)
         try:
@@ -70,10 +70,10 @@ class FragmentStream:
                 self._query.stop()
             except PySparkException as error:
                 log.warning("stopping the query failed", reason=str(error))
-        helper_processes.has_started(self._name, self._spark)
+        helper_processes.end_helpers(self._name, self._spark)
 
     def _batch(self, rows: DataFrame, number: int) -> None:
-        helper_processes.has_started(self._name, self._spark)
+        helper_processes.end_helpers(self._name, self._spark)
         try:
             self._on_batch(Batch(rows))
         except DsmsError as error:

@@ -12,10 +12,10 @@ def warm_up(spark: SparkSession, tasks: int) -> None:
     """Runs a job of the kind that epochs are made of over nothing: its classes are loaded, its Python workers stand
     ready with our modules imported."""
     rows = spark.range(tasks, numPartitions=tasks).repartition(tasks, "id")
-    rows.mapInArrow(_imported, rows.schema).toArrow()
+    rows.mapInArrow(_import_tasks, rows.schema).toArrow()
 
 
-def _imported(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _import_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import dsms.runtime.stages.source_task
     import dsms.runtime.stages.target_task  # noqa: F401
 

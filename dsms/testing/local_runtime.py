@@ -13,10 +13,10 @@ from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.batching.offsets import Offsets, SourceTask, next_offsets, offsets_at, slices
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Written, assemble, following
+from dsms.runtime.epoch.epoch import Epoch, Written, assemble, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
-from dsms.runtime.lanes.revision import Revision, moving, query_frontier, revised, standing
+from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, revised, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.stages.lane_step import of_member
 from dsms.runtime.stages.result_messages import ResultEncoding
@@ -90,7 +90,7 @@ class LocalRuntime:
             replaces = planned.sink is not None and planned.sink.since is not None
             predecessor = ids.get(planned.name, query) if replaces and query not in before else query
             self.results[query] = before.get(predecessor, [])
-        self._published = following(self._published, plan)
+        self._published = with_replaced_queries(self._published, plan)
         self._revise(plan, self._revision.manifest)
 
     def compiled_like(self, other: LocalRuntime) -> None:
@@ -117,7 +117,7 @@ class LocalRuntime:
         return (place for held in self._revision.manifest.lanes.values() for place in held.places.items())
 
     def _standing(self, query: str) -> tuple[Output, Lane, LaneManifest]:
-        return next(one for one in standing(self._revision, self._revision.manifest) if one[0].id == query)
+        return next(one for one in queries_in_lanes(self._revision, self._revision.manifest) if one[0].id == query)
 
     def _revise(self, plan: FragmentPlan, manifest: Manifest) -> None:
         apart = () if self._sharing else plan.queries.keys()
@@ -146,7 +146,7 @@ class LocalRuntime:
     def _planned(self, most: int) -> tuple[SourceTask, Offsets]:
         """What the next epoch reads, and up to where."""
         revision = self._revision
-        positions = {lane_id: held.places for lane_id, held in moving(revision, ()).items()}
+        positions = {lane_id: held.places for lane_id, held in running_lanes(revision, ()).items()}
         beats = {(source, 0): log.heartbeats for source, log in self.logs.items()}
         ends = {(source, 0): len(log.records) for source, log in self.logs.items()}
         begin = self._offsets or offsets_at(0, positions, beats)

@@ -25,7 +25,7 @@ class Silence:
     others: int = BEGINNING
 
 
-def promises(source: Source, seen: Silence) -> dict[int, Heartbeat]:
+def idle_heartbeats(source: Source, seen: Silence) -> dict[int, Heartbeat]:
     """The heartbeats to log now: a partition that is read to its end and silent for the declared time is moved up.
 
     While other partitions still speak it moves to the slack below the greatest instant seen. When all are silent, it
@@ -34,9 +34,10 @@ def promises(source: Source, seen: Silence) -> dict[int, Heartbeat]:
     if source.idle_ms is None:
         return {}
     idle = [
-        partition for partition, position in seen.positions.items()
+        partition
+        for partition, position in seen.positions.items()
         if position.offset == seen.ends.get(partition) and seen.silent_ms.get(partition, 0.0) >= source.idle_ms
-    ]  # fmt: skip
+    ]
     high = max((position.high for position in seen.positions.values()), default=BEGINNING)
     if max(high, seen.others) == BEGINNING:
         return {}

@@ -67,7 +67,7 @@ def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:
 
 def next_offsets(
     version: int, positions: Positions, ends: Ends, beats: Beats, limit: int, reads: Collection[str] | None = None
-) -> Offsets:  # fmt: skip
+) -> Offsets:
     """The document a batch may read up to: everything committed, or a fair share of `limit` records of each range.
 
     Lanes at one position of one partition share a range, so they stay together. `reads` are the lanes that read; None
@@ -117,9 +117,7 @@ def _before(place: SourcePartition, offset: int, beats: Beats) -> int:
     return bisect_left(beats.get(place, ()), offset, key=lambda beat: beat.offset)
 
 
-def slices(
-    lanes: Mapping[str, Lane], positions: Positions, start: Offsets, end: Offsets, beats: Beats
-) -> list[Slice]:  # fmt: skip
+def slices(lanes: Mapping[str, Lane], positions: Positions, start: Offsets, end: Offsets, beats: Beats) -> list[Slice]:
     """The ranges between two documents; a lane that is new in `end` starts where `positions` say."""
     lanes_at: dict[tuple[object, ...], list[str]] = {}
     for lane, place, position in _places(positions):
@@ -142,7 +140,7 @@ def _slice(lane: Lane, key: tuple[Any, ...], held: tuple[str, ...], beats: Beats
     return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, held)
 
 
-def shedding(found: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
+def with_rates(found: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
     """The slices with the rates of the queries that read them, as far as they go."""
     return [_under(one, lanes, decided) for one in found]
 
@@ -160,7 +158,7 @@ def _within(one: Slice, rates: Sequence[Rate]) -> tuple[Rate, ...]:
     return tuple(rates[first : bisect_left(rates, one.end, key=lambda rate: rate[0])])
 
 
-def spread(found: Sequence[Slice], tasks: int) -> list[list[Slice]]:
+def distribute(found: Sequence[Slice], tasks: int) -> list[list[Slice]]:
     """The slices dealt out to at most `tasks` tasks, the largest first, each to the task with the least to do."""
     loads: list[tuple[int, list[Slice]]] = [(0, []) for _ in range(min(tasks, len(found)))]
     for one in sorted(found, key=lambda one: (one.start - one.end, one.source_id, one.partition)):

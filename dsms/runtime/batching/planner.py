@@ -16,24 +16,24 @@ from connectors.kafka.heartbeats import HeartbeatLog
 from connectors.kafka.shed_log import ShedLog
 from connectors.kafka.topics import Partition, latest
 from dsms.model.objects import Source
-from dsms.runtime.batching.idleness import Silence, promises
+from dsms.runtime.batching.idleness import Silence, idle_heartbeats
 from dsms.runtime.batching.offsets import (
     Ends,
     Offsets,
     Positions,
     Slice,
     SourceTask,
+    distribute,
     next_offsets,
     offsets_at,
-    shedding,
     slices,
-    spread,
     unread,
     waiting,
+    with_rates,
 )
 from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.lanes.manifest import SourcePartition
-from dsms.runtime.shedding.rates import decided, sheddable
+from dsms.runtime.shedding.rates import new_rates, sheddable
 from dsms.runtime.stages.source_task import KafkaSourceTask
 from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError
@@ -75,7 +75,7 @@ class BatchPlanner:
         ends = self._known = self._ends(control, positions)
         log = self._heartbeats(control)
         for source, seen in self._silences(control, positions, ends):
-            if beats := promises(source, seen):
+            if beats := idle_heartbeats(source, seen):
                 log.promise(source.id, beats)
         self._shed(control, positions)
         limit = control.limit(waiting(positions, ends, control.reads))
@@ -87,8 +87,8 @@ class BatchPlanner:
         control = self._planned or self._told()
         found = slices(control.lanes, control.positions, start, end, self._heartbeats(control).known)
         if (sheds := self._shed_log(control)) is not None:
-            found = shedding(found, control.lanes, sheds.known)
-        tasks = [_task(control, tuple(held)) for held in spread(found, control.source_tasks)]
+            found = with_rates(found, control.lanes, sheds.known)
+        tasks = [_task(control, tuple(held)) for held in distribute(found, control.source_tasks)]
         wakes = control.wakes if start.get(TURN, 0) != end.get(TURN, 0) else ()
         first, *others = tasks or [_task(control, ())]
         behind = unread(control.positions, self._known, end)
@@ -134,7 +134,7 @@ class BatchPlanner:
             return
         for query in sheddable(control.lanes):
             self._floors.setdefault(query, self._known)
-        if fresh := decided(control.lanes, positions, control.rates, log.known, self._floors):
+        if fresh := new_rates(control.lanes, positions, control.rates, log.known, self._floors):
             log.decide(fresh)
 
     def _shed_log(self, control: PlannerInput) -> ShedLog | None:

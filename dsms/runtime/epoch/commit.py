@@ -101,9 +101,13 @@ class Committer:
         return self._manifests.read()[0] > self._claim
 
     def commit(
-        self, epoch: Epoch, topics: Mapping[str, str], published: Published, limit: int | None = None,
+        self,
+        epoch: Epoch,
+        topics: Mapping[str, str],
+        published: Published,
+        limit: int | None = None,
         parts: Iterable[Part] = (),
-    ) -> Published:  # fmt: skip
+    ) -> Published:
         """Commits an epoch, and gives what is published after it; `topics` are those of the sources, by name. `limit`
         is the most bytes that the runs may take in Redis, and `parts` have limits of their own."""
         self._faults.hit("computed")

@@ -69,7 +69,7 @@ def fault_records(
     return records
 
 
-def counted(faults: Sequence[tuple[str, DeadRecord]], upto: DeadMarks) -> dict[tuple[str, int], DeadMark]:
+def count_faults(faults: Sequence[tuple[str, DeadRecord]], upto: DeadMarks) -> dict[tuple[str, int], DeadMark]:
     """The marks of a query whose faults are written by instant: they count, but say nothing of offsets."""
     counts = Counter((owner, fault.partition) for owner, fault in faults)
     marks = {key: (upto.get(key, DeadMark()), count) for key, count in counts.items()}

@@ -12,7 +12,7 @@ import polars as pl
 
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
-from dsms.runtime.epoch.dead_letters import DeadRecord, counted, dead_letters, fault_records
+from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_letters, fault_records
 from dsms.runtime.epoch.progress_log import DeadMarks, Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
 from dsms.runtime.lanes.queues import Takes, queues_after
@@ -45,14 +45,14 @@ _NEVER = 2**63 - 1
 _Kind = TypeVar("_Kind", bound=Message)
 
 
-def following(published: Published, plan: FragmentPlan) -> Published:
+def with_replaced_queries(published: Published, plan: FragmentPlan) -> Published:
     """With what queries published in whose place others are: these go on from there."""
     since = {query: one.sink.since for query, one in plan.queries.items() if one.sink and one.sink.since is not None}
     upto = {query: max(at, published.upto(query)) for query, at in since.items()}
     return Published({**published.frontiers, **upto}, published.dead) if upto else published
 
 
-def overtaken(published: Published, plan: FragmentPlan) -> dict[str, str]:
+def late_replacements(published: Published, plan: FragmentPlan) -> dict[str, str]:
     """The queries that took the place of others which have published beyond the instant of the change: an executor that
     knew nothing of it had been cut off. Their relation would not be right."""
     found = ((query, one.sink) for query, one in plan.queries.items() if one.sink is not None)
@@ -149,8 +149,8 @@ class Messages:
 def assemble(envelopes: Iterable[Envelope], revision: Revision, published: Published) -> Epoch:
     """The epoch after a revision's manifest. What is published already is left out, so that a replay writes nothing
     twice."""
-    messages, published = Messages.of(envelopes), following(published, revision.plan)
-    failures = _failures(revision, messages) | overtaken(published, revision.plan)
+    messages, published = Messages.of(envelopes), with_replaced_queries(published, revision.plan)
+    failures = _failures(revision, messages) | late_replacements(published, revision.plan)
     letters = messages.of_lane(NO_LANE).of(DeadLetters)
     dead, upto = dead_letters(letters, published.dead, revision.plan.foreign)
     number, results = revision.manifest.epoch + 1, dict[str, Result]()
@@ -167,7 +167,7 @@ def assemble(envelopes: Iterable[Envelope], revision: Revision, published: Publi
             if result.output.id not in failures:
                 results[result.output.id] = result
                 faults = fault_records(result.output, lane, told.of(RowsInFault), published.upto(result.output.id))
-                upto |= counted(faults, upto)
+                upto |= count_faults(faults, upto)
                 dead += [fault for _, fault in faults]
     manifest = msgspec.structs.replace(revision.manifest, epoch=number, lanes=lanes)
     return Epoch(

@@ -68,7 +68,7 @@ def _ordered(places: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
 
 def _records(
     outputs: Mapping[int | None, Output], piece: pl.DataFrame, partition: pl.Series | None
-) -> Iterator[Records]:  # fmt: skip
+) -> Iterator[Records]:
     """The rows of each result, which stand together."""
     found = (piece.get_column(KEY, default=None), piece[VALUE], partition)
     columns = [None if column is None else column.to_list() for column in found]
@@ -117,9 +117,13 @@ def dead_records(dead: tuple[DeadRecord, ...], topics: Mapping[str, str]) -> Ite
 def _provenance(letter: DeadRecord, topic: str) -> Headers:
     query: Headers = [("dsms-query", letter.query.encode())] if letter.query else []
     return [
-        ("dsms-error", letter.reason.encode()), ("dsms-source", letter.source.encode()), ("dsms-topic", topic.encode()),
-        ("dsms-partition", str(letter.partition).encode()), ("dsms-offset", str(letter.offset).encode()), *query,
-    ]  # fmt: skip
+        ("dsms-error", letter.reason.encode()),
+        ("dsms-source", letter.source.encode()),
+        ("dsms-topic", topic.encode()),
+        ("dsms-partition", str(letter.partition).encode()),
+        ("dsms-offset", str(letter.offset).encode()),
+        *query,
+    ]
 
 
 def progress_records(cluster: str, epoch: Epoch, published: Published) -> Records:

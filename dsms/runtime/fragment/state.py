@@ -18,7 +18,7 @@ from dsms.runtime.batching.schedule import Decision, Schedule
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest
-from dsms.runtime.lanes.revision import Revision, moving, revised, woken
+from dsms.runtime.lanes.revision import Revision, lanes_to_wake, revised, running_lanes
 from dsms.runtime.shedding.load_shedding import Shedding
 from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
@@ -65,13 +65,13 @@ class FragmentState:
         """The size of a batch that cannot hold all there is: a larger one, where only one lane runs, so that nobody
         waits for another, and neither a deadline nor a policy says how much is read."""
         paced = self.shedding.batch_records is None and self.decision.records == self.batch_size.batch_records
-        alone = len(moving(self.revision, self.failures.keys())) == 1
+        alone = len(running_lanes(self.revision, self.failures.keys())) == 1
         return self.batch_size.behind_records if paced and alone else self.decision.records
 
     @property
-    def woken(self) -> tuple[str, ...]:
+    def lanes_to_wake(self) -> tuple[str, ...]:
         """The lanes that have something to do even if nothing is read."""
-        return woken(self.revision, moving(self.revision, self.failures.keys()))
+        return lanes_to_wake(self.revision, running_lanes(self.revision, self.failures.keys()))
 
 
 @dataclass(frozen=True)
@@ -131,21 +131,21 @@ class KeepLanes:
 
 
 @dataclass(frozen=True)
-class TellRebuilt:
+class ReportRebuild:
     """The state of a query, by name, is rebuilt from the logs."""
 
     query: str
 
 
 @dataclass(frozen=True)
-class TellFailed:
+class ReportFailure:
     """A query, by name, failed; the others go on."""
 
     query: str
     reason: str
 
 
-Instruction = PlanBatches | Commit | KeepLanes | TellRebuilt | TellFailed
+Instruction = PlanBatches | Commit | KeepLanes | ReportRebuild | ReportFailure
 
 
 @singledispatch
@@ -185,22 +185,22 @@ def _(event: EpochComputed, state: FragmentState) -> tuple[FragmentState, tuple[
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}
     after = replace(after, measures=after.measures.after(event.ended, epoch.measured.work).kept(keys))
     names = {query: planned.name for query, planned in revision.plan.queries.items()}
-    failed = (TellFailed(names[query], reason) for query, reason in epoch.failures.items())
+    failed = (ReportFailure(names[query], reason) for query, reason in epoch.failures.items())
     lanes = tuple(lane for one in after.revisions for lane in one.lanes.values())
     return after, (Commit(epoch, revision), PlanBatches(), KeepLanes(lanes), *failed, *told)
 
 
 def _revised(
     state: FragmentState, before: tuple[Revision, ...], at: float
-) -> tuple[FragmentState, tuple[TellRebuilt, ...]]:
+) -> tuple[FragmentState, tuple[ReportRebuild, ...]]:
     """The plan as it is now, from where its lanes stand now, with what its stages do next. Revisions in `before` may
     still be asked for."""
     last = state.revisions[-1] if state.revisions else None
     revision = revised(state.plan, state.computed, state.failures.keys(), last)
     schedule = replace(state.schedule, policy=parse_policy(state.bounds.policy))
     moment = Moment(at, state.bounds.target_batch_seconds)
-    decision = schedule.decide(revision, moving(revision, state.failures.keys()), moment, state.batch_records)
+    decision = schedule.decide(revision, running_lanes(revision, state.failures.keys()), moment, state.batch_records)
     revision = replace(revision, takes=decision.takes)
     fresh = revision.rebuilt - (last.rebuilt if last is not None else frozenset())
-    told = tuple(TellRebuilt(state.plan.queries[query].name) for query in sorted(fresh))
+    told = tuple(ReportRebuild(state.plan.queries[query].name) for query in sorted(fresh))
     return replace(state, revisions=(*before, revision), decision=decision), told

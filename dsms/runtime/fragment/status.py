@@ -8,7 +8,7 @@ from dsms.physical.lane import Lane, Output
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.fragment.state import FragmentState
 from dsms.runtime.lanes.manifest import LaneManifest
-from dsms.runtime.lanes.revision import Revision, query_frontier, standing
+from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier
 from dsms.runtime.stages.source_stage import fault_owner
 from dsms.scheduler.leases import RUNNING, FragmentStatus, LaneStatus
 from operators.core.delta import BEGINNING
@@ -16,7 +16,7 @@ from operators.core.delta import BEGINNING
 
 def status_after(epoch: Epoch, revision: Revision, state: FragmentState) -> FragmentStatus:
     """How a fragment fares after an epoch of a revision was committed."""
-    locations, queries = state.run_locations, standing(revision, epoch.manifest)
+    locations, queries = state.run_locations, queries_in_lanes(revision, epoch.manifest)
     return FragmentStatus(
         RUNNING,
         plan_version=epoch.manifest.plan_version,

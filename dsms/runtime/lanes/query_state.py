@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from connectors.redis.state_memory import Part
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.lanes.manifest import Manifest
-from dsms.runtime.lanes.revision import Revision, standing
+from dsms.runtime.lanes.revision import Revision, queries_in_lanes
 from dsms.runtime.stages.stored_state import all_names
 
 
-def limited(revision: Revision, manifest: Manifest) -> Iterator[Part]:
+def limited_parts(revision: Revision, manifest: Manifest) -> Iterator[Part]:
     """For each query with a limit the runs that nobody shares with it, after an epoch of the revision."""
-    for output, lane, at in standing(revision, manifest):
+    for output, lane, at in queries_in_lanes(revision, manifest):
         if output.sink is not None and output.sink.state_memory is not None:
             keys = _own(lane, output)
             own = ({key: names[key] for key in keys & names.keys()} for names in at.runs)

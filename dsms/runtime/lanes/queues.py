@@ -60,7 +60,7 @@ def turns(lane: Lane, held: LaneManifest, takes: Takes) -> dict[int, Turn]:
     return {stage: _turn(stage, lane, held, takes.get(stage)) for stage in range(1, lane.flow.stages + 1)}
 
 
-def wakes(held: LaneManifest, takes: Takes) -> bool:
+def has_queued_work(held: LaneManifest, takes: Takes) -> bool:
     """Whether a stage works on what waits before it, even if nothing is read."""
     return any(takes.get(stage) != 0 for stage in held.queues)
 
@@ -82,7 +82,7 @@ class Waiting:
 
     def taken(self, turn: Turn, arrived: Mapping[int, Delta], prefix: str) -> Taken:
         """What the stage works on of this and of what arrived, by exchange; `prefix` begins the names of new runs."""
-        queues, edges = self.lane.flow.queues, self.lane.flow.arriving.get(self.stage, ())
+        queues, edges = self.lane.flow.queues, self.lane.flow.exchanges_into.get(self.stage, ())
         queued = {edge: self.names.get(queues[edge]) or [[] for _ in turn.waiting] for edge in edges}
         eldest = {edge: list(self._elements(segments[: turn.take])) for edge, segments in queued.items()}
         if turn.take is None:
@@ -113,7 +113,7 @@ def _united(parts: Mapping[int, list[Delta]]) -> dict[int, Delta]:
 
 def queues_after(
     lane: Lane, before: LaneManifest, came: tuple[int, Positions], takes: Takes, told: list[StageServed]
-) -> dict[int, Queue]:  # fmt: skip
+) -> dict[int, Queue]:
     """The queues of a lane after an epoch, which has a number, and read up to some positions; `told` is of all its
     stages and targets."""
     found: dict[int, Queue] = {}

@@ -14,9 +14,9 @@ import msgspec
 from dsms.physical.fragment_plan import FragmentPlan, compile_lane
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning
-from dsms.runtime.lanes.queues import Takes, wakes
+from dsms.runtime.lanes.queues import Takes, has_queued_work
 from dsms.runtime.stages.lane_step import frontier
-from dsms.runtime.stages.stored_state import united
+from dsms.runtime.stages.stored_state import merge_traces
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ def _alone(held: LaneManifest, query: str, members: Collection[str]) -> LaneMani
 
 
 #: A query's result, the lane that it is in, and where this stands.
-Standing = tuple[Output, Lane, LaneManifest]
+QueryInLane = tuple[Output, Lane, LaneManifest]
 
 
-def standing(revision: Revision, manifest: Manifest) -> Iterator[Standing]:
+def queries_in_lanes(revision: Revision, manifest: Manifest) -> Iterator[QueryInLane]:
     """All queries of a revision after an epoch of it."""
     held = {query: one for one in manifest.lanes.values() for query in one.queries}
     for lane in revision.lanes.values():
@@ -84,13 +84,13 @@ def query_frontier(output: Output, lane: Lane, at: LaneManifest) -> int:
     return frontier(lane.leaves(output), at.frontiers(lane.sources, lane.flow.vertices[output.vertex].stage))
 
 
-def woken(revision: Revision, running: Iterable[str]) -> tuple[str, ...]:
+def lanes_to_wake(revision: Revision, running: Iterable[str]) -> tuple[str, ...]:
     """Those of the running lanes that have something to do even if nothing is read."""
     held, takes = revision.manifest.lanes, revision.takes
-    return tuple(lane for lane in running if wakes(held[lane], takes.get(lane, {})))
+    return tuple(lane for lane in running if has_queued_work(held[lane], takes.get(lane, {})))
 
 
-def moving(revision: Revision, failed: Collection[str]) -> dict[str, LaneManifest]:
+def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, LaneManifest]:
     """The lanes that run: all but those of queries that failed or are paused, which are each in one of their own."""
     queries = revision.plan.queries
     still = {*failed, *(query for query, one in queries.items() if one.still)}
@@ -148,10 +148,13 @@ def _lacking(held: LaneManifest, lane: Lane, targets: int) -> set[str]:
     unread = {leaf for leaf, one in lane.sources.items() if one.id not in held.positions}
     moved = {stage: _moved(held.done(stage), begun, lane) for stage in lane.flow.by_stage}
     lost = {
-        at for at, vertex in enumerate(lane.flow.vertices)
-        if vertex.stage and vertex.leaves & moved[vertex.stage] and vertex.operator.traces()
+        at
+        for at, vertex in enumerate(lane.flow.vertices)
+        if vertex.stage
+        and vertex.leaves & moved[vertex.stage]
+        and vertex.operator.traces()
         and lane.flow.keys[at] not in held.runs[0]
-    }  # fmt: skip
+    }
     poor = (one for one in lane.outputs if lane.leaves(one) & unread or lane.flow.below[one.vertex] & lost)
     return {output.id for output in poor}
 
@@ -184,7 +187,9 @@ def _together(one: LaneManifest, other: LaneManifest, apart: Collection[str]) ->
 
 
 def _joined(one: LaneManifest, other: LaneManifest, members: Members) -> LaneManifest:
-    runs = [united(mine, theirs, members, list.__add__) for mine, theirs in zip(one.runs, other.runs, strict=True)]
+    runs = [
+        merge_traces(mine, theirs, members, list.__add__) for mine, theirs in zip(one.runs, other.runs, strict=True)
+    ]
     return LaneManifest((*one.queries, *other.queries), other.positions | one.positions, runs)
 
 

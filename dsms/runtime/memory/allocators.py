@@ -19,7 +19,7 @@ ENVIRONMENT = {
 }
 
 
-def give_back() -> None:
+def return_freed_memory() -> None:
     """Gives back what the C library keeps: some milliseconds after a large batch, else less than one."""
     if (trim := _trim()) is not None:
         trim(0)

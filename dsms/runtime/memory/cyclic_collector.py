@@ -8,7 +8,7 @@ import gc
 _DRIVER_THRESHOLD = 500_000
 
 
-def calm_driver() -> None:
+def collect_rarely() -> None:
     """Looks for cycles rarely: by default a batch would be scanned hundreds of times while it is being written."""
     gc.collect()
     gc.freeze()
@@ -18,7 +18,7 @@ def calm_driver() -> None:
 _WARM_UP = iter(range(4))
 
 
-def calm_worker() -> None:
+def collect_between_tasks() -> None:
     """Looks for cycles only between tasks, as Spark has it done, and never among what the first tasks imported."""
     if next(_WARM_UP, None) is not None:
         gc.collect()

@@ -28,9 +28,12 @@ class Line:
     def after(self, fade: float, x: float, y: float) -> Line:
         """With a point more."""
         return Line(
-            self.points * fade + 1, self.x * fade + x, self.y * fade + y, self.squares * fade + x * x,
+            self.points * fade + 1,
+            self.x * fade + x,
+            self.y * fade + y,
+            self.squares * fade + x * x,
             self.products * fade + x * y,
-        )  # fmt: skip
+        )
 
     @property
     def slope(self) -> float:
@@ -88,9 +91,11 @@ class Costs:
         records, busy = did
         below = busy - sum(one for one, _, _ in above.values())
         return Costs(
-            self.targets, self.seconds.after(fade, busy, seconds), self.below.after(fade, records, below),
+            self.targets,
+            self.seconds.after(fade, busy, seconds),
+            self.below.after(fade, records, below),
             {query: self.above.get(query, Above()).after(fade, *one) for query, one in above.items()},
-        )  # fmt: skip
+        )
 
     @property
     def known(self) -> bool:

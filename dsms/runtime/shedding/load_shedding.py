@@ -64,7 +64,7 @@ class Shedding:
 
     def _measured(
         self, epoch: Epoch, revision: Revision, clock: tuple[float, float], counts: tuple[int, int]
-    ) -> Shedding:  # fmt: skip
+    ) -> Shedding:
         (at, seconds), (unread, records) = clock, counts
         planned = at - seconds
         passed = max(planned - self.planned, 1e-3) if self.planned else seconds
@@ -131,8 +131,10 @@ def _read(epoch: Epoch, revision: Revision, lanes: Mapping[str, frozenset[str]])
     """What the lane that is behind least has still to read, and what it has read: others may be catching up."""
     leaves = {
         (lane, revision.lanes[lane].flow.keys[at])
-        for lane in lanes for at, vertex in enumerate(revision.lanes[lane].flow.vertices) if vertex.leaf is not None
-    }  # fmt: skip
+        for lane in lanes
+        for at, vertex in enumerate(revision.lanes[lane].flow.vertices)
+        if vertex.leaf is not None
+    }
     read = Counter[str]()
     for lane, key, _, work in epoch.measured.work:
         if (lane, key) in leaves:

@@ -15,10 +15,13 @@ def sheddable(lanes: Mapping[str, Lane]) -> frozenset[str]:
     return frozenset[str]().union(*(lane.sheddable for lane in lanes.values()))
 
 
-def decided(
-    lanes: Mapping[str, Lane], positions: Positions, wanted: Mapping[str, float], known: Decisions,
+def new_rates(
+    lanes: Mapping[str, Lane],
+    positions: Positions,
+    wanted: Mapping[str, float],
+    known: Decisions,
     floors: Mapping[str, Ends],
-) -> dict[str, dict[SourcePartition, Rate]]:  # fmt: skip
+) -> dict[str, dict[SourcePartition, Rate]]:
     """The rates to log: where the last one of a query and source partition is not the wanted one.
 
     A rate holds from where the query's lane stands, and never below its floor, the ends of the logs when their owner

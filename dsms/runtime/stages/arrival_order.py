@@ -28,7 +28,7 @@ class Checked:
     orders: tuple[Ordering, ...]
 
 
-def check(source: Source, frame: pl.DataFrame, orders: tuple[Ordering, ...]) -> Checked:
+def check_order(source: Source, frame: pl.DataFrame, orders: tuple[Ordering, ...]) -> Checked:
     """The law: which rows are refused depends on the rows before each of them in the partition's log alone."""
     keeps, reasons = np.ones(frame.height, np.bool_), dict[int, str]()
     least, after = list[pl.Series](), list[Ordering]()
@@ -52,7 +52,7 @@ def _reasons(constraint: Constraint, rows: pl.DataFrame, least: pl.Series) -> It
         yield offset, f"{what}: {value} came, {bound} is the least that may still come"
 
 
-def marks(least: pl.DataFrame, frame: pl.DataFrame, high: int) -> Delta:
+def order_marks(least: pl.DataFrame, frame: pl.DataFrame, high: int) -> Delta:
     """From instant t on, no element of the partition has a value of a column below the mark's: t is an instant that is
     later than all before it, so what is at or after it came with or after its record. `high` is the greatest instant
     before the rows of the frame; both frames are row by row. One mark is as good as many, but for how soon it is known.

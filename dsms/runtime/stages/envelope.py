@@ -9,7 +9,12 @@ import pyarrow as pa
 
 #: To which target and stage a message goes, of which revision and lane it is, and the message.
 ENVELOPE = "target int, stage int, revision long, lane string, message binary"
-ENVELOPE_ARROW: pa.Schema = pa.schema([  # type: ignore[arg-type]
-    ("target", pa.int32()), ("stage", pa.int32()), ("revision", pa.int64()), ("lane", pa.string()),
-    ("message", pa.binary()),
-])  # fmt: skip
+ENVELOPE_ARROW: pa.Schema = pa.schema(
+    [  # type: ignore[arg-type]
+        ("target", pa.int32()),
+        ("stage", pa.int32()),
+        ("revision", pa.int64()),
+        ("lane", pa.string()),
+        ("message", pa.binary()),
+    ]
+)

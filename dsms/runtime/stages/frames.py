@@ -27,7 +27,7 @@ class Frame:
     """The rows of a message: a Polars frame within a process, packed bytes on the way to another one.
 
     >>> rows = pl.DataFrame({"a": [1]})
-    >>> Frame(rows).rows is rows, Frame(Frame(rows).packed(None)).rows.equals(rows)
+    >>> Frame(rows).rows is rows, Frame(Frame(rows).pack(None)).rows.equals(rows)
     (True, True)
     """
 
@@ -39,18 +39,18 @@ class Frame:
     @property
     def rows(self) -> pl.DataFrame:
         """The rows; of a packed frame they are read, or mapped from its file, at each call."""
-        return unpacked(self.content) if isinstance(self.content, bytes) else self.content
+        return unpack(self.content) if isinstance(self.content, bytes) else self.content
 
-    def packed(self, directory: Path | None) -> bytes:
+    def pack(self, directory: Path | None) -> bytes:
         """The rows as bytes; a large frame goes into a new file of the directory, if there is one."""
-        return self.content if isinstance(self.content, bytes) else packed([self.content], directory)
+        return self.content if isinstance(self.content, bytes) else pack([self.content], directory)
 
 
-def packed(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
+def pack(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
     """Frames of one schema end to end, at least one, as bytes: all of them, or the name of a new file in the
     directory. If the first is large, each is written as it comes; the others are no larger.
 
-    >>> unpacked(packed([pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [2]})], None))["a"].to_list()
+    >>> unpack(pack([pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [2]})], None))["a"].to_list()
     [1, 2]
     """
     parts = iter(frames)
@@ -63,14 +63,14 @@ def packed(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
     return _FILE + os.fsencode(path)
 
 
-def unpacked(blob: bytes) -> pl.DataFrame:
-    """The frame that `packed` was given; a file is mapped, not copied."""
+def unpack(blob: bytes) -> pl.DataFrame:
+    """The frame that `pack` was given; a file is mapped, not copied."""
     if not blob.startswith(_FILE):
         return frame_from_ipc(blob)
     return map_frame(Path(os.fsdecode(blob[len(_FILE) :])), stream=True)
 
 
-def clear(directory: Path | None) -> None:
+def remove_files(directory: Path | None) -> None:
     """Removes all files of the directory; frames that are mapped stay readable."""
     if directory is not None:
         for path in directory.iterdir():

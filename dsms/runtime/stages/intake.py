@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from connectors.formats import Decoded, Refusal
 from dsms.model.objects import Source
-from dsms.runtime.stages.arrival_order import check, marks
+from dsms.runtime.stages.arrival_order import check_order, order_marks
 from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, TO, WEIGHT, Delta, union_all
 
@@ -65,9 +65,11 @@ def in_sequence(parts: Sequence[Admitted]) -> Admitted:
     """What was admitted of consecutive records as if it had been at once."""
     marks = [part.marks for part in parts if part.marks is not None]
     return Admitted(
-        union_all([part.delta for part in parts]), tuple(letter for part in parts for letter in part.dead),
-        parts[-1].clock, union_all(marks) if marks else None,
-    )  # fmt: skip
+        union_all([part.delta for part in parts]),
+        tuple(letter for part in parts for letter in part.dead),
+        parts[-1].clock,
+        union_all(marks) if marks else None,
+    )
 
 
 Decode = Callable[[Sequence[Any]], Decoded]
@@ -86,7 +88,7 @@ class Intake:
         """The law: which records are accepted depends on the partition's log up to each of them alone."""
         dead: list[DeadLetter] = []
         frame = self._rows(arrivals, dead)
-        checked = check(self.source, frame, clock.orders) if self.source.ordered else None
+        checked = check_order(self.source, frame, clock.orders) if self.source.ordered else None
         if checked is not None:
             dead += [_letter(arrivals, offset, reason) for offset, reason in checked.reasons]
             frame = frame.filter(pl.Series(checked.keeps))
@@ -107,11 +109,13 @@ class Intake:
         told = None
         if checked is not None:
             least = checked.least.filter(pl.Series(checked.keeps)).filter(~pl.Series(late))
-            told, after = marks(least, elements, clock.high), replace(after, orders=checked.orders)
+            told, after = order_marks(least, elements, clock.high), replace(after, orders=checked.orders)
         return Admitted(
             Delta(elements.select(*self.source.schema.names, FROM, TO, WEIGHT, ORDER)),
-            tuple(sorted(dead, key=lambda letter: letter.offset)), after, told,
-        )  # fmt: skip
+            tuple(sorted(dead, key=lambda letter: letter.offset)),
+            after,
+            told,
+        )
 
     def _rows(self, arrivals: Arrivals, dead: list[DeadLetter]) -> pl.DataFrame:
         """The decodable records as rows with `__from`, `__weight` and the offset as `__order`, in log order."""
@@ -122,25 +126,33 @@ class Intake:
             upserts, removed = np.flatnonzero(~deletions), np.flatnonzero(deletions)
             bodies = [_body(arrivals, int(index)) for index in removed]
             present = [arrivals.values[int(index)] for index in upserts]
-            rows = pl.concat([
-                self._decoded(arrivals, upserts, self.decode, present, 1, dead),
-                self._decoded(arrivals, removed, self.decode_keys, bodies, -1, dead),
-            ]).sort(ORDER)  # fmt: skip
+            rows = pl.concat(
+                [
+                    self._decoded(arrivals, upserts, self.decode, present, 1, dead),
+                    self._decoded(arrivals, removed, self.decode_keys, bodies, -1, dead),
+                ]
+            ).sort(ORDER)
         return self._checked(arrivals, rows, dead)
 
     def _decoded(
-        self, arrivals: Arrivals, at: np.ndarray | None, decode: Decode, values: Sequence[Any], weight: int,
+        self,
+        arrivals: Arrivals,
+        at: np.ndarray | None,
+        decode: Decode,
+        values: Sequence[Any],
+        weight: int,
         dead: list[DeadLetter],
-    ) -> pl.DataFrame:  # fmt: skip
+    ) -> pl.DataFrame:
         decoded = decode(values)
         kept = decoded.kept if at is None else at if decoded.kept is None else at[decoded.kept]
         offsets = arrivals.offsets if kept is None else arrivals.offsets[kept]
         instants = arrivals.instants if kept is None else arrivals.instants[kept]
         dead += [_refused(arrivals, refusal, at) for refusal in decoded.refused]
         columns = [
-            instants.alias(FROM), pl.Series(ORDER, offsets, pl.Int64),
+            instants.alias(FROM),
+            pl.Series(ORDER, offsets, pl.Int64),
             pl.Series(WEIGHT, np.full(decoded.frame.height, weight, np.int64)),
-        ]  # fmt: skip
+        ]
         return decoded.frame.with_columns(columns)
 
     def _checked(self, arrivals: Arrivals, rows: pl.DataFrame, dead: list[DeadLetter]) -> pl.DataFrame:
@@ -245,9 +257,11 @@ def _instants_fine(instants: pl.Series) -> bool:
 def _instant_fault(name: str) -> pl.Expr:
     outside = ~pl.col(FROM).is_between(BEGINNING, -BEGINNING, closed="none")
     return (
-        pl.when(pl.col(FROM).is_null()).then(pl.lit(f'no instant: "{name}" is NULL'))
-        .when(outside).then(pl.lit(f'instant in "{name}" is out of range'))
-    )  # fmt: skip
+        pl.when(pl.col(FROM).is_null())
+        .then(pl.lit(f'no instant: "{name}" is NULL'))
+        .when(outside)
+        .then(pl.lit(f'instant in "{name}" is out of range'))
+    )
 
 
 def _op_fault(op: pl.Expr, name: str) -> pl.Expr:

@@ -45,7 +45,7 @@ def read_stage(
 ) -> StageStep:
     """The source stage over elements of one source: stateless operators, whose work does not depend on the frontier.
     `marks` tell how far its ordered columns have come, `rates` are those of the queries whose input is shed."""
-    read = delta.narrowed(lane.read(leaf))
+    read = delta.narrowed(lane.columns_read(leaf))
     arrived = {leaf: _placed(read, leaf)} | ({marks_of(leaf): _placed(marks, leaf)} if marks is not None else {})
     return _Running(lane, 0, 0, arrived, {}, leaf=leaf, rates=rates or {}).step()
 
@@ -55,9 +55,12 @@ def _placed(delta: Delta, leaf: int) -> Delta:
 
 
 def target_stage(
-    lane: Lane, place: tuple[int, int], arrived: Mapping[int, Delta], state: Mapping[int, tuple[State, ...]],
+    lane: Lane,
+    place: tuple[int, int],
+    arrived: Mapping[int, Delta],
+    state: Mapping[int, tuple[State, ...]],
     moves: tuple[Frontiers, Frontiers],
-) -> StageStep:  # fmt: skip
+) -> StageStep:
     """A stage after the first on a target (`place` is both): complete and final for the instants of each vertex' move.
 
     `arrived` has, by exchange, the elements that came for this target; `state` the traces of the stage's vertices, and
@@ -114,14 +117,12 @@ class _Running:
         flow = self.lane.flow
         for at in flow.by_stage.get(self.stage, ()):
             self._vertex(at, flow.vertices[at])
-            for done in flow.last_read.get(at, frozenset()) - self.lane.ends:
+            for done in flow.last_read.get(at, frozenset()) - self.lane.result_vertices:
                 self.values.pop(done, None)
-        filled = [one for one in flow.sent.get(self.stage, ()) if self._given(flow.exchanges[one].producer)]
-        return StageStep(
-            {one: self.values[flow.exchanges[one].producer] for one in filled},
-            self.faults, self.traces, {at: self.values[at].frame for at in self.lane.ends if at in self.traces},
-            self.failures, self.work, self.seen,
-        )  # fmt: skip
+        producers = {number: flow.exchanges[number].producer for number in flow.exchanges_from.get(self.stage, ())}
+        sent = {number: self.values[vertex] for number, vertex in producers.items() if self._is_sent(vertex)}
+        changes = {at: self.values[at].frame for at in self.lane.result_vertices if at in self.traces}
+        return StageStep(sent, self.faults, self.traces, changes, self.failures, self.work, self.seen)
 
     def _vertex(self, at: int, vertex: Vertex) -> None:
         """A defect in an operator is the failure of what stands on it, and of nothing else."""
@@ -135,7 +136,7 @@ class _Running:
     def _operate(self, at: int, vertex: Vertex) -> None:
         traces = self.state[at] if at in self.state else vertex.operator.traces()
         given, move = self._inputs(vertex), self._move(vertex)
-        if at not in self.lane.ends and _idle(given, traces, move):
+        if at not in self.lane.result_vertices and _idle(given, traces, move):
             self.traces[at], self.values[at] = traces, vertex.empty()
             return
         began, operator = time.perf_counter_ns(), self._ready(vertex.operator)
@@ -160,7 +161,7 @@ class _Running:
         if isinstance(operator, Shed) and (seen := operator.seen(given[0], len(step.delta))) is not None:
             self.seen[operator.query] = seen
 
-    def _given(self, vertex: int) -> bool:
+    def _is_sent(self, vertex: int) -> bool:
         """Whether a vertex has a value that is sent: in the source stage only of those over the source at hand."""
         return vertex in self.values and self._reads(self.lane.flow.vertices[vertex])
 

@@ -48,10 +48,14 @@ def arrivals_of(source: Source, partition: int, messages: Sequence[Message], log
         messages, values = _without(promised, messages), _without(promised, values)
     heads = _heads(source, messages)
     return Arrivals(
-        partition, _offsets(messages), values, _instants(source, messages, heads), _ops(source, heads),
+        partition,
+        _offsets(messages),
+        values,
+        _instants(source, messages, heads),
+        _ops(source, heads),
         [message.key() for message in messages] if not all(values) and None in values else None,
         tuple(sorted([*logged, *beats], key=lambda beat: beat.offset)),
-    )  # fmt: skip
+    )
 
 
 Headers = dict[str, bytes | None]

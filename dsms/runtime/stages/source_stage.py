@@ -102,7 +102,7 @@ def _request(task: SourceTask, slice_: Slice) -> SliceRequest:
     """The lanes of a slice read one source, each under a number of its own."""
     lanes = [task.lanes[lane_id] for lane_id in slice_.lanes]
     source = lanes[0].sources[lanes[0].leaf(slice_.source_id)]
-    columns = frozenset().union(*(lane.read(lane.leaf(slice_.source_id)) for lane in lanes))
+    columns = frozenset().union(*(lane.columns_read(lane.leaf(slice_.source_id)) for lane in lanes))
     return SliceRequest(slice_, source, columns)
 
 

@@ -14,8 +14,8 @@ from connectors.kafka.pieces import pieces
 from connectors.kafka.range_reader import OffsetRange, RangeReader
 from connectors.kafka.registry import schema_lookup
 from dsms.runtime.batching.offsets import Slice, SourceTask
-from dsms.runtime.memory.allocators import give_back
-from dsms.runtime.memory.cyclic_collector import calm_worker
+from dsms.runtime.memory.allocators import return_freed_memory
+from dsms.runtime.memory.cyclic_collector import collect_between_tasks
 from dsms.runtime.stages.slice_intake import admit_slice
 from dsms.runtime.stages.source_stage import SliceRead, SliceRequest, run_source_stage
 from dsms.runtime.stages.wire import ArrowOutbox
@@ -35,11 +35,11 @@ class KafkaSourceTask:
 
 def run_source_task(given: KafkaSourceTask) -> Iterator[pa.RecordBatch]:
     """The messages of a task, one Arrow batch a slice."""
-    calm_worker()
+    collect_between_tasks()
     reader, make = KafkaSlices(given.kafka, given.registry_url), partial(ArrowOutbox, given.task.revision, given.frames)
     for outbox in run_source_stage(given.task, reader, make):
         yield outbox.batch()
-    give_back()
+    return_freed_memory()
 
 
 class KafkaSlices:

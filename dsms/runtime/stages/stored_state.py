@@ -19,9 +19,7 @@ TraceNames = list[list[str]]
 Names = dict[str, TraceNames]
 
 
-def restore(
-    lane: Lane, stage: int, names: Names, read: Callable[[str], pl.DataFrame]
-) -> dict[int, tuple[State, ...]]:  # fmt: skip
+def restore(lane: Lane, stage: int, names: Names, read: Callable[[str], pl.DataFrame]) -> dict[int, tuple[State, ...]]:
     """The traces of a stage's vertices that the names stand for."""
     flow = lane.flow
     return {
@@ -39,9 +37,7 @@ def _restored(trace: State, names: list[str], read: Callable[[str], pl.DataFrame
     return restored
 
 
-def name_runs(
-    lane: Lane, state: Mapping[int, tuple[State, ...]], prefix: str
-) -> tuple[Names, dict[str, pl.DataFrame]]:  # fmt: skip
+def name_runs(lane: Lane, state: Mapping[int, tuple[State, ...]], prefix: str) -> tuple[Names, dict[str, pl.DataFrame]]:
     """The names of all runs of some vertices, and the runs that have none yet under their new names."""
     fresh: dict[str, pl.DataFrame] = {}
     names = {
@@ -62,7 +58,7 @@ def _name(run: Run, name: str, fresh: dict[str, pl.DataFrame]) -> str:
     return name
 
 
-def united(
+def merge_traces(
     one: Mapping[str, Sequence[T]],
     other: Mapping[str, Sequence[T]],
     members: Mapping[str, tuple[bool, ...]],
@@ -72,7 +68,7 @@ def united(
     each has its own members of a family; these are put side by side.
 
     >>> held, more = {"v": [["a"], ["c"]]}, {"v": [["b"], ["d"]], "w": [["e"]]}
-    >>> united(held, more, {"v": (True, False)}, list.__add__)
+    >>> merge_traces(held, more, {"v": (True, False)}, list.__add__)
     {'v': [['a', 'b'], ['c']], 'w': [['e']]}
     """
     found = {key: list(traces) for key, traces in {**other, **one}.items()}

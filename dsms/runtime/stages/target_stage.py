@@ -116,16 +116,18 @@ class _Arrived:
             by_exchange[elements.exchange].append(Delta(elements.frame.rows))
         return {exchange: union_all(deltas) for exchange, deltas in by_exchange.items()}
 
-    def frontiers(self, held: LaneContext) -> dict[int, int]:
-        """The frontier of each source after what arrived: the least of its partitions, of which one that sent nothing
-        stands where it stood."""
-        return self.sources if self.sources is not None else least({**held.partition_frontiers, **self.partitions})
+    def frontiers(self, lane: LaneContext) -> dict[int, int]:
+        """The frontier of each source after what arrived: the least of its partitions. A partition that sent nothing
+        keeps its frontier."""
+        if self.sources is not None:
+            return self.sources
+        return source_frontiers({**lane.partition_frontiers, **self.partitions})
 
 
-def least(frontiers: Mapping[tuple[int, int], int]) -> dict[int, int]:
+def source_frontiers(frontiers: Mapping[tuple[int, int], int]) -> dict[int, int]:
     """The least frontier of the partitions of each source.
 
-    >>> least({(0, 0): 5, (0, 1): 3, (1, 0): 9})
+    >>> source_frontiers({(0, 0): 5, (0, 1): 3, (1, 0): 9})
     {0: 3, 1: 9}
     """
     found: dict[int, int] = {}
@@ -159,7 +161,7 @@ class TargetStage:
 
     def _step(
         self, target: int, revision: int, lane_id: str, came: _Arrived, sides: tuple[RunStore, Outbox]
-    ) -> Callable[[], None]:  # fmt: skip
+    ) -> Callable[[], None]:
         """The moves of a lane's vertices; gives what waits until their runs, which are written meanwhile, are
         stored."""
         (store, out), context = sides, self.context
@@ -185,9 +187,7 @@ class TargetStage:
         send(msgspec.structs.replace(stage_served, busy_ns=time.perf_counter_ns() - began))
         return stored
 
-    def _work(
-        self, lane: Lane, target: int, names: Names, taken: Taken, moves: Moves, store: RunStore
-    ) -> StageStep:  # fmt: skip
+    def _work(self, lane: Lane, target: int, names: Names, taken: Taken, moves: Moves, store: RunStore) -> StageStep:
         """One move of the stage's vertices."""
         state = restore(lane, self.stage, names, store.read)
         return target_stage(lane, (self.stage, target), taken.inputs, state, moves)

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
-from dsms.runtime.memory.allocators import give_back
-from dsms.runtime.memory.cyclic_collector import calm_worker
+from dsms.runtime.memory.allocators import return_freed_memory
+from dsms.runtime.memory.cyclic_collector import collect_between_tasks
 from dsms.runtime.stages import target_stage
 from dsms.runtime.stages.wire import ArrowOutbox, envelopes
 
@@ -47,7 +47,7 @@ class TargetTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What passes this stage by as it came, then one Arrow batch for each lane and target."""
-        calm_worker()
+        collect_between_tasks()
         mine: list[pa.RecordBatch] = []
         for batch in batches:
             here = pc.equal(batch.column("stage"), pa.scalar(self.stage.stage, pa.int32()))
@@ -56,7 +56,7 @@ class TargetTask:
         arrived = chain.from_iterable(map(envelopes, mine))
         for outbox in self.stage.run(arrived, self.open_store(), lambda revision: ArrowOutbox(revision, self.frames)):
             yield outbox.batch()
-        give_back()
+        return_freed_memory()
 
 
 class RedisRuns:

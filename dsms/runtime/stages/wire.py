@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from connectors.formats.arrow_buffers import arrow_buffer
 from dsms.runtime.stages.envelope import ENVELOPE_ARROW
-from dsms.runtime.stages.frames import Frame, packed
+from dsms.runtime.stages.frames import Frame, pack
 from dsms.runtime.stages.stored_state import Names
 from dsms.scheduler.work import Works
 from operators.core.delta import Delta
@@ -169,9 +169,23 @@ class ResultChanges(Message, frozen=True, array_like=True, tag=True):
 
 
 AnyMessage = (
-    Elements | PartitionMoved | SourcesMoved | Wake | SlicePosition | DeadLetters | SourceFailed | VertexFailed
-    | ResultFailed | VerticesWorked | Unread | ShedSeen | RowsInFault | StateStored | StageServed | ResultChanges
-)  # fmt: skip
+    Elements
+    | PartitionMoved
+    | SourcesMoved
+    | Wake
+    | SlicePosition
+    | DeadLetters
+    | SourceFailed
+    | VertexFailed
+    | ResultFailed
+    | VerticesWorked
+    | Unread
+    | ShedSeen
+    | RowsInFault
+    | StateStored
+    | StageServed
+    | ResultChanges
+)
 
 
 class Envelope(NamedTuple):
@@ -241,7 +255,7 @@ class ArrowOutbox:
 
     def frame(self, pieces: Iterable[pl.DataFrame]) -> Frame:
         """The pieces packed, in a file where they are large."""
-        return Frame(packed(pieces, self._directory))
+        return Frame(pack(pieces, self._directory))
 
     def batch(self) -> pa.RecordBatch:
         """All messages as one Arrow batch of `ENVELOPE_ARROW`; none can be sent after it."""
@@ -258,7 +272,7 @@ class ArrowOutbox:
 
     def _hook(self, value: object) -> bytes:
         assert isinstance(value, Frame), value
-        return value.packed(self._directory)
+        return value.pack(self._directory)
 
 
 def _frame(kind: type, value: object) -> Frame:

@@ -109,15 +109,15 @@ def _session(scratch: Path) -> None:
     """What an executor does first. Its JVM writes the archive when it ends."""
     from pyspark import SparkContext
 
-    from dsms.spark.scratch import emptied
+    from dsms.spark.scratch import scratch_directory
     from dsms.spark.session import spark_session
     from dsms.spark.warm_up import warm_up
 
-    with emptied(scratch):
+    with scratch_directory(scratch):
         spark = spark_session("local[2]", scratch, 2)
         warm_up(spark, 2)
         stream = spark.readStream.format("rate").load().repartition(2).writeStream
-        query = stream.foreachBatch(_collected).option("checkpointLocation", str(scratch / "checkpoint")).start()
+        query = stream.foreachBatch(_collect).option("checkpointLocation", str(scratch / "checkpoint")).start()
         query.processAllAvailable()
         query.stop()
         spark.stop()
@@ -128,7 +128,7 @@ def _session(scratch: Path) -> None:
         gateway.proc.wait(_TIMEOUT_S)
 
 
-def _collected(rows: object, _: int) -> None:
+def _collect(rows: object, _: int) -> None:
     rows.toArrow()  # type: ignore[attr-defined]
 
 

@@ -26,13 +26,13 @@ _starting: set[str] = set()
 _lock = threading.Lock()
 
 
-def starts(stream: str) -> None:
+def expect_first_batch(stream: str) -> None:
     """A stream is about to start: until it has started, helpers stay."""
     with _lock:
         _starting.add(stream)
 
 
-def has_started(stream: str, spark: SparkSession) -> None:
+def end_helpers(stream: str, spark: SparkSession) -> None:
     """Ends the helpers once no stream is starting. A stream that is stopped or has had a batch needs them no more."""
     with _lock:
         if stream in _starting:

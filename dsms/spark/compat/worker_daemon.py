@@ -22,9 +22,14 @@ MODULE = "dsms.spark.compat.worker_daemon"
 #: What source and target tasks run, and what those that read Avro ask for schemas; what they and libraries would import
 #: when they first need it. The worker module itself is named by Spark.
 MODULES = (
-    "dsms.runtime.stages.source_task", "dsms.runtime.stages.target_task", "urllib3", "dsms.spark.source",
-    "pyspark.sql.worker.plan_data_source_read", "numpy.ma", "encodings.idna",
-)  # fmt: skip
+    "dsms.runtime.stages.source_task",
+    "dsms.runtime.stages.target_task",
+    "urllib3",
+    "dsms.spark.source",
+    "pyspark.sql.worker.plan_data_source_read",
+    "numpy.ma",
+    "encodings.idna",
+)
 
 
 def main() -> None:

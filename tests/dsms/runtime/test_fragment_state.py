@@ -22,8 +22,8 @@ from dsms.runtime.fragment.state import (
     KeepLanes,
     PlanBatches,
     PlanChanged,
-    TellFailed,
-    TellRebuilt,
+    ReportFailure,
+    ReportRebuild,
     advance,
 )
 from dsms.runtime.fragment.status import dead_letters, status_after
@@ -110,7 +110,7 @@ def test_a_query_that_failed_is_told_and_stands_still() -> None:
     state = begun()
     (failing,) = (query for query, planned in state.plan.queries.items() if planned.name == "W")
     state, instructions = after(state, computed(state, **{failing: "1 / 0"}))
-    assert TellFailed("W", "1 / 0") in instructions
+    assert ReportFailure("W", "1 / 0") in instructions
     assert state.failures == {failing: "1 / 0"}
     assert state.decision.reads == {
         lane for lane, held in state.revision.manifest.lanes.items() if failing not in held.queries
@@ -128,9 +128,9 @@ def test_state_that_another_version_stored_is_rebuilt_and_told_once() -> None:
         BatchSize(100, 10, 1000, 1.0, 3.0), Measures(0.0),
     )  # fmt: skip
     state, instructions = after(state, PlanChanged(plan(), 1.0))
-    assert sorted(one.query for one in instructions if isinstance(one, TellRebuilt)) == ["V", "W"]
+    assert sorted(one.query for one in instructions if isinstance(one, ReportRebuild)) == ["V", "W"]
     _, again = after(state, PlanChanged(plan(), 2.0))
-    assert [one for one in again if isinstance(one, TellRebuilt)] == []
+    assert [one for one in again if isinstance(one, ReportRebuild)] == []
 
 
 def test_bounds_hold_from_the_next_epoch_on() -> None:

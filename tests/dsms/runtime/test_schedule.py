@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dsms.runtime.batching.schedule import Decision, Schedule
 from dsms.runtime.lanes.manifest import Queue, Segment
-from dsms.runtime.lanes.revision import Revision, moving, revised
+from dsms.runtime.lanes.revision import Revision, revised, running_lanes
 from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
 from dsms.scheduler.work import Measured, Work
@@ -29,7 +29,7 @@ def run(world: World, catalog: object, targets: int, policy: str, budget_s: floa
     """All that the logs hold, as a policy says; gives how many epochs had something waiting after them."""
     revision, schedule, waited = start(catalog, targets), Schedule(parse_policy(policy)), 0
     for at in range(2_000):
-        lanes = moving(revision, ())
+        lanes = running_lanes(revision, ())
         decision = schedule.decide(revision, lanes, Moment(float(at), budget_s), records)
         revision = replace(revision, takes=decision.takes)
         done = epoch(world, revision, decision.records, 2, decision.reads)
@@ -131,7 +131,7 @@ def test_round_robin_reads_no_more_than_every_other_time_while_something_waits()
     one, at_once = Schedule(parse_policy("round_robin")), 4
     held, turns, left = start(catalog, 1), [], True
     while left:
-        found = one.decide(held, moving(held, ()), Moment(float(len(turns)), 1e-6), at_once)
+        found = one.decide(held, running_lanes(held, ()), Moment(float(len(turns)), 1e-6), at_once)
         done = epoch(world, replace(held, takes=found.takes), found.records, 2, found.reads)
         left = any(done.measured.behind.values())
         turns.append((bool(found.reads), any(lane.queues for lane in done.manifest.lanes.values())))
