@@ -163,7 +163,7 @@ class Fragment:
             plan_version=revision.plan.version,
             targets=revision.plan.partitions,
             lanes={lane_id: self._lane_files.filed(lane) for lane_id, lane in revision.lanes.items()},
-            positions={lane_id: held.places for lane_id, held in lanes.items()},
+            positions={lane_id: progress.places for lane_id, progress in lanes.items()},
             reads=state.decision.reads,
             batch_records=state.decision.records,
             behind_records=state.behind_records,

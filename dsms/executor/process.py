@@ -49,8 +49,8 @@ class ExecutorProcess:
         """Until `stopping` is set."""
         living = threading.Thread(target=self._live, name="signs-of-life", daemon=True)
         living.start()
-        telling = threading.Thread(target=self._reporter.run, args=(self._stopping,), name="reports", daemon=True)
-        telling.start()
+        reporting = threading.Thread(target=self._reporter.run, args=(self._stopping,), name="reports", daemon=True)
+        reporting.start()
         try:
             spark = self._make_session()
             collect_rarely()
@@ -63,7 +63,7 @@ class ExecutorProcess:
                 runner.halt()
             self._stopping.set()
             living.join()
-            telling.join()
+            reporting.join()
 
     def health(self) -> Health:
         """What it says of itself, and how long ago it last looked at the cluster."""
@@ -94,7 +94,11 @@ class ExecutorProcess:
         """The fragments that are this executor's, with their leases."""
         body = self._cluster.assignments()
         assigned = msgspec.json.decode(body, type=dict[str, Assignment]) if body else {}
-        return {name: one.lease for name, one in assigned.items() if one.executor == self._settings.executor_id}
+        return {
+            name: assignment.lease
+            for name, assignment in assigned.items()
+            if assignment.executor == self._settings.executor_id
+        }
 
     def _catalog(self) -> Catalog | None:
         """The catalog as its copy says, read anew when that has changed."""
@@ -107,9 +111,9 @@ class ExecutorProcess:
         runners = self._runners
         if runners is None:
             return ExecutorStatus(STARTING)
-        found = together({name: runner.status for name, runner in runners.items()})
+        status = together({name: runner.status for name, runner in runners.items()})
         bounds = self._reporter.bounds
-        return msgspec.structs.replace(found, reason=found.reason or self._trouble, bounds=bounds)
+        return msgspec.structs.replace(status, reason=status.reason or self._trouble, bounds=bounds)
 
     def _live(self) -> None:
         while True:

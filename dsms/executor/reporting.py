@@ -59,10 +59,10 @@ class Reporter:
             log.debug("bounds are as they were", reason=str(error))
 
     def _tell(self) -> None:
-        seen = {name: found for name, runner in self._runners().items() if (found := runner.running()) is not None}
-        lanes = [lane for each, _, _ in seen.values() for lane in each.values()]
-        ends = self._ends(lanes)
-        reports = {name: self._report(name, found, ends) for name, found in seen.items()}
+        fragments = ((name, runner.running()) for name, runner in self._runners().items())
+        running = {name: fragment for name, fragment in fragments if fragment is not None}
+        ends = self._ends([lane for lanes, _, _ in running.values() for lane in lanes.values()])
+        reports = {name: self._report(name, fragment, ends) for name, fragment in running.items()}
         for name, report in reports.items():
             self._cluster.tell(name, msgspec.msgpack.encode(report))
             for purpose, records in changed(self._last.get(name), report).items():
@@ -75,10 +75,10 @@ class Reporter:
         except ExternalError:
             return {}
 
-    def _report(self, name: str, found: tuple[Mapping[str, Lane], Manifest, Measures], ends: Ends) -> Report:
-        lanes, manifest, measures = found
+    def _report(self, name: str, running: tuple[Mapping[str, Lane], Manifest, Measures], ends: Ends) -> Report:
+        lanes, manifest, measures = running
         sampler = Sampler(name, measures, time.monotonic())
-        waiting = {lane_id: _waiting(held) for lane_id, held in manifest.lanes.items()}
+        waiting = {lane_id: _waiting(progress) for lane_id, progress in manifest.lanes.items()}
         return Report(
             executor=self._settings.executor_id,
             fragment=name,
@@ -90,13 +90,13 @@ class Reporter:
         )
 
 
-def _waiting(held: LaneManifest) -> Waiting:
-    offsets = {place: at.offset for place, at in held.places.items()}
+def _waiting(progress: LaneManifest) -> Waiting:
+    offsets = {place: at.offset for place, at in progress.places.items()}
     return Waiting(
         offsets,
         {
-            stage: (sum(one.rows for one in queue.segments), sum(one.bytes for one in queue.segments))
-            for stage, queue in held.queues.items()
+            stage: (sum(segment.rows for segment in queue.segments), sum(segment.bytes for segment in queue.segments))
+            for stage, queue in progress.queues.items()
         },
-        {place: at.orders for place, at in held.places.items()},
+        {place: at.orders for place, at in progress.places.items()},
     )

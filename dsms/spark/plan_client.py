@@ -19,7 +19,7 @@ def ask(address: str, question: str, *arguments: object) -> Any:
         with connection.makefile("rwb") as stream:
             pickle.dump((question, arguments), stream)
             stream.flush()
-            found = pickle.load(stream)
-    if isinstance(found, DsmsError):
-        raise found
-    return found
+            answer = pickle.load(stream)
+    if isinstance(answer, DsmsError):
+        raise answer
+    return answer

@@ -22,8 +22,8 @@ def scratch_directory(scratch: Path) -> Iterator[None]:
     """Makes it anew, and that of temporary files, whatever a run that was killed left in them; removes both."""
     both = {scratch, temporary_directory(scratch)}
     _remove(both)
-    for one in both:
-        one.mkdir(parents=True, mode=0o700)
+    for directory in both:
+        directory.mkdir(parents=True, mode=0o700)
     try:
         yield
     finally:
@@ -45,5 +45,5 @@ def temporary_directory(scratch: Path) -> Path:
 
 
 def _remove(directories: set[Path]) -> None:
-    for one in directories:
-        shutil.rmtree(one, ignore_errors=True)
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -114,10 +114,14 @@ class LocalRuntime:
 
     def places(self) -> Iterator[tuple[SourcePartition, Position]]:
         """Where the lanes stand."""
-        return (place for held in self._revision.manifest.lanes.values() for place in held.places.items())
+        return (place for progress in self._revision.manifest.lanes.values() for place in progress.places.items())
 
     def _standing(self, query: str) -> tuple[Output, Lane, LaneManifest]:
-        return next(one for one in queries_in_lanes(self._revision, self._revision.manifest) if one[0].id == query)
+        return next(
+            query_in_lane
+            for query_in_lane in queries_in_lanes(self._revision, self._revision.manifest)
+            if query_in_lane[0].id == query
+        )
 
     def _revise(self, plan: FragmentPlan, manifest: Manifest) -> None:
         apart = () if self._sharing else plan.queries.keys()
@@ -146,13 +150,13 @@ class LocalRuntime:
     def _planned(self, most: int) -> tuple[SourceTask, Offsets]:
         """What the next epoch reads, and up to where."""
         revision = self._revision
-        positions = {lane_id: held.places for lane_id, held in running_lanes(revision, ()).items()}
+        positions = {lane_id: progress.places for lane_id, progress in running_lanes(revision, ()).items()}
         beats = {(source, 0): log.heartbeats for source, log in self.logs.items()}
         ends = {(source, 0): len(log.records) for source, log in self.logs.items()}
         begin = self._offsets or offsets_at(0, positions, beats)
         upto = next_offsets(0, positions, ends, beats, most)
-        found = slices(revision.lanes, positions, begin, upto, beats)
-        return SourceTask(tuple(found), dict(revision.lanes), revision.number, self._partitions), upto
+        planned = slices(revision.lanes, positions, begin, upto, beats)
+        return SourceTask(tuple(planned), dict(revision.lanes), revision.number, self._partitions), upto
 
     def _computed(self, task: SourceTask) -> list[Envelope]:
         """The messages of all stages to the driver."""
@@ -161,9 +165,9 @@ class LocalRuntime:
         prefix = str(self._revision.manifest.epoch + 1)
         context = stage_context([self._revision], prefix, self._partitions, _AS_ROWS)
         for number in range(1, context.stages + 1):
-            here = [message for message in messages if message.stage == number]
+            arrived = [message for message in messages if message.stage == number]
             messages = [message for message in messages if message.stage != number]
-            for box in TargetStage(context, number).run(here, self._runs, LocalOutbox):
+            for box in TargetStage(context, number).run(arrived, self._runs, LocalOutbox):
                 messages += box.sent
         return messages
 
@@ -171,7 +175,7 @@ class LocalRuntime:
         for written in epoch.written:
             self._publish(written)
         self.dead += epoch.dead
-        moved = {query: max(one.frontier, self._published.upto(query)) for query, one in epoch.results.items()}
+        moved = {query: max(result.frontier, self._published.upto(query)) for query, result in epoch.results.items()}
         self._published = Published({**self._published.frontiers, **moved}, epoch.dead_upto)
         self._revise(self._revision.plan, epoch.manifest)
         self._runs.keep(self._revision.manifest.names())

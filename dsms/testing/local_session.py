@@ -146,10 +146,10 @@ class LocalSession:
         sampler = Sampler("0", runtime.measures, time.monotonic())
         waiting = {
             lane_id: Waiting(
-                {place: at.offset for place, at in held.places.items()},
-                orders={place: at.orders for place, at in held.places.items()},
+                {place: at.offset for place, at in progress.places.items()},
+                orders={place: at.orders for place, at in progress.places.items()},
             )
-            for lane_id, held in runtime.revision.manifest.lanes.items()
+            for lane_id, progress in runtime.revision.manifest.lanes.items()
         }
         topics = {source.topic: source.id for lane in lanes.values() for source in lane.sources.values()}
         ends = {(topic, 0): len(runtime.logs[source].records) for topic, source in topics.items()}
@@ -194,13 +194,13 @@ class LocalSession:
     def _plan(self) -> FragmentPlan:
         """All that can be asked for: queries, and the streams and tables that they read."""
         known = self.runtime.revision.plan.queries
-        plans = [self._planned(found, known.get(found.id)) for found in self.running()]
+        plans = [self._planned(readable, known.get(readable.id)) for readable in self.running()]
         return FragmentPlan(self.catalog.version, self.partitions, {plan.id: plan for plan in plans})
 
-    def _planned(self, found: Stream | Table | Query, known: Planned | None) -> Planned:
-        if isinstance(found, Query):
-            return planned(found, self.catalog, known)
-        return known or Planned(found.id, found.name, plan_of(found.name, self.catalog))
+    def _planned(self, readable: Stream | Table | Query, known: Planned | None) -> Planned:
+        if isinstance(readable, Query):
+            return planned(readable, self.catalog, known)
+        return known or Planned(readable.id, readable.name, plan_of(readable.name, self.catalog))
 
     def _write(self, statement: st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase) -> StatementResult:
         """A statement takes effect at the furthest instant that any log has reached, and is final at once."""
@@ -230,17 +230,17 @@ class LocalSession:
         self.runtime.run(self.batch_records)
 
     def _started(self, name: str) -> Output:
-        found = self.catalog.find(name)
-        if isinstance(found, Source):
-            raise UserError(f'"{found.name}" is a source', hint="ask for a stream, view or query over it")
-        return self.runtime.output(found.id)
+        named = self.catalog.find(name)
+        if isinstance(named, Source):
+            raise UserError(f'"{named.name}" is a source', hint="ask for a stream, view or query over it")
+        return self.runtime.output(named.id)
 
     def _source(self, name: str) -> Source:
-        found = self.catalog.find(name)
-        if not isinstance(found, Source):
+        named = self.catalog.find(name)
+        if not isinstance(named, Source):
             names = ", ".join(source.name for source in self.catalog.sources())
-            raise UserError(f'"{found.name}" is not a source', hint=f"have: {names}")
-        return found
+            raise UserError(f'"{named.name}" is not a source', hint=f"have: {names}")
+        return named
 
     def _log_of(self, name: str) -> Log:
         return self.runtime.logs[self._source(name).id]
@@ -272,5 +272,5 @@ class _LocalEnvironment:
         frontier = self._runtime.frontier(query) if query in self._runtime.results else BEGINNING
         return None if frontier == BEGINNING else frontier
 
-    def state_of(self, found: Object) -> str:
-        return ("paused" if found.paused else "running") if isinstance(found, Query) else "registered"
+    def state_of(self, named: Object) -> str:
+        return ("paused" if named.paused else "running") if isinstance(named, Query) else "registered"

@@ -25,7 +25,7 @@ Records = list[Mapping[str, object]]
 
 
 @dataclass(frozen=True)
-class _Held:
+class _Content:
     """A table as a session holds it."""
 
     table: Table
@@ -46,19 +46,19 @@ def written(
 ) -> tuple[Table, Records, StatementResult]:
     """What a statement adds to the log of its table, all of it at one instant."""
     table = table_of(statement.table, catalog)
-    effects = list(_effects(statement, catalog, relation, _Held(table, relation)))
+    effects = list(_effects(statement, catalog, relation, _Content(table, relation)))
     records = [record for effect in effects for record in _records(effect, instant)]
     verb = type(statement).__name__.upper() if isinstance(statement, Write) else "LOAD"
-    return table, records, StatementResult(verb, counted(sum(one.count for one in effects), instant))
+    return table, records, StatementResult(verb, counted(sum(effect.count for effect in effects), instant))
 
 
-def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, held: _Held) -> Iterator[Effect]:
+def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, content: _Content) -> Iterator[Effect]:
     if isinstance(statement, Write):
-        yield effect_of(statement, catalog, relation, held)
+        yield effect_of(statement, catalog, relation, content)
         return
     seen: set[tuple[object, ...]] = set()
-    for batch in batches_of(statement, held.table):
-        yield inserted(held.table, batch, held, seen)
+    for batch in batches_of(statement, content.table):
+        yield inserted(content.table, batch, content, seen)
 
 
 def _records(effect: Effect, instant: int) -> Records:
@@ -70,8 +70,8 @@ def _records(effect: Effect, instant: int) -> Records:
 
 def as_table(name: str, rows: list[dict[str, object]], catalog: Catalog) -> pa.Table:
     """The rows of a stream, view or table as Arrow has them."""
-    found = catalog.find(name)
-    return pa.Table.from_pylist(rows, schema=schema_and_keys(found, catalog)[0])
+    named = catalog.find(name)
+    return pa.Table.from_pylist(rows, schema=schema_and_keys(named, catalog)[0])
 
 
 def reached(clocks: Iterable[PartitionClock], promised: Iterable[int]) -> int:

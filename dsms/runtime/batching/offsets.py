@@ -94,15 +94,15 @@ def waiting(positions: Positions, ends: Ends, reads: Collection[str] | None = No
 
 def unread(positions: Positions, ends: Ends, upto: Offsets) -> dict[str, int]:
     """How many records each lane has not read yet after a document."""
-    found = dict.fromkeys(positions, 0)
+    unread_records = dict.fromkeys(positions, 0)
     for lane, place, position in _places(positions):
         read = upto["at"].get(lane, {}).get(_text(place), (position.offset, 0))[0]
-        found[lane] += max(ends.get(place, read) - read, 0)
-    return found
+        unread_records[lane] += max(ends.get(place, read) - read, 0)
+    return unread_records
 
 
 def _places(positions: Positions) -> Iterator[tuple[str, SourcePartition, Position]]:
-    return ((lane, place, position) for lane, each in positions.items() for place, position in each.items())
+    return ((lane, place, position) for lane, places in positions.items() for place, position in places.items())
 
 
 def _text(place: SourcePartition) -> str:
@@ -130,39 +130,39 @@ def slices(lanes: Mapping[str, Lane], positions: Positions, start: Offsets, end:
         if (position.offset, seen[1]) != (upto, beats_upto):
             key = (lane, place, position, upto, seen[1], beats_upto)
             lanes_at.setdefault(key[1:], []).append(lane)
-    return [_slice(lanes[held[0]], key, tuple(held), beats) for key, held in lanes_at.items()]
+    return [_slice(lanes[standing[0]], key, tuple(standing), beats) for key, standing in lanes_at.items()]
 
 
-def _slice(lane: Lane, key: tuple[Any, ...], held: tuple[str, ...], beats: Beats) -> Slice:
+def _slice(lane: Lane, key: tuple[Any, ...], lanes: tuple[str, ...], beats: Beats) -> Slice:
     (source_id, partition), position, end, first, last = key
     topic = lane.sources[lane.leaf(source_id)].topic
     taken = tuple(beats.get((source_id, partition), ())[first:last])
-    return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, held)
+    return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, lanes)
 
 
-def with_rates(found: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
+def with_rates(planned: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
     """The slices with the rates of the queries that read them, as far as they go."""
-    return [_under(one, lanes, decided) for one in found]
+    return [_under(slice_, lanes, decided) for slice_ in planned]
 
 
-def _under(one: Slice, lanes: Mapping[str, Lane], decided: Decisions) -> Slice:
-    place = (one.source_id, one.partition)
-    queries = {query for lane in one.lanes for query in lanes[lane].shed}
-    rates = {query: _within(one, decided[query][place]) for query in queries if place in decided.get(query, {})}
-    return replace(one, rates=rates) if rates else one
+def _under(slice_: Slice, lanes: Mapping[str, Lane], decided: Decisions) -> Slice:
+    place = (slice_.source_id, slice_.partition)
+    queries = {query for lane in slice_.lanes for query in lanes[lane].shed}
+    rates = {query: _within(slice_, decided[query][place]) for query in queries if place in decided.get(query, {})}
+    return replace(slice_, rates=rates) if rates else slice_
 
 
-def _within(one: Slice, rates: Sequence[Rate]) -> tuple[Rate, ...]:
+def _within(slice_: Slice, rates: Sequence[Rate]) -> tuple[Rate, ...]:
     """The rate at the start of a slice, and those that follow in it."""
-    first = max(bisect_right(rates, one.start, key=lambda rate: rate[0]) - 1, 0)
-    return tuple(rates[first : bisect_left(rates, one.end, key=lambda rate: rate[0])])
+    first = max(bisect_right(rates, slice_.start, key=lambda rate: rate[0]) - 1, 0)
+    return tuple(rates[first : bisect_left(rates, slice_.end, key=lambda rate: rate[0])])
 
 
-def distribute(found: Sequence[Slice], tasks: int) -> list[list[Slice]]:
+def distribute(planned: Sequence[Slice], tasks: int) -> list[list[Slice]]:
     """The slices dealt out to at most `tasks` tasks, the largest first, each to the task with the least to do."""
-    loads: list[tuple[int, list[Slice]]] = [(0, []) for _ in range(min(tasks, len(found)))]
-    for one in sorted(found, key=lambda one: (one.start - one.end, one.source_id, one.partition)):
+    loads: list[tuple[int, list[Slice]]] = [(0, []) for _ in range(min(tasks, len(planned)))]
+    for slice_ in sorted(planned, key=lambda slice_: (slice_.start - slice_.end, slice_.source_id, slice_.partition)):
         least = min(range(len(loads)), key=lambda index: loads[index][0])
-        load, held = loads[least]
-        loads[least] = (load + one.end - one.start + 1, [*held, one])
-    return [held for _, held in loads]
+        load, dealt = loads[least]
+        loads[least] = (load + slice_.end - slice_.start + 1, [*dealt, slice_])
+    return [dealt for _, dealt in loads]

@@ -55,7 +55,9 @@ class Schedule:
 
     def after(self, epoch: Epoch, revision: Revision, at: float) -> Schedule:
         """With what an epoch of a revision did, which ended at a time."""
-        waiting = {one.epoch for held in epoch.manifest.lanes.values() for one in _segments(held.queues)}
+        waiting = {
+            segment.epoch for lane_after in epoch.manifest.lanes.values() for segment in _segments(lane_after.queues)
+        }
         came = {number: self.came.get(number, at) for number in waiting}
         behind = {
             lane: (records, self.behind[lane][1] if self.behind.get(lane, (0, at))[0] else at)
@@ -73,32 +75,32 @@ class Schedule:
         paths = {lane: path for lane in lanes if (path := self._path(lane, revision)) is not None}
         unknown = {lane: _one_each(revision, lane) for lane in lanes if lane not in paths}
         ready = list(self._ready(revision, paths, moment.now_s))
-        if sum(one.work_s for one in ready) <= moment.budget_s:
+        if sum(queue.work_s for queue in ready) <= moment.budget_s:
             through = [self._through(lane, path, moment) for lane, path in paths.items()]
             return Decision(unknown, frozenset(lanes), min([records, *through]))
         granted = list(self._granted(ready, moment))
-        found = {_place(one.ready): one for one in granted}
-        takes = {lane: self._takes(lane, revision, found) for lane in lanes} | unknown
-        unread = {lane for lane in lanes if self.behind.get(lane, (0, 0.0))[0] and (lane, 0) not in found}
-        reading = [self._records(one) for one in granted if _place(one.ready)[1] == 0]
+        by_place = {_place(grant.ready): grant for grant in granted}
+        takes = {lane: self._takes(lane, revision, by_place) for lane in lanes} | unknown
+        unread = {lane for lane in lanes if self.behind.get(lane, (0, 0.0))[0] and (lane, 0) not in by_place}
+        reading = [self._records(grant) for grant in granted if _place(grant.ready)[1] == 0]
         return Decision(takes, frozenset(lanes) - unread, max(1, *reading) if reading else records)
 
     def _granted(self, ready: list[Ready], moment: Moment) -> Iterator[Grant]:
         """What is served. What is read together is worked on together, so a batch reads no more than later stages can
         work on in a few; where more than that was granted, nothing comes before the rest of it."""
-        for one in grants(self.policy, self.past, ready, moment)[0]:
-            after = one.ready.work_s / one.ready.size - one.ready.cost
-            most = _AHEAD * moment.budget_s / after if one.ready.operator == 0 and after > 0 else one.size
-            yield replace(one, size=min(one.size, most))
-            if one.size > most:
+        for grant in grants(self.policy, self.past, ready, moment)[0]:
+            after = grant.ready.work_s / grant.ready.size - grant.ready.cost
+            most = _AHEAD * moment.budget_s / after if grant.ready.operator == 0 and after > 0 else grant.size
+            yield replace(grant, size=min(grant.size, most))
+            if grant.size > most:
                 return
 
     def _through(self, lane: str, path: Path, moment: Moment) -> int:
         """How many records of a lane can go all the way through in a batch."""
         return max(1, int(moment.budget_s / max(remaining(path)[0] * self._record_bytes(lane), 1e-9)))
 
-    def _records(self, one: Grant) -> int:
-        return int(one.size / self._record_bytes(_place(one.ready)[0]))
+    def _records(self, grant: Grant) -> int:
+        return int(grant.size / self._record_bytes(_place(grant.ready)[0]))
 
     def _past(self, did: Mapping[Place, Work], revision: Revision) -> Past:
         """With the service that stages received, reading too, in the order in which round robin comes to them."""
@@ -115,34 +117,36 @@ class Schedule:
             if records:
                 yield Ready((lane, 0), path, 0, records * self._record_bytes(lane), since, lane, weight)
             for stage, queue in revision.manifest.lanes[lane].queues.items():
-                if size := sum(one.bytes for one in queue.segments):
-                    oldest = min(self.came.get(one.epoch, now) for one in queue.segments)
+                if size := sum(segment.bytes for segment in queue.segments):
+                    oldest = min(self.came.get(segment.epoch, now) for segment in queue.segments)
                     yield Ready((lane, stage), path, stage, size, oldest, lane, weight)
 
     def _path(self, lane: str, revision: Revision) -> Path | None:
         """The stages of a lane as operators; None as long as one has not been measured."""
         stages = range(revision.lanes[lane].flow.stages + 1)
-        found = [one for stage in stages if (one := self.costs.get((lane, stage))) is not None]
-        if len(found) < len(stages):
+        measured = [stage_cost for stage in stages if (stage_cost := self.costs.get((lane, stage))) is not None]
+        if len(measured) < len(stages):
             return None
         cores = revision.plan.partitions
-        return tuple(Operator((one.cost or 0.0) / cores, one.selectivity or 0.0) for one in found)
+        return tuple(
+            Operator((stage_cost.cost or 0.0) / cores, stage_cost.selectivity or 0.0) for stage_cost in measured
+        )
 
     def _record_bytes(self, lane: str) -> float:
         return 1 / (self.costs[(lane, 0)].row_bytes or 1.0)
 
     def _takes(self, lane: str, revision: Revision, granted: Mapping[Place, Grant]) -> dict[int, int]:
         """Whole segments, as many as fit what was granted, and at least one."""
-        queues, found = revision.manifest.lanes[lane].queues, dict[int, int]()
+        queues, takes = revision.manifest.lanes[lane].queues, dict[int, int]()
         for stage in range(1, revision.lanes[lane].flow.stages + 1):
             grant = granted.get((lane, stage))
-            sizes = [one.bytes for one in queues[stage].segments] if stage in queues else []
-            found[stage] = 0 if grant is None else max(1, bisect_right(list(accumulate(sizes)), grant.size))
-        return found
+            sizes = [segment.bytes for segment in queues[stage].segments] if stage in queues else []
+            takes[stage] = 0 if grant is None else max(1, bisect_right(list(accumulate(sizes)), grant.size))
+        return takes
 
     def _costs(self, did: Mapping[Place, Work], revision: Revision, at: float) -> dict[Place, Measured]:
-        found = {place: one for place, one in self.costs.items() if place[0] in revision.lanes}
-        return found | {place: found.get(place, Measured(at, at)).after(at, 0, work) for place, work in did.items()}
+        costs = {place: measured for place, measured in self.costs.items() if place[0] in revision.lanes}
+        return costs | {place: costs.get(place, Measured(at, at)).after(at, 0, work) for place, work in did.items()}
 
 
 def _one_each(revision: Revision, lane: str) -> dict[int, int]:
@@ -152,40 +156,40 @@ def _one_each(revision: Revision, lane: str) -> dict[int, int]:
 
 def _did(epoch: Epoch, revision: Revision) -> dict[Place, Work]:
     """What the stages did in an epoch, where they did anything; the rows are bytes."""
-    told: dict[str, list[VertexWork]] = defaultdict(list)
-    for one in epoch.measured.work:
-        told[one[0]].append(one)
-    found: dict[Place, Work] = {}
-    for lane in told.keys() | epoch.measured.served.keys():
+    by_lane: dict[str, list[VertexWork]] = defaultdict(list)
+    for vertex_work in epoch.measured.work:
+        by_lane[vertex_work[0]].append(vertex_work)
+    done: dict[Place, Work] = {}
+    for lane in by_lane.keys() | epoch.measured.served.keys():
         flow = revision.lanes[lane].flow
         first = {flow.keys[vertex] for vertex in flow.by_stage.get(0, ())}
-        reading = [work for _, key, _, work in told[lane] if key in first]
+        reading = [work for _, key, _, work in by_lane[lane] if key in first]
         works = _works(reading, epoch.measured.served.get(lane, []))
-        found |= {(lane, stage): work for stage, work in works.items()}
-    return found
+        done |= {(lane, stage): work for stage, work in works.items()}
+    return done
 
 
-def _works(reading: list[Work], told: list[StageServed]) -> dict[int, Work]:
+def _works(reading: list[Work], served: list[StageServed]) -> dict[int, Work]:
     """The same of one lane, of what its vertices that read and its other stages tell."""
     came, taken, busy = Counter[int](), Counter[int](), Counter[int]()
-    for one in told:
-        came[one.stage] += one.bytes
-        taken[one.stage] += one.taken_bytes
-        busy[one.stage] += one.busy_ns
-    found = {stage: Work((taken[stage],), came[stage + 1], busy[stage]) for stage in taken if taken[stage]}
+    for message in served:
+        came[message.stage] += message.bytes
+        taken[message.stage] += message.taken_bytes
+        busy[message.stage] += message.busy_ns
+    works = {stage: Work((taken[stage],), came[stage + 1], busy[stage]) for stage in taken if taken[stage]}
     records = sum(work.rows_in[0] for work in reading if work.bytes_in)
     if records:
         size = sum(work.bytes_in for work in reading)
-        found[0] = Work((size,), came[1], sum(work.busy_ns for work in reading), bytes_in=records)
-    return found
+        works[0] = Work((size,), came[1], sum(work.busy_ns for work in reading), bytes_in=records)
+    return works
 
 
 def _segments(queues: Mapping[int, Queue]) -> Iterator[Segment]:
-    return (one for queue in queues.values() for one in queue.segments)
+    return (segment for queue in queues.values() for segment in queue.segments)
 
 
-def _place(one: Ready) -> Place:
-    lane, stage = one.key
+def _place(ready: Ready) -> Place:
+    lane, stage = ready.key
     return str(lane), int(stage)
 
 

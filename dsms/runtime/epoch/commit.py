@@ -120,7 +120,7 @@ class Committer:
             self._runs.delete(gone)
         self._named = named
         self.run_locations = self._runs.spill(named, limit, parts)
-        moved = {query: max(one.frontier, published.upto(query)) for query, one in epoch.results.items()}
+        moved = {query: max(result.frontier, published.upto(query)) for query, result in epoch.results.items()}
         return Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
 
     def _publish(self, epoch: Epoch, topics: Mapping[str, str], published: Published) -> None:
@@ -130,8 +130,8 @@ class Committer:
         self._writer.begin()
         self._faults.hit("begun")
         results = chain.from_iterable(map(result_records, epoch.written))
-        for at, one in enumerate(chain(results, dead_records(epoch.dead, topics), [progress])):
-            self._writer.write(one)
+        for at, records in enumerate(chain(results, dead_records(epoch.dead, topics), [progress])):
+            self._writer.write(records)
             if at == 0:
                 self._faults.hit("half_written")
         self._faults.hit("written")

@@ -36,7 +36,7 @@ def dead_letters(
     of `foreign` owners are written elsewhere."""
     upto = dict(published)
     dead: list[DeadRecord] = []
-    for slice_ in sorted(slices, key=lambda one: (one.partition, one.start, one.owner)):
+    for slice_ in sorted(slices, key=lambda letters: (letters.partition, letters.start, letters.owner)):
         if slice_.owner in foreign:
             continue
         place = slice_.owner, slice_.partition

@@ -70,12 +70,12 @@ def _records(
     outputs: Mapping[int | None, Output], piece: pl.DataFrame, partition: pl.Series | None
 ) -> Iterator[Records]:
     """The rows of each result, which stand together."""
-    found = (piece.get_column(KEY, default=None), piece[VALUE], partition)
-    columns = [None if column is None else column.to_list() for column in found]
+    sources = (piece.get_column(KEY, default=None), piece[VALUE], partition)
+    columns = [None if column is None else column.to_list() for column in sources]
     columns.append(_headers(piece))
     start = 0
     for count, member in _members(piece):
-        keys, values, partitions, headers = (each and each[start : start + count] for each in columns)
+        keys, values, partitions, headers = (column and column[start : start + count] for column in columns)
         sink = outputs[member].sink
         assert sink is not None
         yield Records(sink.topic, keys or [None] * count, values or [], headers, partitions)
@@ -104,13 +104,13 @@ def _change_headers(op: str, ts: int) -> Headers:
 def dead_records(dead: tuple[DeadRecord, ...], topics: Mapping[str, str]) -> Iterator[Records]:
     """The dead letters, by source topic: the value as it came, and where it came from in headers."""
     for source in dict.fromkeys(letter.source for letter in dead):
-        mine = [letter for letter in dead if letter.source == source]
-        keys = [f"{letter.partition}/{letter.offset}".encode() for letter in mine]
+        letters = [letter for letter in dead if letter.source == source]
+        keys = [f"{letter.partition}/{letter.offset}".encode() for letter in letters]
         yield Records(
             dead_letter_topic(source),
             keys,
-            [letter.value for letter in mine],
-            [_provenance(letter, topics[source]) for letter in mine],
+            [letter.value for letter in letters],
+            [_provenance(letter, topics[source]) for letter in letters],
         )
 
 
@@ -130,10 +130,10 @@ def progress_records(cluster: str, epoch: Epoch, published: Published) -> Record
     """What is published once the transaction is: the frontier by result partition, the offset by owner of dead
     letters."""
     entries: dict[bytes, bytes] = {}
-    for query, one in epoch.results.items():
-        sink = one.output.sink
-        if sink is not None and one.frontier > published.upto(query):
-            body = msgspec.json.encode(Progress(query, one.frontier, epoch.manifest.epoch))
+    for query, result in epoch.results.items():
+        sink = result.output.sink
+        if sink is not None and result.frontier > published.upto(query):
+            body = msgspec.json.encode(Progress(query, result.frontier, epoch.manifest.epoch))
             entries |= {f"{sink.topic}/{partition}".encode(): body for partition in range(sink.partitions)}
     for (owner, partition), mark in epoch.dead_upto.items():
         if published.dead.get((owner, partition)) != mark:

@@ -67,11 +67,11 @@ class LaneManifest(msgspec.Struct, frozen=True):
     @property
     def places(self) -> dict[SourcePartition, Position]:
         """The positions by source and partition."""
-        return {(source, partition): at for source, each in self.positions.items() for partition, at in each.items()}
+        return {(source, partition): at for source, parts in self.positions.items() for partition, at in parts.items()}
 
     def done(self, stage: int) -> Positions:
         """How far a stage has worked: as far as the last stage before it, or itself, that has a queue."""
-        queue = max((one for one in self.queues if one <= stage), default=None)
+        queue = max((number for number in self.queues if number <= stage), default=None)
         return self.positions if queue is None else self.queues[queue].done
 
     def frontiers(self, sources: Mapping[int, Source], stage: int = 0) -> dict[int, int]:

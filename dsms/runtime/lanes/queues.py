@@ -55,20 +55,20 @@ class Taken:
     fresh: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
-def turns(lane: Lane, held: LaneManifest, takes: Takes) -> dict[int, Turn]:
+def turns(lane: Lane, progress: LaneManifest, takes: Takes) -> dict[int, Turn]:
     """The turn of each stage of a lane."""
-    return {stage: _turn(stage, lane, held, takes.get(stage)) for stage in range(1, lane.flow.stages + 1)}
+    return {stage: _turn(stage, lane, progress, takes.get(stage)) for stage in range(1, lane.flow.stages + 1)}
 
 
-def has_queued_work(held: LaneManifest, takes: Takes) -> bool:
+def has_queued_work(progress: LaneManifest, takes: Takes) -> bool:
     """Whether a stage works on what waits before it, even if nothing is read."""
-    return any(takes.get(stage) != 0 for stage in held.queues)
+    return any(takes.get(stage) != 0 for stage in progress.queues)
 
 
-def _turn(stage: int, lane: Lane, held: LaneManifest, take: int | None) -> Turn:
-    waiting = held.queues[stage].segments if stage in held.queues else []
-    after = tuple(frontiers_of(one.upto, lane.sources) for one in waiting)
-    return Turn(held.frontiers(lane.sources, stage), after, take)
+def _turn(stage: int, lane: Lane, progress: LaneManifest, take: int | None) -> Turn:
+    waiting = progress.queues[stage].segments if stage in progress.queues else []
+    after = tuple(frontiers_of(segment.upto, lane.sources) for segment in waiting)
+    return Turn(progress.frontiers(lane.sources, stage), after, take)
 
 
 @dataclass(frozen=True)
@@ -99,32 +99,37 @@ class Waiting:
 
 def served(stage: int, arrived: Mapping[int, Delta], taken: Taken) -> StageServed:
     """What a stage has to do on a target."""
-    rows = sum(len(one) for one in arrived.values())
+    rows = sum(len(delta) for delta in arrived.values())
     return StageServed(stage, rows, _bytes(arrived), _bytes(taken.inputs))
 
 
 def _bytes(deltas: Mapping[int, Delta]) -> int:
-    return sum(int(one.frame.estimated_size()) for one in deltas.values())
+    return sum(int(delta.frame.estimated_size()) for delta in deltas.values())
 
 
 def _united(parts: Mapping[int, list[Delta]]) -> dict[int, Delta]:
-    return {edge: union_all(each) for edge, each in parts.items() if each}
+    return {edge: union_all(deltas) for edge, deltas in parts.items() if deltas}
 
 
 def queues_after(
-    lane: Lane, before: LaneManifest, came: tuple[int, Positions], takes: Takes, told: list[StageServed]
+    lane: Lane, before: LaneManifest, came: tuple[int, Positions], takes: Takes, served: list[StageServed]
 ) -> dict[int, Queue]:
     """The queues of a lane after an epoch, which has a number, and read up to some positions; `told` is of all its
     stages and targets."""
-    found: dict[int, Queue] = {}
+    queues: dict[int, Queue] = {}
     epoch, reached = came
     for stage in range(1, lane.flow.stages + 1):
         take = takes.get(stage)
         if take is None:
             continue
-        mine = [one for one in told if one.stage == stage]
-        segment = Segment(epoch, reached, sum(one.rows for one in mine), sum(one.bytes for one in mine))
+        stage_served = [message for message in served if message.stage == stage]
+        segment = Segment(
+            epoch,
+            reached,
+            sum(message.rows for message in stage_served),
+            sum(message.bytes for message in stage_served),
+        )
         waiting = before.queues[stage].segments if stage in before.queues else []
         reached = waiting[take - 1].upto if take else before.done(stage)
-        found[stage] = Queue(reached, [*waiting[take:], segment])
-    return found
+        queues[stage] = Queue(reached, [*waiting[take:], segment])
+    return queues

@@ -30,6 +30,6 @@ def stage_context(
 
 def _lane_contexts(revision: Revision) -> dict[str, LaneContext]:
     return {
-        lane_id: LaneContext.of(revision.lanes[lane_id], held, revision.takes.get(lane_id, {}))
-        for lane_id, held in revision.manifest.lanes.items()
+        lane_id: LaneContext.of(revision.lanes[lane_id], progress, revision.takes.get(lane_id, {}))
+        for lane_id, progress in revision.manifest.lanes.items()
     }

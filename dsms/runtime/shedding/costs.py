@@ -40,8 +40,8 @@ class Line:
         """What y grows by with x: at least 0, at most their ratio."""
         points = self.points + _ORIGIN
         spread = self.squares / points - (self.x / points) ** 2
-        found = (self.products / points - self.x * self.y / points**2) / spread if spread > 0 else 0.0
-        return min(max(found, 0.0), self.y / self.x) if self.x else 0.0
+        slope = (self.products / points - self.x * self.y / points**2) / spread if spread > 0 else 0.0
+        return min(max(slope, 0.0), self.y / self.x) if self.x else 0.0
 
     @property
     def start(self) -> float:
@@ -76,8 +76,8 @@ class Costs:
 
     What a group-by takes for few rows is no cost of records: taken as that, it would be the dearer the fewer stay.
 
-    >>> one = Costs(2).after(1.0, 0.5, (10, 0.2), {}).after(1.0, 2.3, (90, 2.0), {})
-    >>> round(one.factor, 2), round(one.fixed, 2), round(one.base, 3)
+    >>> costs = Costs(2).after(1.0, 0.5, (10, 0.2), {}).after(1.0, 2.3, (90, 2.0), {})
+    >>> round(costs.factor, 2), round(costs.fixed, 2), round(costs.base, 3)
     (1.03, 0.26, 0.023)
     """
 
@@ -89,12 +89,12 @@ class Costs:
     def after(self, fade: float, seconds: float, did: tuple[int, float], above: Mapping[str, Did]) -> Costs:
         """With an epoch more, which read records with some busy seconds."""
         records, busy = did
-        below = busy - sum(one for one, _, _ in above.values())
+        below = busy - sum(query_busy for query_busy, _, _ in above.values())
         return Costs(
             self.targets,
             self.seconds.after(fade, busy, seconds),
             self.below.after(fade, records, below),
-            {query: self.above.get(query, Above()).after(fade, *one) for query, one in above.items()},
+            {query: self.above.get(query, Above()).after(fade, *done) for query, done in above.items()},
         )
 
     @property
@@ -111,7 +111,7 @@ class Costs:
     @property
     def fixed(self) -> float:
         """The seconds of an epoch of no records."""
-        starts = self.below.start + sum(one.busy.start for one in self.above.values())
+        starts = self.below.start + sum(shed.busy.start for shed in self.above.values())
         return self.seconds.start_with(self.factor) + self.factor * starts
 
     @property

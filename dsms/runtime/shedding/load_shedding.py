@@ -84,24 +84,27 @@ class Shedding:
         demands = [self._demand(query, revision) for query in sorted(_queries(lanes))]
         known = replace(self, lasts=self._time(demands), ease=self._eased(seconds))
         waiting, before = self.unread + self.arrivals * seconds, self.decision.rates
-        found = decide(*known._priced(demands, waiting), shedding=any(rate < 1 for rate in before.values()))
-        rates = {one.query: _steady(before.get(one.query, 1.0), found.rates[one.query], one.least) for one in demands}
+        decision = decide(*known._priced(demands, waiting), shedding=any(rate < 1 for rate in before.values()))
+        rates = {
+            demand.query: _steady(before.get(demand.query, 1.0), decision.rates[demand.query], demand.least)
+            for demand in demands
+        }
         batch = int(_WAITING * waiting + _MORE * self.arrivals * known.lasts)
-        return replace(known, decision=replace(found, rates=rates), batch_records=batch or None)
+        return replace(known, decision=replace(decision, rates=rates), batch_records=batch or None)
 
     def _time(self, demands: Sequence[Demand]) -> float:
         """The seconds that a batch may take."""
-        deadline = min(one.deadline_s for one in demands)
+        deadline = min(demand.deadline_s for demand in demands)
         return min(max(_PART * deadline, _TIMES * self.costs.fixed), _MOST * deadline)
 
     def _priced(self, demands: Sequence[Demand], waiting: float) -> tuple[list[Demand], Load]:
         """The demands and the load with seconds of which all are there for records: a batch's fixed part is not. What
         comes while a batch lasts is for the next one, and no backlog."""
         usable = self.ease * max(1 - self.costs.fixed / self.lasts, _LEFT)
-        stays = sum(self.costs.query(one.query) - one.cost for one in demands)
+        stays = sum(self.costs.query(demand.query) - demand.cost for demand in demands)
         backlog = max(waiting - self.arrivals * self.lasts, 0.0)
         load = Load(backlog, self.arrivals, (self.costs.base + stays) / usable)
-        return [replace(one, cost=one.cost / usable) for one in demands], load
+        return [replace(demand, cost=demand.cost / usable) for demand in demands], load
 
     def _eased(self, seconds: float) -> float:
         """Feedback: while input is shed, batches that read all there is are to take the time that they may."""
@@ -163,7 +166,7 @@ def _above(epoch: Epoch, revision: Revision) -> dict[str, Did]:
 def _vertices(lane: Lane) -> Iterator[tuple[str, str]]:
     """The vertices above a Shed by key, each with the query: nobody shares them."""
     flow = lane.flow
-    sheds_ = {at: one.operator.query for at, one in enumerate(flow.vertices) if isinstance(one.operator, Shed)}
-    for at, key in enumerate(flow.keys) if sheds_ else ():
-        for below in flow.below[at] & sheds_.keys() - {at}:
-            yield key, sheds_[below]
+    sheds = {at: vertex.operator.query for at, vertex in enumerate(flow.vertices) if isinstance(vertex.operator, Shed)}
+    for at, key in enumerate(flow.keys) if sheds else ():
+        for below in flow.below[at] & sheds.keys() - {at}:
+            yield key, sheds[below]

@@ -28,22 +28,22 @@ def new_rates(
     first saw the query: below it an owner before may have read and published, by the rates that were known then; and
     what was there before a query is not left out of it.
     """
-    found: dict[str, dict[SourcePartition, Rate]] = {}
+    rates: dict[str, dict[SourcePartition, Rate]] = {}
     for query, place, offset in _standing(lanes, positions):
         before = known.get(query, {}).get(place, ())
         last = before[-1] if before else (0, 1.0)
         if wanted.get(query, 1.0) != last[1]:
-            found.setdefault(query, {})[place] = (
+            rates.setdefault(query, {})[place] = (
                 max(offset, floors[query].get(place, 0), last[0]),
                 wanted.get(query, 1.0),
             )
-    return found
+    return rates
 
 
 def _standing(lanes: Mapping[str, Lane], positions: Positions) -> Iterator[tuple[str, SourcePartition, int]]:
     for lane_id, places in positions.items():
         lane = lanes[lane_id]
         for query in sorted(lane.sheddable):
-            output = next(one for one in lane.outputs if one.id == query)
-            mine = {lane.sources[leaf].id for leaf in lane.leaves(output)}
-            yield from ((query, place, at.offset) for place, at in places.items() if place[0] in mine)
+            output = next(result for result in lane.outputs if result.id == query)
+            read = {lane.sources[leaf].id for leaf in lane.leaves(output)}
+            yield from ((query, place, at.offset) for place, at in places.items() if place[0] in read)

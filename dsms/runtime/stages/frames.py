@@ -1,7 +1,7 @@
-"""Frames on their way from worker to worker and to the driver: where all are on one machine, through files.
+"""Frames that are sent between workers and to the driver: large ones through files, if all are on one machine.
 
-Spark copies what goes through it some ten times, so of a large frame only the name of a file does. The file is there
-until the driver has put the epoch together: a task that is tried again finds it.
+Spark copies what it transports about ten times, so for a large frame it transports only the name of a file. The file
+stays until the driver has assembled the epoch, so a task that is retried finds it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, map_frame, write_frames
 
-#: Frames of fewer bytes are sent as they are: a file has its price too.
+#: The least size in bytes of a frame that goes into a file: a file has a cost of its own.
 WORTHWHILE = 1 << 16
-#: No Arrow stream begins so.
+#: The prefix of a file's name; no Arrow stream begins like this.
 _FILE = b"file:"
 
 
 class Frame:
-    """The rows of a message: a Polars frame within a process, packed bytes on the way to another one.
+    """The rows of a message: a Polars frame within a process, packed bytes between processes.
 
     >>> rows = pl.DataFrame({"a": [1]})
     >>> Frame(rows).rows is rows, Frame(Frame(rows).pack(None)).rows.equals(rows)
@@ -38,7 +38,7 @@ class Frame:
 
     @property
     def rows(self) -> pl.DataFrame:
-        """The rows; of a packed frame they are read, or mapped from its file, at each call."""
+        """The rows; each call unpacks a packed frame."""
         return unpack(self.content) if isinstance(self.content, bytes) else self.content
 
     def pack(self, directory: Path | None) -> bytes:
@@ -47,8 +47,8 @@ class Frame:
 
 
 def pack(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
-    """Frames of one schema end to end, at least one, as bytes: all of them, or the name of a new file in the
-    directory. If the first is large, each is written as it comes; the others are no larger.
+    """The concatenation of frames of one schema, at least one, as bytes: the rows, or the name of a new file in the
+    directory if the first frame is large. Frames go into a file one by one; none is larger than the first.
 
     >>> unpack(pack([pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [2]})], None))["a"].to_list()
     [1, 2]
@@ -71,7 +71,7 @@ def unpack(blob: bytes) -> pl.DataFrame:
 
 
 def remove_files(directory: Path | None) -> None:
-    """Removes all files of the directory; frames that are mapped stay readable."""
+    """Removes all files of the directory. Frames that are mapped from them stay readable."""
     if directory is not None:
         for path in directory.iterdir():
             path.unlink()

@@ -83,7 +83,7 @@ def run_source_stage(task: SourceTask, reader: SliceReader, outbox: Callable[[],
     """The messages of a task: an outbox for what concerns no slice, then one for each slice, as it was read."""
     if task.wakes or task.behind:
         yield _begun(task, outbox())
-    for request, read in reader.read([_request(task, one) for one in task.slices]):
+    for request, read in reader.read([_request(task, slice_) for slice_ in task.slices]):
         sending = _Slice(task, request, reader, outbox())
         sending.failed(read) if isinstance(read, DsmsError) else sending.read(read)
         yield sending.outbox  # type: ignore[misc]
@@ -171,7 +171,9 @@ class _Slice:
 
     def _bury(self, owner: str, letters: Sequence[DeadLetter]) -> None:
         if letters:
-            refused = [RefusedRecord(one.offset, one.reason, _raw(one.value), one.query) for one in letters]
+            refused = [
+                RefusedRecord(letter.offset, letter.reason, _raw(letter.value), letter.query) for letter in letters
+            ]
             slice_, source = self.request.slice, self.request.source
             place = (slice_.partition, slice_.start, slice_.end)
             self.outbox.send(NO_LANE, DeadLetters(owner, source.name, *place, refused))

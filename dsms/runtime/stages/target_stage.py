@@ -67,10 +67,10 @@ class LaneContext:
     turns: dict[int, Turn]
 
     @staticmethod
-    def of(lane: Lane, held: LaneManifest, takes: Takes) -> LaneContext:
+    def of(lane: Lane, progress: LaneManifest, takes: Takes) -> LaneContext:
         """A lane as its manifest says, with what its stages are to take of their queues."""
-        frontiers = {(lane.leaf(source), partition): at.frontier for (source, partition), at in held.places.items()}
-        return LaneContext(frontiers, held.runs, turns(lane, held, takes))
+        frontiers = {(lane.leaf(source), partition): at.frontier for (source, partition), at in progress.places.items()}
+        return LaneContext(frontiers, progress.runs, turns(lane, progress, takes))
 
 
 @dataclass(frozen=True)
@@ -130,10 +130,10 @@ def source_frontiers(frontiers: Mapping[tuple[int, int], int]) -> dict[int, int]
     >>> source_frontiers({(0, 0): 5, (0, 1): 3, (1, 0): 9})
     {0: 3, 1: 9}
     """
-    found: dict[int, int] = {}
+    least: dict[int, int] = {}
     for (leaf, _), frontier in frontiers.items():
-        found[leaf] = min(frontier, found.get(leaf, frontier))
-    return found
+        least[leaf] = min(frontier, least.get(leaf, frontier))
+    return least
 
 
 @dataclass(frozen=True)
@@ -165,13 +165,13 @@ class TargetStage:
         """The moves of a lane's vertices; gives what waits until their runs, which are written meanwhile, are
         stored."""
         (store, out), context = sides, self.context
-        lane, held = context.revisions[revision][lane_id], context.lanes[revision][lane_id]
-        prefix, turn = f"{context.prefix}/{lane.id}/{target}", held.turns[self.stage]
+        lane, known = context.revisions[revision][lane_id], context.lanes[revision][lane_id]
+        prefix, turn = f"{context.prefix}/{lane.id}/{target}", known.turns[self.stage]
         began, arrived = time.perf_counter_ns(), came.deltas()
-        taken = Waiting(lane, self.stage, held.names[target], store.read).taken(turn, arrived, prefix)
+        taken = Waiting(lane, self.stage, known.names[target], store.read).taken(turn, arrived, prefix)
         stage_served, queued = served(self.stage, arrived, taken), taken.names
-        moves = turn.moves(came.frontiers(held))
-        step = _RESTS if turn.take == 0 else self._work(lane, target, held.names[target], taken, moves, store)
+        moves = turn.moves(came.frontiers(known))
+        step = _RESTS if turn.take == 0 else self._work(lane, target, known.names[target], taken, moves, store)
         names, written = name_runs(lane, step.state, prefix)
         stored = store.write({**written, **taken.fresh})
         del came, arrived, taken  # what came is not to stay while results are encoded

@@ -48,12 +48,12 @@ class TargetTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What passes this stage by as it came, then one Arrow batch for each lane and target."""
         collect_between_tasks()
-        mine: list[pa.RecordBatch] = []
+        for_stage: list[pa.RecordBatch] = []
         for batch in batches:
-            here = pc.equal(batch.column("stage"), pa.scalar(self.stage.stage, pa.int32()))
-            mine.append(batch.filter(here))
-            yield batch.filter(pc.invert(here))
-        arrived = chain.from_iterable(map(envelopes, mine))
+            is_for_stage = pc.equal(batch.column("stage"), pa.scalar(self.stage.stage, pa.int32()))
+            for_stage.append(batch.filter(is_for_stage))
+            yield batch.filter(pc.invert(is_for_stage))
+        arrived = chain.from_iterable(map(envelopes, for_stage))
         for outbox in self.stage.run(arrived, self.open_store(), lambda revision: ArrowOutbox(revision, self.frames)):
             yield outbox.batch()
         return_freed_memory()

@@ -40,22 +40,22 @@ def installed(environ: Mapping[str, str]) -> Path | None:
     if (java := _java_home(environ)) is None:
         return None
     release = java / "release"
-    said = release.read_text("utf-8", "replace") if release.is_file() else ""
-    held = [(one.name, one.stat().st_mtime_ns) for one in jars()]
-    what = f"{java.resolve()}\n{said}\n{pyspark.__file__}\n{held}\n{JVM}"
-    return cache_dir(environ) / "spark" / hashlib.sha256(what.encode()).hexdigest()[:16]
+    version = release.read_text("utf-8", "replace") if release.is_file() else ""
+    jar_times = [(jar.name, jar.stat().st_mtime_ns) for jar in jars()]
+    identity = f"{java.resolve()}\n{version}\n{pyspark.__file__}\n{jar_times}\n{JVM}"
+    return cache_dir(environ) / "spark" / hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def archive(environ: Mapping[str, str]) -> Path | None:
     """Where the archive is, or would be; None where there is no Java."""
-    found = installed(environ)
-    return found and found / "classes.jsa"
+    directory = installed(environ)
+    return directory and directory / "classes.jsa"
 
 
 def home(environ: Mapping[str, str]) -> Path | None:
     """The SPARK_HOME that the archive was made with; None where there is none."""
-    found = installed(environ)
-    return found / "home" if found is not None and (found / "home").is_dir() else None
+    directory = installed(environ)
+    return directory / "home" if directory is not None and (directory / "home").is_dir() else None
 
 
 def options(environ: Mapping[str, str]) -> str:
@@ -64,8 +64,8 @@ def options(environ: Mapping[str, str]) -> str:
     >>> options({"PATH": "", "DSMS_CACHE": "/nowhere"})
     ''
     """
-    found = archive(environ) if TRICK.on(environ) else None
-    return f"-XX:SharedArchiveFile={found} {_QUIET}" if found is not None and found.is_file() else ""
+    path = archive(environ) if TRICK.on(environ) else None
+    return f"-XX:SharedArchiveFile={path} {_QUIET}" if path is not None and path.is_file() else ""
 
 
 def make(environ: Mapping[str, str]) -> bool:
@@ -92,8 +92,8 @@ def _forget(newest: Path) -> None:
     are links, stay: an executor may run with one."""
     if not (newest / "classes.jsa").is_file():
         shutil.rmtree(newest)
-    found = sorted(newest.parent.glob("*/classes.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
-    for old in found[_KEPT:]:
+    archives = sorted(newest.parent.glob("*/classes.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in archives[_KEPT:]:
         old.unlink()
 
 

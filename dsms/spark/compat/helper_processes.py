@@ -45,7 +45,7 @@ def _end(spark: SparkSession) -> None:
     """Stops the factories of such processes, as Spark itself does when one of their processes fails. It has no name for
     that in public, so where it is another Spark they stay."""
     try:
-        pairs = _held(spark, _ENV, "pythonWorkers", _held(spark, f"{_ENV}$", "env", None)).iterator()
+        pairs = _private_field(spark, _ENV, "pythonWorkers", _private_field(spark, f"{_ENV}$", "env", None)).iterator()
         while pairs.hasNext():
             pair = pairs.next()
             if HELPERS in pair._1().toString():
@@ -54,7 +54,7 @@ def _end(spark: SparkSession) -> None:
         log.warning("Spark's helpers could not be ended", reason=str(error))
 
 
-def _held(spark: SparkSession, owner: str, name: str, instance: Any) -> Any:
+def _private_field(spark: SparkSession, owner: str, name: str, instance: Any) -> Any:
     """What a private field holds; of an object of Scala's where there is no instance."""
     jvm: Any = spark._jvm
     field = jvm.java.lang.Class.forName(owner).getDeclaredField(name)

@@ -25,7 +25,7 @@ _OTHERS = (
 
 def jars() -> list[Path]:
     """The jars of an executor, by name."""
-    return sorted(one for one in Path(pyspark.__file__).parent.glob("jars/*.jar") if not one.name.startswith(_OTHERS))
+    return sorted(jar for jar in Path(pyspark.__file__).parent.glob("jars/*.jar") if not jar.name.startswith(_OTHERS))
 
 
 def linked_home(target: Path) -> Path:
