@@ -52,8 +52,8 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class Admitted:
-    """The elements of the accepted records, the dead letters of the others, the partition's clock after all of them, and
-    the marks of a source with ordered columns."""
+    """The elements of the accepted records, the dead letters of the others, the partition's clock after all of them,
+    and the marks of a source with ordered columns."""
 
     delta: Delta
     dead: tuple[DeadLetter, ...]

@@ -27,8 +27,8 @@ class _TooLarge(Exception):
 
 @dataclass(frozen=True)
 class ResultEncoding:
-    """How results are encoded: by `encode`, `piece` changes at a time, which bounds the memory of their records; a record
-    has at most `most_bytes`. `poisoned` is the name of a query that fails on purpose, for tests."""
+    """How results are encoded: by `encode`, `piece` changes at a time, which bounds the memory of their records; a
+    record has at most `most_bytes`. `poisoned` is the name of a query that fails on purpose, for tests."""
 
     encode: Encode = encode_changes
     poisoned: str | None = None
