@@ -91,13 +91,15 @@ def main(  # noqa: PLR0913 one parameter an option
         state_memory=read_bytes(state_memory),
         faults=os.environ.get("DSMS_FAULT", ""),
     )
-    Tuning().over(settings.bounds)  # refuses those that cannot hold
+    Tuning().over(settings.bounds)  # refuses bounds that contradict each other
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as beside:
         session = beside.submit(spark_session, master, settings.scratch, partitions)
-        from dsms.executor.process import ExecutorProcess  # takes as long as the start of a JVM, so both begin at once
+        from dsms.executor.process import (
+            ExecutorProcess,
+        )  # this import takes as long as the JVM's start, so they overlap
 
         process = ExecutorProcess(settings, session.result, stopping)
         if health_port is not None:

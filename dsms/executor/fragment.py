@@ -1,4 +1,5 @@
-"""A running fragment: the events of one Structured Streaming query and of its commits, and what they instruct."""
+"""A running fragment: the events of a Structured Streaming query and of its commits, and the instructions they
+cause."""
 
 from __future__ import annotations
 
@@ -61,10 +62,10 @@ log = structlog.get_logger()
 
 
 class Fragment:
-    """Runs a plan until it is stopped or fails. One instance is one incarnation: after a failure make a new one.
+    """Runs a plan until it is stopped or fails. An instance is an incarnation: after a failure, make a new one.
 
-    Events come from three threads: plans and bounds from the executor's, computed epochs from Spark's, committed ones
-    from our own. Each swaps the frozen `state` under a lock that is held for that decision alone.
+    Events come from three threads: plans and bounds from the executor's, computed epochs from Spark's, committed epochs
+    from the commit thread. Each replaces the frozen `state` under a lock that is held only for the transition.
     """
 
     def __init__(
@@ -90,34 +91,34 @@ class Fragment:
             measures=Measures(time.monotonic()),
             run_locations=self._committer.run_locations,
         )
-        # made only now, so that what was fenced or failed before leaves none behind
+        # made last, so that a constructor that is fenced or fails leaves no directory behind
         self._scratch = settings.scratch / f"{name}-{self._token}"
         self._frames = self._scratch / "frames" if settings.one_machine else None
         (self._frames or self._scratch).mkdir(parents=True)
         self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)
-        self._deciding = threading.Lock()
+        self._state_lock = threading.Lock()
         self._commits = _Commits(self._commit)
         self._planner = BatchPlanner(lambda: self._planner_input)
         self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 
     def start(self) -> Self:
-        """Starts the streaming query where the manifest ends."""
-        self._happened(PlanChanged(self.state.plan, time.monotonic()))
+        """Starts the streaming query at the positions of the manifest."""
+        self._apply(PlanChanged(self.state.plan, time.monotonic()))
         self._stream.start(self._plans.address)
         log.info("fragment started", fragment=self.name, epoch=self.state.computed.epoch, plan=self.state.plan.version)
         return self
 
     def set_plan(self, plan: FragmentPlan) -> None:
-        """The plan from the next batch on; running lanes are not disturbed."""
-        self._happened(PlanChanged(plan, time.monotonic()))
+        """Sets the plan for the next batch on; running lanes are not disturbed."""
+        self._apply(PlanChanged(plan, time.monotonic()))
 
     def tune(self, bounds: Bounds) -> None:
-        """The bounds of batches and of state from the next batch on."""
-        self._happened(BoundsChanged(bounds))
+        """Sets the bounds of batches and of state for the next batch on."""
+        self._apply(BoundsChanged(bounds))
 
     def check(self) -> None:
-        """Raises what ended the fragment, if anything did."""
+        """Raises the error that ended the fragment, if there is one."""
         self._commits.check()
         self._stream.check()
 
@@ -126,7 +127,7 @@ class Fragment:
         return self._committer.replaced()
 
     def stop(self) -> None:
-        """Stops the query; an epoch that is being committed is finished."""
+        """Stops the query. A running commit is finished."""
         self._stream.stop()
         self._commits.close()
         self._plans.close()
@@ -134,17 +135,17 @@ class Fragment:
         self._committer.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _happened(self, event: Event) -> None:
-        """The state after an event; its instructions are followed before the next event is decided."""
-        with self._deciding:
+    def _apply(self, event: Event) -> None:
+        """Advances the state by an event, and carries out the instructions before the next event is handled."""
+        with self._state_lock:
             self.state, instructions = advance(event, self.state)
             for instruction in instructions:
-                self._follow(instruction)
+                self._carry_out(instruction)
 
-    def _follow(self, instruction: Instruction) -> None:
+    def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
             case PlanBatches():
-                self._planner_input = self._to_plan(self.state)
+                self._planner_input = self._planner_input_of(self.state)
             case Commit(epoch, revision):
                 self._commits.submit(epoch, revision)
             case KeepLanes(lanes):
@@ -154,8 +155,8 @@ class Fragment:
             case ReportFailure(query, reason):
                 log.error("query failed, the others go on", query=query, reason=reason)
 
-    def _to_plan(self, state: FragmentState) -> PlannerInput:
-        """What the planner goes by."""
+    def _planner_input_of(self, state: FragmentState) -> PlannerInput:
+        """The input of the batch planner."""
         settings, revision = self._settings, state.revision
         lanes = running_lanes(revision, state.failures.keys())
         return PlannerInput(
@@ -178,7 +179,7 @@ class Fragment:
         )
 
     def _run(self, batch: Batch) -> None:
-        """One epoch: it is computed while the last one is being committed, then handed over to be committed in turn."""
+        """Computes an epoch while the last one is being committed, then submits it for its commit."""
         started, state = time.monotonic(), self.state
         revisions = {revision.number: revision for revision in state.revisions}
         messages = list(batch.run(self._stages(state), state.plan.partitions))
@@ -189,7 +190,7 @@ class Fragment:
         del messages
         remove_files(self._frames)
         ended = time.monotonic()
-        self._happened(EpochComputed(epoch, revision, started, ended))
+        self._apply(EpochComputed(epoch, revision, started, ended))
         log.debug(
             "epoch computed",
             epoch=epoch.manifest.epoch,
@@ -202,7 +203,7 @@ class Fragment:
         )
 
     def _stages(self, state: FragmentState) -> list[TargetTask]:
-        """As many target stages as the deepest lane has; the messages of others pass the rest by."""
+        """As many target stages as the lane with the most stages has; lanes with fewer skip the rest."""
         settings = self._settings
         context = stage_context(
             state.revisions,
@@ -221,14 +222,14 @@ class Fragment:
         published = with_replaced_queries(state.published, revision.plan)
         parts = limited_parts(revision, epoch.manifest) if self._settings.one_machine else ()
         published = self._committer.commit(epoch, _topics(revision), published, state.bounds.state_memory, parts)
-        self._happened(EpochCommitted(published, self._committer.run_locations))
+        self._apply(EpochCommitted(published, self._committer.run_locations))
         log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
         self._on_status(status_after(epoch, revision, self.state))
         return_freed_memory()
 
 
 class _Commits:
-    """Commits epochs one after the other in a thread of its own; after one that failed there is no other."""
+    """Commits epochs in order, in a thread of its own. After a failure no further epoch is committed."""
 
     def __init__(self, commit: Callable[[Epoch, Revision], None]) -> None:
         self._commit = commit
@@ -236,21 +237,21 @@ class _Commits:
         self._pending: Future[None] | None = None
 
     def submit(self, epoch: Epoch, revision: Revision) -> None:
-        """Commits it after those before it."""
+        """Commits an epoch after those before it."""
         self._pending = self._thread.submit(partial(self._commit, epoch, revision))
 
     def wait(self) -> None:
-        """Until all are committed; raises why the last one failed."""
+        """Waits until all epochs are committed; raises the error of the last one."""
         if self._pending is not None:
             self._pending.result()
 
     def check(self) -> None:
-        """Raises why the last one failed, if it did; it does not wait."""
+        """Raises the error of the last commit, if it has failed, without waiting."""
         if self._pending is not None and self._pending.done():
             self._pending.result()
 
     def close(self) -> None:
-        """Waits for the last one, whatever becomes of it."""
+        """Waits for the last commit, whether it succeeds or fails."""
         self._thread.shutdown(wait=True)
 
 

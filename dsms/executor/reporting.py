@@ -1,4 +1,4 @@
-"""What an executor tells of its fragments, about once a second: control tables in Redis, and samples in Kafka."""
+"""Reports of an executor on its fragments, about once a second: control tables in Redis, and samples in Kafka."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PERIOD_S = 1.0
 
 
 class Reporter:
-    """Looks at the fragments once a second. Nothing waits for it, and nothing fails because it does."""
+    """Reports on the fragments once a second. Nothing waits for it, and its failures affect nothing else."""
 
     def __init__(
         self, settings: ExecutorSettings, cluster: ClusterState, runners: Callable[[], Mapping[str, Runner]]
@@ -38,27 +38,27 @@ class Reporter:
         self._admin = settings.kafka.admin()
         self._samples = SampleLog(settings.kafka)
         self._last: dict[str, Report] = {}
-        #: The bounds of batches and of state that hold now.
+        #: The current bounds of batches and of state.
         self.bounds = settings.bounds
 
     def run(self, stopping: threading.Event) -> None:
-        """Until it is told to stop."""
+        """Runs until `stopping` is set."""
         while not stopping.wait(_PERIOD_S):
             try:
                 self._tune()
-                self._tell()
+                self._report_all()
             except DsmsError as error:
                 log.debug("nothing could be told", reason=str(error))
         self._samples.close()
 
     def _tune(self) -> None:
-        """What was set by hand holds from the next batch on."""
+        """Reads the bounds that were set by hand."""
         try:
             self.bounds = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.bounds)
         except DsmsError as error:
             log.debug("bounds are as they were", reason=str(error))
 
-    def _tell(self) -> None:
+    def _report_all(self) -> None:
         fragments = ((name, runner.running()) for name, runner in self._runners().items())
         running = {name: fragment for name, fragment in fragments if fragment is not None}
         ends = self._ends([lane for lanes, _, _ in running.values() for lane in lanes.values()])

@@ -1,6 +1,7 @@
-"""How the process in which Spark asks a source for plans gets them: from the driver, over a socket.
+"""The client of the plan server, for the process in which Spark asks a source for plans: it asks the driver over a
+socket.
 
-It lives as long as a stream and needs no more than this, so nothing else is imported here.
+That process lives as long as the stream and needs no more than this, so nothing else is imported here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from operators.core.errors import DsmsError
 
 
 def ask(address: str, question: str, *arguments: object) -> Any:
-    """What the planner at an address answers; raises what it raised."""
+    """The answer of the planner at an address; raises the error that it answers with."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         with connection.makefile("rwb") as stream:

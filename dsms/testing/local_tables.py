@@ -1,4 +1,4 @@
-"""Tables of a session: what statements do to them, as records of their logs."""
+"""Tables of a session: the effects of statements as records of the tables' logs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dsms.tables.statements import Write, effect_of, table_of
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
 
-#: Where a table's records hold instant and operation; no column can have these names.
+#: The fields of instant and operation in the records of a table; no column can have these names.
 INSTANT, OPERATION = "__ts", "__op"
 Records = list[Mapping[str, object]]
 
 
 @dataclass(frozen=True)
 class _Content:
-    """A table as a session holds it."""
+    """The content of a table in a session."""
 
     table: Table
     relation: Relation
@@ -44,7 +44,7 @@ class _Content:
 def written(
     statement: Write | Load, catalog: Catalog, relation: Relation, instant: int
 ) -> tuple[Table, Records, StatementResult]:
-    """What a statement adds to the log of its table, all of it at one instant."""
+    """The table of a statement, the records that it adds to the table's log, all at `instant`, and its result."""
     table = table_of(statement.table, catalog)
     effects = list(_effects(statement, catalog, relation, _Content(table, relation)))
     records = [record for effect in effects for record in _records(effect, instant)]
@@ -69,13 +69,13 @@ def _records(effect: Effect, instant: int) -> Records:
 
 
 def as_table(name: str, rows: list[dict[str, object]], catalog: Catalog) -> pa.Table:
-    """The rows of a stream, view or table as Arrow has them."""
+    """The rows of a stream, view or table as an Arrow table."""
     named = catalog.find(name)
     return pa.Table.from_pylist(rows, schema=schema_and_keys(named, catalog)[0])
 
 
 def reached(clocks: Iterable[PartitionClock], promised: Iterable[int]) -> int:
-    """The instant of a statement: the furthest that any log has come, 0 when none has.
+    """The greatest instant that any log has reached, at which a statement takes effect; 0 if none has reached one.
 
     >>> reached([PartitionClock(7, 7), PartitionClock()], [3])
     7

@@ -1,6 +1,6 @@
-"""Spark's classes as an archive that the JVM maps instead of loading them one by one: executors start sooner.
+"""Spark's classes as an archive that the JVM maps instead of loading them one by one, so that executors start sooner.
 
-`python -m dsms.spark.compat.class_archive` makes it, once for a Java and a Spark. Without it everything works.
+`python -m dsms.spark.compat.class_archive` makes it, once for each pair of a Java and a Spark. It is optional.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from dsms.spark.compat.spark_home import jars, linked_home
 from dsms.spark.compat.trick import Trick
 
 TRICK = Trick("class_archive", "3 to 4 of 10 CPU s of the JVM's start")
-#: The JVM only plans and moves bytes: the quick compiler and the plain collector leave the cores to the workers. An
-#: archive holds for these.
+#: The JVM only plans and moves bytes: the quick compiler and the serial collector leave the cores to the workers. An
+#: archive is valid only with these options.
 JVM = "-Djdk.lang.Process.launchMechanism=VFORK -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 _TIMEOUT_S = 300
-#: So many archives are kept: a machine may have more than one installation.
+#: How many archives are kept: a machine may have several installations.
 _KEPT = 3
 
 
 def installed(environ: Mapping[str, str]) -> Path | None:
-    """The directory of what belongs to this Java and this Spark, which need not be there; None where there is no Java.
+    """The directory for this Java and this Spark, which may not exist; None if there is no Java.
 
-    A JVM uses an archive only where its classes lie at the very paths, with the very times, at which they were when it
-    was made.
+    A JVM uses an archive only if the jars of its classes have the paths and the modification times that they had when
+    it was made.
     """
     if (java := _java_home(environ)) is None:
         return None
@@ -47,19 +47,19 @@ def installed(environ: Mapping[str, str]) -> Path | None:
 
 
 def archive(environ: Mapping[str, str]) -> Path | None:
-    """Where the archive is, or would be; None where there is no Java."""
+    """The path of the archive, which may not exist; None if there is no Java."""
     directory = installed(environ)
     return directory and directory / "classes.jsa"
 
 
 def home(environ: Mapping[str, str]) -> Path | None:
-    """The SPARK_HOME that the archive was made with; None where there is none."""
+    """The SPARK_HOME that the archive was made with; None if there is none."""
     directory = installed(environ)
     return directory / "home" if directory is not None and (directory / "home").is_dir() else None
 
 
 def options(environ: Mapping[str, str]) -> str:
-    """What the JVM is to be told to use it; empty where there is none.
+    """The options with which the JVM uses the archive; empty if there is none.
 
     >>> options({"PATH": "", "DSMS_CACHE": "/nowhere"})
     ''
@@ -69,13 +69,13 @@ def options(environ: Mapping[str, str]) -> str:
 
 
 def make(environ: Mapping[str, str]) -> bool:
-    """Makes it, unless it is there; whether it is there now."""
+    """Makes the archive unless it exists; returns whether it exists afterwards."""
     target = archive(environ)
     if target is None or target.is_file():
         return target is not None
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        with suppress(OSError):  # it is there already
+        with suppress(OSError):  # another process has made it
             linked_home(Path(scratch) / "home").rename(target.parent / "home")
         made = Path(scratch) / "classes.jsa"
         command = [sys.executable, "-m", "dsms.spark.compat.class_archive", "session", f"{scratch}/session"]
@@ -88,8 +88,8 @@ def make(environ: Mapping[str, str]) -> bool:
 
 
 def _forget(newest: Path) -> None:
-    """Removes what could not be made, and the archives of installations that were not used for long. Their homes, which
-    are links, stay: an executor may run with one."""
+    """Removes what is left of an archive that could not be made, and the oldest archives. Their homes, which consist of
+    links, stay: an executor may run with one."""
     if not (newest / "classes.jsa").is_file():
         shutil.rmtree(newest)
     archives = sorted(newest.parent.glob("*/classes.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
@@ -98,7 +98,7 @@ def _forget(newest: Path) -> None:
 
 
 def _java_home(environ: Mapping[str, str]) -> Path | None:
-    """As Spark finds its Java."""
+    """The Java that Spark finds."""
     if environ.get("JAVA_HOME"):
         return Path(environ["JAVA_HOME"])
     on_path = shutil.which("java", path=environ.get("PATH", ""))
@@ -106,7 +106,7 @@ def _java_home(environ: Mapping[str, str]) -> Path | None:
 
 
 def _session(scratch: Path) -> None:
-    """What an executor does first. Its JVM writes the archive when it ends."""
+    """Does what an executor does at its start. The JVM writes the archive when it ends."""
     from pyspark import SparkContext
 
     from dsms.spark.scratch import scratch_directory
