@@ -97,9 +97,8 @@ def main(  # noqa: PLR0913 one parameter an option
         signal.signal(number, lambda *_: stopping.set())
     with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as beside:
         session = beside.submit(spark_session, master, settings.scratch, partitions)
-        from dsms.executor.process import (
-            ExecutorProcess,
-        )  # this import takes as long as the JVM's start, so they overlap
+        # imported only here, because it takes as long as the start of the JVM, which has begun
+        from dsms.executor.process import ExecutorProcess
 
         process = ExecutorProcess(settings, session.result, stopping)
         if health_port is not None:

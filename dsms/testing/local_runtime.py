@@ -105,23 +105,20 @@ class LocalRuntime:
 
     def frontier(self, query: str) -> int:
         """The frontier below which the query's result is final."""
-        output, lane, at = self._standing(query)
+        output, lane, at = self._query_in_lane(query)
         return max(query_frontier(output, lane, at), self._published.upto(query))
 
     def output(self, query: str) -> Output:
         """The result of a query."""
-        return self._standing(query)[0]
+        return self._query_in_lane(query)[0]
 
     def places(self) -> Iterator[tuple[SourcePartition, Position]]:
         """The positions of all lanes."""
         return (place for progress in self._revision.manifest.lanes.values() for place in progress.places.items())
 
-    def _standing(self, query: str) -> tuple[Output, Lane, LaneManifest]:
-        return next(
-            query_in_lane
-            for query_in_lane in queries_in_lanes(self._revision, self._revision.manifest)
-            if query_in_lane[0].id == query
-        )
+    def _query_in_lane(self, query: str) -> tuple[Output, Lane, LaneManifest]:
+        queries = queries_in_lanes(self._revision, self._revision.manifest)
+        return next((output, lane, at) for output, lane, at in queries if output.id == query)
 
     def _revise(self, plan: FragmentPlan, manifest: Manifest) -> None:
         apart = () if self._sharing else plan.queries.keys()
