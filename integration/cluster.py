@@ -18,7 +18,7 @@ from dsms.local.ports import free_port
 from dsms.local.process import ManagedProcess, ProcessSpec
 from dsms.local.services import http_ready
 from dsms.local.waiting import wait_until
-from dsms.spark.scratch import temporary
+from dsms.spark.scratch import temporary_directory
 from integration.kafka_log import followed, last_values, settled
 
 DEADLINE_S = 240.0
@@ -144,7 +144,7 @@ class Cluster:
             process.kill()
         self._client.close()
         for scratch in self.directory.glob("*/scratch/*"):  # as their next start would, which there is none of
-            shutil.rmtree(temporary(scratch), ignore_errors=True)
+            shutil.rmtree(temporary_directory(scratch), ignore_errors=True)
 
     def _coordinator_command(self, fragments: int) -> list[str]:
         port = self.url.rsplit(":", 1)[-1]

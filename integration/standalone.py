@@ -12,7 +12,7 @@ from dsms.local.java import find_java
 from dsms.local.ports import free_port
 from dsms.local.process import ManagedProcess, ProcessSpec
 from dsms.local.waiting import wait_until
-from dsms.spark.scratch import emptied, temporary
+from dsms.spark.scratch import scratch_directory, temporary_directory
 
 HOME = Path(pyspark.__file__).parent
 HOST = "127.0.0.1"
@@ -27,7 +27,7 @@ def standalone(directory: Path, workers: int, cores: int) -> Iterator[str]:
     url = f"spark://{HOST}:{port}"
     options = ("--port", str(port), "--webui-port", str(free_port()))
     with (
-        emptied(_scratch(directory)),
+        scratch_directory(_scratch(directory)),
         _running(directory, "master", _MASTER, *options) as master,
         _workers(directory, url, workers, cores),
     ):
@@ -53,7 +53,7 @@ def _running(directory: Path, name: str, main: str, *options: str) -> Iterator[M
     env = {
         **os.environ, "SPARK_HOME": str(HOME), "JAVA_HOME": str(java_home), "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": HOST, "SPARK_DAEMON_MEMORY": "256m",
-        "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary(_scratch(directory))}",
+        "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary_directory(_scratch(directory))}",
     }  # fmt: skip
     process = ManagedProcess(ProcessSpec(name, command, directory / f"{name}.log", lambda: True, env))
     process.start()

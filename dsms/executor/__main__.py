@@ -18,7 +18,7 @@ from dsms.model.sizes import read_bytes
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.registry import choices, parse_policy
 from dsms.scheduler.tuning import Tuning
-from dsms.spark.scratch import emptied
+from dsms.spark.scratch import scratch_directory
 from dsms.spark.session import spark_session
 
 
@@ -74,20 +74,31 @@ def main(  # noqa: PLR0913 one parameter an option
     --coordinator http://127.0.0.1:8080 --data-dir .dsms
     """
     settings = ExecutorSettings(
-        kafka_settings(kafka, kafka_properties, os.environ), redis, registry or coordinator, data_dir.absolute(),
-        cluster, id, master, partitions, partitions,
+        kafka_settings(kafka, kafka_properties, os.environ),
+        redis,
+        registry or coordinator,
+        data_dir.absolute(),
+        cluster,
+        id,
+        master,
+        partitions,
+        partitions,
         first_batch_records=min(batch_records, ExecutorSettings.first_batch_records),
-        min_batch_records=min(batch_records, ExecutorSettings.min_batch_records), max_batch_records=batch_records,
-        target_batch_s=batch_seconds, policy=str(parse_policy(policy)),
-        state_memory=read_bytes(state_memory), faults=os.environ.get("DSMS_FAULT", ""),
-    )  # fmt: skip
-    Tuning().over(settings.bounds)  # refuses those that cannot hold
+        min_batch_records=min(batch_records, ExecutorSettings.min_batch_records),
+        max_batch_records=batch_records,
+        target_batch_s=batch_seconds,
+        policy=str(parse_policy(policy)),
+        state_memory=read_bytes(state_memory),
+        faults=os.environ.get("DSMS_FAULT", ""),
+    )
+    Tuning().over(settings.bounds)  # refuses bounds that contradict each other
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    with emptied(settings.scratch), ThreadPoolExecutor(1, "spark-session") as beside:
+    with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as beside:
         session = beside.submit(spark_session, master, settings.scratch, partitions)
-        from dsms.executor.process import ExecutorProcess  # takes as long as the start of a JVM, so both begin at once
+        # imported only here, because it takes as long as the start of the JVM, which has begun
+        from dsms.executor.process import ExecutorProcess
 
         process = ExecutorProcess(settings, session.result, stopping)
         if health_port is not None:

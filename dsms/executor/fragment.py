@@ -1,4 +1,5 @@
-"""A running fragment: the events of one Structured Streaming query and of its commits, and what they instruct."""
+"""A running fragment: the events of a Structured Streaming query and of its commits, and the instructions they
+cause."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.planner import BatchPlanner
 from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.epoch.commit import Committer
-from dsms.runtime.epoch.epoch import Epoch, assemble, following
+from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
 from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
 from dsms.runtime.fragment.state import (
     BoundsChanged,
@@ -34,17 +35,17 @@ from dsms.runtime.fragment.state import (
     KeepLanes,
     PlanBatches,
     PlanChanged,
-    TellFailed,
-    TellRebuilt,
+    ReportFailure,
+    ReportRebuild,
     advance,
 )
 from dsms.runtime.fragment.status import status_after
-from dsms.runtime.lanes.query_state import limited
-from dsms.runtime.lanes.revision import Revision, moving
+from dsms.runtime.lanes.query_state import limited_parts
+from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
-from dsms.runtime.memory.allocators import give_back
+from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.settings import ExecutorSettings
-from dsms.runtime.stages.frames import clear
+from dsms.runtime.stages.frames import remove_files
 from dsms.runtime.stages.lane_files import LaneFiles
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.target_stage import TargetStage
@@ -53,7 +54,7 @@ from dsms.scheduler.leases import FragmentStatus
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
 from dsms.spark.plan_server import PlanServer
-from dsms.spark.scratch import temporary
+from dsms.spark.scratch import temporary_directory
 from dsms.spark.session import SparkSession
 from dsms.spark.stream import Batch, FragmentStream
 
@@ -61,10 +62,10 @@ log = structlog.get_logger()
 
 
 class Fragment:
-    """Runs a plan until it is stopped or fails. One instance is one incarnation: after a failure make a new one.
+    """Runs a plan until it is stopped or fails. An instance is an incarnation: after a failure, make a new one.
 
-    Events come from three threads: plans and bounds from the executor's, computed epochs from Spark's, committed ones
-    from our own. Each swaps the frozen `state` under a lock that is held for that decision alone.
+    Events come from three threads: plans and bounds from the executor's, computed epochs from Spark's, committed epochs
+    from the commit thread. Each replaces the frozen `state` under a lock that is held only for the transition.
     """
 
     def __init__(
@@ -90,34 +91,34 @@ class Fragment:
             measures=Measures(time.monotonic()),
             run_locations=self._committer.run_locations,
         )
-        # made only now, so that what was fenced or failed before leaves none behind
+        # made last, so that a constructor that is fenced or fails leaves no directory behind
         self._scratch = settings.scratch / f"{name}-{self._token}"
         self._frames = self._scratch / "frames" if settings.one_machine else None
         (self._frames or self._scratch).mkdir(parents=True)
         self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)
-        self._deciding = threading.Lock()
+        self._state_lock = threading.Lock()
         self._commits = _Commits(self._commit)
         self._planner = BatchPlanner(lambda: self._planner_input)
-        self._plans = PlanServer(temporary(settings.scratch), self._planner.answers)
+        self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 
     def start(self) -> Self:
-        """Starts the streaming query where the manifest ends."""
-        self._happened(PlanChanged(self.state.plan, time.monotonic()))
+        """Starts the streaming query at the positions of the manifest."""
+        self._apply(PlanChanged(self.state.plan, time.monotonic()))
         self._stream.start(self._plans.address)
         log.info("fragment started", fragment=self.name, epoch=self.state.computed.epoch, plan=self.state.plan.version)
         return self
 
     def set_plan(self, plan: FragmentPlan) -> None:
-        """The plan from the next batch on; running lanes are not disturbed."""
-        self._happened(PlanChanged(plan, time.monotonic()))
+        """Sets the plan for the next batch on; running lanes are not disturbed."""
+        self._apply(PlanChanged(plan, time.monotonic()))
 
     def tune(self, bounds: Bounds) -> None:
-        """The bounds of batches and of state from the next batch on."""
-        self._happened(BoundsChanged(bounds))
+        """Sets the bounds of batches and of state for the next batch on."""
+        self._apply(BoundsChanged(bounds))
 
     def check(self) -> None:
-        """Raises what ended the fragment, if anything did."""
+        """Raises the error that ended the fragment, if there is one."""
         self._commits.check()
         self._stream.check()
 
@@ -126,7 +127,7 @@ class Fragment:
         return self._committer.replaced()
 
     def stop(self) -> None:
-        """Stops the query; an epoch that is being committed is finished."""
+        """Stops the query. A running commit is finished."""
         self._stream.stop()
         self._commits.close()
         self._plans.close()
@@ -134,40 +135,40 @@ class Fragment:
         self._committer.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _happened(self, event: Event) -> None:
-        """The state after an event; its instructions are followed before the next event is decided."""
-        with self._deciding:
+    def _apply(self, event: Event) -> None:
+        """Advances the state by an event, and carries out the instructions before the next event is handled."""
+        with self._state_lock:
             self.state, instructions = advance(event, self.state)
             for instruction in instructions:
-                self._follow(instruction)
+                self._carry_out(instruction)
 
-    def _follow(self, instruction: Instruction) -> None:
+    def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
             case PlanBatches():
-                self._planner_input = self._to_plan(self.state)
+                self._planner_input = self._planner_input_of(self.state)
             case Commit(epoch, revision):
                 self._commits.submit(epoch, revision)
             case KeepLanes(lanes):
                 self._lane_files.keep(lanes)
-            case TellRebuilt(query):
+            case ReportRebuild(query):
                 log.warning("the state of a query is rebuilt from the logs", query=query)
-            case TellFailed(query, reason):
+            case ReportFailure(query, reason):
                 log.error("query failed, the others go on", query=query, reason=reason)
 
-    def _to_plan(self, state: FragmentState) -> PlannerInput:
-        """What the planner goes by."""
+    def _planner_input_of(self, state: FragmentState) -> PlannerInput:
+        """The input of the batch planner."""
         settings, revision = self._settings, state.revision
-        lanes = moving(revision, state.failures.keys())
+        lanes = running_lanes(revision, state.failures.keys())
         return PlannerInput(
             revision=revision.number,
             plan_version=revision.plan.version,
             targets=revision.plan.partitions,
             lanes={lane_id: self._lane_files.filed(lane) for lane_id, lane in revision.lanes.items()},
-            positions={lane_id: held.places for lane_id, held in lanes.items()},
+            positions={lane_id: progress.places for lane_id, progress in lanes.items()},
             reads=state.decision.reads,
             batch_records=state.decision.records,
             behind_records=state.behind_records,
-            wakes=state.woken,
+            wakes=state.lanes_to_wake,
             source_tasks=settings.source_tasks,
             kafka=settings.kafka,
             registry_url=settings.registry_url,
@@ -178,7 +179,7 @@ class Fragment:
         )
 
     def _run(self, batch: Batch) -> None:
-        """One epoch: it is computed while the last one is being committed, then handed over to be committed in turn."""
+        """Computes an epoch while the last one is being committed, then submits it for its commit."""
         started, state = time.monotonic(), self.state
         revisions = {revision.number: revision for revision in state.revisions}
         messages = list(batch.run(self._stages(state), state.plan.partitions))
@@ -187,9 +188,9 @@ class Fragment:
         revision = revisions[max((message.revision for message in messages), default=max(revisions))]
         epoch = assemble(messages, revision, self.state.published)
         del messages
-        clear(self._frames)
+        remove_files(self._frames)
         ended = time.monotonic()
-        self._happened(EpochComputed(epoch, revision, started, ended))
+        self._apply(EpochComputed(epoch, revision, started, ended))
         log.debug(
             "epoch computed",
             epoch=epoch.manifest.epoch,
@@ -202,7 +203,7 @@ class Fragment:
         )
 
     def _stages(self, state: FragmentState) -> list[TargetTask]:
-        """As many target stages as the deepest lane has; the messages of others pass the rest by."""
+        """As many target stages as the lane with the most stages has; lanes with fewer skip the rest."""
         settings = self._settings
         context = stage_context(
             state.revisions,
@@ -218,17 +219,17 @@ class Fragment:
 
     def _commit(self, epoch: Epoch, revision: Revision) -> None:
         started, state = time.monotonic(), self.state
-        published = following(state.published, revision.plan)
-        parts = limited(revision, epoch.manifest) if self._settings.one_machine else ()
+        published = with_replaced_queries(state.published, revision.plan)
+        parts = limited_parts(revision, epoch.manifest) if self._settings.one_machine else ()
         published = self._committer.commit(epoch, _topics(revision), published, state.bounds.state_memory, parts)
-        self._happened(EpochCommitted(published, self._committer.run_locations))
+        self._apply(EpochCommitted(published, self._committer.run_locations))
         log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
         self._on_status(status_after(epoch, revision, self.state))
-        give_back()
+        return_freed_memory()
 
 
 class _Commits:
-    """Commits epochs one after the other in a thread of its own; after one that failed there is no other."""
+    """Commits epochs in order, in a thread of its own. After a failure no further epoch is committed."""
 
     def __init__(self, commit: Callable[[Epoch, Revision], None]) -> None:
         self._commit = commit
@@ -236,21 +237,21 @@ class _Commits:
         self._pending: Future[None] | None = None
 
     def submit(self, epoch: Epoch, revision: Revision) -> None:
-        """Commits it after those before it."""
+        """Commits an epoch after those before it."""
         self._pending = self._thread.submit(partial(self._commit, epoch, revision))
 
     def wait(self) -> None:
-        """Until all are committed; raises why the last one failed."""
+        """Waits until all epochs are committed; raises the error of the last one."""
         if self._pending is not None:
             self._pending.result()
 
     def check(self) -> None:
-        """Raises why the last one failed, if it did; it does not wait."""
+        """Raises the error of the last commit, if it has failed, without waiting."""
         if self._pending is not None and self._pending.done():
             self._pending.result()
 
     def close(self) -> None:
-        """Waits for the last one, whatever becomes of it."""
+        """Waits for the last commit, whether it succeeds or fails."""
         self._thread.shutdown(wait=True)
 
 

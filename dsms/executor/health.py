@@ -1,6 +1,6 @@
-"""Whether an executor lives and is ready, over HTTP: a probe that started a process would cost more than it tells.
+"""Whether an executor is alive and ready, over HTTP, which costs less than probes that start a process.
 
-Neither depends on Kafka, Redis or the coordinator: starting an executor anew would not bring those back.
+Neither depends on Kafka, Redis or the coordinator: restarting an executor would not bring those back.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-#: A turn of the main loop may take long where much is recovered; one that takes longer hangs.
+#: The longest turn of the main loop, which includes recovery; a longer one counts as hung.
 HUNG_S = 900.0
 
 
 @dataclass(frozen=True)
 class Health:
-    """What the process says of itself, and how long ago its main loop last came round.
+    """The state that the process reports, and the seconds since the last turn of its main loop.
 
     >>> Health("starting", 3.0).answer("/readyz")
     (503, 'starting')
@@ -29,7 +29,7 @@ class Health:
     since_turn_s: float
 
     def answer(self, path: str) -> tuple[int, str]:
-        """Status and text of a request."""
+        """The HTTP status and the text of the response."""
         if path not in ("/healthz", "/readyz"):
             return 404, "have: /healthz, /readyz"
         if self.since_turn_s > HUNG_S:
@@ -38,7 +38,7 @@ class Health:
 
 
 def serve_health(host: str, port: int, health: Callable[[], Health]) -> ThreadingHTTPServer:
-    """A server in threads of its own, which end with the process or with `shutdown`."""
+    """A running server, whose threads end with the process or with `shutdown`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -51,7 +51,7 @@ def serve_health(host: str, port: int, health: Callable[[], Health]) -> Threadin
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Probes are not news."""
+            """Probes are not logged."""
 
     server = ThreadingHTTPServer((host, port), Handler)
     server.daemon_threads = True

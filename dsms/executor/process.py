@@ -14,7 +14,7 @@ from dsms.executor.health import Health
 from dsms.executor.reporting import Reporter
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
-from dsms.runtime.memory.cyclic_collector import calm_driver
+from dsms.runtime.memory.cyclic_collector import collect_rarely
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.leases import STARTING, Assignment, ExecutorStatus, together
 from dsms.spark.session import SparkSession
@@ -23,7 +23,7 @@ from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
 _POLL_S = 0.2
-#: An executor that was given nothing to run for so many turns stands by, and warms up.
+#: After this many turns without a fragment an executor stands by, and warms up.
 _IDLE_TURNS = 25
 
 
@@ -38,22 +38,22 @@ class ExecutorProcess:
         self._cluster = ClusterState(settings.redis_url, settings.cluster)
         self._stopping = stopping
         self._reporter = Reporter(settings, self._cluster, lambda: self._runners or {})
-        #: None while there is no Spark yet.
+        #: None until there is a Spark session.
         self._runners: dict[str, Runner] | None = None
-        #: The last copy of the catalog, and what it says.
+        #: The last copy of the catalog, and the catalog that it encodes.
         self._copy: tuple[bytes | None, Catalog | None] = None, None
         self._trouble, self._idle_turns = "", 0
         self._turned_at = time.monotonic()
 
     def run(self) -> None:
-        """Until `stopping` is set."""
-        living = threading.Thread(target=self._live, name="signs-of-life", daemon=True)
-        living.start()
-        telling = threading.Thread(target=self._reporter.run, args=(self._stopping,), name="reports", daemon=True)
-        telling.start()
+        """Runs until `stopping` is set."""
+        beating = threading.Thread(target=self._send_signs_of_life, name="signs-of-life", daemon=True)
+        beating.start()
+        reporting = threading.Thread(target=self._reporter.run, args=(self._stopping,), name="reports", daemon=True)
+        reporting.start()
         try:
             spark = self._make_session()
-            calm_driver()
+            collect_rarely()
             self._runners = {}
             while not self._stopping.wait(_POLL_S):
                 self._turn(spark, self._runners)
@@ -62,15 +62,15 @@ class ExecutorProcess:
             for runner in (self._runners or {}).values():
                 runner.halt()
             self._stopping.set()
-            living.join()
-            telling.join()
+            beating.join()
+            reporting.join()
 
     def health(self) -> Health:
-        """What it says of itself, and how long ago it last looked at the cluster."""
+        """The state that it reports, and the time since the last turn of its loop."""
         return Health(self._status().state, time.monotonic() - self._turned_at)
 
     def _turn(self, spark: SparkSession, runners: dict[str, Runner]) -> None:
-        """One look at assignments and plan. While they are not known, what runs goes on."""
+        """Follows the assignments and the catalog. While these cannot be read, running fragments go on."""
         try:
             leases = self._leases()
             catalog = self._catalog() if leases else None
@@ -91,13 +91,17 @@ class ExecutorProcess:
             runners[name].turn(lease, catalog)
 
     def _leases(self) -> dict[str, int]:
-        """The fragments that are this executor's, with their leases."""
+        """The leases of the fragments that are assigned to this executor."""
         body = self._cluster.assignments()
         assigned = msgspec.json.decode(body, type=dict[str, Assignment]) if body else {}
-        return {name: one.lease for name, one in assigned.items() if one.executor == self._settings.executor_id}
+        return {
+            name: assignment.lease
+            for name, assignment in assigned.items()
+            if assignment.executor == self._settings.executor_id
+        }
 
     def _catalog(self) -> Catalog | None:
-        """The catalog as its copy says, read anew when that has changed."""
+        """The catalog, decoded again only if its copy has changed."""
         body = self._cluster.catalog()
         if body != self._copy[0]:
             self._copy = body, msgspec.json.decode(body, type=Catalog) if body else None
@@ -107,11 +111,11 @@ class ExecutorProcess:
         runners = self._runners
         if runners is None:
             return ExecutorStatus(STARTING)
-        found = together({name: runner.status for name, runner in runners.items()})
+        status = together({name: runner.status for name, runner in runners.items()})
         bounds = self._reporter.bounds
-        return msgspec.structs.replace(found, reason=found.reason or self._trouble, bounds=bounds)
+        return msgspec.structs.replace(status, reason=status.reason or self._trouble, bounds=bounds)
 
-    def _live(self) -> None:
+    def _send_signs_of_life(self) -> None:
         while True:
             try:
                 self._cluster.beat(self._settings.executor_id, msgspec.json.encode(self._status()))

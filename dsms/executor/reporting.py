@@ -1,4 +1,4 @@
-"""What an executor tells of its fragments, about once a second: control tables in Redis, and samples in Kafka."""
+"""Reports of an executor on its fragments, about once a second: control tables in Redis, and samples in Kafka."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PERIOD_S = 1.0
 
 
 class Reporter:
-    """Looks at the fragments once a second. Nothing waits for it, and nothing fails because it does."""
+    """Reports on the fragments once a second. Nothing waits for it, and its failures affect nothing else."""
 
     def __init__(
         self, settings: ExecutorSettings, cluster: ClusterState, runners: Callable[[], Mapping[str, Runner]]
@@ -38,31 +38,31 @@ class Reporter:
         self._admin = settings.kafka.admin()
         self._samples = SampleLog(settings.kafka)
         self._last: dict[str, Report] = {}
-        #: The bounds of batches and of state that hold now.
+        #: The current bounds of batches and of state.
         self.bounds = settings.bounds
 
     def run(self, stopping: threading.Event) -> None:
-        """Until it is told to stop."""
+        """Runs until `stopping` is set."""
         while not stopping.wait(_PERIOD_S):
             try:
                 self._tune()
-                self._tell()
+                self._report_all()
             except DsmsError as error:
                 log.debug("nothing could be told", reason=str(error))
         self._samples.close()
 
     def _tune(self) -> None:
-        """What was set by hand holds from the next batch on."""
+        """Reads the bounds that were set by hand."""
         try:
             self.bounds = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.bounds)
         except DsmsError as error:
             log.debug("bounds are as they were", reason=str(error))
 
-    def _tell(self) -> None:
-        seen = {name: found for name, runner in self._runners().items() if (found := runner.running()) is not None}
-        lanes = [lane for each, _, _ in seen.values() for lane in each.values()]
-        ends = self._ends(lanes)
-        reports = {name: self._report(name, found, ends) for name, found in seen.items()}
+    def _report_all(self) -> None:
+        fragments = ((name, runner.running()) for name, runner in self._runners().items())
+        running = {name: fragment for name, fragment in fragments if fragment is not None}
+        ends = self._ends([lane for lanes, _, _ in running.values() for lane in lanes.values()])
+        reports = {name: self._report(name, fragment, ends) for name, fragment in running.items()}
         for name, report in reports.items():
             self._cluster.tell(name, msgspec.msgpack.encode(report))
             for purpose, records in changed(self._last.get(name), report).items():
@@ -75,24 +75,28 @@ class Reporter:
         except ExternalError:
             return {}
 
-    def _report(self, name: str, found: tuple[Mapping[str, Lane], Manifest, Measures], ends: Ends) -> Report:
-        lanes, manifest, measures = found
+    def _report(self, name: str, running: tuple[Mapping[str, Lane], Manifest, Measures], ends: Ends) -> Report:
+        lanes, manifest, measures = running
         sampler = Sampler(name, measures, time.monotonic())
-        waiting = {lane_id: _waiting(held) for lane_id, held in manifest.lanes.items()}
+        waiting = {lane_id: _waiting(progress) for lane_id, progress in manifest.lanes.items()}
         return Report(
-            executor=self._settings.executor_id, fragment=name, at=time.time(), operators=sampler.operators(lanes),
-            queues=sampler.queues(lanes, waiting, ends), synopses=sampler.synopses(lanes),
+            executor=self._settings.executor_id,
+            fragment=name,
+            at=time.time(),
+            operators=sampler.operators(lanes),
+            queues=sampler.queues(lanes, waiting, ends),
+            synopses=sampler.synopses(lanes),
             constraints=sampler.constraints(lanes, waiting),
-        )  # fmt: skip
+        )
 
 
-def _waiting(held: LaneManifest) -> Waiting:
-    offsets = {place: at.offset for place, at in held.places.items()}
+def _waiting(progress: LaneManifest) -> Waiting:
+    offsets = {place: at.offset for place, at in progress.places.items()}
     return Waiting(
         offsets,
         {
-            stage: (sum(one.rows for one in queue.segments), sum(one.bytes for one in queue.segments))
-            for stage, queue in held.queues.items()
+            stage: (sum(segment.rows for segment in queue.segments), sum(segment.bytes for segment in queue.segments))
+            for stage, queue in progress.queues.items()
         },
-        {place: at.orders for place, at in held.places.items()},
+        {place: at.orders for place, at in progress.places.items()},
     )

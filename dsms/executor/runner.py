@@ -1,4 +1,4 @@
-"""One fragment on an executor: started and stopped as the assignment says, and again after failures."""
+"""A fragment on an executor: started and stopped by its assignment, and restarted after failures."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _BACKOFF_S = (0.2, 0.5, 1.0, 2.0)
 
 
 class Runner:
-    """Keeps a fragment running under its leases, never again under one under which a newer executor fenced it. What
-    fails is tried again a little later; other fragments are not disturbed."""
+    """Keeps a fragment running under its leases, but never again under a lease under which a newer executor fenced it.
+    After a failure it is started again a little later; other fragments are not disturbed."""
 
     def __init__(self, name: str, settings: ExecutorSettings, spark: SparkSession, bounds: Bounds) -> None:
         self.name, self._settings, self._spark = name, settings, spark
@@ -36,20 +36,20 @@ class Runner:
         self._failures, self._not_before = 0, 0.0
 
     def turn(self, lease: int, catalog: Catalog | None) -> None:
-        """One look: the fragment runs the catalog's plan under the lease. `catalog` is None while it is not known."""
+        """Makes the fragment run the catalog's plan under the lease. `catalog` is None while it is unknown."""
         if lease == self._fenced_lease:
             self.halt()
         elif time.monotonic() >= self._not_before:
             self._try(lease, catalog)
 
     def tune(self, bounds: Bounds) -> None:
-        """The bounds of batches and of state."""
+        """Sets the bounds of batches and of state."""
         self._bounds = bounds
         if (fragment := self._fragment) is not None:
             fragment.tune(bounds)
 
     def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures] | None:
-        """The lanes, where they stand, and what was measured of them; None while nothing runs."""
+        """The lanes, the manifest that they go on from, and their measurements; None while nothing runs."""
         fragment = self._fragment
         if fragment is None or self.status.state != RUNNING:
             return None
@@ -87,14 +87,14 @@ class Runner:
     def _start(self, lease: int, catalog: Catalog) -> None:
         self.status = FragmentStatus(reason=self.status.reason)
         plan = plan_fragment(catalog, self._settings.partitions, fragment=self.name)
-        self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._told)
+        self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._set_status)
         self._fragment.tune(self._bounds)
         self._fragment.start()
         self.status = FragmentStatus(RUNNING, self.status.reason)
 
     def _fenced(self, error: Fenced) -> None:
-        """Stops if a newer owner is there, for good under the lease that the fragment has; a later one may be here
-        already. A transaction that only took too long is repeated."""
+        """Handles fencing. If a newer owner has replaced the fragment, its lease is not used again; the executor may
+        have got a later one already. If the transaction only took too long, the fragment recovers."""
         fragment = self._fragment
         try:
             replaced = fragment is not None and fragment.replaced()
@@ -109,6 +109,6 @@ class Runner:
         self.halt()
         self.status = FragmentStatus(state, str(error))
 
-    def _told(self, status: FragmentStatus) -> None:
+    def _set_status(self, status: FragmentStatus) -> None:
         if self._fragment is not None:
             self.status = status

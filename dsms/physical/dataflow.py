@@ -137,7 +137,7 @@ class Dataflow(Snapshot):
         return read
 
     @cached_property
-    def sent(self) -> dict[int, list[int]]:
+    def exchanges_from(self) -> dict[int, list[int]]:
         """The exchanges that each stage sends to."""
         exchanges: dict[int, list[int]] = {}
         for at, exchange in enumerate(self.exchanges):
@@ -173,7 +173,7 @@ class Dataflow(Snapshot):
         return tuple(map(fingerprint, identities))
 
     @cached_property
-    def arriving(self) -> dict[int, list[int]]:
+    def exchanges_into(self) -> dict[int, list[int]]:
         """The exchanges that each stage receives from."""
         exchanges: dict[int, list[int]] = {}
         for at, exchange in enumerate(self.exchanges):

@@ -55,7 +55,7 @@ class Lane(Snapshot):
         """The number of a source."""
         return next(number for number, source in self.sources.items() if source.id == source_id)
 
-    def read(self, leaf: int) -> frozenset[str]:
+    def columns_read(self, leaf: int) -> frozenset[str]:
         """The columns of a source that the source stage reads."""
         return self.flow.columns_read[self.flow.leaf(leaf)]
 
@@ -72,7 +72,7 @@ class Lane(Snapshot):
         return tuple(Ending(self.outputs[numbers[0]].vertex, tuple(numbers)) for numbers in groups.values())
 
     @cached_property
-    def ends(self) -> frozenset[int]:
+    def result_vertices(self) -> frozenset[int]:
         """The vertices of the results."""
         return frozenset(output.vertex for output in self.outputs)
 

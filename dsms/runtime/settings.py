@@ -20,10 +20,10 @@ def on_one_machine(master: str) -> bool:
 
 @dataclass(frozen=True)
 class ExecutorSettings:
-    """Where the services are, and how a fragment runs.
+    """Where the services are, and how fragments run.
 
-    `partitions` is the number of parts of every exchange; `target_batch_s` what a batch should take: its size adapts;
-    `behind_batches` times as long where there is only one lane and it lags behind.
+    `partitions` is the number of targets of every exchange. `target_batch_s` is what a batch should take: its size
+    adapts; a single lane that lags behind may take `behind_batches` times as long.
     """
 
     kafka: KafkaSettings
@@ -40,11 +40,11 @@ class ExecutorSettings:
     max_batch_records: int = 1_000_000
     target_batch_s: float = 1.0
     behind_batches: float = 3.0
-    #: What is served first where a batch cannot hold all.
+    #: The policy: what is served first where a batch cannot hold all input.
     policy: str = "fifo"
-    #: The most bytes that the runs of all fragments may take in Redis; None: no limit.
+    #: The most bytes that the runs of all fragments may take in Redis; None for no limit.
     state_memory: int | None = None
-    #: Fault points for crash tests, such as `after_begin:3`; empty in production.
+    #: A fault point for crash tests, such as `begun:3`; empty in production.
     faults: str = ""
 
     @property
@@ -54,13 +54,17 @@ class ExecutorSettings:
 
     @property
     def scratch(self) -> Path:
-        """The directory of what ends with this run."""
+        """The directory of files that are removed when this run ends."""
         return self.data_dir / "scratch" / self.executor_id
 
     @property
     def bounds(self) -> Bounds:
-        """The bounds of batches and of state, as long as no others are set."""
+        """The bounds of batches and of state, unless others are set while the executor runs."""
         return Bounds(
-            self.min_batch_records, self.max_batch_records, self.target_batch_s, self.policy, self.state_memory,
+            self.min_batch_records,
+            self.max_batch_records,
+            self.target_batch_s,
+            self.policy,
+            self.state_memory,
             one_host=self.one_machine,
-        )  # fmt: skip
+        )

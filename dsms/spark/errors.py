@@ -1,4 +1,4 @@
-"""Spark's errors in terms of our error tree: those of planning and of workers come as text."""
+"""Spark's errors as errors of `operators.core.errors`: those of planning and of workers come as text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 from operators.core.errors import DsmsError, ExternalError, Fenced
 
-#: An error of our tree in the text of Spark's.
+#: One of our errors in the text of Spark's.
 _OURS = re.compile(rf"^{re.escape(DsmsError.__module__)}\.\w+: (.+)$", re.MULTILINE)
 
 
 def reason_of(error: BaseException | None) -> DsmsError:
-    """Why Spark ended the query: errors of planning and of workers come as text, in which ours are named.
+    """Why Spark ended the query. Our errors are recognised by their names in the text.
 
     >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\noperators.core.errors.ExternalError: redis is full\\n at …")))
     'redis is full'

@@ -1,7 +1,7 @@
-"""The way to a fragment's batch planner, which is in the driver: Spark asks a source for its plans in a process of its
-own, and that one asks here. So it needs nothing of what plans, and the driver need not tell it anything.
+"""Access to a fragment's batch planner, which is in the driver: Spark asks a source for plans in a process of its own,
+which asks this server. So that process needs neither the planner's code nor its state.
 
-Both processes are on one host and trust each other: the socket is in a directory of theirs alone.
+Both processes are on one host and trust each other: no other user can enter the directory of the socket.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ log = structlog.get_logger()
 class PlanServer:
     """Answers questions by name, one at a time, until it is closed. `directory` has a path of at most 64 bytes.
 
-    >>> from dsms.spark.plan_client import asked
+    >>> from dsms.spark.plan_client import ask
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     server = PlanServer(Path(directory), {"twice": lambda number: 2 * number})
-    ...     asked(server.address, "twice", 21)
+    ...     ask(server.address, "twice", 21)
     ...     server.close()
     42
     """
@@ -39,13 +39,13 @@ class PlanServer:
         threading.Thread(target=self._server.serve_forever, name="plans", daemon=True).start()
 
     def close(self) -> None:
-        """Answers nothing more. It does not wait for an answer that is being given: that may wait for Kafka."""
+        """Stops answering. It does not wait for a running answer, which may wait for Kafka."""
         threading.Thread(target=self._end, name="closing-plans", daemon=True).start()
 
     def _end(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-        shutil.rmtree(self._directory, ignore_errors=True)  # the run's directory may be gone before
+        shutil.rmtree(self._directory, ignore_errors=True)  # the scratch directory may be gone already
 
 
 class _Server(socketserver.UnixStreamServer):
@@ -54,7 +54,7 @@ class _Server(socketserver.UnixStreamServer):
         self.answers = answers
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Who asks may go before it is answered."""
+        """The asking process may end before it is answered."""
         log.debug("a plan was not taken", exc_info=True)
 
 
@@ -66,7 +66,7 @@ class _Question(socketserver.StreamRequestHandler):
         pickle.dump(self._answer(question, arguments), self.wfile)
 
     def _answer(self, question: str, arguments: tuple[object, ...]) -> object:
-        """The answer, or the error that whoever asks is to raise: it could only say that there was no answer."""
+        """The answer, or the error that the client raises; otherwise it would see only a closed connection."""
         try:
             return self.server.answers[question](*arguments)
         except DsmsError as error:

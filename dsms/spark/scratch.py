@@ -1,7 +1,6 @@
-"""The directory in which one run of an executor keeps what nobody needs after it.
+"""The directory of the files that one run of an executor needs and that are removed after it.
 
-All that Spark would put into the machine's temporary directory is here too, so a killed executor leaves nothing that
-its next start does not remove.
+Spark's temporary files are here too, so all files that a killed executor leaves are removed by its next start.
 """
 
 from __future__ import annotations
@@ -18,25 +17,26 @@ _LONGEST = 64
 
 
 @contextmanager
-def emptied(scratch: Path) -> Iterator[None]:
-    """Makes it anew, and that of temporary files, whatever a run that was killed left in them; removes both."""
-    both = {scratch, temporary(scratch)}
+def scratch_directory(scratch: Path) -> Iterator[None]:
+    """Makes the scratch directory and that of temporary files, empty even after a run that was killed; at the end
+    removes both."""
+    both = {scratch, temporary_directory(scratch)}
     _remove(both)
-    for one in both:
-        one.mkdir(parents=True, mode=0o700)
+    for directory in both:
+        directory.mkdir(parents=True, mode=0o700)
     try:
         yield
     finally:
         _remove(both)
 
 
-def temporary(scratch: Path) -> Path:
-    """Where the JVM puts temporary files, the sockets where it meets Python among them: the same directory, or one of a
-    short name that belongs to it.
+def temporary_directory(scratch: Path) -> Path:
+    """The directory of the JVM's temporary files, among them the sockets between it and Python: the scratch directory
+    itself or, if its path is too long for sockets, one with a short path that belongs to it.
 
-    >>> temporary(Path("/data/scratch/executor-1"))
+    >>> temporary_directory(Path("/data/scratch/executor-1"))
     PosixPath('/data/scratch/executor-1')
-    >>> len(temporary(Path("/data/" + 60 * "a")).name)
+    >>> len(temporary_directory(Path("/data/" + 60 * "a")).name)
     17
     """
     if len(bytes(scratch)) <= _LONGEST:
@@ -45,5 +45,5 @@ def temporary(scratch: Path) -> Path:
 
 
 def _remove(directories: set[Path]) -> None:
-    for one in directories:
-        shutil.rmtree(one, ignore_errors=True)
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)

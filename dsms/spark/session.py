@@ -18,20 +18,20 @@ from dsms.spark.compat.data_source_lookup import without_lookup
 from dsms.spark.compat.hidden_pandas import spark_without_pandas
 from dsms.spark.compat.spark_home import linked_home
 from dsms.spark.compat.trick import unseen
-from dsms.spark.scratch import temporary
+from dsms.spark.scratch import temporary_directory
 from dsms.spark.source import StreamSource
 
 __all__ = ["SparkSession", "spark_session"]
 
-#: Little goes through the JVM: a heap that begins at a share of the machine's memory would be filled all the same.
+#: The JVM needs little memory, but a heap that begins at a share of the machine's memory would fill it.
 _HEAP = "-Xms64m -Xmn16m"
-#: What workers begin with. Each of their tasks has one core, so more threads of Polars would take turns, and memory.
+#: The environment of workers. Each task has one core, so more threads of Polars would only take memory.
 _WORKERS = {**allocators.ENVIRONMENT, "POLARS_MAX_THREADS": "1"}
 log = structlog.get_logger()
 
 
 def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
-    """A session tuned for small batches of few, large rows. `scratch` must be `emptied`."""
+    """A session tuned for small batches of few, large rows. `scratch` is from `scratch_directory`."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     for name, value in _WORKERS.items():
         os.environ.setdefault(name, value)
@@ -56,7 +56,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.sql.streaming.pollingDelay": "60ms",
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.numRecentProgressUpdates": "2",
-        "spark.driver.extraJavaOptions": f'{_HEAP} {JVM} "-Djava.io.tmpdir={temporary(scratch)}" {archive}',
+        "spark.driver.extraJavaOptions": f'{_HEAP} {JVM} "-Djava.io.tmpdir={temporary_directory(scratch)}" {archive}',
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.python.worker.reuse": "true",
         # over TCP, delayed acknowledgements cost every task 40 to 80 ms

@@ -1,7 +1,6 @@
 """Our Spark streaming data source: batches are planned in the driver and read in the workers.
 
-Spark imports this module in five processes, of which one asks the driver for plans and the workers read: what reading
-needs is imported where it is used.
+Spark imports this module in five processes, but only the workers read, so what reading needs is imported there.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from dsms.runtime.stages.envelope import ENVELOPE
-from dsms.spark.plan_client import asked
+from dsms.spark.plan_client import ask
 
 FORMAT = "dsms"
 ADDRESS_OPTION = "address"
@@ -38,25 +37,25 @@ class StreamSource(DataSource):  # type: ignore[misc]
 
 
 class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
-    """What Spark asks of the source of a fragment."""
+    """The reader of a fragment's source, as Spark requires it."""
 
     def __init__(self, address: str) -> None:
         self._address = address
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name
-        """Where the manifest says that lanes stand."""
-        return cast(dict[str, Any], asked(self._address, "initial"))
+        """The positions of the lanes in the manifest."""
+        return cast(dict[str, Any], ask(self._address, "initial"))
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802 Spark's name
-        """Up to where the next batch goes."""
-        return cast(dict[str, Any], asked(self._address, "latest", start))
+        """The end of the next batch."""
+        return cast(dict[str, Any], ask(self._address, "latest", start))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One task for each core, which only the worker that runs it unpickles."""
-        return [InputPartition(task) for task in asked(self._address, "tasks", start, end)]
+        """The pickled tasks of a batch; only the worker that runs a task unpickles it."""
+        return [InputPartition(task) for task in ask(self._address, "tasks", start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Runs in a worker."""
+        """Runs a task, in a worker."""
         from dsms.runtime.stages.source_task import run_source_task
 
         return run_source_task(pickle.loads(partition.value))

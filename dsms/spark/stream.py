@@ -1,4 +1,4 @@
-"""A fragment as a Structured Streaming query: batches come from our source, and each is handed to a function."""
+"""A fragment as a Structured Streaming query over our source; each batch is passed to a function."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ log = structlog.get_logger()
 
 
 class Batch:
-    """What the source stage of a batch sends; it is read when it is run."""
+    """The messages of the source stage of a batch; they are computed by `run`."""
 
     def __init__(self, sent: DataFrame) -> None:
         self._sent = sent
 
     def run(self, stages: Sequence[TargetTask], targets: int) -> Iterator[Envelope]:
-        """The messages to the driver after an exchange and a stage for each of `stages`, as one Spark job. Messages
-        that are not for a stage pass it by."""
+        """Runs an exchange and each of `stages` in turn, as one Spark job, and gives the messages to the driver. A
+        stage passes on the messages that are not for it."""
         rows = self._sent
         for stage in stages:
             exchanged = rows.repartitionById(targets, rows.target)
@@ -38,7 +38,8 @@ class Batch:
 
 
 class FragmentStream:
-    """Runs until it is stopped or `on_batch` raises. `checkpoint` is scratch: recovery reads the manifest."""
+    """Runs until it is stopped or `on_batch` raises. Nothing in `checkpoint` is needed later: recovery reads the
+    manifest."""
 
     def __init__(self, spark: SparkSession, name: str, checkpoint: Path, on_batch: Callable[[Batch], None]) -> None:
         self._spark, self._name, self._checkpoint, self._on_batch = spark, name, checkpoint, on_batch
@@ -46,8 +47,8 @@ class FragmentStream:
         self._failed: DsmsError | None = None
 
     def start(self, planner: str) -> None:
-        """Starts the query over the batches of the planner at an address."""
-        helper_processes.starts(self._name)
+        """Starts the query; `planner` is the address of the plan server."""
+        helper_processes.expect_first_batch(self._name)
         rows = self._spark.readStream.format(FORMAT).option(ADDRESS_OPTION, planner).load()
         writer = rows.writeStream.foreachBatch(self._batch).queryName(self._name)
         try:
@@ -56,7 +57,7 @@ class FragmentStream:
             raise reason_of(error) from error
 
     def check(self) -> None:
-        """Raises what ended the query, if anything did: an error of ours as it is, others as far as Spark tells."""
+        """Raises the error that ended the query, if there is one: ours as it was raised, others from Spark's text."""
         if self._failed is not None:
             raise self._failed
         assert self._query is not None
@@ -64,16 +65,16 @@ class FragmentStream:
             raise reason_of(self._query.exception())
 
     def stop(self) -> None:
-        """Stops the query; a batch that is being handed over is finished."""
+        """Stops the query. A running `on_batch` is finished."""
         if self._query is not None:
             try:
                 self._query.stop()
             except PySparkException as error:
                 log.warning("stopping the query failed", reason=str(error))
-        helper_processes.has_started(self._name, self._spark)
+        helper_processes.end_helpers(self._name, self._spark)
 
     def _batch(self, rows: DataFrame, number: int) -> None:
-        helper_processes.has_started(self._name, self._spark)
+        helper_processes.end_helpers(self._name, self._spark)
         try:
             self._on_batch(Batch(rows))
         except DsmsError as error:

@@ -1,4 +1,4 @@
-"""Warming up a Spark session that has nothing to run yet, so that taking a fragment over is quick."""
+"""Warming up a Spark session that has nothing to run yet, so that it takes over a fragment quickly."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pyspark.sql import SparkSession
 
 
 def warm_up(spark: SparkSession, tasks: int) -> None:
-    """Runs a job of the kind that epochs are made of over nothing: its classes are loaded, its Python workers stand
-    ready with our modules imported."""
+    """Runs an empty job like those of epochs: it loads the JVM's classes, and starts Python workers that import our
+    modules."""
     rows = spark.range(tasks, numPartitions=tasks).repartition(tasks, "id")
-    rows.mapInArrow(_imported, rows.schema).toArrow()
+    rows.mapInArrow(_import_tasks, rows.schema).toArrow()
 
 
-def _imported(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _import_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import dsms.runtime.stages.source_task
     import dsms.runtime.stages.target_task  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""What users unit-test their queries with."""
+"""Tools to unit-test queries."""
 
 from dsms.testing.local_session import LocalSession
 

@@ -15,7 +15,7 @@ Change = tuple[str, dict[str, object], int]
 
 
 def as_changes(frame: pl.DataFrame, columns: Sequence[str], keys: Sequence[str]) -> list[Change]:
-    """The rows of a frame of tagged changes.
+    """The rows of a frame of tagged changes, as Python values.
 
     >>> frame = pl.DataFrame({"a": [1], "b": [2], "__from": [7], "__op": ["-"]})
     >>> as_changes(frame, ["a", "b"], ["a"])

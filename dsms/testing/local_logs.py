@@ -1,4 +1,4 @@
-"""The logs of a session: records as they were pushed, and how slices of them are read."""
+"""The logs of a session, which keep records as they were pushed, and the reader of their slices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from operators.core.errors import DsmsError
 
 @dataclass
 class Log:
-    """A source's log, which has one partition: records as they were pushed, and the promises between them."""
+    """The log of a source, with one partition: the pushed records, and the heartbeats between them."""
 
     records: list[Mapping[str, object]] = field(default_factory=list)
     heartbeats: list[Heartbeat] = field(default_factory=list)
@@ -32,12 +32,12 @@ class Log:
 
 @dataclass(frozen=True)
 class LogSlices:
-    """Reads slices of logs, which go by the source's id."""
+    """Reads slices of logs; `logs` are by the source's id."""
 
     logs: Mapping[str, Log]
 
     def read(self, requests: Sequence[SliceRequest]) -> Iterator[tuple[SliceRequest, SliceRead | DsmsError]]:
-        """What is admitted of the records."""
+        """Admits the records of each slice."""
         for request in requests:
             began, at = time.perf_counter_ns(), request.slice
             arrivals = _arrivals(request.source, self.logs[at.source_id].records, at)
@@ -47,7 +47,7 @@ class LogSlices:
             yield request, SliceRead(admitted, Work((at.end - at.start,), len(admitted.delta), busy_ns))
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
-        """None: a session keeps its records, and looks at them where they are."""
+        """Nothing: a session keeps its records, so it needs no copies of them."""
         return dict.fromkeys(offsets)
 
 
@@ -62,7 +62,7 @@ def _decoder(schema: pa.Schema) -> RowDecoder:
 
 
 def _arrivals(source: Source, log: Sequence[Mapping[str, object]], at: Slice) -> Arrivals:
-    """Pushed dicts as arrivals. What is no integer instant is refused by the intake, as `__ts` outside every range."""
+    """Pushed dicts as arrivals. The intake refuses those whose instant is no integer, and gets None for it."""
     records = log[at.start : at.end]
     instants = pl.Series([_instant(record, source) for record in records], dtype=pl.Int64)
     op = OPERATION if source.table else "op"

@@ -1,4 +1,4 @@
-"""A fragment in one process: the runtime that executors run, over logs and a store in memory."""
+"""A fragment in one process: the runtime of executors, over logs and a store in memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.batching.offsets import Offsets, SourceTask, next_offsets, offsets_at, slices
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Written, assemble, following
+from dsms.runtime.epoch.epoch import Epoch, Written, assemble, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
-from dsms.runtime.lanes.revision import Revision, moving, query_frontier, revised, standing
+from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, revised, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.stages.lane_step import of_member
 from dsms.runtime.stages.result_messages import ResultEncoding
@@ -30,9 +30,9 @@ from operators.core.delta import FROM, ORDER
 from operators.core.errors import InternalError
 from operators.streams.stream_output import DELETE, OP
 
-#: Results stay the rows that they are.
+#: Results are not encoded.
 _AS_ROWS = ResultEncoding(encode=lambda output, changes: changes, most_bytes=2**62)
-#: So many records are more than any log has.
+#: More records than any log has.
 _ALL = 2**62
 
 
@@ -47,12 +47,12 @@ class MemoryRuns:
         return self._runs[name]
 
     def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
-        """Stores them at once."""
+        """Stores the runs at once."""
         self._runs |= runs
         return _nothing_to_wait_for
 
     def keep(self, names: set[str]) -> None:
-        """Forgets all others."""
+        """Removes all other runs."""
         for name in self._runs.keys() - names:
             del self._runs[name]
 
@@ -62,13 +62,13 @@ def _nothing_to_wait_for() -> None:
 
 
 class LocalRuntime:
-    """Runs a plan over logs, which go by the ids of their sources. Without `sharing` each query is in a lane of its
-    own."""
+    """Runs a plan over logs. Without `sharing` each query is in a lane of its own."""
 
     def __init__(self, partitions: int, *, sharing: bool) -> None:
         self._partitions, self._sharing = partitions, sharing
+        #: By the id of the source.
         self.logs: dict[str, Log] = {}
-        #: What was published of each query so far, by id.
+        #: The published changes by the id of the query.
         self.results: dict[str, list[Change]] = {}
         self.dead: list[DeadRecord] = []
         self.measures = Measures(time.monotonic())
@@ -79,52 +79,53 @@ class LocalRuntime:
 
     @property
     def revision(self) -> Revision:
-        """The plan with its lanes, and where they stand."""
+        """The plan with its lanes, and the manifest with their progress."""
         return self._revision
 
     def follow(self, plan: FragmentPlan) -> None:
-        """Runs another plan from now on. A query that takes the place of another goes on with its results."""
+        """Runs another plan from now on. A query that replaces another continues its results."""
         ids = {planned.name: query for query, planned in self._revision.plan.queries.items()}
         before, self.results = self.results, {}
         for query, planned in plan.queries.items():
             replaces = planned.sink is not None and planned.sink.since is not None
             predecessor = ids.get(planned.name, query) if replaces and query not in before else query
             self.results[query] = before.get(predecessor, [])
-        self._published = following(self._published, plan)
+        self._published = with_replaced_queries(self._published, plan)
         self._revise(plan, self._revision.manifest)
 
     def compiled_like(self, other: LocalRuntime) -> None:
-        """Takes over plans and dataflows of another runtime, where the same statements were executed: they depend on
-        these alone."""
+        """Reuses the plans and dataflows of another runtime that has executed the same statements, on which alone they
+        depend."""
         self._like = other.revision
 
     def run(self, most: int | None) -> None:
-        """Epochs of at most so many records, until all is read."""
+        """Runs epochs of at most `most` records, until all is read."""
         while self._epoch(_ALL if most is None else most):
             pass
 
     def frontier(self, query: str) -> int:
-        """The instants below which the query's result is final."""
-        output, lane, at = self._standing(query)
+        """The frontier below which the query's result is final."""
+        output, lane, at = self._query_in_lane(query)
         return max(query_frontier(output, lane, at), self._published.upto(query))
 
     def output(self, query: str) -> Output:
         """The result of a query."""
-        return self._standing(query)[0]
+        return self._query_in_lane(query)[0]
 
     def places(self) -> Iterator[tuple[SourcePartition, Position]]:
-        """Where the lanes stand."""
-        return (place for held in self._revision.manifest.lanes.values() for place in held.places.items())
+        """The positions of all lanes."""
+        return (place for progress in self._revision.manifest.lanes.values() for place in progress.places.items())
 
-    def _standing(self, query: str) -> tuple[Output, Lane, LaneManifest]:
-        return next(one for one in standing(self._revision, self._revision.manifest) if one[0].id == query)
+    def _query_in_lane(self, query: str) -> tuple[Output, Lane, LaneManifest]:
+        queries = queries_in_lanes(self._revision, self._revision.manifest)
+        return next((output, lane, at) for output, lane, at in queries if output.id == query)
 
     def _revise(self, plan: FragmentPlan, manifest: Manifest) -> None:
         apart = () if self._sharing else plan.queries.keys()
         self._revision = revised(plan, manifest, apart, self._before(plan))
 
     def _before(self, plan: FragmentPlan) -> Revision:
-        """The revision that is followed by another, with the dataflows that were taken over."""
+        """The current revision, with the dataflows of the runtime of `compiled_like`."""
         if self._like is None:
             return self._revision
         lanes = {**self._like.lanes, **self._revision.lanes}
@@ -132,7 +133,7 @@ class LocalRuntime:
         return replace(self._revision, lanes=lanes, plan=replace(self._revision.plan, queries=queries))
 
     def _epoch(self, most: int) -> bool:
-        """One epoch; whether there was anything new."""
+        """Runs an epoch, if there is anything to read; returns whether there was."""
         task, upto = self._planned(most)
         if not task.slices:
             return False
@@ -144,26 +145,26 @@ class LocalRuntime:
         return True
 
     def _planned(self, most: int) -> tuple[SourceTask, Offsets]:
-        """What the next epoch reads, and up to where."""
+        """The task of the next epoch, and the offsets up to which it reads."""
         revision = self._revision
-        positions = {lane_id: held.places for lane_id, held in moving(revision, ()).items()}
+        positions = {lane_id: progress.places for lane_id, progress in running_lanes(revision, ()).items()}
         beats = {(source, 0): log.heartbeats for source, log in self.logs.items()}
         ends = {(source, 0): len(log.records) for source, log in self.logs.items()}
         begin = self._offsets or offsets_at(0, positions, beats)
         upto = next_offsets(0, positions, ends, beats, most)
-        found = slices(revision.lanes, positions, begin, upto, beats)
-        return SourceTask(tuple(found), dict(revision.lanes), revision.number, self._partitions), upto
+        planned = slices(revision.lanes, positions, begin, upto, beats)
+        return SourceTask(tuple(planned), dict(revision.lanes), revision.number, self._partitions), upto
 
     def _computed(self, task: SourceTask) -> list[Envelope]:
-        """The messages of all stages to the driver."""
+        """Runs all stages; gives the messages to the driver."""
         outbox = partial(LocalOutbox, task.revision)
         messages = [sent for box in run_source_stage(task, LogSlices(self.logs), outbox) for sent in box.sent]
         prefix = str(self._revision.manifest.epoch + 1)
         context = stage_context([self._revision], prefix, self._partitions, _AS_ROWS)
         for number in range(1, context.stages + 1):
-            here = [message for message in messages if message.stage == number]
+            arrived = [message for message in messages if message.stage == number]
             messages = [message for message in messages if message.stage != number]
-            for box in TargetStage(context, number).run(here, self._runs, LocalOutbox):
+            for box in TargetStage(context, number).run(arrived, self._runs, LocalOutbox):
                 messages += box.sent
         return messages
 
@@ -171,7 +172,7 @@ class LocalRuntime:
         for written in epoch.written:
             self._publish(written)
         self.dead += epoch.dead
-        moved = {query: max(one.frontier, self._published.upto(query)) for query, one in epoch.results.items()}
+        moved = {query: max(result.frontier, self._published.upto(query)) for query, result in epoch.results.items()}
         self._published = Published({**self._published.frontiers, **moved}, epoch.dead_upto)
         self._revise(self._revision.plan, epoch.manifest)
         self._runs.keep(self._revision.manifest.names())

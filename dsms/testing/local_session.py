@@ -34,10 +34,10 @@ from operators.core.errors import UserError
 
 
 class LocalSession:
-    """The system's language, planner, operators and frontiers without services: how queries are unit-tested.
+    """The system's language, planner, operators and frontiers without services, to unit-test queries.
 
-    `partitions` is the number of parts of every exchange, `batch_records` the most records of one batch (None: all that
-    are there). `sharing` lets queries share what is equal in them. None of these changes a result.
+    `partitions` is the number of targets of every exchange, `batch_records` the most records of a batch (None: no
+    limit). `sharing` lets queries share equal parts. None of these changes a result.
 
     >>> session = LocalSession()
     >>> _ = session.execute("REGISTER SOURCE T (char RoomID, int Temperature) FROM t")
@@ -58,7 +58,7 @@ class LocalSession:
         self.runtime = LocalRuntime(partitions, sharing=sharing)
 
     def execute(self, sql: str) -> list[dict[str, object]]:
-        """Runs one or more statements; gives the rows of the last one as dicts (of SELECT, SHOW, EXPLAIN, …)."""
+        """Runs one or more statements; returns the rows of the last one (SELECT, SHOW, EXPLAIN, …) as dicts."""
         results = self.run(sql)
         last = results[-1] if results else StatementResult("", "")
         return [dict(zip(last.columns, row, strict=True)) for row in last.rows]
@@ -72,14 +72,14 @@ class LocalSession:
         `-`)."""
         self._log_of(source).records.extend(dict(record) for record in records)
         self._work()
-        self._tables_follow()
+        self._advance_tables()
 
     def advance(self, ts: int) -> None:
         """Promises that every source has reached `ts`: output for instants below `ts` is final and published."""
         for log in self.runtime.logs.values():
             log.heartbeats.append(Heartbeat(len(log.records), ts))
         self._work()
-        self._tables_follow()
+        self._advance_tables()
 
     def changes(self, name: str) -> list[Change]:
         """Everything published so far, as (op, row, ts). The row of `-` on a keyed result is its key."""
@@ -96,7 +96,7 @@ class LocalSession:
         return relation_at(self.runtime.results[output.id], output.keys, at)
 
     def dead_letters(self, source: str) -> list[dict[str, object]]:
-        """What was refused and why: dicts with `offset`, `reason`, `record` and `query` (None: refused by the
+        """The refused records of a source: dicts with `offset`, `reason`, `record` and `query` (None: refused by the
         source)."""
         source_id, name = self._source(source).id, self._source(source).name
         letters = {
@@ -125,31 +125,31 @@ class LocalSession:
         return self._started(name).keys
 
     def running(self) -> Iterable[Stream | Table | Query]:
-        """What the session runs: all that can be asked for, the streams and tables that queries read among it."""
+        """All that the session runs: queries, and the streams and tables that they can read."""
         return [*self.catalog.streams(), *self.catalog.tables(), *self.catalog.running()]
 
     def follow_catalog(self) -> None:
-        """Runs what the catalog says from now on: what is new begins at the beginning of its logs."""
+        """Runs the queries of the catalog from now on; new ones begin at the beginning of their logs."""
         for source in [*self.catalog.sources(), *(table.source for table in self.catalog.tables())]:
             self.runtime.logs.setdefault(source.id, Log())
         self.runtime.follow(self._plan())
         self._work()
 
     def reached(self) -> int:
-        """The furthest instant that any log has reached, at which the next statement about a table takes effect."""
+        """The greatest instant that any log has reached; the next statement about a table takes effect at it."""
         clocks = [at.clock for _, at in self.runtime.places()]
         return reached(clocks, [beat.time for log in self.runtime.logs.values() for beat in log.heartbeats[-1:]])
 
     def reports(self) -> list[Report]:
-        """What was measured of the queries, as of one fragment."""
+        """The measurements of the queries, as the report of a fragment."""
         runtime, lanes = self.runtime, self.runtime.revision.lanes
         sampler = Sampler("0", runtime.measures, time.monotonic())
         waiting = {
             lane_id: Waiting(
-                {place: at.offset for place, at in held.places.items()},
-                orders={place: at.orders for place, at in held.places.items()},
+                {place: at.offset for place, at in progress.places.items()},
+                orders={place: at.orders for place, at in progress.places.items()},
             )
-            for lane_id, held in runtime.revision.manifest.lanes.items()
+            for lane_id, progress in runtime.revision.manifest.lanes.items()
         }
         topics = {source.topic: source.id for lane in lanes.values() for source in lane.sources.values()}
         ends = {(topic, 0): len(runtime.logs[source].records) for topic, source in topics.items()}
@@ -174,7 +174,7 @@ class LocalSession:
         self._retire()
         self.catalog, result = apply(statement, self.catalog, _LocalEnvironment(self.runtime))
         self.follow_catalog()
-        self._tables_follow()
+        self._advance_tables()
         return result
 
     def _on_rows(self, statement: Any) -> StatementResult:
@@ -191,7 +191,7 @@ class LocalSession:
         raise UserError("there are no executors in a session of one process", hint="it works on a cluster")
 
     def _retire(self) -> None:
-        """What queries were before is not needed once they have published as what they are."""
+        """Drops the former plans of replaced queries that have published results of their new plans."""
         published = {query: self.runtime.frontier(query) for query in self.runtime.results}
         changed = [query for query in retired(self.catalog, published) if query.id in published]
         if changed:
@@ -199,18 +199,18 @@ class LocalSession:
             self.runtime.follow(self._plan())
 
     def _plan(self) -> FragmentPlan:
-        """All that can be asked for: queries, and the streams and tables that they read."""
+        """The plan of all that `running` gives."""
         known = self.runtime.revision.plan.queries
-        plans = [self._planned(found, known.get(found.id)) for found in self.running()]
+        plans = [self._planned(readable, known.get(readable.id)) for readable in self.running()]
         return FragmentPlan(self.catalog.version, self.partitions, {plan.id: plan for plan in plans})
 
-    def _planned(self, found: Stream | Table | Query, known: Planned | None) -> Planned:
-        if isinstance(found, Query):
-            return planned(found, self.catalog, known)
-        return known or Planned(found.id, found.name, plan_of(found.name, self.catalog))
+    def _planned(self, readable: Stream | Table | Query, known: Planned | None) -> Planned:
+        if isinstance(readable, Query):
+            return planned(readable, self.catalog, known)
+        return known or Planned(readable.id, readable.name, plan_of(readable.name, self.catalog))
 
     def _write(self, statement: st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase) -> StatementResult:
-        """A statement takes effect at the furthest instant that any log has reached, and is final at once."""
+        """A statement takes effect at the greatest instant that any log has reached, and is final at once."""
         instant = self.reached()
         table, records, result = written(statement, self.catalog, self._rows, instant)
         log = self.runtime.logs[table.source.id]
@@ -218,14 +218,15 @@ class LocalSession:
         if records:
             log.heartbeats.append(Heartbeat(len(log.records), instant + 1))
         self._work()
-        self._tables_follow()
+        self._advance_tables()
         return result
 
     def _rows(self, name: str) -> pa.Table:
         return as_table(name, self.relation(name), self.catalog)
 
-    def _tables_follow(self) -> None:
-        """Tables hold back nobody: nothing is written to them below what the other logs have reached."""
+    def _advance_tables(self) -> None:
+        """Advances the tables to the instant that the other logs have reached: they hold back no frontier, and nothing
+        is written to them below it."""
         instant = self.reached()
         for table in self.catalog.tables():
             log = self.runtime.logs[table.source.id]
@@ -237,17 +238,17 @@ class LocalSession:
         self.runtime.run(self.batch_records)
 
     def _started(self, name: str) -> Output:
-        found = self.catalog.find(name)
-        if isinstance(found, Source):
-            raise UserError(f'"{found.name}" is a source', hint="ask for a stream, view or query over it")
-        return self.runtime.output(found.id)
+        named = self.catalog.find(name)
+        if isinstance(named, Source):
+            raise UserError(f'"{named.name}" is a source', hint="ask for a stream, view or query over it")
+        return self.runtime.output(named.id)
 
     def _source(self, name: str) -> Source:
-        found = self.catalog.find(name)
-        if not isinstance(found, Source):
+        named = self.catalog.find(name)
+        if not isinstance(named, Source):
             names = ", ".join(source.name for source in self.catalog.sources())
-            raise UserError(f'"{found.name}" is not a source', hint=f"have: {names}")
-        return found
+            raise UserError(f'"{named.name}" is not a source', hint=f"have: {names}")
+        return named
 
     def _log_of(self, name: str) -> Log:
         return self.runtime.logs[self._source(name).id]
@@ -269,7 +270,7 @@ class _LocalEnvironment:
         return query
 
     def reached(self, sources: Sequence[Source]) -> int | None:
-        """An instant after all that was read of the sources, and at or after what they were promised."""
+        """The least instant that is after all records read from the sources, and not below their frontiers."""
         ids = {source.id for source in sources}
         clocks = [at.clock for (source, _), at in self._runtime.places() if source in ids]
         instants = [at for clock in clocks for at in (clock.frontier, clock.high + 1) if at > BEGINNING + 1]
@@ -279,5 +280,5 @@ class _LocalEnvironment:
         frontier = self._runtime.frontier(query) if query in self._runtime.results else BEGINNING
         return None if frontier == BEGINNING else frontier
 
-    def state_of(self, found: Object) -> str:
-        return ("paused" if found.paused else "running") if isinstance(found, Query) else "registered"
+    def state_of(self, named: Object) -> str:
+        return ("paused" if named.paused else "running") if isinstance(named, Query) else "registered"

@@ -1,4 +1,4 @@
-"""Tables of a session: what statements do to them, as records of their logs."""
+"""Tables of a session: the effects of statements as records of the tables' logs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
 from operators.core.distinct_type import stored_schema
 
-#: Where a table's records hold instant and operation; no column can have these names.
+#: The fields of instant and operation in the records of a table; no column can have these names.
 INSTANT, OPERATION = "__ts", "__op"
 Records = list[Mapping[str, object]]
 
 
 @dataclass(frozen=True)
-class _Held:
-    """A table as a session holds it."""
+class _Content:
+    """The content of a table in a session."""
 
     table: Table
     relation: Relation
@@ -45,21 +45,21 @@ class _Held:
 def written(
     statement: Write | Load, catalog: Catalog, relation: Relation, instant: int
 ) -> tuple[Table, Records, StatementResult]:
-    """What a statement adds to the log of its table, all of it at one instant."""
+    """The table of a statement, the records that it adds to the table's log, all at `instant`, and its result."""
     table = table_of(statement.table, catalog)
-    effects = list(_effects(statement, catalog, relation, _Held(table, relation)))
+    effects = list(_effects(statement, catalog, relation, _Content(table, relation)))
     records = [record for effect in effects for record in _records(effect, instant)]
     verb = type(statement).__name__.upper() if isinstance(statement, Write) else "LOAD"
-    return table, records, StatementResult(verb, counted(sum(one.count for one in effects), instant))
+    return table, records, StatementResult(verb, counted(sum(effect.count for effect in effects), instant))
 
 
-def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, held: _Held) -> Iterator[Effect]:
+def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, content: _Content) -> Iterator[Effect]:
     if isinstance(statement, Write):
-        yield effect_of(statement, catalog, relation, held)
+        yield effect_of(statement, catalog, relation, content)
         return
     seen: set[tuple[object, ...]] = set()
-    for batch in batches_of(statement, held.table):
-        yield inserted(held.table, batch, held, seen)
+    for batch in batches_of(statement, content.table):
+        yield inserted(content.table, batch, content, seen)
 
 
 def _records(effect: Effect, instant: int) -> Records:
@@ -70,14 +70,13 @@ def _records(effect: Effect, instant: int) -> Records:
 
 
 def as_table(name: str, rows: list[dict[str, object]], catalog: Catalog) -> pa.Table:
-    """The rows of a stream, view or table as Arrow has them."""
-    found = catalog.find(name)
-    schema = schema_and_keys(found, catalog)[0]
+    """The rows of a stream, view or table as an Arrow table."""
+    schema = schema_and_keys(catalog.find(name), catalog)[0]
     return pa.Table.from_pylist(rows, schema=stored_schema(schema)).cast(schema)
 
 
 def reached(clocks: Iterable[PartitionClock], promised: Iterable[int]) -> int:
-    """The instant of a statement: the furthest that any log has come, 0 when none has.
+    """The greatest instant that any log has reached, at which a statement takes effect; 0 if none has reached one.
 
     >>> reached([PartitionClock(7, 7), PartitionClock()], [3])
     7

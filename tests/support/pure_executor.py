@@ -15,15 +15,24 @@ from confluent_kafka import Message
 
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
-from dsms.runtime.batching.offsets import Slice, SourceTask, next_offsets, offsets_at, shedding, slices, spread, unread
-from dsms.runtime.epoch.epoch import Epoch, assemble, following
+from dsms.runtime.batching.offsets import (
+    Slice,
+    SourceTask,
+    distribute,
+    next_offsets,
+    offsets_at,
+    slices,
+    unread,
+    with_rates,
+)
+from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.epoch.result_records import result_records
 from dsms.runtime.lanes.manifest import Manifest
-from dsms.runtime.lanes.revision import Revision, moving, revised, woken
+from dsms.runtime.lanes.revision import Revision, lanes_to_wake, revised, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
-from dsms.runtime.shedding.rates import decided, sheddable
-from dsms.runtime.stages.frames import clear
+from dsms.runtime.shedding.rates import new_rates, sheddable
+from dsms.runtime.stages.frames import remove_files
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.slice_intake import admit_slice
 from dsms.runtime.stages.source_stage import SliceRead, SliceRequest, run_source_stage
@@ -72,7 +81,7 @@ class World:
     def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
         """Logs the rates of shedding, as the planner does before it plans a batch."""
         floors = dict.fromkeys(sheddable(revision.lanes), self.floor)
-        for query, rates in decided(revision.lanes, positions, wanted, self.sheds, floors).items():
+        for query, rates in new_rates(revision.lanes, positions, wanted, self.sheds, floors).items():
             for place, rate in rates.items():
                 self.sheds.setdefault(query, {}).setdefault(place, []).append(rate)
 
@@ -122,7 +131,7 @@ def epoch(  # noqa: PLR0913 what may differ between two epochs
     for stage in range(1, context.stages + 1):
         routed = exchanged(TargetTask(TargetStage(context, stage), lambda: runs, world.frames), routed, targets)
     done = assemble((envelope for batch in routed for envelope in envelopes(batch)), revision, world.published)
-    clear(world.frames)
+    remove_files(world.frames)
     return done
 
 
@@ -133,12 +142,12 @@ def sent(
     lanes, targets = revision.lanes, revision.plan.partitions
     sources = {source.id: source.topic for lane in lanes.values() for source in lane.sources.values()}
     ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
-    positions = {lane_id: progress.places for lane_id, progress in moving(revision, ()).items()}
+    positions = {lane_id: progress.places for lane_id, progress in running_lanes(revision, ()).items()}
     begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit, reads)
-    found = shedding(slices(lanes, positions, begin, upto, {}), lanes, world.sheds)
+    found = with_rates(slices(lanes, positions, begin, upto, {}), lanes, world.sheds)
     batches = []
-    told = woken(revision, positions), unread(positions, ends, upto)
-    for part in [*spread(found, tasks), ()]:
+    told = lanes_to_wake(revision, positions), unread(positions, ends, upto)
+    for part in [*distribute(found, tasks), ()]:
         task = SourceTask(tuple(part), dict(lanes), revision.number, targets, *told)
         told = ((), {})
         outboxes = run_source_stage(task, world, partial(ArrowOutbox, task.revision, world.frames))
@@ -160,7 +169,7 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
     """Appends what the epoch's transaction would commit."""
     assert done.failures == {}
     if plan is not None:
-        world.published = following(world.published, plan)
+        world.published = with_replaced_queries(world.published, plan)
     for written in done.written:
         named = {output.sink.topic: output for output in written.outputs.values()}
         for records in result_records(written):
@@ -208,7 +217,7 @@ def run(  # noqa: PLR0913 what may differ between two runs
         revision = revised(plan, history[-1], (), revision)
         revision = replace(revision, takes={lane: takes(revision, lane, turns) for lane in revision.lanes})
         if rates is not None:
-            standing = {lane: progress.places for lane, progress in moving(revision, ()).items()}
+            standing = {lane: progress.places for lane, progress in running_lanes(revision, ()).items()}
             world.shed(revision, standing, rates[number % len(rates)])
         done = epoch(world, revision, limit, tasks=1 + number % 3)
         waits = any(

@@ -1,5 +1,4 @@
-"""The pace of batches: their size follows the time they take, so that a burst makes larger batches, not later
-results."""
+"""The size of batches follows the time that they take, so that a burst makes larger batches, not later results."""
 
 from __future__ import annotations
 
@@ -11,7 +10,8 @@ _GROWTH = 2.0
 
 
 def equal_part(waiting: int, most: int) -> int:
-    """The size of the batches, all alike, in which a backlog is done: a small rest would cost half of a large batch.
+    """The size of the equal batches, as few as possible, into which a backlog is divided: a small last batch would cost
+    half as much as a large one.
 
     >>> equal_part(1_040, most=1_000), equal_part(900, most=1_000)
     (520, 900)
@@ -23,8 +23,8 @@ def equal_part(waiting: int, most: int) -> int:
 class BatchSize:
     """How many records the next batch may hold, so that it takes about `target_s`.
 
-    Where all that runs is behind, a batch may take `behind_s`: its results are late in any case, and larger batches
-    cost less a record. Nothing is that large before a batch was measured.
+    If everything that runs lags behind, a batch may take `behind_s`: its results are late in any case, and larger
+    batches cost less per record. That holds only once a batch has been measured.
 
     >>> BatchSize(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=0.25).batch_records
     200
@@ -36,7 +36,7 @@ class BatchSize:
     """
 
     batch_records: int
-    #: Below this the fixed cost of a batch outweighs its records: a smaller one would not be sooner.
+    #: The least size: a smaller batch would hardly be faster, because of its fixed cost.
     least: int
     most: int
     target_s: float
@@ -45,12 +45,12 @@ class BatchSize:
 
     @property
     def behind_records(self) -> int:
-        """How many records a batch may hold that cannot hold all there is."""
+        """The most records of a batch that lags behind."""
         larger = int(self.batch_records * self.behind_s / self.target_s)
         return min(larger, self.most) if self.measured else self.batch_records
 
     def within(self, bounds: Bounds) -> BatchSize:
-        """The pace with other bounds.
+        """The same within other bounds.
 
         >>> BatchSize(500, 10, 1000, 1.0, 3.0).within(Bounds(10, 100, 0.5))
         BatchSize(batch_records=100, least=10, most=100, target_s=0.5, behind_s=1.5, measured=False)
@@ -60,7 +60,7 @@ class BatchSize:
         return replace(self, batch_records=size, least=least, most=most, target_s=target_s, behind_s=behind_s)
 
     def after(self, *, records: int, seconds: float) -> BatchSize:
-        """The pace after a batch. A batch that was not full tells nothing about larger ones."""
+        """The size after a batch. A quick batch of few records says nothing about larger ones."""
         if records < self.batch_records // 2 and seconds < self.target_s:
             return self
         fitting = max(records, self.batch_records) * self.target_s / max(seconds, 1e-3)

@@ -1,6 +1,6 @@
-"""Idleness: when a silent partition may no longer hold the frontier, as a pure decision.
+"""Idleness: when a silent partition no longer holds back the frontier, as a pure decision.
 
-What is decided is logged as heartbeats before it counts, so a replay repeats it.
+The decision is logged as heartbeats before it takes effect, so a replay repeats it.
 """
 
 from __future__ import annotations
@@ -16,27 +16,30 @@ from operators.core.delta import BEGINNING
 
 @dataclass(frozen=True)
 class Silence:
-    """A source as seen now: where its leading lane stands, the ends of its partitions, and how long each is silent."""
+    """A source at a moment: the positions of its leading lane, the ends of its partitions, and how long each is
+    silent."""
 
     positions: Mapping[int, Position]
     ends: Mapping[int, int]
     silent_ms: Mapping[int, float]
-    #: How far the other sources are that some query reads together with this one.
+    #: The greatest frontier of the other sources that lanes read together with this one.
     others: int = BEGINNING
 
 
-def promises(source: Source, seen: Silence) -> dict[int, Heartbeat]:
-    """The heartbeats to log now: a partition that is read to its end and silent for the declared time is moved up.
+def idle_heartbeats(source: Source, seen: Silence) -> dict[int, Heartbeat]:
+    """The heartbeats to log now, which advance idle partitions: those read to their end and silent for the declared
+    time.
 
-    While other partitions still speak it moves to the slack below the greatest instant seen. When all are silent, it
-    moves past that instant, and along with the other sources of the queries that read it.
+    While other partitions have records, idle ones advance to the greatest instant seen minus the slack. When all are
+    idle, they advance beyond that instant, and with the other sources of the lanes that read this one.
     """
     if source.idle_ms is None:
         return {}
     idle = [
-        partition for partition, position in seen.positions.items()
+        partition
+        for partition, position in seen.positions.items()
         if position.offset == seen.ends.get(partition) and seen.silent_ms.get(partition, 0.0) >= source.idle_ms
-    ]  # fmt: skip
+    ]
     high = max((position.high for position in seen.positions.values()), default=BEGINNING)
     if max(high, seen.others) == BEGINNING:
         return {}

@@ -1,7 +1,7 @@
-"""What a batch covers, as pure functions over Spark's offset documents.
+"""The ranges of a batch, as pure functions over Spark's offset documents.
 
-An offset document is `{"plan": version, "at": {lane: {"source/partition": [offset, heartbeats]}}}`: how far each lane
-has read each partition of its sources, and how many of the partition's logged heartbeats it has taken.
+An offset document is `{"plan": version, "at": {lane: {"source/partition": [offset, heartbeats]}}}`: the offset up to
+which each lane has read each partition of its sources, and how many of the partition's logged heartbeats it has taken.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from operators.core.errors import InternalError
 from operators.streams.shed import Rate
 
 Beats = Mapping[SourcePartition, Sequence[Heartbeat]]
-#: The decisions to shed, by query and source partition, in the order of their offsets.
+#: The logged rates of shedding, by query and source partition, in the order of their offsets.
 Decisions = Mapping[str, Mapping[SourcePartition, Sequence[Rate]]]
-#: Where lanes stand.
+#: The positions of lanes, by lane.
 Positions = Mapping[str, Mapping[SourcePartition, Position]]
 Offsets = dict[str, Any]
 #: The committed ends of source partitions.
@@ -29,7 +29,7 @@ Ends = Mapping[SourcePartition, int]
 
 @dataclass(frozen=True)
 class Slice:
-    """A range of one source partition, read once for all lanes that stand at its start."""
+    """A range of a source partition, read once for all lanes whose position is its start."""
 
     source_id: str
     topic: str
@@ -45,8 +45,8 @@ class Slice:
 
 @dataclass(frozen=True)
 class SourceTask:
-    """The slices one task reads, and the lanes that want them. `wakes` are lanes that work on what waits in them;
-    `behind` says how many records lanes have not read yet after this batch."""
+    """The slices that a task reads, and the lanes that need them. `wakes` are lanes that work on their queues; `behind`
+    has the number of records that each lane has still to read after this batch."""
 
     slices: tuple[Slice, ...]
     lanes: dict[str, Lane]
@@ -57,33 +57,34 @@ class SourceTask:
 
 
 def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:
-    """The document of where lanes stand. Heartbeats at a position itself count as not yet taken: taking one again
+    """The document of some positions. Heartbeats at a position itself count as not yet taken, because taking one twice
     changes nothing."""
     at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
     for lane, place, position in _places(positions):
-        at[lane][_text(place)] = [position.offset, _before(place, position.offset, beats)]
+        at[lane][_text(place)] = [position.offset, _beats_before(place, position.offset, beats)]
     return {"plan": version, "at": at}
 
 
 def next_offsets(
     version: int, positions: Positions, ends: Ends, beats: Beats, limit: int, reads: Collection[str] | None = None
-) -> Offsets:  # fmt: skip
-    """The document a batch may read up to: everything committed, or a fair share of `limit` records of each range.
+) -> Offsets:
+    """The document up to which a batch may read: to the committed ends, or of each range a fair share of `limit`
+    records.
 
-    Lanes at one position of one partition share a range, so they stay together. `reads` are the lanes that read; None
-    stands for all.
+    Lanes at equal positions of a partition share a range, so they stay together. `reads` are the lanes that read, None
+    for all.
     """
     readers, waits = positions.keys() if reads is None else reads, waiting(positions, ends, reads)
     at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
     for lane, place, position in _places(positions):
         available = max(ends.get(place, position.offset) - position.offset, 0) if lane in readers else 0
         share = available if waits <= limit else max(available * limit // waits, min(available, 1))
-        at[lane][_text(place)] = _mark(place, position.offset + share, beats)
+        at[lane][_text(place)] = _entry(place, position.offset + share, beats)
     return {"plan": version, "at": at}
 
 
 def waiting(positions: Positions, ends: Ends, reads: Collection[str] | None = None) -> int:
-    """How many records there are that lanes have not read; what several read from one position on counts once."""
+    """How many records are to be read; a range that several lanes share counts once."""
     ranges = {
         (place, position.offset, max(ends.get(place, 0), position.offset))
         for lane, place, position in _places(positions)
@@ -93,34 +94,32 @@ def waiting(positions: Positions, ends: Ends, reads: Collection[str] | None = No
 
 
 def unread(positions: Positions, ends: Ends, upto: Offsets) -> dict[str, int]:
-    """How many records each lane has not read yet after a document."""
-    found = dict.fromkeys(positions, 0)
+    """How many records each lane has still to read after a document."""
+    unread_records = dict.fromkeys(positions, 0)
     for lane, place, position in _places(positions):
         read = upto["at"].get(lane, {}).get(_text(place), (position.offset, 0))[0]
-        found[lane] += max(ends.get(place, read) - read, 0)
-    return found
+        unread_records[lane] += max(ends.get(place, read) - read, 0)
+    return unread_records
 
 
 def _places(positions: Positions) -> Iterator[tuple[str, SourcePartition, Position]]:
-    return ((lane, place, position) for lane, each in positions.items() for place, position in each.items())
+    return ((lane, place, position) for lane, places in positions.items() for place, position in places.items())
 
 
 def _text(place: SourcePartition) -> str:
     return f"{place[0]}/{place[1]}"
 
 
-def _mark(place: SourcePartition, offset: int, beats: Beats) -> list[int]:
+def _entry(place: SourcePartition, offset: int, beats: Beats) -> list[int]:
     return [offset, bisect_right(beats.get(place, ()), offset, key=lambda beat: beat.offset)]
 
 
-def _before(place: SourcePartition, offset: int, beats: Beats) -> int:
+def _beats_before(place: SourcePartition, offset: int, beats: Beats) -> int:
     return bisect_left(beats.get(place, ()), offset, key=lambda beat: beat.offset)
 
 
-def slices(
-    lanes: Mapping[str, Lane], positions: Positions, start: Offsets, end: Offsets, beats: Beats
-) -> list[Slice]:  # fmt: skip
-    """The ranges between two documents; a lane that is new in `end` starts where `positions` say."""
+def slices(lanes: Mapping[str, Lane], positions: Positions, start: Offsets, end: Offsets, beats: Beats) -> list[Slice]:
+    """The ranges between two documents. A lane that is new in `end` starts at its position."""
     lanes_at: dict[tuple[object, ...], list[str]] = {}
     for lane, place, position in _places(positions):
         upto, beats_upto = end["at"].get(lane, {}).get(_text(place), (position.offset, 0))
@@ -132,39 +131,42 @@ def slices(
         if (position.offset, seen[1]) != (upto, beats_upto):
             key = (lane, place, position, upto, seen[1], beats_upto)
             lanes_at.setdefault(key[1:], []).append(lane)
-    return [_slice(lanes[held[0]], key, tuple(held), beats) for key, held in lanes_at.items()]
+    return [_slice(lanes[lane_ids[0]], key, tuple(lane_ids), beats) for key, lane_ids in lanes_at.items()]
 
 
-def _slice(lane: Lane, key: tuple[Any, ...], held: tuple[str, ...], beats: Beats) -> Slice:
+def _slice(lane: Lane, key: tuple[Any, ...], lanes: tuple[str, ...], beats: Beats) -> Slice:
     (source_id, partition), position, end, first, last = key
     topic = lane.sources[lane.leaf(source_id)].topic
     taken = tuple(beats.get((source_id, partition), ())[first:last])
-    return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, held)
+    return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, lanes)
 
 
-def shedding(found: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
-    """The slices with the rates of the queries that read them, as far as they go."""
-    return [_under(one, lanes, decided) for one in found]
+def with_rates(planned: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
+    """The slices with the rates of the queries that read them."""
+    return [_with_rates(slice_, lanes, decided) for slice_ in planned]
 
 
-def _under(one: Slice, lanes: Mapping[str, Lane], decided: Decisions) -> Slice:
-    place = (one.source_id, one.partition)
-    queries = {query for lane in one.lanes for query in lanes[lane].shed}
-    rates = {query: _within(one, decided[query][place]) for query in queries if place in decided.get(query, {})}
-    return replace(one, rates=rates) if rates else one
+def _with_rates(slice_: Slice, lanes: Mapping[str, Lane], decided: Decisions) -> Slice:
+    place = (slice_.source_id, slice_.partition)
+    queries = {query for lane in slice_.lanes for query in lanes[lane].shed}
+    rates = {
+        query: _rates_within(slice_, decided[query][place]) for query in queries if place in decided.get(query, {})
+    }
+    return replace(slice_, rates=rates) if rates else slice_
 
 
-def _within(one: Slice, rates: Sequence[Rate]) -> tuple[Rate, ...]:
-    """The rate at the start of a slice, and those that follow in it."""
-    first = max(bisect_right(rates, one.start, key=lambda rate: rate[0]) - 1, 0)
-    return tuple(rates[first : bisect_left(rates, one.end, key=lambda rate: rate[0])])
+def _rates_within(slice_: Slice, rates: Sequence[Rate]) -> tuple[Rate, ...]:
+    """The rate at the start of a slice, and those that begin within it."""
+    first = max(bisect_right(rates, slice_.start, key=lambda rate: rate[0]) - 1, 0)
+    return tuple(rates[first : bisect_left(rates, slice_.end, key=lambda rate: rate[0])])
 
 
-def spread(found: Sequence[Slice], tasks: int) -> list[list[Slice]]:
-    """The slices dealt out to at most `tasks` tasks, the largest first, each to the task with the least to do."""
-    loads: list[tuple[int, list[Slice]]] = [(0, []) for _ in range(min(tasks, len(found)))]
-    for one in sorted(found, key=lambda one: (one.start - one.end, one.source_id, one.partition)):
+def distribute(planned: Sequence[Slice], tasks: int) -> list[list[Slice]]:
+    """The slices of at most `tasks` tasks. Slices are dealt out in the order of their sizes, the largest first, each to
+    the task with the fewest records."""
+    loads: list[tuple[int, list[Slice]]] = [(0, []) for _ in range(min(tasks, len(planned)))]
+    for slice_ in sorted(planned, key=lambda slice_: (slice_.start - slice_.end, slice_.source_id, slice_.partition)):
         least = min(range(len(loads)), key=lambda index: loads[index][0])
-        load, held = loads[least]
-        loads[least] = (load + one.end - one.start + 1, [*held, one])
-    return [held for _, held in loads]
+        load, dealt = loads[least]
+        loads[least] = (load + slice_.end - slice_.start + 1, [*dealt, slice_])
+    return [dealt for _, dealt in loads]

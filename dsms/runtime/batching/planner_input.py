@@ -1,4 +1,4 @@
-"""What the planner of batches is to know of a fragment."""
+"""The state of a fragment that the batch planner needs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from dsms.runtime.lanes.manifest import Position, SourcePartition
 
 @dataclass(frozen=True)
 class PlannerInput:
-    """The lanes of a revision, where each that runs stands, which of them read, how large the next batch may be, and
-    which lanes have something to do even if nothing is read."""
+    """The lanes of a revision, the positions of those that run, which of them read, how many records the next batch may
+    hold, and which lanes work on their queues even if nothing is read."""
 
     revision: int
     plan_version: int
-    #: The partitions of the exchanges.
+    #: The number of targets of the exchanges.
     targets: int
     lanes: Mapping[str, Lane]
     positions: dict[str, dict[SourcePartition, Position]]
     reads: frozenset[str]
     batch_records: int
-    #: How large it may be where it cannot hold all there is.
+    #: The most records of a batch that lags behind.
     behind_records: int
     wakes: tuple[str, ...]
     source_tasks: int
@@ -33,13 +33,13 @@ class PlannerInput:
     registry_url: str
     cluster: str
     fragment: str
-    #: The part of the records that is to stay, of queries whose input is shed.
+    #: The wanted rates of queries whose input is shed.
     rates: Mapping[str, float] = field(default_factory=dict)
-    #: Where large frames go, if all workers are on one machine.
+    #: The directory of large frames, if all workers are on one machine.
     frames: Path | None = None
 
     def limit(self, waiting: int) -> int:
-        """How many of the records that wait the next batch may hold."""
+        """How many of the unread records the next batch may hold."""
         if waiting <= self.batch_records:
             return self.batch_records
         return equal_part(waiting, self.behind_records)

@@ -1,8 +1,8 @@
-"""What the next batch does: which lanes read, how much, and which stages work on what waits before them.
+"""The decision for the next batch: which lanes read and how much, and which stages work on their queues.
 
-A lane is a path: reading with the operators of the source stage first, then its later stages. Its queues are the
-records in Kafka that it has not read, and what waits before its stages. Where a batch can hold all that waits, all of
-it goes all the way through, as under `fifo`; otherwise the policy says what is served.
+A lane is a path: reading, with the operators of the source stage, then its target stages. Its queues are its unread
+records in Kafka and the segments before its stages. If a batch can hold all queued input, all of it goes through the
+whole path, as under `fifo`; otherwise the policy decides what is served.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from dsms.scheduler.work import Measured, VertexWork, Work
 
 #: A lane and a stage of it; stage 0 reads.
 Place = tuple[str, int]
-#: A path of one operator, where only the key of a queue matters.
+#: A path of one operator, for a queue of which only the key matters.
 _ANY: Path = (Operator(0.0, 0.0),)
-#: The work that one segment may mean for the stages after it, in batches: meanwhile nothing is read.
+#: The most work, in batches, that a segment may cause in later stages, during which nothing is read.
 _AHEAD = 1.0
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What each stage of a lane takes of its queue, the lanes that read, and the most records that they read."""
+    """The number of segments that each stage of a lane takes, the lanes that read, and the most records that they
+    read."""
 
     takes: Mapping[str, Mapping[int, int]]
     reads: frozenset[str]
@@ -42,66 +43,68 @@ class Decision:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What is known when a batch is decided. Sizes are bytes; `at` are times of one clock."""
+    """What has been measured when a batch is decided. Sizes are bytes; times such as `at` are of one clock."""
 
     policy: Policy = field(default_factory=Fifo)
     past: Past = field(default_factory=Past)
-    #: What stages need and give: bytes in, bytes out, time.
+    #: The measurements of stages: bytes in, bytes out, time.
     costs: Mapping[Place, Measured] = field(default_factory=dict)
-    #: The records that lanes have not read, and since when there have been any.
+    #: The unread records of each lane, and since when there have been any.
     behind: Mapping[str, tuple[int, float]] = field(default_factory=dict)
-    #: When what waits came, by epoch.
+    #: When the queued segments arrived, by epoch.
     came: Mapping[int, float] = field(default_factory=dict)
 
     def after(self, epoch: Epoch, revision: Revision, at: float) -> Schedule:
-        """With what an epoch of a revision did, which ended at a time."""
-        waiting = {one.epoch for held in epoch.manifest.lanes.values() for one in _segments(held.queues)}
+        """The schedule after an epoch of a revision, which ended at the time `at`."""
+        waiting = {
+            segment.epoch for lane_after in epoch.manifest.lanes.values() for segment in _segments(lane_after.queues)
+        }
         came = {number: self.came.get(number, at) for number in waiting}
         behind = {
             lane: (records, self.behind[lane][1] if self.behind.get(lane, (0, at))[0] else at)
             for lane, records in epoch.measured.behind.items()
         }
-        did = _did(epoch, revision)
+        did = _stage_work(epoch, revision)
         costs = self._costs(did, revision, at)
         return replace(self, past=self._past(did, revision), costs=costs, behind=behind, came=came)
 
     def decide(self, revision: Revision, lanes: Collection[str], moment: Moment, records: int) -> Decision:
-        """What the running lanes of a revision do next; `records` is how many a batch may read."""
+        """The decision for the running lanes of a revision; `records` is the most that a batch may read."""
         waits = any(revision.manifest.lanes[lane].queues for lane in lanes)
         if isinstance(self.policy, Fifo) and not waits:
             return Decision({}, frozenset(lanes), records)
         paths = {lane: path for lane in lanes if (path := self._path(lane, revision)) is not None}
-        unknown = {lane: _one_each(revision, lane) for lane in lanes if lane not in paths}
+        unknown = {lane: _one_segment_each(revision, lane) for lane in lanes if lane not in paths}
         ready = list(self._ready(revision, paths, moment.now_s))
-        if sum(one.work_s for one in ready) <= moment.budget_s:
+        if sum(queue.work_s for queue in ready) <= moment.budget_s:
             through = [self._through(lane, path, moment) for lane, path in paths.items()]
             return Decision(unknown, frozenset(lanes), min([records, *through]))
         granted = list(self._granted(ready, moment))
-        found = {_place(one.ready): one for one in granted}
-        takes = {lane: self._takes(lane, revision, found) for lane in lanes} | unknown
-        unread = {lane for lane in lanes if self.behind.get(lane, (0, 0.0))[0] and (lane, 0) not in found}
-        reading = [self._records(one) for one in granted if _place(one.ready)[1] == 0]
+        by_place = {_place(grant.ready): grant for grant in granted}
+        takes = {lane: self._takes(lane, revision, by_place) for lane in lanes} | unknown
+        unread = {lane for lane in lanes if self.behind.get(lane, (0, 0.0))[0] and (lane, 0) not in by_place}
+        reading = [self._records(grant) for grant in granted if _place(grant.ready)[1] == 0]
         return Decision(takes, frozenset(lanes) - unread, max(1, *reading) if reading else records)
 
     def _granted(self, ready: list[Ready], moment: Moment) -> Iterator[Grant]:
-        """What is served. What is read together is worked on together, so a batch reads no more than later stages can
-        work on in a few; where more than that was granted, nothing comes before the rest of it."""
-        for one in grants(self.policy, self.past, ready, moment)[0]:
-            after = one.ready.work_s / one.ready.size - one.ready.cost
-            most = _AHEAD * moment.budget_s / after if one.ready.operator == 0 and after > 0 else one.size
-            yield replace(one, size=min(one.size, most))
-            if one.size > most:
+        """The grants of the policy. A read segment is worked on as a whole, so a grant to read is cut to what later
+        stages can work on in `_AHEAD` batches; nothing is then granted after it."""
+        for grant in grants(self.policy, self.past, ready, moment)[0]:
+            after = grant.ready.work_s / grant.ready.size - grant.ready.cost
+            most = _AHEAD * moment.budget_s / after if grant.ready.operator == 0 and after > 0 else grant.size
+            yield replace(grant, size=min(grant.size, most))
+            if grant.size > most:
                 return
 
     def _through(self, lane: str, path: Path, moment: Moment) -> int:
-        """How many records of a lane can go all the way through in a batch."""
+        """How many records of a lane can go through its whole path in a batch."""
         return max(1, int(moment.budget_s / max(remaining(path)[0] * self._record_bytes(lane), 1e-9)))
 
-    def _records(self, one: Grant) -> int:
-        return int(one.size / self._record_bytes(_place(one.ready)[0]))
+    def _records(self, grant: Grant) -> int:
+        return int(grant.size / self._record_bytes(_place(grant.ready)[0]))
 
     def _past(self, did: Mapping[Place, Work], revision: Revision) -> Past:
-        """With the service that stages received, reading too, in the order in which round robin comes to them."""
+        """The past after the service of all stages, reading included, in the order of round robin."""
         past, last = self.past, self.past.last or ()
         for lane, stage in sorted(did, key=lambda place: (place <= last, place)):
             served = Ready((lane, stage), _ANY, 0, 1.0, 0.0, lane, _weight(lane, revision))
@@ -109,83 +112,85 @@ class Schedule:
         return past
 
     def _ready(self, revision: Revision, paths: Mapping[str, Path], now: float) -> Iterator[Ready]:
-        """What waits in the lanes of which it is known what serving it takes."""
+        """The queues of the lanes whose costs are known."""
         for lane, path in paths.items():
             weight, (records, since) = _weight(lane, revision), self.behind.get(lane, (0, now))
             if records:
                 yield Ready((lane, 0), path, 0, records * self._record_bytes(lane), since, lane, weight)
             for stage, queue in revision.manifest.lanes[lane].queues.items():
-                if size := sum(one.bytes for one in queue.segments):
-                    oldest = min(self.came.get(one.epoch, now) for one in queue.segments)
+                if size := sum(segment.bytes for segment in queue.segments):
+                    oldest = min(self.came.get(segment.epoch, now) for segment in queue.segments)
                     yield Ready((lane, stage), path, stage, size, oldest, lane, weight)
 
     def _path(self, lane: str, revision: Revision) -> Path | None:
-        """The stages of a lane as operators; None as long as one has not been measured."""
+        """The stages of a lane as operators; None until all of them have been measured."""
         stages = range(revision.lanes[lane].flow.stages + 1)
-        found = [one for stage in stages if (one := self.costs.get((lane, stage))) is not None]
-        if len(found) < len(stages):
+        measured = [stage_cost for stage in stages if (stage_cost := self.costs.get((lane, stage))) is not None]
+        if len(measured) < len(stages):
             return None
         cores = revision.plan.partitions
-        return tuple(Operator((one.cost or 0.0) / cores, one.selectivity or 0.0) for one in found)
+        return tuple(
+            Operator((stage_cost.cost or 0.0) / cores, stage_cost.selectivity or 0.0) for stage_cost in measured
+        )
 
     def _record_bytes(self, lane: str) -> float:
         return 1 / (self.costs[(lane, 0)].row_bytes or 1.0)
 
     def _takes(self, lane: str, revision: Revision, granted: Mapping[Place, Grant]) -> dict[int, int]:
-        """Whole segments, as many as fit what was granted, and at least one."""
-        queues, found = revision.manifest.lanes[lane].queues, dict[int, int]()
+        """The number of segments that each stage takes: as many whole ones as fit its grant, but at least one."""
+        queues, takes = revision.manifest.lanes[lane].queues, dict[int, int]()
         for stage in range(1, revision.lanes[lane].flow.stages + 1):
             grant = granted.get((lane, stage))
-            sizes = [one.bytes for one in queues[stage].segments] if stage in queues else []
-            found[stage] = 0 if grant is None else max(1, bisect_right(list(accumulate(sizes)), grant.size))
-        return found
+            sizes = [segment.bytes for segment in queues[stage].segments] if stage in queues else []
+            takes[stage] = 0 if grant is None else max(1, bisect_right(list(accumulate(sizes)), grant.size))
+        return takes
 
     def _costs(self, did: Mapping[Place, Work], revision: Revision, at: float) -> dict[Place, Measured]:
-        found = {place: one for place, one in self.costs.items() if place[0] in revision.lanes}
-        return found | {place: found.get(place, Measured(at, at)).after(at, 0, work) for place, work in did.items()}
+        costs = {place: measured for place, measured in self.costs.items() if place[0] in revision.lanes}
+        return costs | {place: costs.get(place, Measured(at, at)).after(at, 0, work) for place, work in did.items()}
 
 
-def _one_each(revision: Revision, lane: str) -> dict[int, int]:
-    """A segment of each queue, so that what the work takes is known next time."""
+def _one_segment_each(revision: Revision, lane: str) -> dict[int, int]:
+    """One segment of each queue, so that the cost is measured."""
     return dict.fromkeys(revision.manifest.lanes[lane].queues, 1)
 
 
-def _did(epoch: Epoch, revision: Revision) -> dict[Place, Work]:
-    """What the stages did in an epoch, where they did anything; the rows are bytes."""
-    told: dict[str, list[VertexWork]] = defaultdict(list)
-    for one in epoch.measured.work:
-        told[one[0]].append(one)
-    found: dict[Place, Work] = {}
-    for lane in told.keys() | epoch.measured.served.keys():
+def _stage_work(epoch: Epoch, revision: Revision) -> dict[Place, Work]:
+    """The work of the stages that did any in an epoch; instead of rows it counts bytes."""
+    by_lane: dict[str, list[VertexWork]] = defaultdict(list)
+    for vertex_work in epoch.measured.work:
+        by_lane[vertex_work[0]].append(vertex_work)
+    done: dict[Place, Work] = {}
+    for lane in by_lane.keys() | epoch.measured.served.keys():
         flow = revision.lanes[lane].flow
         first = {flow.keys[vertex] for vertex in flow.by_stage.get(0, ())}
-        reading = [work for _, key, _, work in told[lane] if key in first]
-        works = _works(reading, epoch.measured.served.get(lane, []))
-        found |= {(lane, stage): work for stage, work in works.items()}
-    return found
+        reading = [work for _, key, _, work in by_lane[lane] if key in first]
+        works = _lane_work(reading, epoch.measured.served.get(lane, []))
+        done |= {(lane, stage): work for stage, work in works.items()}
+    return done
 
 
-def _works(reading: list[Work], told: list[StageServed]) -> dict[int, Work]:
-    """The same of one lane, of what its vertices that read and its other stages tell."""
+def _lane_work(reading: list[Work], served: list[StageServed]) -> dict[int, Work]:
+    """The work of a lane by stage, from the work of its reading vertices and the messages of its target stages."""
     came, taken, busy = Counter[int](), Counter[int](), Counter[int]()
-    for one in told:
-        came[one.stage] += one.bytes
-        taken[one.stage] += one.taken_bytes
-        busy[one.stage] += one.busy_ns
-    found = {stage: Work((taken[stage],), came[stage + 1], busy[stage]) for stage in taken if taken[stage]}
+    for message in served:
+        came[message.stage] += message.bytes
+        taken[message.stage] += message.taken_bytes
+        busy[message.stage] += message.busy_ns
+    works = {stage: Work((taken[stage],), came[stage + 1], busy[stage]) for stage in taken if taken[stage]}
     records = sum(work.rows_in[0] for work in reading if work.bytes_in)
     if records:
         size = sum(work.bytes_in for work in reading)
-        found[0] = Work((size,), came[1], sum(work.busy_ns for work in reading), bytes_in=records)
-    return found
+        works[0] = Work((size,), came[1], sum(work.busy_ns for work in reading), bytes_in=records)
+    return works
 
 
 def _segments(queues: Mapping[int, Queue]) -> Iterator[Segment]:
-    return (one for queue in queues.values() for one in queue.segments)
+    return (segment for queue in queues.values() for segment in queue.segments)
 
 
-def _place(one: Ready) -> Place:
-    lane, stage = one.key
+def _place(ready: Ready) -> Place:
+    lane, stage = ready.key
     return str(lane), int(stage)
 
 

@@ -1,19 +1,23 @@
 """The commit of an epoch, and recovery from any point of it.
 
-The order, with every gap a fault point of the crash tests:
+The steps; after each of them there is a fault point for the crash tests:
 
     computed          the stages have written the epoch's new runs to Redis; nothing names them yet
     begun             the Kafka transaction is open
     half_written      some records are in it; no reader sees them
     written           results, dead letters and progress are in it
     committed         a read-committed reader sees all of them
-    manifest_written  the manifest names the epoch's runs; old runs may go, and large ones from Redis to disk alone
+    manifest_written  the manifest names the epoch's runs; old runs are deleted, and large ones moved from Redis to disk
 
-Recovery claims the manifest in Redis, where one under an older lease than an owner's is refused: its executor read it
-long ago. Whoever Kafka fences finds there whether it was replaced, or goes on. Recovery then fences older owners by
-starting the transactional producer; reads the published frontiers from Kafka and the manifest from Redis;
-removes runs that no manifest names; and goes on from the manifest (or from the beginning of the logs when Redis lost
-it). What it computes again is equal by the log law, and what is published already is left out.
+Recovery
+
+1. claims the manifest in Redis, which refuses a claim with an older lease than the owner's: that executor read its
+   assignment long ago. A committer that Kafka fences looks there whether it was replaced;
+2. fences older owners by starting the transactional producer;
+3. reads the published frontiers from Kafka and the manifest from Redis;
+4. removes runs that no manifest names;
+5. goes on from the manifest, or from the beginning of the logs if Redis lost it. What is computed again is equal by the
+   log law, and what is published already is left out.
 """
 
 from __future__ import annotations
@@ -42,15 +46,15 @@ log = structlog.get_logger()
 
 @dataclass
 class Recovered:
-    """Where a fragment goes on."""
+    """The state from which a fragment goes on."""
 
     manifest: Manifest
     published: Published
 
 
 class Committer:
-    """Commits the epochs of one fragment, in order. Making one fences older owners, and raises Fenced if there is one
-    with a newer lease. The token grows with every one made, at least one above the last owner's.
+    """Commits the epochs of one fragment, in order. The constructor fences older owners, and raises Fenced if there is
+    an owner with a newer lease; its claim has a greater token than the last owner's.
     """
 
     def __init__(
@@ -69,17 +73,17 @@ class Committer:
         self._manifests.claim(self._claim)
         self._writer = EpochWriter(kafka, transactional_id(cluster, fragment))
         self._named: set[str] = set()
-        #: Where the runs of the last epoch lie.
+        #: Where the runs of the last epoch are stored.
         self.run_locations = RunLocations({}, {})
 
     def recover(self, targets: int) -> Recovered:
-        """The last complete epoch."""
+        """The state after the last committed epoch."""
         progress = read_compacted(self._kafka, self._kafka.admin(), internal_topic(self._cluster, "progress"))
         body = self._manifests.read()[1]
         manifest = read_manifest(body)
-        if why := self._unusable(manifest, targets):
+        if reason := self._unusable(manifest, targets):
             if body:
-                log.warning("state is rebuilt from the logs", fragment=self._fragment, reason=why)
+                log.warning("state is rebuilt from the logs", fragment=self._fragment, reason=reason)
             manifest = Manifest(epoch=manifest.epoch, targets=targets)
         self._named = manifest.names()
         self._runs.sweep(self._named)
@@ -87,7 +91,7 @@ class Committer:
         return Recovered(manifest, read_published(progress))
 
     def _unusable(self, manifest: Manifest, targets: int) -> str | None:
-        """Why the state that a manifest names cannot be gone on from; None where it can."""
+        """Why the state that a manifest names cannot be used; None if it can."""
         misfit = manifest.misfit(targets)
         return misfit or (None if self._runs.present(manifest.names()) else "Redis has lost a part of it")
 
@@ -96,15 +100,20 @@ class Committer:
         self._writer.close()
 
     def replaced(self) -> bool:
-        """Whether a newer incarnation has recovered the fragment. Kafka fences also who was silent for too long."""
+        """Whether a newer incarnation has recovered the fragment. Kafka also fences producers that were silent for too
+        long."""
         return self._manifests.read()[0] > self._claim
 
     def commit(
-        self, epoch: Epoch, topics: Mapping[str, str], published: Published, limit: int | None = None,
+        self,
+        epoch: Epoch,
+        topics: Mapping[str, str],
+        published: Published,
+        limit: int | None = None,
         parts: Iterable[Part] = (),
-    ) -> Published:  # fmt: skip
-        """Commits an epoch, and gives what is published after it; `topics` are those of the sources, by name. `limit`
-        is the most bytes that the runs may take in Redis, and `parts` have limits of their own."""
+    ) -> Published:
+        """Commits an epoch, and returns what is published after it. `topics` are those of the sources, by name. `limit`
+        is the most bytes that the runs may take in Redis; `parts` are runs with limits of their own."""
         self._faults.hit("computed")
         self._publish(epoch, topics, published)
         self._faults.hit("committed")
@@ -115,7 +124,7 @@ class Committer:
             self._runs.delete(gone)
         self._named = named
         self.run_locations = self._runs.spill(named, limit, parts)
-        moved = {query: max(one.frontier, published.upto(query)) for query, one in epoch.results.items()}
+        moved = {query: max(result.frontier, published.upto(query)) for query, result in epoch.results.items()}
         return Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
 
     def _publish(self, epoch: Epoch, topics: Mapping[str, str], published: Published) -> None:
@@ -125,8 +134,8 @@ class Committer:
         self._writer.begin()
         self._faults.hit("begun")
         results = chain.from_iterable(map(result_records, epoch.written))
-        for at, one in enumerate(chain(results, dead_records(epoch.dead, topics), [progress])):
-            self._writer.write(one)
+        for at, records in enumerate(chain(results, dead_records(epoch.dead, topics), [progress])):
+            self._writer.write(records)
             if at == 0:
                 self._faults.hit("half_written")
         self._faults.hit("written")

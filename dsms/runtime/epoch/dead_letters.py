@@ -1,4 +1,4 @@
-"""Dead letters of an epoch: which of them are new, and what is known to be written after it."""
+"""Dead letters of an epoch: which of them are new, and which are written after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from operators.core.operator import FAULT, FAULT_ROW
 
 @dataclass(frozen=True)
 class DeadRecord:
-    """A dead letter ready to be written: which source it belongs to, and where the refused record stands."""
+    """A dead letter ready to be written, with the source and the position of the refused record."""
 
     source: str
     partition: int
@@ -32,11 +32,11 @@ class DeadRecord:
 def dead_letters(
     slices: Iterable[DeadLetters], published: DeadMarks, foreign: Collection[str] = ()
 ) -> tuple[list[DeadRecord], dict[tuple[str, int], DeadMark]]:
-    """The letters of all slices, each once: lanes that read one range at different times refuse the same records. Those
-    of `foreign` owners are written elsewhere."""
+    """The new letters of all slices, each once, and the marks after them: lanes that read a range at different times
+    refuse the same records. Those of `foreign` owners are written by another fragment."""
     upto = dict(published)
     dead: list[DeadRecord] = []
-    for slice_ in sorted(slices, key=lambda one: (one.partition, one.start, one.owner)):
+    for slice_ in sorted(slices, key=lambda letters: (letters.partition, letters.start, letters.owner)):
         if slice_.owner in foreign:
             continue
         place = slice_.owner, slice_.partition
@@ -54,7 +54,7 @@ def dead_letters(
 def fault_records(
     output: Output, lane: Lane, reported: Iterable[RowsInFault], published: int
 ) -> list[tuple[str, DeadRecord]]:
-    """A query's rows in fault from an instant on, each with the owner of its dead letter."""
+    """The dead letters of a query's rows in fault from the instant `published` on, each with its owner."""
     below = lane.flow.below[output.vertex]
     records = []
     for message in reported:
@@ -69,8 +69,8 @@ def fault_records(
     return records
 
 
-def counted(faults: Sequence[tuple[str, DeadRecord]], upto: DeadMarks) -> dict[tuple[str, int], DeadMark]:
-    """The marks of a query whose faults are written by instant: they count, but say nothing of offsets."""
+def count_faults(faults: Sequence[tuple[str, DeadRecord]], upto: DeadMarks) -> dict[tuple[str, int], DeadMark]:
+    """The marks after a query's faults. Which of them are new depends on their instants, so they change only counts."""
     counts = Counter((owner, fault.partition) for owner, fault in faults)
     marks = {key: (upto.get(key, DeadMark()), count) for key, count in counts.items()}
     return {key: DeadMark(mark.offset, mark.count + count) for key, (mark, count) in marks.items()}

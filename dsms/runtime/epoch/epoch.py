@@ -12,7 +12,7 @@ import polars as pl
 
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
-from dsms.runtime.epoch.dead_letters import DeadRecord, counted, dead_letters, fault_records
+from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_letters, fault_records
 from dsms.runtime.epoch.progress_log import DeadMarks, Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
 from dsms.runtime.lanes.queues import Takes, queues_after
@@ -40,32 +40,37 @@ from operators.core.delta import FOREVER, FROM, Delta
 from operators.core.operator import MEMBER
 from operators.streams.shed import Seen
 
-#: An instant that no change of a member has that is there no more.
+#: Above the instant of every change: nothing is published of a member that is no longer in the lane.
 _NEVER = 2**63 - 1
 _Kind = TypeVar("_Kind", bound=Message)
 
 
-def following(published: Published, plan: FragmentPlan) -> Published:
-    """With what queries published in whose place others are: these go on from there."""
-    since = {query: one.sink.since for query, one in plan.queries.items() if one.sink and one.sink.since is not None}
+def with_replaced_queries(published: Published, plan: FragmentPlan) -> Published:
+    """`published` with the frontiers of queries that replaced others: each goes on from the instant of the replacement,
+    below which its predecessor has published."""
+    since = {
+        query: planned.sink.since
+        for query, planned in plan.queries.items()
+        if planned.sink and planned.sink.since is not None
+    }
     upto = {query: max(at, published.upto(query)) for query, at in since.items()}
     return Published({**published.frontiers, **upto}, published.dead) if upto else published
 
 
-def overtaken(published: Published, plan: FragmentPlan) -> dict[str, str]:
-    """The queries that took the place of others which have published beyond the instant of the change: an executor that
-    knew nothing of it had been cut off. Their relation would not be right."""
-    found = ((query, one.sink) for query, one in plan.queries.items() if one.sink is not None)
+def late_replacements(published: Published, plan: FragmentPlan) -> dict[str, str]:
+    """Why queries fail whose predecessors have published beyond the instant of the replacement, by query: an executor
+    that was cut off had not heard of it. The relations of these queries would be wrong."""
+    sinks = ((query, planned.sink) for query, planned in plan.queries.items() if planned.sink is not None)
     return {
         query: f"the query before it has published up to {at}, after {sink.since}: CREATE OR REPLACE it again"
-        for query, sink in found
+        for query, sink in sinks
         if sink.former is not None and sink.since is not None and (at := published.upto(sink.former.id)) > sink.since
     }
 
 
 @dataclass(frozen=True)
 class Result:
-    """One query's part of an epoch: the frontier of its result after it."""
+    """A query's result and its frontier after an epoch."""
 
     output: Output
     frontier: int
@@ -73,8 +78,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Written:
-    """Unpublished changes of results whose records are alike, in no order. `outputs` are the results, of a family by
-    member."""
+    """Unpublished changes of results that are encoded in the same way, in no order. `outputs` are the results: those of
+    a family by member, a single one under None."""
 
     changes: pl.DataFrame
     outputs: Mapping[int | None, Output]
@@ -82,9 +87,8 @@ class Written:
 
 @dataclass(frozen=True)
 class Measured:
-    """What an epoch did and found: the records read, the work of the vertices, what came to the stages of each lane and
-    what they worked on, the records that each lane has still to read, and what came to each query's Shed by source
-    partition."""
+    """The measurements of an epoch: the records read, the work of the vertices, the input and work of the stages by
+    lane, the unread records by lane, and the input of each query's Shed by source partition."""
 
     records: int = 0
     work: tuple[VertexWork, ...] = ()
@@ -115,15 +119,15 @@ class LaneMessages:
         self._by_kind: dict[type[Message], list[tuple[int, Any]]] = defaultdict(list)
 
     def add(self, envelope: Envelope) -> None:
-        """One more."""
+        """Adds a message."""
         self._by_kind[type(envelope.message)].append((envelope.target, envelope.message))
 
     def of(self, kind: type[_Kind]) -> list[_Kind]:
-        """Those of a kind, in the order of their arrival."""
+        """The messages of a kind, in the order of their arrival."""
         return [message for _, message in self._by_kind.get(kind, ())]
 
     def with_targets(self, kind: type[_Kind]) -> list[tuple[int, _Kind]]:
-        """Those of a kind, each with the target that sent it (0 for the source stage)."""
+        """The messages of a kind, each with the target that sent it (0 for the source stage)."""
         return list(self._by_kind.get(kind, ()))
 
 
@@ -135,39 +139,41 @@ class Messages:
 
     @staticmethod
     def of(envelopes: Iterable[Envelope]) -> Messages:
-        """All of them."""
+        """The messages in some envelopes."""
         messages = Messages()
         for envelope in envelopes:
             messages._by_lane[envelope.lane].add(envelope)
         return messages
 
     def of_lane(self, lane_id: str) -> LaneMessages:
-        """Those about a lane; of NO_LANE, those about sources."""
+        """The messages about a lane; for NO_LANE those about sources."""
         return self._by_lane[lane_id]
 
 
 def assemble(envelopes: Iterable[Envelope], revision: Revision, published: Published) -> Epoch:
-    """The epoch after a revision's manifest. What is published already is left out, so that a replay writes nothing
-    twice."""
-    messages, published = Messages.of(envelopes), following(published, revision.plan)
-    failures = _failures(revision, messages) | overtaken(published, revision.plan)
+    """The epoch that follows a revision's manifest. Results that are published already are left out, so a replay writes
+    nothing twice."""
+    messages, published = Messages.of(envelopes), with_replaced_queries(published, revision.plan)
+    failures = _failures(revision, messages) | late_replacements(published, revision.plan)
     letters = messages.of_lane(NO_LANE).of(DeadLetters)
     dead, upto = dead_letters(letters, published.dead, revision.plan.foreign)
     number, results = revision.manifest.epoch + 1, dict[str, Result]()
     written: list[Written] = []
     lanes: dict[str, LaneManifest] = {}
     for lane_id, before in revision.manifest.lanes.items():
-        lane, told = revision.lanes[lane_id], messages.of_lane(lane_id)
-        after = _lane_after(lane, told, before, (number, revision.takes.get(lane_id, {})))
+        lane, lane_messages = revision.lanes[lane_id], messages.of_lane(lane_id)
+        after = _lane_after(lane, lane_messages, before, (number, revision.takes.get(lane_id, {})))
         lanes |= _split(lane_id, without_failed(before, after, failures, _members(lane)), failures)
-        if not told.of(StateStored):
+        if not lane_messages.of(StateStored):
             continue
-        written += _written(lane, told, published, failures)
+        written += _written(lane, lane_messages, published, failures)
         for result in _results(lane, after):
             if result.output.id not in failures:
                 results[result.output.id] = result
-                faults = fault_records(result.output, lane, told.of(RowsInFault), published.upto(result.output.id))
-                upto |= counted(faults, upto)
+                faults = fault_records(
+                    result.output, lane, lane_messages.of(RowsInFault), published.upto(result.output.id)
+                )
+                upto |= count_faults(faults, upto)
                 dead += [fault for _, fault in faults]
     manifest = msgspec.structs.replace(revision.manifest, epoch=number, lanes=lanes)
     return Epoch(
@@ -176,29 +182,28 @@ def assemble(envelopes: Iterable[Envelope], revision: Revision, published: Publi
 
 
 def _measured(revision: Revision, messages: Messages) -> Measured:
-    told = {lane_id: messages.of_lane(lane_id) for lane_id in revision.lanes}
+    lanes = {lane_id: messages.of_lane(lane_id) for lane_id in revision.lanes}
+    unread = {lane_id: lane.of(Unread) for lane_id, lane in lanes.items()}
     return Measured(
-        records=sum(position.records for each in told.values() for position in each.of(SlicePosition)),
-        work=tuple(work for lane_id, each in told.items() for work in _works(revision.lanes[lane_id], each)),
-        served={lane_id: served for lane_id, each in told.items() if (served := each.of(StageServed))},
-        behind={
-            lane_id: sum(one.records for one in unread) for lane_id, each in told.items() if (unread := each.of(Unread))
-        },
-        seen=tuple((one.query, one.partition, one.seen) for each in told.values() for one in each.of(ShedSeen)),
+        records=sum(position.records for lane in lanes.values() for position in lane.of(SlicePosition)),
+        work=tuple(work for lane_id, lane in lanes.items() for work in _works(revision.lanes[lane_id], lane)),
+        served={lane_id: served for lane_id, lane in lanes.items() if (served := lane.of(StageServed))},
+        behind={lane_id: sum(message.records for message in sent) for lane_id, sent in unread.items() if sent},
+        seen=tuple((shed.query, shed.partition, shed.seen) for lane in lanes.values() for shed in lane.of(ShedSeen)),
     )
 
 
 def _failures(revision: Revision, messages: Messages) -> dict[str, str]:
-    """Why queries failed: those above a vertex that failed, or above a source that could not be read, and those whose
-    result could not be encoded."""
+    """Why queries failed, by query: those that depend on a failed vertex or on a source that could not be read, and
+    those whose result could not be encoded."""
     failures: dict[str, str] = {}
     for lane_id, lane in revision.lanes.items():
-        told = messages.of_lane(lane_id)
-        for lost in told.of(ResultFailed):
+        lane_messages = messages.of_lane(lane_id)
+        for lost in lane_messages.of(ResultFailed):
             failures[lane.outputs[lost.output].id] = lost.reason
-        for broken in told.of(VertexFailed):
+        for broken in lane_messages.of(VertexFailed):
             failures |= {output.id: broken.reason for output in lane.by_vertex.get(broken.vertex, ())}
-        for unread in told.of(SourceFailed):
+        for unread in lane_messages.of(SourceFailed):
             failures |= {output.id: unread.reason for output in lane.by_leaf[unread.leaf]}
     return failures
 
@@ -207,27 +212,27 @@ def _split(lane_id: str, parts: list[LaneManifest], failures: Mapping[str, str])
     return {lane_id if part.queries[0] not in failures else f"{part.queries[0]} failed": part for part in parts}
 
 
-def _works(lane: Lane, told: LaneMessages) -> Iterator[VertexWork]:
-    """What the vertices of a lane did, by key and target."""
-    for target, message in told.with_targets(VerticesWorked):
+def _works(lane: Lane, lane_messages: LaneMessages) -> Iterator[VertexWork]:
+    """The work of a lane's vertices, by key and target."""
+    for target, message in lane_messages.with_targets(VerticesWorked):
         for vertex, work in message.works.items():
             yield lane.id, lane.flow.keys[vertex], target, work
 
 
-def _lane_after(lane: Lane, told: LaneMessages, before: LaneManifest, run: tuple[int, Takes]) -> LaneManifest:
-    """The lane after an epoch, which has a number; `run` has what its stages were to take of their queues, too."""
-    stored = told.with_targets(StateStored)
+def _lane_after(lane: Lane, lane_messages: LaneMessages, before: LaneManifest, run: tuple[int, Takes]) -> LaneManifest:
+    """The progress of a lane after an epoch; `run` is the number of the epoch, and what stages take of their queues."""
+    stored = lane_messages.with_targets(StateStored)
     if not stored:
         return before
     positions = dict(before.positions)
-    for at in told.of(SlicePosition):
+    for at in lane_messages.of(SlicePosition):
         source = lane.sources[at.leaf].id
         positions[source] = {**positions[source], at.partition: Position(at.offset, at.frontier, at.high, at.orders)}
     runs = list(before.runs)
     for target, message in stored:
         runs[target] = runs[target] | message.names
     number, takes = run
-    queues = queues_after(lane, before, (number, positions), takes, told.of(StageServed))
+    queues = queues_after(lane, before, (number, positions), takes, lane_messages.of(StageServed))
     return LaneManifest(before.queries, positions, runs, queues)
 
 
@@ -243,21 +248,23 @@ def _results(lane: Lane, after: LaneManifest) -> Iterator[Result]:
         yield from (Result(lane.outputs[number], reached) for number in ending.numbers)
 
 
-def _written(lane: Lane, told: LaneMessages, published: Published, failed: Collection[str]) -> Iterator[Written]:
+def _written(
+    lane: Lane, lane_messages: LaneMessages, published: Published, failed: Collection[str]
+) -> Iterator[Written]:
     by_ending: dict[int, list[ResultChanges]] = defaultdict(list)
-    for message in told.of(ResultChanges):
+    for message in lane_messages.of(ResultChanges):
         by_ending[message.ending].append(message)
     for number, parts in sorted(by_ending.items()):
         listed = (lane.outputs[output] for output in lane.endings[number].numbers)
         outputs = {output.member: output for output in listed if output.id not in failed}
         if outputs:
-            # its records are gathered piece by piece: that is quicker where they are one chunk, and their bytes stay
+            # one chunk: records are gathered from it piece by piece, which is quicker than from many chunks
             changes = pl.concat([part.frame.rows for part in parts], rechunk=True)
             yield _unpublished(changes, outputs, published)
 
 
 def _unpublished(changes: pl.DataFrame, outputs: Mapping[int | None, Output], published: Published) -> Written:
-    """The changes that a result has not published; of a family, each member's."""
+    """The changes at or above the published frontier; of a family, above that of each member."""
     if MEMBER not in changes.columns:
         upto = published.upto(next(iter(outputs.values())).id)
         return Written(Delta(changes).between(upto, FOREVER).frame, outputs)

@@ -6,13 +6,11 @@ import os
 import signal
 
 POINTS = ("computed", "begun", "half_written", "written", "committed", "manifest_written")
-
-
 POISON = "poison"
 
 
 def poisoned(spec: str) -> str | None:
-    """The query whose operators fail by configuration: `poison:NAME` stands for every defect that is not known yet.
+    """The query that fails on purpose: `poison:NAME` stands for any unknown defect.
 
     >>> poisoned("poison:Q3"), poisoned("begun:2")
     ('Q3', None)
@@ -34,7 +32,7 @@ class FaultPoints:
             raise ValueError(f'unknown fault point "{self._point}"; have: {", ".join(POINTS)}')
 
     def hit(self, point: str) -> None:
-        """Passes a point."""
+        """Passes a point, or kills the process there."""
         assert point in POINTS
         if point != self._point:
             return

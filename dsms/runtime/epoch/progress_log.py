@@ -1,4 +1,4 @@
-"""What of a fragment is in Kafka already: the records of the progress topic, written and read."""
+"""The progress topic: which results and dead letters of a fragment are in Kafka already."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ DeadMarks = Mapping[tuple[str, int], DeadMark]
 
 @dataclass(frozen=True)
 class Published:
-    """What is in Kafka already: for each query the frontier below which its results are, for each owner of dead letters
-    and partition the offset below which they are."""
+    """What is in Kafka already: the results of each query below its frontier, and the dead letters of each owner and
+    partition below an offset."""
 
     frontiers: Mapping[str, int]
     dead: DeadMarks
 
     def upto(self, query: str) -> int:
-        """The frontier below which a query's results are there."""
+        """The frontier below which a query's results are published."""
         return self.frontiers.get(query, _LOWEST)
 
 
@@ -43,7 +43,8 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def read_published(entries: Mapping[bytes, bytes]) -> Published:
-    """What the progress topic says of every query that ever wrote: an id is never used twice."""
+    """What is published of every query that there ever was, since no id is used twice, from the entries of the
+    topic."""
     frontiers: dict[str, int] = {}
     dead: dict[tuple[str, int], DeadMark] = {}
     for key, value in entries.items():

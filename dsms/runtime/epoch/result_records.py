@@ -1,4 +1,4 @@
-"""An epoch as Kafka records: results and dead letters."""
+"""An epoch as Kafka records: results, dead letters and progress."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from operators.core.operator import MEMBER
 from operators.streams.stream_output import DELETE, INSERT, OP
 
 _PARTITION = "__partition"
-#: Which row of the changes it is.
+#: The index of a row in the changes.
 _AT = "__at"
-#: So many rows become records at a time.
+#: How many rows become records at a time.
 PIECE_ROWS = 20_000
 
 
 def result_records(written: Written) -> Iterator[Records]:
-    """The changes, each result in its one order: header `dsms-ts` is the instant, `dsms-op` is there unless it is `+`.
+    """The changes of each result in the order of its log. The header `dsms-ts` has the instant, `dsms-op` the operation
+    unless it is `+`.
 
-    Rows without a key go to the result partition of their source partition, so their order is kept; partition by
-    partition, because the order between partitions is seen by nobody and the producer is quicker. A long result comes
-    in pieces, to bound the memory of their records; only where its rows stand is put in order as a whole.
+    Rows without a key go to the result partition of their source partition, which keeps their order; they are written
+    partition by partition, since their order across partitions does not matter and this is faster. Only the indices of
+    rows are sorted as a whole; the records are made in pieces, to bound their memory.
     """
     for part in _parts(written):
         ordered = _ordered(part, written.changes)
@@ -40,8 +41,8 @@ def result_records(written: Written) -> Iterator[Records]:
 
 
 def _parts(written: Written) -> Iterator[pl.DataFrame]:
-    """The places of the rows that are put in order at a time. Without a key, of those of a partition, unless there are
-    many results."""
+    """The rows (instant, order, index) that are sorted together: all of them, but without a key those of a result
+    partition, unless there are several results."""
     changes = written.changes
     places = changes.select(FROM, ORDER, *([MEMBER] if MEMBER in changes.columns else [])).with_row_index(_AT)
     if KEY in changes.columns:
@@ -54,7 +55,7 @@ def _parts(written: Written) -> Iterator[pl.DataFrame]:
 
 
 def _ordered(places: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
-    """In the one order of each result log: (instant, order, `-` first, key, value)."""
+    """The rows in the order of each result log: (instant, order, `-` first, key, value)."""
     ordered = in_time_order(places)
     tied = (pl.col(FROM) == pl.col(FROM).shift(1)) & (pl.col(ORDER) == pl.col(ORDER).shift(1))
     if ordered.select(tied.any()).item():
@@ -68,14 +69,14 @@ def _ordered(places: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
 
 def _records(
     outputs: Mapping[int | None, Output], piece: pl.DataFrame, partition: pl.Series | None
-) -> Iterator[Records]:  # fmt: skip
-    """The rows of each result, which stand together."""
-    found = (piece.get_column(KEY, default=None), piece[VALUE], partition)
-    columns = [None if column is None else column.to_list() for column in found]
+) -> Iterator[Records]:
+    """The records of each result, whose rows are consecutive."""
+    sources = (piece.get_column(KEY, default=None), piece[VALUE], partition)
+    columns = [None if column is None else column.to_list() for column in sources]
     columns.append(_headers(piece))
     start = 0
     for count, member in _members(piece):
-        keys, values, partitions, headers = (each and each[start : start + count] for each in columns)
+        keys, values, partitions, headers = (column and column[start : start + count] for column in columns)
         sink = outputs[member].sink
         assert sink is not None
         yield Records(sink.topic, keys or [None] * count, values or [], headers, partitions)
@@ -83,12 +84,12 @@ def _records(
 
 
 def _members(piece: pl.DataFrame) -> Sequence[tuple[int, int | None]]:
-    """How many rows are each one's, in turn."""
+    """The number of consecutive rows of each member, and the member."""
     return piece[MEMBER].rle().struct.unnest().rows() if MEMBER in piece.columns else [(piece.height, None)]
 
 
 def _headers(changes: pl.DataFrame) -> list[Headers]:
-    """The headers of each change; changes of one instant and operation share them: making them is what costs."""
+    """The headers of each change. Changes of equal instant and operation share them, since making them is slow."""
     if (changes[OP] == INSERT).all():
         inserted = {ts: _change_headers(INSERT, ts) for ts in changes[FROM].unique().to_list()}
         return list(map(inserted.__getitem__, changes[FROM].to_list()))
@@ -102,34 +103,38 @@ def _change_headers(op: str, ts: int) -> Headers:
 
 
 def dead_records(dead: tuple[DeadRecord, ...], topics: Mapping[str, str]) -> Iterator[Records]:
-    """The dead letters, by source topic: the value as it came, and where it came from in headers."""
+    """The dead letters by source: the value as it came, with its origin in headers."""
     for source in dict.fromkeys(letter.source for letter in dead):
-        mine = [letter for letter in dead if letter.source == source]
-        keys = [f"{letter.partition}/{letter.offset}".encode() for letter in mine]
+        letters = [letter for letter in dead if letter.source == source]
+        keys = [f"{letter.partition}/{letter.offset}".encode() for letter in letters]
         yield Records(
             dead_letter_topic(source),
             keys,
-            [letter.value for letter in mine],
-            [_provenance(letter, topics[source]) for letter in mine],
+            [letter.value for letter in letters],
+            [_provenance(letter, topics[source]) for letter in letters],
         )
 
 
 def _provenance(letter: DeadRecord, topic: str) -> Headers:
     query: Headers = [("dsms-query", letter.query.encode())] if letter.query else []
     return [
-        ("dsms-error", letter.reason.encode()), ("dsms-source", letter.source.encode()), ("dsms-topic", topic.encode()),
-        ("dsms-partition", str(letter.partition).encode()), ("dsms-offset", str(letter.offset).encode()), *query,
-    ]  # fmt: skip
+        ("dsms-error", letter.reason.encode()),
+        ("dsms-source", letter.source.encode()),
+        ("dsms-topic", topic.encode()),
+        ("dsms-partition", str(letter.partition).encode()),
+        ("dsms-offset", str(letter.offset).encode()),
+        *query,
+    ]
 
 
 def progress_records(cluster: str, epoch: Epoch, published: Published) -> Records:
-    """What is published once the transaction is: the frontier by result partition, the offset by owner of dead
+    """The progress that the transaction makes: the frontier of each result partition, the mark of each owner of dead
     letters."""
     entries: dict[bytes, bytes] = {}
-    for query, one in epoch.results.items():
-        sink = one.output.sink
-        if sink is not None and one.frontier > published.upto(query):
-            body = msgspec.json.encode(Progress(query, one.frontier, epoch.manifest.epoch))
+    for query, result in epoch.results.items():
+        sink = result.output.sink
+        if sink is not None and result.frontier > published.upto(query):
+            body = msgspec.json.encode(Progress(query, result.frontier, epoch.manifest.epoch))
             entries |= {f"{sink.topic}/{partition}".encode(): body for partition in range(sink.partitions)}
     for (owner, partition), mark in epoch.dead_upto.items():
         if published.dead.get((owner, partition)) != mark:

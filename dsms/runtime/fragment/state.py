@@ -1,7 +1,7 @@
-"""What a fragment knows between its epochs, as one frozen value, and how it changes: a pure function of events.
+"""The state of a fragment between its epochs, as one frozen value, and its transitions: a pure function of events.
 
-`advance(event, state)` gives the state after an event and what is to be done about it. Whoever holds a fragment, an
-executor or a test, swaps the state and follows the instructions in their order.
+`advance(event, state)` gives the state after an event and the instructions that follow from it. The owner of the state,
+an executor or a test, replaces it and carries out the instructions in their order.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from dsms.runtime.batching.schedule import Decision, Schedule
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest
-from dsms.runtime.lanes.revision import Revision, moving, revised, woken
+from dsms.runtime.lanes.revision import Revision, lanes_to_wake, revised, running_lanes
 from dsms.runtime.shedding.load_shedding import Shedding
 from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
 
-#: So many revisions may be made while a batch is on its way; a batch of an older one fails and is made again.
+#: How many revisions are kept: a running batch may be of any of them; one of an older revision fails and is retried.
 _REVISIONS = 4
 
 
 @dataclass(frozen=True)
 class FragmentState:
-    """`computed` is the manifest of the last epoch that was computed, `published` and `run_locations` are those of the
-    last one that was committed. `failures` say by query why it failed; these queries stand still."""
+    """`computed` is the manifest of the last computed epoch, `published` and `run_locations` are those of the last
+    committed one. `failures` has the reasons of the failed queries, which do not run, by query."""
 
     plan: FragmentPlan
     computed: Manifest
@@ -40,9 +40,9 @@ class FragmentState:
     bounds: Bounds
     batch_size: BatchSize
     measures: Measures
-    #: The last ones, of which messages may be on their way, the newest at the end.
+    #: The last revisions, the newest at the end; messages of any of them may still arrive.
     revisions: tuple[Revision, ...] = ()
-    #: What the next batch reads.
+    #: What the next batch reads and works on.
     decision: Decision = field(default_factory=lambda: Decision({}, frozenset(), 0))
     failures: Mapping[str, str] = field(default_factory=dict)
     schedule: Schedule = field(default_factory=Schedule)
@@ -51,7 +51,7 @@ class FragmentState:
 
     @property
     def revision(self) -> Revision:
-        """What the next batch runs."""
+        """The revision that the next batch runs."""
         return self.revisions[-1]
 
     @property
@@ -62,21 +62,21 @@ class FragmentState:
 
     @property
     def behind_records(self) -> int:
-        """The size of a batch that cannot hold all there is: a larger one, where only one lane runs, so that nobody
-        waits for another, and neither a deadline nor a policy says how much is read."""
+        """The most records of a batch that cannot hold all unread ones. It is larger than others where only one lane
+        runs, so that no lane waits for another, and neither a deadline nor a policy bounds what is read."""
         paced = self.shedding.batch_records is None and self.decision.records == self.batch_size.batch_records
-        alone = len(moving(self.revision, self.failures.keys())) == 1
+        alone = len(running_lanes(self.revision, self.failures.keys())) == 1
         return self.batch_size.behind_records if paced and alone else self.decision.records
 
     @property
-    def woken(self) -> tuple[str, ...]:
-        """The lanes that have something to do even if nothing is read."""
-        return woken(self.revision, moving(self.revision, self.failures.keys()))
+    def lanes_to_wake(self) -> tuple[str, ...]:
+        """The lanes that work on their queues even if nothing is read."""
+        return lanes_to_wake(self.revision, running_lanes(self.revision, self.failures.keys()))
 
 
 @dataclass(frozen=True)
 class PlanChanged:
-    """Another plan holds from the next batch on; `at` are seconds of the caller's clock, here and below."""
+    """A new plan for the next batch; times such as `at`, here and below, are seconds of the caller's clock."""
 
     plan: FragmentPlan
     at: float
@@ -84,14 +84,14 @@ class PlanChanged:
 
 @dataclass(frozen=True)
 class BoundsChanged:
-    """Other bounds of batches and of state hold from the next batch on."""
+    """New bounds of batches and of state for the next batch."""
 
     bounds: Bounds
 
 
 @dataclass(frozen=True)
 class EpochComputed:
-    """A batch of a revision was computed, from one time to another."""
+    """A batch of a revision was computed."""
 
     epoch: Epoch
     revision: Revision
@@ -101,7 +101,7 @@ class EpochComputed:
 
 @dataclass(frozen=True)
 class EpochCommitted:
-    """An epoch is in Kafka and its manifest in Redis."""
+    """An epoch was committed: it is in Kafka, and its manifest in Redis."""
 
     published: Published
     run_locations: RunLocations
@@ -112,12 +112,12 @@ Event = PlanChanged | BoundsChanged | EpochComputed | EpochCommitted
 
 @dataclass(frozen=True)
 class PlanBatches:
-    """The planner goes by the state from now on."""
+    """Give the new state to the batch planner."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """An epoch of a revision is to be committed, after those before it."""
+    """Commit an epoch of a revision, after those before it."""
 
     epoch: Epoch
     revision: Revision
@@ -125,32 +125,32 @@ class Commit:
 
 @dataclass(frozen=True)
 class KeepLanes:
-    """Only these lanes may still be asked for: no stage is at work, and the next batch is planned by the new state."""
+    """Remove the files of all other lanes. No stage is running, and the next batch is planned from the new state."""
 
     lanes: tuple[Lane, ...]
 
 
 @dataclass(frozen=True)
-class TellRebuilt:
-    """The state of a query, by name, is rebuilt from the logs."""
+class ReportRebuild:
+    """Log that the state of a query, given by name, is rebuilt from the logs."""
 
     query: str
 
 
 @dataclass(frozen=True)
-class TellFailed:
-    """A query, by name, failed; the others go on."""
+class ReportFailure:
+    """Log that a query, given by name, failed."""
 
     query: str
     reason: str
 
 
-Instruction = PlanBatches | Commit | KeepLanes | TellRebuilt | TellFailed
+Instruction = PlanBatches | Commit | KeepLanes | ReportRebuild | ReportFailure
 
 
 @singledispatch
 def advance(event: Event, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
-    """The state after an event, and what is to be done."""
+    """The state after an event, and the instructions to carry out."""
     raise TypeError(event)
 
 
@@ -166,8 +166,8 @@ def _(event: EpochCommitted, state: FragmentState) -> tuple[FragmentState, tuple
 
 @advance.register
 def _(event: PlanChanged, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
-    after, told = _revised(replace(state, plan=event.plan), state.revisions[1 - _REVISIONS :], event.at)
-    return after, (PlanBatches(), *told)
+    after, rebuilds = _revised(replace(state, plan=event.plan), state.revisions[1 - _REVISIONS :], event.at)
+    return after, (PlanBatches(), *rebuilds)
 
 
 @advance.register
@@ -181,26 +181,26 @@ def _(event: EpochComputed, state: FragmentState) -> tuple[FragmentState, tuple[
         schedule=state.schedule.after(epoch, revision, event.ended),
         shedding=state.shedding.after(epoch, revision, event.ended, seconds),
     )
-    after, told = _revised(computed, state.revisions[-1:], event.ended)
+    after, rebuilds = _revised(computed, state.revisions[-1:], event.ended)
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}
     after = replace(after, measures=after.measures.after(event.ended, epoch.measured.work).kept(keys))
     names = {query: planned.name for query, planned in revision.plan.queries.items()}
-    failed = (TellFailed(names[query], reason) for query, reason in epoch.failures.items())
-    lanes = tuple(lane for one in after.revisions for lane in one.lanes.values())
-    return after, (Commit(epoch, revision), PlanBatches(), KeepLanes(lanes), *failed, *told)
+    failures = (ReportFailure(names[query], reason) for query, reason in epoch.failures.items())
+    lanes = tuple(lane for running in after.revisions for lane in running.lanes.values())
+    return after, (Commit(epoch, revision), PlanBatches(), KeepLanes(lanes), *failures, *rebuilds)
 
 
 def _revised(
     state: FragmentState, before: tuple[Revision, ...], at: float
-) -> tuple[FragmentState, tuple[TellRebuilt, ...]]:
-    """The plan as it is now, from where its lanes stand now, with what its stages do next. Revisions in `before` may
-    still be asked for."""
+) -> tuple[FragmentState, tuple[ReportRebuild, ...]]:
+    """The state with a new revision of its plan, from the last computed manifest, and the decision for the next batch.
+    The revisions in `before` are kept."""
     last = state.revisions[-1] if state.revisions else None
     revision = revised(state.plan, state.computed, state.failures.keys(), last)
     schedule = replace(state.schedule, policy=parse_policy(state.bounds.policy))
     moment = Moment(at, state.bounds.target_batch_seconds)
-    decision = schedule.decide(revision, moving(revision, state.failures.keys()), moment, state.batch_records)
+    decision = schedule.decide(revision, running_lanes(revision, state.failures.keys()), moment, state.batch_records)
     revision = replace(revision, takes=decision.takes)
     fresh = revision.rebuilt - (last.rebuilt if last is not None else frozenset())
-    told = tuple(TellRebuilt(state.plan.queries[query].name) for query in sorted(fresh))
-    return replace(state, revisions=(*before, revision), decision=decision), told
+    rebuilds = tuple(ReportRebuild(state.plan.queries[query].name) for query in sorted(fresh))
+    return replace(state, revisions=(*before, revision), decision=decision), rebuilds

@@ -1,4 +1,4 @@
-"""What a fragment says of itself: a pure function of its state."""
+"""The status that a fragment reports: a pure function of its state."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dsms.physical.lane import Lane, Output
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.fragment.state import FragmentState
 from dsms.runtime.lanes.manifest import LaneManifest
-from dsms.runtime.lanes.revision import Revision, query_frontier, standing
+from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier
 from dsms.runtime.stages.source_stage import fault_owner
 from dsms.scheduler.leases import RUNNING, FragmentStatus, LaneStatus
 from operators.core.delta import BEGINNING
 
 
 def status_after(epoch: Epoch, revision: Revision, state: FragmentState) -> FragmentStatus:
-    """How a fragment fares after an epoch of a revision was committed."""
-    locations, queries = state.run_locations, standing(revision, epoch.manifest)
+    """The status of a fragment after the commit of an epoch of a revision."""
+    locations, queries = state.run_locations, queries_in_lanes(revision, epoch.manifest)
     return FragmentStatus(
         RUNNING,
         plan_version=epoch.manifest.plan_version,
@@ -30,7 +30,8 @@ def status_after(epoch: Epoch, revision: Revision, state: FragmentState) -> Frag
 
 
 def dead_letters(state: FragmentState) -> dict[str, int]:
-    """How many dead letters were written, by source; those of sources that another fragment owns count there."""
+    """The number of written dead letters by source. Those of a source that has its home in another fragment are counted
+    there."""
     owners: dict[str, str] = {}
     for lane in state.revision.lanes.values():
         for source in lane.sources.values():
@@ -47,18 +48,20 @@ def dead_letters(state: FragmentState) -> dict[str, int]:
 def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentState) -> LaneStatus:
     frontier = max(query_frontier(output, lane, at), _since(output))
     read = {lane.sources[leaf].id for leaf in lane.leaves(output)}
-    offsets = {f"{source}/{partition}": one.offset for (source, partition), one in at.places.items() if source in read}
-    known, decision = state.shedding.observed.get(output.id), state.shedding.decision
+    offsets = {
+        f"{source}/{partition}": place.offset for (source, partition), place in at.places.items() if source in read
+    }
+    observed, decision = state.shedding.observed.get(output.id), state.shedding.decision
     return LaneStatus(
         None if frontier == BEGINNING else frontier,
         offsets,
         state.failures.get(output.id),
         stays=decision.rates.get(output.id, 1.0),
-        left_out=known.dropped if known else 0,
+        left_out=observed.dropped if observed else 0,
         late=output.id in decision.late,
     )
 
 
 def _since(output: Output) -> int:
-    """The instant below which another query has published the result."""
+    """The instant below which a replaced query has published the result."""
     return BEGINNING if output.sink is None or output.sink.since is None else output.sink.since

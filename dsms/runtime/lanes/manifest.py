@@ -14,7 +14,7 @@ from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
 from operators.core.ordering import Ordering
 
-#: Raised when what is stored has another form or goes by other names; what is older is computed anew from the logs.
+#: The version of the stored form and of its names. State of another version is rebuilt from the logs.
 FORMAT = 6
 
 #: A source (by id) and a partition of its topic.
@@ -22,7 +22,7 @@ SourcePartition = tuple[str, int]
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """Where a lane stands in a source partition: the next offset, and the clock there."""
+    """The position of a lane in a source partition: the next offset, and the clock there."""
 
     offset: int
     frontier: int = BEGINNING
@@ -40,7 +40,7 @@ Positions = dict[str, dict[int, Position]]
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
-    """What one epoch put into a queue: the positions up to which it goes, and its size on all targets."""
+    """The elements that an epoch put into a queue: the positions up to which they go, and their size on all targets."""
 
     epoch: int
     upto: Positions
@@ -49,15 +49,15 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Queue(msgspec.Struct, frozen=True):
-    """What waits before a stage, the eldest first, and the positions up to which the stage has worked."""
+    """The segments that wait before a stage, the oldest first, and the positions up to which the stage has worked."""
 
     done: Positions
     segments: list[Segment]
 
 
 class LaneManifest(msgspec.Struct, frozen=True):
-    """A lane after an epoch: its queries, its positions, the names of its state on each target, and what waits before
-    its stages. Queued elements are named among the runs."""
+    """The progress of a lane after an epoch: its queries, its positions, the names of its runs on each target, and the
+    queues of its stages. Queued elements are among the runs."""
 
     queries: tuple[str, ...]
     positions: Positions
@@ -67,15 +67,15 @@ class LaneManifest(msgspec.Struct, frozen=True):
     @property
     def places(self) -> dict[SourcePartition, Position]:
         """The positions by source and partition."""
-        return {(source, partition): at for source, each in self.positions.items() for partition, at in each.items()}
+        return {(source, partition): at for source, parts in self.positions.items() for partition, at in parts.items()}
 
     def done(self, stage: int) -> Positions:
-        """How far a stage has worked: as far as the last stage before it, or itself, that has a queue."""
-        queue = max((one for one in self.queues if one <= stage), default=None)
+        """The positions up to which a stage has worked: those of the last stage with a queue, up to this one."""
+        queue = max((number for number in self.queues if number <= stage), default=None)
         return self.positions if queue is None else self.queues[queue].done
 
     def frontiers(self, sources: Mapping[int, Source], stage: int = 0) -> dict[int, int]:
-        """The frontiers of the sources after the work of a stage; after the reading without one."""
+        """The frontiers of the sources, by number, up to which a stage has worked; stage 0 reads."""
         return frontiers_of(self.done(stage), sources)
 
     def names(self) -> set[str]:
@@ -89,7 +89,8 @@ def frontiers_of(positions: Positions, sources: Mapping[int, Source]) -> dict[in
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """A fragment after an epoch. State is bound to the number of targets and to the hash of this Polars version."""
+    """A fragment after an epoch. State depends on the number of targets and on the hash function of the Polars
+    version."""
 
     epoch: int = 0
     plan_version: int = 0
@@ -122,7 +123,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def read_manifest(body: bytes | None) -> Manifest:
-    """What `encode` wrote; an empty one when there is none or another version of us wrote it: state is then rebuilt.
+    """The manifest that `encode` wrote. It is empty if there is none or another version of dsms wrote it: state is then
+    rebuilt.
 
     >>> read_manifest(b'{"epoch": "?"}') == read_manifest(None) == Manifest()
     True
@@ -134,7 +136,7 @@ def read_manifest(body: bytes | None) -> Manifest:
 
 
 def beginning(lane: Lane, targets: int) -> LaneManifest:
-    """A lane that has read nothing."""
+    """The progress of a lane that has read nothing."""
     positions = {
         source.id: {partition: Position(source.start.get(partition, 0)) for partition in range(source.partitions)}
         for source in lane.sources.values()

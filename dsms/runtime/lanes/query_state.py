@@ -1,4 +1,4 @@
-"""The state that a query has for itself, where it limits how much of that lies in Redis."""
+"""The state of queries that limit how much of it is in Redis."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from connectors.redis.state_memory import Part
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.lanes.manifest import Manifest
-from dsms.runtime.lanes.revision import Revision, standing
+from dsms.runtime.lanes.revision import Revision, queries_in_lanes
 from dsms.runtime.stages.stored_state import all_names
 
 
-def limited(revision: Revision, manifest: Manifest) -> Iterator[Part]:
-    """For each query with a limit the runs that nobody shares with it, after an epoch of the revision."""
-    for output, lane, at in standing(revision, manifest):
+def limited_parts(revision: Revision, manifest: Manifest) -> Iterator[Part]:
+    """For each query with a limit, the runs that it shares with no other query, after an epoch of the revision."""
+    for output, lane, at in queries_in_lanes(revision, manifest):
         if output.sink is not None and output.sink.state_memory is not None:
             keys = _own(lane, output)
             own = ({key: names[key] for key in keys & names.keys()} for names in at.runs)

@@ -1,8 +1,8 @@
 """Queues between the stages of a lane.
 
-What comes to a stage in an epoch is a *segment*: elements by exchange, and the positions up to which they go. A stage
-that is not granted its turn lets the segment wait; when it is, it works on the eldest segments as if they had come just
-then. Only the cutting into batches differs, so by the log law the results are the same.
+The input of a stage in an epoch is a *segment*: elements by exchange, and the positions up to which they go. A stage
+that is not granted its turn queues the segment; when it is, it works on the oldest segments as if they had just
+arrived. This only cuts the input into other batches, so by the log law the results are the same.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from dsms.runtime.stages.stored_state import Names
 from dsms.runtime.stages.wire import StageServed
 from operators.core.delta import Delta, union_all
 
-#: How many segments of its queue each stage of a lane works on; a stage that is not named works on all, and on what
-#: arrives.
+#: How many segments of its queue each stage of a lane works on. A stage that is not in it works on all of them and on
+#: what arrives.
 Takes = Mapping[int, int]
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What a stage does in an epoch: it stands at `before`, `waiting` are the frontiers after each segment of its
-    queue, and it works on `take` of them; on all and on what arrives, where that is None."""
+    """The part of a stage in an epoch. `before` are the frontiers up to which it has worked, `waiting` those after each
+    segment of its queue. It works on `take` of the segments; if that is None, on all of them and on what arrives."""
 
     before: Frontiers
     waiting: tuple[Frontiers, ...] = ()
@@ -48,32 +48,32 @@ class Turn:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a stage works on, and what goes on waiting: its names, and the runs that are to be written."""
+    """The input that a stage works on, and what stays queued: the names of its runs, and the runs to be written."""
 
     inputs: Mapping[int, Delta]
     names: Names = field(default_factory=dict)
     fresh: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
-def turns(lane: Lane, held: LaneManifest, takes: Takes) -> dict[int, Turn]:
+def turns(lane: Lane, progress: LaneManifest, takes: Takes) -> dict[int, Turn]:
     """The turn of each stage of a lane."""
-    return {stage: _turn(stage, lane, held, takes.get(stage)) for stage in range(1, lane.flow.stages + 1)}
+    return {stage: _turn(stage, lane, progress, takes.get(stage)) for stage in range(1, lane.flow.stages + 1)}
 
 
-def wakes(held: LaneManifest, takes: Takes) -> bool:
-    """Whether a stage works on what waits before it, even if nothing is read."""
-    return any(takes.get(stage) != 0 for stage in held.queues)
+def has_queued_work(progress: LaneManifest, takes: Takes) -> bool:
+    """Whether a stage of a lane works on its queue, even if nothing is read."""
+    return any(takes.get(stage) != 0 for stage in progress.queues)
 
 
-def _turn(stage: int, lane: Lane, held: LaneManifest, take: int | None) -> Turn:
-    waiting = held.queues[stage].segments if stage in held.queues else []
-    after = tuple(frontiers_of(one.upto, lane.sources) for one in waiting)
-    return Turn(held.frontiers(lane.sources, stage), after, take)
+def _turn(stage: int, lane: Lane, progress: LaneManifest, take: int | None) -> Turn:
+    waiting = progress.queues[stage].segments if stage in progress.queues else []
+    after = tuple(frontiers_of(segment.upto, lane.sources) for segment in waiting)
+    return Turn(progress.frontiers(lane.sources, stage), after, take)
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """What waits before a stage of a lane on a target: the names of its state, and how runs are read."""
+    """The queue of a stage of a lane on a target: the names of its runs, and how to read them."""
 
     lane: Lane
     stage: int
@@ -81,50 +81,56 @@ class Waiting:
     read: Callable[[str], pl.DataFrame]
 
     def taken(self, turn: Turn, arrived: Mapping[int, Delta], prefix: str) -> Taken:
-        """What the stage works on of this and of what arrived, by exchange; `prefix` begins the names of new runs."""
-        queues, edges = self.lane.flow.queues, self.lane.flow.arriving.get(self.stage, ())
+        """What the stage works on and what stays queued, of the queue and of the elements that arrived, by exchange.
+        The names of new runs begin with `prefix`."""
+        queues, edges = self.lane.flow.queues, self.lane.flow.exchanges_into.get(self.stage, ())
         queued = {edge: self.names.get(queues[edge]) or [[] for _ in turn.waiting] for edge in edges}
-        eldest = {edge: list(self._elements(segments[: turn.take])) for edge, segments in queued.items()}
+        oldest = {edge: list(self._elements(segments[: turn.take])) for edge, segments in queued.items()}
         if turn.take is None:
-            inputs = {edge: [*eldest.get(edge, ()), *([arrived[edge]] if edge in arrived else ())] for edge in edges}
+            inputs = {edge: [*oldest.get(edge, ()), *([arrived[edge]] if edge in arrived else ())] for edge in edges}
             return Taken(_united(inputs), {queues[edge]: [] for edge in edges} if turn.waiting else {})
         fresh = {edge: (f"{prefix}/q{edge}", delta.frame) for edge, delta in arrived.items() if delta.frame.height}
         came = {edge: [fresh[edge][0]] if edge in fresh else [] for edge in edges}
         kept = {queues[edge]: [*queued[edge][turn.take :], came[edge]] for edge in edges}
-        return Taken(_united(eldest), kept, dict(fresh.values()))
+        return Taken(_united(oldest), kept, dict(fresh.values()))
 
     def _elements(self, segments: list[list[str]]) -> Iterator[Delta]:
         return (Delta(self.read(name)) for segment in segments for name in segment)
 
 
 def served(stage: int, arrived: Mapping[int, Delta], taken: Taken) -> StageServed:
-    """What a stage has to do on a target."""
-    rows = sum(len(one) for one in arrived.values())
+    """The sizes of what arrived at a stage on a target, and of what it works on."""
+    rows = sum(len(delta) for delta in arrived.values())
     return StageServed(stage, rows, _bytes(arrived), _bytes(taken.inputs))
 
 
 def _bytes(deltas: Mapping[int, Delta]) -> int:
-    return sum(int(one.frame.estimated_size()) for one in deltas.values())
+    return sum(int(delta.frame.estimated_size()) for delta in deltas.values())
 
 
 def _united(parts: Mapping[int, list[Delta]]) -> dict[int, Delta]:
-    return {edge: union_all(each) for edge, each in parts.items() if each}
+    return {edge: union_all(deltas) for edge, deltas in parts.items() if deltas}
 
 
 def queues_after(
-    lane: Lane, before: LaneManifest, came: tuple[int, Positions], takes: Takes, told: list[StageServed]
-) -> dict[int, Queue]:  # fmt: skip
-    """The queues of a lane after an epoch, which has a number, and read up to some positions; `told` is of all its
-    stages and targets."""
-    found: dict[int, Queue] = {}
-    epoch, reached = came
+    lane: Lane, before: LaneManifest, read: tuple[int, Positions], takes: Takes, served: list[StageServed]
+) -> dict[int, Queue]:
+    """The queues of a lane after an epoch. `read` is the number of the epoch and the positions up to which it read;
+    `served` are the messages of all stages and targets of the lane."""
+    queues: dict[int, Queue] = {}
+    epoch, reached = read
     for stage in range(1, lane.flow.stages + 1):
         take = takes.get(stage)
         if take is None:
             continue
-        mine = [one for one in told if one.stage == stage]
-        segment = Segment(epoch, reached, sum(one.rows for one in mine), sum(one.bytes for one in mine))
+        stage_served = [message for message in served if message.stage == stage]
+        segment = Segment(
+            epoch,
+            reached,
+            sum(message.rows for message in stage_served),
+            sum(message.bytes for message in stage_served),
+        )
         waiting = before.queues[stage].segments if stage in before.queues else []
         reached = waiting[take - 1].upto if take else before.done(stage)
-        found[stage] = Queue(reached, [*waiting[take:], segment])
-    return found
+        queues[stage] = Queue(reached, [*waiting[take:], segment])
+    return queues

@@ -1,7 +1,8 @@
 """Which queries run together: pure decisions over the plan and the last manifest.
 
-A new query begins in a lane of its own, at the beginning of its logs. When it has come to where another lane stands,
-the two go on as one: what both hold is equal there. A query that failed leaves its lane with what it held before.
+A new query begins in a lane of its own, at the beginning of its logs. When it has reached the positions of another
+lane, the two lanes are merged: at equal positions, equal vertices have equal state. A query that failed leaves its lane
+with the state that it had before the epoch.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ import msgspec
 from dsms.physical.fragment_plan import FragmentPlan, compile_lane
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning
-from dsms.runtime.lanes.queues import Takes, wakes
+from dsms.runtime.lanes.queues import Takes, has_queued_work
 from dsms.runtime.stages.lane_step import frontier
-from dsms.runtime.stages.stored_state import united
+from dsms.runtime.stages.stored_state import merge_traces
 
 
 @dataclass(frozen=True)
 class Revision:
-    """A plan with its queries dealt out to lanes, and where these stand. Every epoch runs one revision."""
+    """A plan with its queries assigned to lanes, and the manifest from which these go on. Every epoch runs one
+    revision."""
 
     number: int
     plan: FragmentPlan
@@ -29,54 +31,58 @@ class Revision:
     manifest: Manifest
     #: What the stages of each lane take of their queues.
     takes: Mapping[str, Takes] = field(default_factory=dict)
-    #: The queries that were computed before and begin anew: what was held for them is not what they need now.
+    #: The queries that start again from their logs: their stored state does not fit what they run now.
     rebuilt: frozenset[str] = frozenset()
 
 
-def revised(plan: FragmentPlan, held: Manifest, failed: Collection[str], before: Revision | None = None) -> Revision:
-    """The revision after `before` for a plan, from where the lanes of a manifest stand."""
-    kept = [_without(one, plan) for one in held.lanes.values()]
-    groups = [part for one in kept if one.queries for part in _without_paused(one, plan)]
-    known = {query for one in groups for query in one.queries}
+def revised(
+    plan: FragmentPlan, manifest: Manifest, failed: Collection[str], before: Revision | None = None
+) -> Revision:
+    """The revision of a plan that goes on from a manifest. Failed, paused and unshared queries get lanes of their own;
+    `before` is the last revision, of which compiled lanes are reused."""
+    kept = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
+    groups = [part for progress in kept if progress.queries for part in _without_paused(progress, plan)]
+    known = {query for progress in groups for query in progress.queries}
     compiled = dict(_compiled(before))
     new = [query for query in plan.queries if query not in known]
     fresh = [beginning(_lane((query,), plan, compiled), plan.partitions) for query in new]
-    apart = {*failed, *(query for query, one in plan.queries.items() if one.still or not one.shared)}
-    usable = [part for one in groups for part in _usable(one, plan, compiled)]
-    merged = _merged([*usable, *fresh], apart, lambda one: _lane(one.queries, plan, compiled).flow.members)
-    named = {one.queries[0]: one for one in merged}
-    lanes = {lane_id: _lane(one.queries, plan, compiled) for lane_id, one in named.items()}
-    trimmed = {lane_id: _trimmed(one, lanes[lane_id]) for lane_id, one in named.items()}
-    manifest = msgspec.structs.replace(held, lanes=trimmed, targets=plan.partitions, plan_version=plan.version)
-    rebuilt = frozenset(query for one in groups for query in _poor(one, plan, compiled))
+    apart = {*failed, *(query for query, planned in plan.queries.items() if planned.still or not planned.shared)}
+    usable = [part for progress in groups for part in _with_restarts(progress, plan, compiled)]
+    merged = _merged([*usable, *fresh], apart, lambda progress: _lane(progress.queries, plan, compiled).flow.members)
+    named = {progress.queries[0]: progress for progress in merged}
+    lanes = {lane_id: _lane(progress.queries, plan, compiled) for lane_id, progress in named.items()}
+    trimmed = {lane_id: _trimmed(progress, lanes[lane_id]) for lane_id, progress in named.items()}
+    manifest = msgspec.structs.replace(manifest, lanes=trimmed, targets=plan.partitions, plan_version=plan.version)
+    rebuilt = frozenset(query for progress in groups for query in _to_restart(progress, plan, compiled))
     return Revision(before.number + 1 if before else 1, plan, lanes, manifest, rebuilt=rebuilt)
 
 
 def without_failed(
     before: LaneManifest, after: LaneManifest, failed: Collection[str], members: Collection[str] = ()
 ) -> list[LaneManifest]:
-    """A lane after an epoch in which some of its queries failed: these stay where they were, each for itself; one of
-    the `members` of a family, whose state is not to be told from the others', goes back to the beginning."""
+    """The lanes that a lane becomes by an epoch in which some of its queries failed. Each failed query keeps its
+    progress of `before`, in a lane of its own. A failed one of `members`, the queries in families, starts again: its
+    state cannot be separated from that of the other members."""
     good = tuple(query for query in after.queries if query not in failed)
     alone = [_alone(before, query, members) for query in before.queries if query in failed]
     return [*([msgspec.structs.replace(after, queries=good)] if good else []), *alone]
 
 
-def _alone(held: LaneManifest, query: str, members: Collection[str]) -> LaneManifest:
+def _alone(progress: LaneManifest, query: str, members: Collection[str]) -> LaneManifest:
     if query not in members:
-        return msgspec.structs.replace(held, queries=(query,))
-    return LaneManifest((query,), {}, [{} for _ in held.runs])
+        return msgspec.structs.replace(progress, queries=(query,))
+    return LaneManifest((query,), {}, [{} for _ in progress.runs])
 
 
-#: A query's result, the lane that it is in, and where this stands.
-Standing = tuple[Output, Lane, LaneManifest]
+#: A query's result, the lane that it runs in, and the progress of that lane.
+QueryInLane = tuple[Output, Lane, LaneManifest]
 
 
-def standing(revision: Revision, manifest: Manifest) -> Iterator[Standing]:
-    """All queries of a revision after an epoch of it."""
-    held = {query: one for one in manifest.lanes.values() for query in one.queries}
+def queries_in_lanes(revision: Revision, manifest: Manifest) -> Iterator[QueryInLane]:
+    """All queries of a revision, with their progress after an epoch of it."""
+    by_query = {query: progress for progress in manifest.lanes.values() for query in progress.queries}
     for lane in revision.lanes.values():
-        yield from ((output, lane, held[output.id]) for output in lane.outputs)
+        yield from ((output, lane, by_query[output.id]) for output in lane.outputs)
 
 
 def query_frontier(output: Output, lane: Lane, at: LaneManifest) -> int:
@@ -84,27 +90,26 @@ def query_frontier(output: Output, lane: Lane, at: LaneManifest) -> int:
     return frontier(lane.leaves(output), at.frontiers(lane.sources, lane.flow.vertices[output.vertex].stage))
 
 
-def woken(revision: Revision, running: Iterable[str]) -> tuple[str, ...]:
-    """Those of the running lanes that have something to do even if nothing is read."""
-    held, takes = revision.manifest.lanes, revision.takes
-    return tuple(lane for lane in running if wakes(held[lane], takes.get(lane, {})))
+def lanes_to_wake(revision: Revision, running: Iterable[str]) -> tuple[str, ...]:
+    """Those of the running lanes in which a stage works on its queue, even if nothing is read."""
+    lanes, takes = revision.manifest.lanes, revision.takes
+    return tuple(lane for lane in running if has_queued_work(lanes[lane], takes.get(lane, {})))
 
 
-def moving(revision: Revision, failed: Collection[str]) -> dict[str, LaneManifest]:
-    """The lanes that run: all but those of queries that failed or are paused, which are each in one of their own."""
-    queries = revision.plan.queries
-    still = {*failed, *(query for query, one in queries.items() if one.still)}
-    return {lane: one for lane, one in revision.manifest.lanes.items() if still.isdisjoint(one.queries)}
+def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, LaneManifest]:
+    """The progress of the lanes that run: all but those of failed and paused queries, which have lanes of their own."""
+    still = {*failed, *(query for query, planned in revision.plan.queries.items() if planned.still)}
+    return {lane: at for lane, at in revision.manifest.lanes.items() if still.isdisjoint(at.queries)}
 
 
-#: Lanes by what their queries are compiled from.
+#: Compiled lanes, by what identifies the plans of their queries.
 Compiled = dict[tuple[tuple[str, bool, bool], ...], Lane]
 
 
 def _compiled(before: Revision | None) -> Compiled:
     if before is None:
         return {}
-    return {_parts([one.id for one in lane.outputs], before.plan): lane for lane in before.lanes.values()}
+    return {_parts([output.id for output in lane.outputs], before.plan): lane for lane in before.lanes.values()}
 
 
 def _lane(queries: tuple[str, ...], plan: FragmentPlan, compiled: Compiled) -> Lane:
@@ -115,49 +120,57 @@ def _lane(queries: tuple[str, ...], plan: FragmentPlan, compiled: Compiled) -> L
 
 
 def _parts(queries: Iterable[str], plan: FragmentPlan) -> tuple[tuple[str, bool, bool], ...]:
-    found = [plan.queries[query] for query in queries]
-    return tuple((one.id, one.member is None, one.former is None) for one in found)
+    planned = (plan.queries[query] for query in queries)
+    return tuple((query.id, query.member is None, query.former is None) for query in planned)
 
 
-def _without(held: LaneManifest, plan: FragmentPlan) -> LaneManifest:
-    return msgspec.structs.replace(held, queries=tuple(query for query in held.queries if query in plan.queries))
+def _without_dropped(progress: LaneManifest, plan: FragmentPlan) -> LaneManifest:
+    queries = tuple(query for query in progress.queries if query in plan.queries)
+    return msgspec.structs.replace(progress, queries=queries)
 
 
-def _without_paused(held: LaneManifest, plan: FragmentPlan) -> list[LaneManifest]:
-    """A lane without its paused queries, and each of these by itself with what it holds: it goes on from there."""
-    paused = [query for query in held.queries if plan.queries[query].still]
-    return [held] if len(held.queries) == 1 else without_failed(held, held, paused)
+def _without_paused(progress: LaneManifest, plan: FragmentPlan) -> list[LaneManifest]:
+    """A lane without its paused queries, and one for each of these with its state: it will go on from there."""
+    paused = [query for query in progress.queries if plan.queries[query].still]
+    return [progress] if len(progress.queries) == 1 else without_failed(progress, progress, paused)
 
 
-def _usable(held: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> Iterator[LaneManifest]:
-    """What was held for the queries for which it is all that they need. The others begin anew: another version of us
-    held another state, or they have left their family."""
-    poor = _poor(held, plan, compiled)
-    if good := tuple(query for query in held.queries if query not in poor):
-        yield msgspec.structs.replace(held, queries=good)
-    yield from (beginning(_lane((query,), plan, compiled), plan.partitions) for query in held.queries if query in poor)
+def _with_restarts(progress: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> Iterator[LaneManifest]:
+    """The lane of the queries whose stored state is complete, and a lane at the beginning for each of the others:
+    another version of dsms stored another state, or they have left their family."""
+    restarted = _to_restart(progress, plan, compiled)
+    if kept := tuple(query for query in progress.queries if query not in restarted):
+        yield msgspec.structs.replace(progress, queries=kept)
+    for query in progress.queries:
+        if query in restarted:
+            yield beginning(_lane((query,), plan, compiled), plan.partitions)
 
 
-def _poor(held: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> set[str]:
-    return _lacking(held, _lane(held.queries, plan, compiled), plan.partitions)
+def _to_restart(progress: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> set[str]:
+    return _lacking_state(progress, _lane(progress.queries, plan, compiled), plan.partitions)
 
 
-def _lacking(held: LaneManifest, lane: Lane, targets: int) -> set[str]:
-    """The queries of a lane that read a source of which it has no position, or stand on a vertex without its state."""
+def _lacking_state(progress: LaneManifest, lane: Lane, targets: int) -> set[str]:
+    """The queries of a lane that read a source without a position, or depend on a vertex whose state is missing."""
     begun = beginning(lane, targets).positions
-    unread = {leaf for leaf, one in lane.sources.items() if one.id not in held.positions}
-    moved = {stage: _moved(held.done(stage), begun, lane) for stage in lane.flow.by_stage}
+    unread = {leaf for leaf, source in lane.sources.items() if source.id not in progress.positions}
+    moved = {stage: _moved(progress.done(stage), begun, lane) for stage in lane.flow.by_stage}
     lost = {
-        at for at, vertex in enumerate(lane.flow.vertices)
-        if vertex.stage and vertex.leaves & moved[vertex.stage] and vertex.operator.traces()
-        and lane.flow.keys[at] not in held.runs[0]
-    }  # fmt: skip
-    poor = (one for one in lane.outputs if lane.leaves(one) & unread or lane.flow.below[one.vertex] & lost)
-    return {output.id for output in poor}
+        at
+        for at, vertex in enumerate(lane.flow.vertices)
+        if vertex.stage
+        and vertex.leaves & moved[vertex.stage]
+        and vertex.operator.traces()
+        and lane.flow.keys[at] not in progress.runs[0]
+    }
+    return {
+        output.id for output in lane.outputs if lane.leaves(output) & unread or lane.flow.below[output.vertex] & lost
+    }
 
 
 def _moved(done: Positions, begun: Positions, lane: Lane) -> set[int]:
-    return {leaf for leaf, one in lane.sources.items() if done.get(one.id) != begun[one.id]}
+    """The sources of which something has been read."""
+    return {leaf for leaf, source in lane.sources.items() if done.get(source.id) != begun[source.id]}
 
 
 #: Which traces of a lane hold a part for each member of a family.
@@ -168,39 +181,42 @@ def _merged(
     groups: list[LaneManifest], apart: Collection[str], members: Callable[[LaneManifest], Members]
 ) -> list[LaneManifest]:
     merged: list[LaneManifest] = []
-    for one in groups:
-        at = next((at for at, other in enumerate(merged) if _together(other, one, apart)), None)
+    for progress in groups:
+        at = next((at for at, other in enumerate(merged) if _can_merge(other, progress, apart)), None)
         if at is None:
-            merged.append(one)
+            merged.append(progress)
         else:
-            merged[at] = _joined(merged[at], one, members(one))
+            merged[at] = _merge(merged[at], progress, members(progress))
     return merged
 
 
-def _together(one: LaneManifest, other: LaneManifest, apart: Collection[str]) -> bool:
-    if one.queues or other.queues or any(query in apart for query in (*one.queries, *other.queries)):
+def _can_merge(first: LaneManifest, second: LaneManifest, apart: Collection[str]) -> bool:
+    """Whether two lanes have equal positions in the sources that both read, and nothing waits in either."""
+    if first.queues or second.queues or any(query in apart for query in (*first.queries, *second.queries)):
         return False
-    return all(one.positions[source] == other.positions[source] for source in one.positions.keys() & other.positions)
+    common = first.positions.keys() & second.positions
+    return all(first.positions[source] == second.positions[source] for source in common)
 
 
-def _joined(one: LaneManifest, other: LaneManifest, members: Members) -> LaneManifest:
-    runs = [united(mine, theirs, members, list.__add__) for mine, theirs in zip(one.runs, other.runs, strict=True)]
-    return LaneManifest((*one.queries, *other.queries), other.positions | one.positions, runs)
+def _merge(first: LaneManifest, second: LaneManifest, members: Members) -> LaneManifest:
+    pairs = zip(first.runs, second.runs, strict=True)
+    runs = [merge_traces(names, more, members, list.__add__) for names, more in pairs]
+    return LaneManifest((*first.queries, *second.queries), second.positions | first.positions, runs)
 
 
-def _trimmed(held: LaneManifest, lane: Lane) -> LaneManifest:
+def _trimmed(progress: LaneManifest, lane: Lane) -> LaneManifest:
     """Without positions and state that no query of the lane needs."""
-    keys = {*lane.flow.keys, *(queue for queue in lane.flow.queues if held.queues)}
+    keys = {*lane.flow.keys, *(queue for queue in lane.flow.queues if progress.queues)}
     return LaneManifest(
-        held.queries,
-        _read_by(lane, held.positions),
-        [{key: names for key, names in run.items() if key in keys} for run in held.runs],
-        {stage: _trimmed_queue(one, lane) for stage, one in held.queues.items() if stage <= lane.flow.stages},
+        progress.queries,
+        _read_by(lane, progress.positions),
+        [{key: names for key, names in run.items() if key in keys} for run in progress.runs],
+        {stage: _trimmed_queue(queue, lane) for stage, queue in progress.queues.items() if stage <= lane.flow.stages},
     )
 
 
 def _trimmed_queue(queue: Queue, lane: Lane) -> Queue:
-    segments = [msgspec.structs.replace(one, upto=_read_by(lane, one.upto)) for one in queue.segments]
+    segments = [msgspec.structs.replace(segment, upto=_read_by(lane, segment.upto)) for segment in queue.segments]
     return Queue(_read_by(lane, queue.done), segments)
 
 

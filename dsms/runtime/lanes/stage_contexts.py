@@ -1,4 +1,4 @@
-"""What the stages of an epoch need to know of the revisions of which messages may be on their way."""
+"""The context of the target stages in an epoch: the revisions that may still have messages on their way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def stage_context(
     *,
     sent_as: Callable[[Lane], Lane] = lambda lane: lane,
 ) -> StageContext:
-    """The context of some revisions; `sent_as` gives lanes the form in which they go to other processes."""
+    """The context for some revisions. `sent_as` gives a lane the form in which it is sent to other processes."""
     numbered = {revision.number: revision for revision in revisions}
     lanes = {
         number: {lane_id: sent_as(lane) for lane_id, lane in revision.lanes.items()}
@@ -30,6 +30,6 @@ def stage_context(
 
 def _lane_contexts(revision: Revision) -> dict[str, LaneContext]:
     return {
-        lane_id: LaneContext.of(revision.lanes[lane_id], held, revision.takes.get(lane_id, {}))
-        for lane_id, held in revision.manifest.lanes.items()
+        lane_id: LaneContext.of(revision.lanes[lane_id], progress, revision.takes.get(lane_id, {}))
+        for lane_id, progress in revision.manifest.lanes.items()
     }

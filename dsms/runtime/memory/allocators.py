@@ -1,8 +1,8 @@
-"""Freed memory goes back to the system: what one allocator keeps no other can use.
+"""Returning freed memory to the system: memory that one allocator keeps cannot be used by another.
 
-Polars allocates with jemalloc, NumPy, Python and librdkafka with the C library, and so does Arrow here, whose own
-choice would be a third one. Reading, computing and encoding each use another one most, so that by default the peaks
-of all add up.
+Polars allocates with jemalloc; NumPy, Python and librdkafka with the C library, as does Arrow here, which by default
+would use a third allocator. Reading, computing and encoding mostly use different ones, so without this their peaks
+would add up.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 from functools import lru_cache
 
-#: For workers, before they start: a page that jemalloc does not use for 200 ms is given back at once, Arrow allocates
-#: with the C library, and threads share two arenas of it.
+#: For workers, set before they start: jemalloc returns a page that has been unused for 200 ms, Arrow allocates with the
+#: C library, and the threads share two arenas of the C library.
 ENVIRONMENT = {
     "_RJEM_MALLOC_CONF": "dirty_decay_ms:200,muzzy_decay_ms:0",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -19,8 +19,9 @@ ENVIRONMENT = {
 }
 
 
-def give_back() -> None:
-    """Gives back what the C library keeps: some milliseconds after a large batch, else less than one."""
+def return_freed_memory() -> None:
+    """Returns freed memory that the C library keeps. It takes some milliseconds after a large batch, else less than
+    one."""
     if (trim := _trim()) is not None:
         trim(0)
 

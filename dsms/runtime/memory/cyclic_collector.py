@@ -1,15 +1,15 @@
-"""Cyclic garbage: batches make hundreds of thousands of objects and no cycles, so looking for these is wasted work."""
+"""The cyclic garbage collector runs rarely: batches make hundreds of thousands of objects, but no cycles."""
 
 from __future__ import annotations
 
 import gc
 
-#: New objects between two looks in a driver: more than a batch keeps at one time.
+#: New objects between two collections in a driver: more than a batch keeps at a time.
 _DRIVER_THRESHOLD = 500_000
 
 
-def calm_driver() -> None:
-    """Looks for cycles rarely: by default a batch would be scanned hundreds of times while it is being written."""
+def collect_rarely() -> None:
+    """For a driver: collects rarely. By default a batch would be scanned hundreds of times while it is written."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_DRIVER_THRESHOLD, 10, 10)
@@ -18,8 +18,9 @@ def calm_driver() -> None:
 _WARM_UP = iter(range(4))
 
 
-def calm_worker() -> None:
-    """Looks for cycles only between tasks, as Spark has it done, and never among what the first tasks imported."""
+def collect_between_tasks() -> None:
+    """For a worker, called by each task: leaves collecting to Spark, which does it between tasks, and excludes what the
+    first tasks imported."""
     if next(_WARM_UP, None) is not None:
         gc.collect()
         gc.freeze()

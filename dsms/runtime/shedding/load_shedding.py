@@ -1,5 +1,5 @@
-"""What a fragment knows of its load and of the queries whose input may be shed, from epoch to epoch, and the rates that
-follow: measured here, decided in `dsms.scheduler.shedding`."""
+"""The load of a fragment and the input of its sheddable queries, measured from epoch to epoch. The rates that follow
+from them are decided in `dsms.scheduler.shedding`."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from dsms.optimizer.shedding import window_length
 from dsms.physical.lane import Lane
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.lanes.revision import Revision
-from dsms.runtime.shedding.costs import Costs, Did
+from dsms.runtime.shedding.costs import Costs, ShedWork
 from dsms.scheduler.shedding import STEP, Decision, Demand, Load, decide
 from dsms.scheduler.spread import Observed
 from operators.streams.shed import Shed
 
-#: The weight of older epochs halves in so many seconds: lines need long ones and short ones. What comes is believed at
-#: once to be more, and to be less by half in so many.
-_HALF_LIFE_S, _CALMING_S = 30.0, 1.0
-#: A rate that would change by so little stays.
-_SLIGHT = 2 * STEP
-#: A batch is to take this part of the least deadline, or so many times its fixed part, but no more than the other part:
-#: a result waits for two batches.
-_PART, _TIMES, _MOST = 0.35, 2.0, 0.42
-#: At least this part of a batch's time counts as left for records.
-_LEFT = 0.1
-#: From a batch with fewer records nothing follows for larger ones, unless it took as long as one may.
-_TELLING = 2_000
-#: It may hold so many times what comes while it lasts, and this part of what waits.
-_MORE, _WAITING = 2.0, 0.5
-#: Work that is cheaper than costs tell counts as cheaper by no more an epoch, and by no more in all.
-_EASIER, _EASIEST = 1.25, 64.0
+#: The half-life of an epoch's weight in the costs, whose lines need long and short epochs; and of the arrival rate when
+#: it falls. When it rises, the new rate holds at once.
+_COST_HALF_LIFE_S, _ARRIVALS_HALF_LIFE_S = 30.0, 1.0
+#: A rate that would change by no more than this is kept.
+_NEGLIGIBLE = 2 * STEP
+#: A batch may take this part of the least deadline, or this many times its fixed part, up to another part of the
+#: deadline: a result waits for two batches.
+_DEADLINE_PART, _FIXED_TIMES, _DEADLINE_MOST = 0.35, 2.0, 0.42
+#: The least part of a batch's time that counts as usable for records.
+_LEAST_USABLE = 0.1
+#: A batch with fewer records says nothing about the cost of larger ones, unless it took all its time.
+_INFORMATIVE_RECORDS = 2_000
+#: A batch may hold this many times the records that arrive while it lasts, and this part of the backlog.
+_BATCHES_OF_ARRIVALS, _BACKLOG_PART = 2.0, 0.5
+#: The most that `Shedding.ease` grows by in an epoch, and the most that it may be.
+_EASE_STEP, _MOST_EASE = 1.25, 64.0
 
 
 @dataclass(frozen=True)
 class Shedding:
-    """The state of a fragment's shedding after an epoch, which was planned at a time."""
+    """The state of a fragment's shedding after an epoch, which was planned at the time `planned`; `arrivals` are the
+    records that arrive per second."""
 
     planned: float = 0.0
     unread: int = 0
@@ -45,15 +46,15 @@ class Shedding:
     costs: Costs = field(default_factory=Costs)
     observed: Mapping[str, Observed] = field(default_factory=dict)
     decision: Decision = field(default_factory=lambda: Decision({}))
-    #: The most records of the next batch: a burst is not read as a whole before it is known. None where nothing is.
+    #: The most records of the next batch, which keeps a batch from reading a whole burst; None as long as none arrive.
     batch_records: int | None = None
     #: The seconds that a batch may take.
     lasts: float = math.inf
-    #: Work is this many times cheaper than costs tell, as batches that were done in less than their time have shown.
+    #: How many times cheaper work is than the costs say, as batches that took less than their time have shown.
     ease: float = 1.0
 
     def after(self, epoch: Epoch, revision: Revision, at: float, seconds: float) -> Shedding:
-        """After an epoch that ended at a time and took so many seconds."""
+        """The state after an epoch that ended at the time `at` and took some seconds."""
         lanes = {lane_id: lane.sheddable for lane_id, lane in revision.lanes.items() if lane.sheddable}
         if not lanes:
             return Shedding()
@@ -64,51 +65,55 @@ class Shedding:
 
     def _measured(
         self, epoch: Epoch, revision: Revision, clock: tuple[float, float], counts: tuple[int, int]
-    ) -> Shedding:  # fmt: skip
+    ) -> Shedding:
         (at, seconds), (unread, records) = clock, counts
         planned = at - seconds
         passed = max(planned - self.planned, 1e-3) if self.planned else seconds
-        fade = 0.5 ** (passed / _HALF_LIFE_S)
+        fade = 0.5 ** (passed / _COST_HALF_LIFE_S)
         came = max(unread - self.unread + records, 0) / passed if self.planned else 0.0
         costs = self.costs if self.costs.known else Costs(revision.plan.partitions)
-        if records >= _TELLING or (records and seconds >= self.lasts):
+        if records >= _INFORMATIVE_RECORDS or (records and seconds >= self.lasts):
             costs = costs.after(fade, seconds, (records, _busy(epoch)), _above(epoch, revision))
         observed = dict(self.observed)
         for query, partition, seen in epoch.measured.seen:
             observed[query] = observed.get(query, Observed(at)).after(at, partition, seen)
-        arrivals = max(came, came + (self.arrivals - came) * 0.5 ** (passed / _CALMING_S))
+        arrivals = max(came, came + (self.arrivals - came) * 0.5 ** (passed / _ARRIVALS_HALF_LIFE_S))
         return replace(self, planned=planned, unread=unread, arrivals=arrivals, costs=costs, observed=observed)
 
     def _decided(self, revision: Revision, lanes: Mapping[str, frozenset[str]], seconds: float) -> Shedding:
-        """With the rates and the size of the next batch. What came since the epoch was planned waits, too."""
+        """The state with the rates and the size of the next batch. The backlog includes what arrived while the epoch
+        was computed."""
         demands = [self._demand(query, revision) for query in sorted(_queries(lanes))]
         known = replace(self, lasts=self._time(demands), ease=self._eased(seconds))
         waiting, before = self.unread + self.arrivals * seconds, self.decision.rates
-        found = decide(*known._priced(demands, waiting), shedding=any(rate < 1 for rate in before.values()))
-        rates = {one.query: _steady(before.get(one.query, 1.0), found.rates[one.query], one.least) for one in demands}
-        batch = int(_WAITING * waiting + _MORE * self.arrivals * known.lasts)
-        return replace(known, decision=replace(found, rates=rates), batch_records=batch or None)
+        decision = decide(*known._priced(demands, waiting), shedding=any(rate < 1 for rate in before.values()))
+        rates = {
+            demand.query: _steady(before.get(demand.query, 1.0), decision.rates[demand.query], demand.least)
+            for demand in demands
+        }
+        batch = int(_BACKLOG_PART * waiting + _BATCHES_OF_ARRIVALS * self.arrivals * known.lasts)
+        return replace(known, decision=replace(decision, rates=rates), batch_records=batch or None)
 
     def _time(self, demands: Sequence[Demand]) -> float:
         """The seconds that a batch may take."""
-        deadline = min(one.deadline_s for one in demands)
-        return min(max(_PART * deadline, _TIMES * self.costs.fixed), _MOST * deadline)
+        deadline = min(demand.deadline_s for demand in demands)
+        return min(max(_DEADLINE_PART * deadline, _FIXED_TIMES * self.costs.fixed), _DEADLINE_MOST * deadline)
 
     def _priced(self, demands: Sequence[Demand], waiting: float) -> tuple[list[Demand], Load]:
-        """The demands and the load with seconds of which all are there for records: a batch's fixed part is not. What
-        comes while a batch lasts is for the next one, and no backlog."""
-        usable = self.ease * max(1 - self.costs.fixed / self.lasts, _LEFT)
-        stays = sum(self.costs.query(one.query) - one.cost for one in demands)
+        """The demands and the load, with costs scaled as if a batch had no fixed part. Records that arrive while a
+        batch lasts are for the next one, so they are no backlog."""
+        usable = self.ease * max(1 - self.costs.fixed / self.lasts, _LEAST_USABLE)
+        stays = sum(self.costs.query(demand.query) - demand.cost for demand in demands)
         backlog = max(waiting - self.arrivals * self.lasts, 0.0)
         load = Load(backlog, self.arrivals, (self.costs.base + stays) / usable)
-        return [replace(one, cost=one.cost / usable) for one in demands], load
+        return [replace(demand, cost=demand.cost / usable) for demand in demands], load
 
     def _eased(self, seconds: float) -> float:
-        """Feedback: while input is shed, batches that read all there is are to take the time that they may."""
+        """Feedback: while input is shed, batches that leave no record unread should take all the time that they may."""
         if all(rate >= 1 for rate in self.decision.rates.values()):
             return 1.0
-        change = min(self.lasts / seconds, _EASIER) if not self.unread else 1 / _EASIER
-        return min(max(self.ease * change, 1.0), _EASIEST)
+        change = min(self.lasts / seconds, _EASE_STEP) if not self.unread else 1 / _EASE_STEP
+        return min(max(self.ease * change, 1.0), _MOST_EASE)
 
     def _demand(self, query: str, revision: Revision) -> Demand:
         planned = revision.plan.queries[query]
@@ -119,8 +124,8 @@ class Shedding:
 
 
 def _steady(before: float, rate: float, least: float) -> float:
-    """The rate before, where the change would be slight and the bound allows it."""
-    return before if least <= before < 1 and rate < 1 and abs(before - rate) <= _SLIGHT else rate
+    """The rate before, if the change is negligible and the bound allows it."""
+    return before if least <= before < 1 and rate < 1 and abs(before - rate) <= _NEGLIGIBLE else rate
 
 
 def _queries(lanes: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -128,11 +133,14 @@ def _queries(lanes: Mapping[str, frozenset[str]]) -> frozenset[str]:
 
 
 def _read(epoch: Epoch, revision: Revision, lanes: Mapping[str, frozenset[str]]) -> tuple[int, int]:
-    """What the lane that is behind least has still to read, and what it has read: others may be catching up."""
+    """The unread records of the lane with the fewest, and the records that it has read; other lanes may be catching
+    up."""
     leaves = {
         (lane, revision.lanes[lane].flow.keys[at])
-        for lane in lanes for at, vertex in enumerate(revision.lanes[lane].flow.vertices) if vertex.leaf is not None
-    }  # fmt: skip
+        for lane in lanes
+        for at, vertex in enumerate(revision.lanes[lane].flow.vertices)
+        if vertex.leaf is not None
+    }
     read = Counter[str]()
     for lane, key, _, work in epoch.measured.work:
         if (lane, key) in leaves:
@@ -145,8 +153,8 @@ def _busy(epoch: Epoch) -> float:
     return sum(work.busy_ns for _, _, _, work in epoch.measured.work) / 1e9
 
 
-def _above(epoch: Epoch, revision: Revision) -> dict[str, Did]:
-    """What was done above each query's Shed, and what came to it and stayed."""
+def _above(epoch: Epoch, revision: Revision) -> dict[str, ShedWork]:
+    """The work above each query's Shed in an epoch, with the rows that came to it and those that it let through."""
     whose = {(lane_id, key): query for lane_id, lane in revision.lanes.items() for key, query in _vertices(lane)}
     busy, rows, kept = Counter[str](), Counter[str](), Counter[str]()
     for lane_id, key, _, work in epoch.measured.work:
@@ -159,9 +167,9 @@ def _above(epoch: Epoch, revision: Revision) -> dict[str, Did]:
 
 
 def _vertices(lane: Lane) -> Iterator[tuple[str, str]]:
-    """The vertices above a Shed by key, each with the query: nobody shares them."""
+    """The vertices above a Shed, by key, each with the query of the Shed: no other query shares them."""
     flow = lane.flow
-    sheds_ = {at: one.operator.query for at, one in enumerate(flow.vertices) if isinstance(one.operator, Shed)}
-    for at, key in enumerate(flow.keys) if sheds_ else ():
-        for below in flow.below[at] & sheds_.keys() - {at}:
-            yield key, sheds_[below]
+    sheds = {at: vertex.operator.query for at, vertex in enumerate(flow.vertices) if isinstance(vertex.operator, Shed)}
+    for at, key in enumerate(flow.keys) if sheds else ():
+        for below in flow.below[at] & sheds.keys() - {at}:
+            yield key, sheds[below]

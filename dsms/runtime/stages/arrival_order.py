@@ -1,5 +1,5 @@
-"""What a source promises of the order of its records: what breaks a promise is refused, and how far columns have come
-is told to the operators whose state can forget by it."""
+"""Constraints on the order of a source's records: records that violate one are refused, and the lower bounds of ordered
+columns go to the operators, which drop state by them, as marks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from dsms.model.objects import Constraint, Source
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.ordering import Ordering, physical_distance
 
-#: At most so many marks are made of the records of one batch.
+#: The most marks that are made from the records of one batch.
 _MARKS = 16
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Which rows break no promise, why the others do (offset and reason), the least values that each row may have by
-    column, and the state of the promises after all of them."""
+    """`keeps` tells which rows satisfy all constraints, `reasons` has the offset and the reason of each other row.
+    `least` has, row by row and for each ordered column, the lower bound that holds at the row. `orders` are the states
+    of the constraints after all rows."""
 
     keeps: np.ndarray
     reasons: tuple[tuple[int, str], ...]
@@ -28,12 +29,12 @@ class Checked:
     orders: tuple[Ordering, ...]
 
 
-def check(source: Source, frame: pl.DataFrame, orders: tuple[Ordering, ...]) -> Checked:
-    """The law: which rows are refused depends on the rows before each of them in the partition's log alone."""
+def check_order(source: Source, frame: pl.DataFrame, orders: tuple[Ordering, ...]) -> Checked:
+    """The law: whether a row is refused depends only on the rows before it in the log of its partition."""
     keeps, reasons = np.ones(frame.height, np.bool_), dict[int, str]()
     least, after = list[pl.Series](), list[Ordering]()
-    held = orders or tuple(Ordering() for _ in source.ordered)
-    for constraint, order in zip(source.ordered, held, strict=True):
+    orders_before = orders or tuple(Ordering() for _ in source.ordered)
+    for constraint, order in zip(source.ordered, orders_before, strict=True):
         values = frame[constraint.column]
         k = None if constraint.k is None else physical_distance(values.dtype, constraint.k)
         broken, bound, known = order.admit(values, k)
@@ -52,16 +53,18 @@ def _reasons(constraint: Constraint, rows: pl.DataFrame, least: pl.Series) -> It
         yield offset, f"{what}: {value} came, {bound} is the least that may still come"
 
 
-def marks(least: pl.DataFrame, frame: pl.DataFrame, high: int) -> Delta:
-    """From instant t on, no element of the partition has a value of a column below the mark's: t is an instant that is
-    later than all before it, so what is at or after it came with or after its record. `high` is the greatest instant
-    before the rows of the frame; both frames are row by row. One mark is as good as many, but for how soon it is known.
+def order_marks(least: pl.DataFrame, frame: pl.DataFrame, high: int) -> Delta:
+    """Marks: from the instant of a mark on, no element of the partition has a column value below the mark's.
+
+    Marks are made at rows whose instant is greater than all before it: elements at or after that instant came with the
+    row or later, so the bounds at the row hold for them. `least` and `frame` correspond row by row; `high` is the
+    greatest instant before them. The last mark implies the others; these only make the bounds known earlier.
     """
     instants = frame[FROM].to_numpy()
     before = np.maximum.accumulate(np.concatenate([[high], instants]))[:-1]
     known = least.select(pl.any_horizontal(pl.all().is_not_null())).to_series().to_numpy()
     later = np.flatnonzero((instants > before) & known)
     chosen = later[np.unique(np.linspace(0, len(later) - 1, min(_MARKS, len(later))).astype(np.int64))]
-    ends, one = pl.lit(FOREVER, pl.Int64).alias(TO), pl.lit(1, pl.Int64).alias(WEIGHT)
-    told = pl.concat([least[chosen], frame.select(FROM, ORDER)[chosen]], how="horizontal").with_columns(ends, one)
-    return Delta(told.select(*least.columns, *RESERVED))
+    ends, once = pl.lit(FOREVER, pl.Int64).alias(TO), pl.lit(1, pl.Int64).alias(WEIGHT)
+    marks = pl.concat([least[chosen], frame.select(FROM, ORDER)[chosen]], how="horizontal").with_columns(ends, once)
+    return Delta(marks.select(*least.columns, *RESERVED))

@@ -1,4 +1,4 @@
-"""Tagged changes as Kafka records: key, value, operation and instant, column by column."""
+"""Encoding tagged changes for Kafka: key, value, operation and instant, column by column."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ KEY, VALUE = "key", "value"
 
 
 def encode_changes(output: Output, changes: pl.DataFrame) -> pl.DataFrame:
-    """The changes as `key` (only of a keyed result), `value` (null where there is none), `__op`, `__from`, `__order`,
-    and of a family `__member`.
-
-    The key is the primary key, the value the row; a deletion of a keyed result has no value.
-    """
+    """The changes with the columns `key` (of a keyed result: the encoded primary key), `value` (the encoded row; null
+    for a deletion from a keyed result), `__op`, `__from`, `__order`, and for a family `__member`."""
     assert output.sink is not None
     encoded = changes.select(FROM, ORDER, OP, *([MEMBER] if MEMBER in changes.columns else []))
     if not output.keys:

@@ -1,7 +1,7 @@
-"""Frames on their way from worker to worker and to the driver: where all are on one machine, through files.
+"""Frames that are sent between workers and to the driver: large ones through files, if all are on one machine.
 
-Spark copies what goes through it some ten times, so of a large frame only the name of a file does. The file is there
-until the driver has put the epoch together: a task that is tried again finds it.
+Spark copies what it transports about ten times, so for a large frame it transports only the name of a file. The file
+stays until the driver has assembled the epoch, so a task that is retried finds it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import pyarrow as pa
 
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, map_frame, write_frames
 
-#: Frames of fewer bytes are sent as they are: a file has its price too.
+#: The least size in bytes of a frame that goes into a file: a file has a cost of its own.
 WORTHWHILE = 1 << 16
-#: No Arrow stream begins so.
+#: The prefix of a file's name; no Arrow stream begins like this.
 _FILE = b"file:"
 
 
 class Frame:
-    """The rows of a message: a Polars frame within a process, packed bytes on the way to another one.
+    """The rows of a message: a Polars frame within a process, packed bytes between processes.
 
     >>> rows = pl.DataFrame({"a": [1]})
-    >>> Frame(rows).rows is rows, Frame(Frame(rows).packed(None)).rows.equals(rows)
+    >>> Frame(rows).rows is rows, Frame(Frame(rows).pack(None)).rows.equals(rows)
     (True, True)
     """
 
@@ -38,19 +38,19 @@ class Frame:
 
     @property
     def rows(self) -> pl.DataFrame:
-        """The rows; of a packed frame they are read, or mapped from its file, at each call."""
-        return unpacked(self.content) if isinstance(self.content, bytes) else self.content
+        """The rows; each call unpacks a packed frame."""
+        return unpack(self.content) if isinstance(self.content, bytes) else self.content
 
-    def packed(self, directory: Path | None) -> bytes:
+    def pack(self, directory: Path | None) -> bytes:
         """The rows as bytes; a large frame goes into a new file of the directory, if there is one."""
-        return self.content if isinstance(self.content, bytes) else packed([self.content], directory)
+        return self.content if isinstance(self.content, bytes) else pack([self.content], directory)
 
 
-def packed(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
-    """Frames of one schema end to end, at least one, as bytes: all of them, or the name of a new file in the
-    directory. If the first is large, each is written as it comes; the others are no larger.
+def pack(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
+    """The concatenation of frames of one schema, at least one, as bytes: the rows, or the name of a new file in the
+    directory if the first frame is large. Frames go into a file one by one; none is larger than the first.
 
-    >>> unpacked(packed([pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [2]})], None))["a"].to_list()
+    >>> unpack(pack([pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [2]})], None))["a"].to_list()
     [1, 2]
     """
     parts = iter(frames)
@@ -63,15 +63,15 @@ def packed(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
     return _FILE + os.fsencode(path)
 
 
-def unpacked(blob: bytes) -> pl.DataFrame:
-    """The frame that `packed` was given; a file is mapped, not copied."""
+def unpack(blob: bytes) -> pl.DataFrame:
+    """The frame that `pack` was given; a file is mapped, not copied."""
     if not blob.startswith(_FILE):
         return frame_from_ipc(blob)
     return map_frame(Path(os.fsdecode(blob[len(_FILE) :])), stream=True)
 
 
-def clear(directory: Path | None) -> None:
-    """Removes all files of the directory; frames that are mapped stay readable."""
+def remove_files(directory: Path | None) -> None:
+    """Removes all files of the directory. Frames that are mapped from them stay readable."""
     if directory is not None:
         for path in directory.iterdir():
             path.unlink()

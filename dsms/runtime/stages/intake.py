@@ -1,4 +1,4 @@
-"""Intake: records of one log partition become the elements of a source, and what is refused becomes a dead letter."""
+"""Intake: the records of a log partition become elements of a source; refused records become dead letters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from connectors.formats import Decoded, Refusal
 from dsms.model.objects import Source
-from dsms.runtime.stages.arrival_order import check, marks
+from dsms.runtime.stages.arrival_order import check_order, order_marks
 from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, TO, WEIGHT, Delta, union_all
 
@@ -25,8 +25,8 @@ _OP = "__op"
 class Arrivals:
     """Consecutive records of one partition, in log order.
 
-    `instants` are those outside the value (header, record timestamp or the caller's), `ops` the tags outside the value.
-    `keys` are the record keys where the value is None (a deletion by key).
+    `instants` and `ops` are the instants and operations outside the value: from a header, the record's timestamp or
+    the caller. `keys` are the record keys; the key is used where the value is None, which is a deletion by key.
     """
 
     partition: int
@@ -40,7 +40,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A refused record: where it stands, why, and its value as it came."""
+    """A refused record: its position, the reason, and its value as it came."""
 
     partition: int
     offset: int
@@ -52,8 +52,8 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class Admitted:
-    """The elements of the accepted records, the dead letters of the others, and the clock after all of them; where the
-    source promises an order, how far its columns have come."""
+    """The elements of the accepted records, the dead letters of the others, the partition's clock after all of them,
+    and the marks of a source with ordered columns."""
 
     delta: Delta
     dead: tuple[DeadLetter, ...]
@@ -62,12 +62,14 @@ class Admitted:
 
 
 def in_sequence(parts: Sequence[Admitted]) -> Admitted:
-    """What was admitted of consecutive records as if it had been at once."""
+    """What was admitted of consecutive pieces of a log, as one."""
     marks = [part.marks for part in parts if part.marks is not None]
     return Admitted(
-        union_all([part.delta for part in parts]), tuple(letter for part in parts for letter in part.dead),
-        parts[-1].clock, union_all(marks) if marks else None,
-    )  # fmt: skip
+        union_all([part.delta for part in parts]),
+        tuple(letter for part in parts for letter in part.dead),
+        parts[-1].clock,
+        union_all(marks) if marks else None,
+    )
 
 
 Decode = Callable[[Sequence[Any]], Decoded]
@@ -75,7 +77,7 @@ Decode = Callable[[Sequence[Any]], Decoded]
 
 @dataclass(frozen=True)
 class Intake:
-    """Reads the records of one source. `decode` serves upserts, `decode_keys` deletions, whose rows may lack all but
+    """Admits the records of one source. `decode` is for upserts, `decode_keys` for deletions, which need no column but
     the key."""
 
     source: Source
@@ -83,10 +85,10 @@ class Intake:
     decode_keys: Decode
 
     def admit(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
-        """The law: which records are accepted depends on the partition's log up to each of them alone."""
+        """The law: whether a record is accepted depends only on its partition's log up to it."""
         dead: list[DeadLetter] = []
         frame = self._rows(arrivals, dead)
-        checked = check(self.source, frame, clock.orders) if self.source.ordered else None
+        checked = check_order(self.source, frame, clock.orders) if self.source.ordered else None
         if checked is not None:
             dead += [_letter(arrivals, offset, reason) for offset, reason in checked.reasons]
             frame = frame.filter(pl.Series(checked.keeps))
@@ -104,14 +106,16 @@ class Intake:
             frame = frame.filter(~pl.Series(late))
         order = pl.col(ORDER) + (arrivals.partition << ORDER_SHIFT)
         elements = frame.with_columns(order, pl.lit(FOREVER, pl.Int64).alias(TO))
-        told = None
+        marks = None
         if checked is not None:
             least = checked.least.filter(pl.Series(checked.keeps)).filter(~pl.Series(late))
-            told, after = marks(least, elements, clock.high), replace(after, orders=checked.orders)
+            marks, after = order_marks(least, elements, clock.high), replace(after, orders=checked.orders)
         return Admitted(
             Delta(elements.select(*self.source.schema.names, FROM, TO, WEIGHT, ORDER)),
-            tuple(sorted(dead, key=lambda letter: letter.offset)), after, told,
-        )  # fmt: skip
+            tuple(sorted(dead, key=lambda letter: letter.offset)),
+            after,
+            marks,
+        )
 
     def _rows(self, arrivals: Arrivals, dead: list[DeadLetter]) -> pl.DataFrame:
         """The decodable records as rows with `__from`, `__weight` and the offset as `__order`, in log order."""
@@ -122,32 +126,40 @@ class Intake:
             upserts, removed = np.flatnonzero(~deletions), np.flatnonzero(deletions)
             bodies = [_body(arrivals, int(index)) for index in removed]
             present = [arrivals.values[int(index)] for index in upserts]
-            rows = pl.concat([
-                self._decoded(arrivals, upserts, self.decode, present, 1, dead),
-                self._decoded(arrivals, removed, self.decode_keys, bodies, -1, dead),
-            ]).sort(ORDER)  # fmt: skip
+            rows = pl.concat(
+                [
+                    self._decoded(arrivals, upserts, self.decode, present, 1, dead),
+                    self._decoded(arrivals, removed, self.decode_keys, bodies, -1, dead),
+                ]
+            ).sort(ORDER)
         return self._checked(arrivals, rows, dead)
 
     def _decoded(
-        self, arrivals: Arrivals, at: np.ndarray | None, decode: Decode, values: Sequence[Any], weight: int,
+        self,
+        arrivals: Arrivals,
+        at: np.ndarray | None,
+        decode: Decode,
+        values: Sequence[Any],
+        weight: int,
         dead: list[DeadLetter],
-    ) -> pl.DataFrame:  # fmt: skip
+    ) -> pl.DataFrame:
         decoded = decode(values)
         kept = decoded.kept if at is None else at if decoded.kept is None else at[decoded.kept]
         offsets = arrivals.offsets if kept is None else arrivals.offsets[kept]
         instants = arrivals.instants if kept is None else arrivals.instants[kept]
         dead += [_refused(arrivals, refusal, at) for refusal in decoded.refused]
         columns = [
-            instants.alias(FROM), pl.Series(ORDER, offsets, pl.Int64),
+            instants.alias(FROM),
+            pl.Series(ORDER, offsets, pl.Int64),
             pl.Series(WEIGHT, np.full(decoded.frame.height, weight, np.int64)),
-        ]  # fmt: skip
+        ]
         return decoded.frame.with_columns(columns)
 
     def _checked(self, arrivals: Arrivals, rows: pl.DataFrame, dead: list[DeadLetter]) -> pl.DataFrame:
-        """Instants and operations that stand in columns, read and checked."""
+        """The rows whose instants and operations are valid, with those that are read from columns."""
         if self.source.timestamp is not None:
             rows = rows.with_columns(_instant(rows[self.source.timestamp]).alias(FROM))
-        if self._fine(arrivals, rows):
+        if self._surely_valid(arrivals, rows):
             return rows
         reasons = _instant_fault(self.source.timestamp or "ts")
         if self.source.tagged not in ("header", "none"):
@@ -169,14 +181,15 @@ class Intake:
         ]
         return rows.filter(~bad)
 
-    def _fine(self, arrivals: Arrivals, rows: pl.DataFrame) -> bool:
-        """Whether a look at the least and the greatest instant, and at the different operations, is enough."""
+    def _surely_valid(self, arrivals: Arrivals, rows: pl.DataFrame) -> bool:
+        """A quick test by the extreme instants and the distinct operations; False says nothing."""
         if self.source.tagged not in ("header", "none") or rows[FROM].null_count():
             return False
-        return _instants_fine(rows[FROM]) and set(arrivals.ops or ()) <= {None, *_OPS}
+        return _in_range(rows[FROM]) and set(arrivals.ops or ()) <= {None, *_OPS}
 
     def _missing(self, op: pl.Expr) -> pl.Expr:
-        """An upsert tagged in a column was decoded as if every column were nullable; this checks the declared ones."""
+        """The fault of an upsert with NULL in a NOT NULL column: with the operation in a column, all records are
+        decoded as if every column were nullable."""
         required = [field.name for field in self.source.schema if not field.nullable]
         checks = [
             pl.when((op != DELETE) & pl.col(name).is_null()).then(
@@ -193,9 +206,9 @@ class Intake:
 
 
 def reading_schema(source: Source, *, deletions: bool = False) -> pa.Schema:
-    """What is decoded: the declared columns, and those that only tell instant or operation.
+    """The schema that records are decoded with: the declared columns, and those of instant and operation.
 
-    Rows of deletions, and of records tagged in a column, may lack any column.
+    All columns are nullable for deletions, and where the operation is in a column.
     """
     fields = {field.name: field for field in source.record}
     if source.tagged not in ("header", "none"):
@@ -236,7 +249,7 @@ def _instant(column: pl.Series) -> pl.Series:
     return column.cast(pl.Int64)
 
 
-def _instants_fine(instants: pl.Series) -> bool:
+def _in_range(instants: pl.Series) -> bool:
     if not len(instants):
         return True
     return cast(int, instants.min()) > BEGINNING and cast(int, instants.max()) < -BEGINNING
@@ -245,9 +258,11 @@ def _instants_fine(instants: pl.Series) -> bool:
 def _instant_fault(name: str) -> pl.Expr:
     outside = ~pl.col(FROM).is_between(BEGINNING, -BEGINNING, closed="none")
     return (
-        pl.when(pl.col(FROM).is_null()).then(pl.lit(f'no instant: "{name}" is NULL'))
-        .when(outside).then(pl.lit(f'instant in "{name}" is out of range'))
-    )  # fmt: skip
+        pl.when(pl.col(FROM).is_null())
+        .then(pl.lit(f'no instant: "{name}" is NULL'))
+        .when(outside)
+        .then(pl.lit(f'instant in "{name}" is out of range'))
+    )
 
 
 def _op_fault(op: pl.Expr, name: str) -> pl.Expr:

@@ -1,7 +1,7 @@
-"""Lanes on their way from the driver to the workers: on one machine, by the name of a file.
+"""Lanes that are sent from the driver to the workers: as names of files, if all are on one machine.
 
-A lane of a thousand queries is a megabyte, and it goes along with every batch, several times. It changes only when
-queries come or go: each process reads it once, and what it remembers of a lane lasts as long as the file.
+A lane of a thousand queries takes a megabyte, and every batch would carry it several times. It changes only when
+queries come or go, so each process reads its file once, and forgets the lane when the file is gone.
 """
 
 from __future__ import annotations
@@ -27,35 +27,32 @@ class FiledLane(Lane):
         return _read, (self.path,)
 
 
-#: What this process has read, by file.
-_here: dict[str, FiledLane] = {}
+#: The lanes that this process has read, by file.
+_lanes_read: dict[str, FiledLane] = {}
 
 
 def _read(path: str) -> FiledLane:
-    """The lane of a file. With each new one those are forgotten whose files are gone: their lanes run no more."""
-    if path not in _here:
-        for gone in [one for one in _here if not Path(one).exists()]:
-            del _here[gone]
-        _here[path] = FiledLane(**pickle.loads(Path(path).read_bytes()), path=path)
-    return _here[path]
+    """The lane in a file. Reading a new one forgets the lanes whose files are gone: they do not run any more."""
+    if path not in _lanes_read:
+        for gone in [known for known in _lanes_read if not Path(known).exists()]:
+            del _lanes_read[gone]
+        _lanes_read[path] = FiledLane(**pickle.loads(Path(path).read_bytes()), path=path)
+    return _lanes_read[path]
 
 
 class LaneFiles:
-    """Keeps lanes in files of a directory, each as long as it is wanted. Without a directory they go along as they are.
-
-    Several threads may call it.
-    """
+    """Keeps lanes in files of a directory; without a directory lanes are pickled as they are. Thread-safe."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
         if directory is not None:
             directory.mkdir(parents=True)
-        #: By identity, with the lanes themselves, so that no identity is used twice.
+        #: By the lane's `id`; holding the lane itself keeps its `id` from being used again.
         self._known: dict[int, tuple[Lane, FiledLane]] = {}
         self._lock = threading.Lock()
 
     def filed(self, lane: Lane) -> Lane:
-        """The lane as it is to be pickled."""
+        """The lane in the form in which it is pickled."""
         if self._directory is None:
             return lane
         with self._lock:
@@ -64,7 +61,7 @@ class LaneFiles:
             return self._known[id(lane)][1]
 
     def keep(self, lanes: Iterable[Lane]) -> None:
-        """Removes the files of all others."""
+        """Removes the files of all other lanes."""
         wanted = {id(lane) for lane in lanes}
         with self._lock:
             gone = [self._known.pop(known) for known in self._known.keys() - wanted]
@@ -73,7 +70,7 @@ class LaneFiles:
 
     @staticmethod
     def _written(lane: Lane, directory: Path) -> FiledLane:
-        parts: dict[str, Any] = {one.name: getattr(lane, one.name) for one in fields(Lane)}
+        parts: dict[str, Any] = {part.name: getattr(lane, part.name) for part in fields(Lane)}
         with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
             pickle.dump(parts, file)
         return FiledLane(**parts, path=file.name)

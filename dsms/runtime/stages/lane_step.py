@@ -1,4 +1,4 @@
-"""Running a lane: the same pure functions in the in-process session and on Spark."""
+"""Running a stage of a lane: pure functions, the same in the in-process session and on Spark."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Frontiers = Mapping[int, int]
 
 @dataclass(frozen=True)
 class StageStep:
-    """What one target gives on one stage of a lane for a move: elements by exchange, the rows in fault and the state by
-    vertex, the tagged changes by the vertex of their results, why vertices failed, and the work of those that ran."""
+    """The output of a stage of a lane on a target for a move: elements by exchange; rows in fault, state, failures and
+    work by vertex; the tagged changes of results by their vertex."""
 
     sent: Mapping[int, Delta]
     faults: Mapping[int, pl.DataFrame]
@@ -36,16 +36,16 @@ class StageStep:
     changes: Mapping[int, pl.DataFrame] = field(default_factory=dict)
     failures: Mapping[int, str] = field(default_factory=dict)
     work: Works = field(default_factory=dict)
-    #: What came to each query's Shed.
+    #: The input of each query's Shed.
     seen: Mapping[str, Seen] = field(default_factory=dict)
 
 
 def read_stage(
     lane: Lane, leaf: int, delta: Delta, marks: Delta | None = None, rates: Mapping[str, Rates] | None = None
 ) -> StageStep:
-    """The source stage over elements of one source: stateless operators, whose work does not depend on the frontier.
-    `marks` tell how far its ordered columns have come, `rates` are those of the queries whose input is shed."""
-    read = delta.narrowed(lane.read(leaf))
+    """The source stage over elements of one source: stateless operators, which do not depend on the frontier. `marks`
+    are the lower bounds of its ordered columns, `rates` those of the queries whose input is shed."""
+    read = delta.narrowed(lane.columns_read(leaf))
     arrived = {leaf: _placed(read, leaf)} | ({marks_of(leaf): _placed(marks, leaf)} if marks is not None else {})
     return _Running(lane, 0, 0, arrived, {}, leaf=leaf, rates=rates or {}).step()
 
@@ -55,19 +55,23 @@ def _placed(delta: Delta, leaf: int) -> Delta:
 
 
 def target_stage(
-    lane: Lane, place: tuple[int, int], arrived: Mapping[int, Delta], state: Mapping[int, tuple[State, ...]],
+    lane: Lane,
+    place: tuple[int, int],
+    arrived: Mapping[int, Delta],
+    state: Mapping[int, tuple[State, ...]],
     moves: tuple[Frontiers, Frontiers],
-) -> StageStep:  # fmt: skip
-    """A stage after the first on a target (`place` is both): complete and final for the instants of each vertex' move.
+) -> StageStep:
+    """A target stage; `place` is the number of the stage and of the target. Its output is complete and final for the
+    instants of each vertex's move.
 
-    `arrived` has, by exchange, the elements that came for this target; `state` the traces of the stage's vertices, and
-    none of those that begin; `moves` are the frontiers of the sources before and after.
+    `arrived` has the elements for this target by exchange, `state` the traces of the stage's vertices by vertex (new
+    vertices have none); `moves` are the frontiers of the sources before and after.
     """
     return _Running(lane, *place, arrived, state, moves).step()
 
 
 def frontier(leaves: Iterable[int], frontiers: Frontiers) -> int:
-    """Where a vertex or result stands that waits for some sources.
+    """The frontier of a vertex or result that waits for some sources: the least of theirs.
 
     >>> frontier({1, 2}, {0: 3, 1: 9, 2: 5})
     5
@@ -76,18 +80,18 @@ def frontier(leaves: Iterable[int], frontiers: Frontiers) -> int:
 
 
 def route(exchange: Exchange, delta: Delta, targets: int, target: int = 0) -> list[Delta]:
-    """The delta cut for the targets; `target` is where it is."""
+    """The part of a delta for each target; `target` is the one that it is on."""
     if targets == 1:
         return [delta]
     if exchange.by == "all":
         return [delta] * targets
     if exchange.by == "stay" or exchange.by == ():
         home = target if exchange.by else 0
-        return [delta if one == home else Delta(delta.frame.clear()) for one in range(targets)]
+        return [delta if other == home else Delta(delta.frame.clear()) for other in range(targets)]
     if exchange.by == "source":
         to = delta.frame.select((partition_of() % targets).alias(ORDER)).to_series()
-        only = to[0] if len(to) and to.min() == to.max() else None  # so it is where records of one partition are read
-        return [delta if one == only else Delta(delta.frame.filter(to == one)) for one in range(targets)]
+        only = to[0] if len(to) and to.min() == to.max() else None  # as in a slice, which is of one partition
+        return [delta if other == only else Delta(delta.frame.filter(to == other)) for other in range(targets)]
     return split_by_key(delta, exchange.by, targets)
 
 
@@ -114,17 +118,16 @@ class _Running:
         flow = self.lane.flow
         for at in flow.by_stage.get(self.stage, ()):
             self._vertex(at, flow.vertices[at])
-            for done in flow.last_read.get(at, frozenset()) - self.lane.ends:
+            for done in flow.last_read.get(at, frozenset()) - self.lane.result_vertices:
                 self.values.pop(done, None)
-        filled = [one for one in flow.sent.get(self.stage, ()) if self._given(flow.exchanges[one].producer)]
-        return StageStep(
-            {one: self.values[flow.exchanges[one].producer] for one in filled},
-            self.faults, self.traces, {at: self.values[at].frame for at in self.lane.ends if at in self.traces},
-            self.failures, self.work, self.seen,
-        )  # fmt: skip
+        producers = {number: flow.exchanges[number].producer for number in flow.exchanges_from.get(self.stage, ())}
+        sent = {number: self.values[vertex] for number, vertex in producers.items() if self._is_sent(vertex)}
+        changes = {at: self.values[at].frame for at in self.lane.result_vertices if at in self.traces}
+        return StageStep(sent, self.faults, self.traces, changes, self.failures, self.work, self.seen)
 
     def _vertex(self, at: int, vertex: Vertex) -> None:
-        """A defect in an operator is the failure of what stands on it, and of nothing else."""
+        """The output of a vertex. A vertex whose input failed has none, so a defect of an operator fails only the
+        vertices above it."""
         if (vertex.single and self.target) or not self._reads(vertex):
             self.values[at] = vertex.empty()
         elif vertex.leaf is not None:
@@ -134,14 +137,14 @@ class _Running:
 
     def _operate(self, at: int, vertex: Vertex) -> None:
         traces = self.state[at] if at in self.state else vertex.operator.traces()
-        given, move = self._inputs(vertex), self._move(vertex)
-        if at not in self.lane.ends and _idle(given, traces, move):
+        inputs, move = self._inputs(vertex), self._move(vertex)
+        if at not in self.lane.result_vertices and _idle(inputs, traces, move):
             self.traces[at], self.values[at] = traces, vertex.empty()
             return
-        began, operator = time.perf_counter_ns(), self._ready(vertex.operator)
+        began, operator = time.perf_counter_ns(), self._with_rates(vertex.operator)
         try:
-            step = operator.step(*given, traces, move)
-            self._look(operator, given, step)
+            step = operator.step(*inputs, traces, move)
+            self._note_seen(operator, inputs, step)
         except (ExternalError, OSError, MemoryError):
             raise
         except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operator it is
@@ -150,22 +153,22 @@ class _Running:
             self.values[at], self.traces[at] = step.delta, step.traces
             if step.faults is not None:
                 self.faults[at] = step.faults
-            self.work[at] = work_of(given, step, time.perf_counter_ns() - began)
+            self.work[at] = work_of(inputs, step, time.perf_counter_ns() - began)
 
-    def _ready(self, operator: Any) -> Any:
-        """A Shed with the rates of its query, any other as it is."""
+    def _with_rates(self, operator: Any) -> Any:
+        """The operator, with the rates of its query if it is a Shed."""
         return operator.under(self.rates.get(operator.query, ())) if isinstance(operator, Shed) else operator
 
-    def _look(self, operator: Any, given: list[Delta], step: Step) -> None:
-        if isinstance(operator, Shed) and (seen := operator.seen(given[0], len(step.delta))) is not None:
+    def _note_seen(self, operator: Any, inputs: list[Delta], step: Step) -> None:
+        if isinstance(operator, Shed) and (seen := operator.seen(inputs[0], len(step.delta))) is not None:
             self.seen[operator.query] = seen
 
-    def _given(self, vertex: int) -> bool:
-        """Whether a vertex has a value that is sent: in the source stage only of those over the source at hand."""
+    def _is_sent(self, vertex: int) -> bool:
+        """Whether a vertex has output to send: in the source stage, if it depends on the source that is read."""
         return vertex in self.values and self._reads(self.lane.flow.vertices[vertex])
 
     def _reads(self, vertex: Vertex) -> bool:
-        """Whether a vertex depends on the source at hand; after the source stage all do."""
+        """Whether a vertex depends on the source that is read; in a target stage all vertices run."""
         return self.leaf is None or self.leaf in vertex.leaves
 
     def _move(self, vertex: Vertex) -> Move:
@@ -184,15 +187,15 @@ class _Running:
         return self.lane.flow.vertices[vertex].empty() if came is None else came
 
 
-def _idle(given: Sequence[Delta], held: tuple[State, ...], move: Move) -> bool:
-    """Whether nothing comes and nothing waits: then, from the second step on, nothing goes."""
-    if not given or any(len(one) for one in given):
+def _idle(inputs: Sequence[Delta], traces: tuple[State, ...], move: Move) -> bool:
+    """Whether a step cannot have output: there is no input and, from the second step on, no state."""
+    if not inputs or any(len(delta) for delta in inputs):
         return False
-    return not held or (move.start > BEGINNING and not any(one.runs for one in held))
+    return not traces or (move.start > BEGINNING and not any(trace.runs for trace in traces))
 
 
 def of_member(frame: pl.DataFrame, output: Output) -> pl.DataFrame:
-    """The rows of a vertex' frame that are an output's: all, where it has the vertex for itself."""
+    """The rows of a vertex's frame that belong to an output: of a family's vertex, those of its member, else all."""
     if output.member is None or MEMBER not in frame.columns:
         return frame
     return frame.filter(pl.col(MEMBER) == output.member)

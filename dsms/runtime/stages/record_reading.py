@@ -1,4 +1,4 @@
-"""Kafka messages as arrivals: what a source takes from value, key, headers and record timestamp."""
+"""Kafka messages as arrivals: a source's data from value, key, headers and record timestamp."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def intake_of(source: Source, writer: WriterSchema) -> Intake:
 
 @lru_cache(maxsize=64)
 def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema) -> Decoder:
-    """One decoder a worker process: it keeps what it found out about writer schemas."""
+    """One decoder per schema and worker process: it caches writer schemas."""
     return FORMATS[kind].decoder(schema, writer)
 
 
 def arrivals_of(source: Source, partition: int, messages: Sequence[Message], logged: tuple[Heartbeat, ...]) -> Arrivals:
-    """The messages of one partition in offset order; in-stream heartbeats are taken out of them."""
+    """The arrivals of one partition's messages, in offset order; heartbeats among the messages are separated."""
     values = list(map(Message.value, messages))
     beats: list[Heartbeat] = []
     if not all(values) and None in values:
@@ -48,17 +48,21 @@ def arrivals_of(source: Source, partition: int, messages: Sequence[Message], log
         messages, values = _without(promised, messages), _without(promised, values)
     heads = _heads(source, messages)
     return Arrivals(
-        partition, _offsets(messages), values, _instants(source, messages, heads), _ops(source, heads),
+        partition,
+        _offsets(messages),
+        values,
+        _instants(source, messages, heads),
+        _ops(source, heads),
         [message.key() for message in messages] if not all(values) and None in values else None,
         tuple(sorted([*logged, *beats], key=lambda beat: beat.offset)),
-    )  # fmt: skip
+    )
 
 
 Headers = dict[str, bytes | None]
 
 
 def _heads(source: Source, messages: Sequence[Message]) -> list[Headers] | None:
-    """The headers, where instant or operation may stand in them."""
+    """The headers of each message; None where neither instant nor operation is read from them."""
     if source.timestamp is not None and source.tagged != "header":
         return None
     return [dict(headers) if (headers := message.headers()) else {} for message in messages]
@@ -78,8 +82,8 @@ def _instants(source: Source, messages: Sequence[Message], heads: list[Headers] 
 
 
 def _instant(message: Message, head: Headers) -> int:
-    """The header's instant, else the record's timestamp; what is no number is out of every range, so the intake
-    refuses it."""
+    """The instant in the header, else the record's timestamp. A header that is no number gives an instant out of range,
+    which the intake refuses."""
     text = head.get(TS_HEADER)
     if text is None:
         return int(message.timestamp()[1])
@@ -97,13 +101,13 @@ def _ops(source: Source, heads: list[Headers] | None) -> list[str | None] | None
 
 
 def _promises(messages: Sequence[Message], values: Sequence[bytes | None]) -> dict[int, int]:
-    """What the heartbeats among the messages promise, by their place."""
+    """The instants that heartbeats among the messages promise, by index of the message."""
     empty = (at for at, value in enumerate(values) if value is None)
     return {at: time for at in empty if (time := _promised(messages[at])) is not None}
 
 
 def _without(places: Collection[int], listed: Sequence[_T]) -> list[_T]:
-    """All items but those at some places.
+    """The items of a list except those at some indices.
 
     >>> _without({1}, "abc")
     ['a', 'c']
@@ -115,7 +119,7 @@ def _without(places: Collection[int], listed: Sequence[_T]) -> list[_T]:
 
 
 def _promised(message: Message) -> int | None:
-    """The instant that a heartbeat promises; None where the header is missing or no instant: the intake refuses it."""
+    """The instant that a heartbeat promises; None without a valid header: the intake refuses such a message."""
     try:
         time = int(dict(message.headers() or []).get(HEARTBEAT_HEADER) or b"")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Results as they leave a target stage: encoded together where their records are alike, failing one by one."""
+"""Results as messages of a target stage: those of a family are encoded together, but fail one by one."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from operators.core.delta import FROM
 from operators.core.errors import ExternalError
 
 Encode = Callable[[Output, pl.DataFrame], pl.DataFrame]
-#: The most bytes of key and value together: a record that does not compress takes a little more, and it has headers.
+#: The most bytes of key and value together: leaves room for headers, and for data that compression makes larger.
 MOST_BYTES = LARGEST_RECORD - 2**20
 
 
 class _TooLarge(Exception):
-    """A record is larger than Kafka takes; the text says which."""
+    """A record is larger than Kafka accepts; the text says which one."""
 
 
 @dataclass(frozen=True)
 class ResultEncoding:
-    """How results are encoded: by `encode`, `piece` changes at a time to bound the memory of their records, none with
-    more than `most_bytes`. `poisoned` is the name of a query that fails by configuration, for tests."""
+    """How results are encoded: by `encode`, `piece` changes at a time, which bounds the memory of their records; a
+    record has at most `most_bytes`. `poisoned` is the name of a query that fails on purpose, for tests."""
 
     encode: Encode = encode_changes
     poisoned: str | None = None
@@ -39,8 +39,8 @@ class ResultEncoding:
 def result_messages(
     lane: Lane, changes: Mapping[int, pl.DataFrame], encoding: ResultEncoding, outbox: Outbox
 ) -> Iterator[ResultChanges | ResultFailed]:
-    """The changes of each ending, by the vertices in `changes`, and for each output that cannot be encoded the
-    reason."""
+    """The encoded changes of each ending whose vertex is in `changes`, and the failure of each output that cannot be
+    encoded."""
     for number, ending in enumerate(lane.endings):
         frame = changes.get(ending.vertex)
         if frame is not None:
@@ -56,8 +56,8 @@ class _Ending:
     outbox: Outbox
 
     def messages(self, changes: pl.DataFrame) -> Iterator[ResultChanges | ResultFailed]:
-        """What cannot be encoded is the failure of its query alone: then each member of a family is encoded by
-        itself."""
+        """The changes as one message. If that fails, each member of a family is encoded by itself, so that only the
+        query fails whose result cannot be encoded."""
         outputs = {number: self.lane.outputs[number] for number in self.ending.numbers}
         if all(output.name != self.encoding.poisoned for output in outputs.values()):
             together = self._encoded(outputs[self.ending.numbers[0]], changes)
@@ -73,8 +73,7 @@ class _Ending:
                 yield message
 
     def _encoded(self, output: Output, changes: pl.DataFrame) -> ResultChanges | str | None:
-        """The records of changes, None where there are none; a text says why they cannot be encoded, or not be
-        written."""
+        """The message with the changes, None if there are none; or a text: why they cannot be encoded or written."""
         if not changes.height:
             return None
         encode, pieces = self.encoding.encode, changes.iter_slices(self.encoding.piece)
@@ -90,7 +89,7 @@ class _Ending:
 
 
 def _fitting(records: pl.DataFrame, most: int) -> pl.DataFrame:
-    """The records; raises if one is larger than can be written."""
+    """The records; raises _TooLarge if one of them cannot be written."""
     if records.estimated_size() <= most:
         return records
     parts = [pl.col(name).bin.size().fill_null(0) for name in (KEY, VALUE) if name in records.columns]

@@ -1,4 +1,4 @@
-"""The records of a slice, admitted piece by piece: however long it is, one piece at a time is in memory as messages."""
+"""Admitting a slice piece by piece: only one piece is in memory as messages, however long the slice is."""
 
 from __future__ import annotations
 
@@ -17,41 +17,40 @@ from dsms.runtime.stages.record_reading import WriterSchema, arrivals_of, intake
 from dsms.scheduler.work import Work
 from operators.core.errors import DsmsError
 
-#: The bytes of a piece are counted on about so many of its records, evenly spaced.
+#: The number of evenly spaced records from which the bytes of a piece are estimated.
 _WEIGHED = 1_000
 
 
 def admit_slice(
-    source: Source, one: Slice, writer: WriterSchema, pieces: Pieces, columns: frozenset[str]
+    source: Source, slice_: Slice, writer: WriterSchema, pieces: Pieces, columns: frozenset[str]
 ) -> SliceIntake | DsmsError:
-    """What is admitted of a slice, with the columns that anything reads; the error among its pieces, if there is
-    one."""
-    intake = SliceIntake(source, one, writer, columns)
+    """The slice's intake after all of its pieces, which keeps only `columns`; or the first error among the pieces."""
+    intake = SliceIntake(source, slice_, writer, columns)
     for messages in pieces:
         if isinstance(messages, DsmsError):
             return messages
-        intake.take(messages, messages[-1].offset() if messages else one.start)
-        del messages  # a piece is not to stay until the next one is there
+        intake.take(messages, messages[-1].offset() if messages else slice_.start)
+        del messages  # frees the piece before the next one is read
     intake.take_heartbeats()
     return intake
 
 
 class SliceIntake:
-    """What was admitted of a slice so far."""
+    """What has been admitted of a slice so far."""
 
-    def __init__(self, source: Source, one: Slice, writer: WriterSchema, columns: frozenset[str]) -> None:
-        self._source, self._partition, self._columns = source, one.partition, columns
+    def __init__(self, source: Source, slice_: Slice, writer: WriterSchema, columns: frozenset[str]) -> None:
+        self._source, self._partition, self._columns = source, slice_.partition, columns
         self._intake = intake_of(source, writer)
-        self._clock, self._heartbeats = one.clock, one.heartbeats
+        self._clock, self._heartbeats = slice_.clock, slice_.heartbeats
         self._parts: list[Admitted] = []
         self._records = self._bytes = self._busy_ns = 0
 
     def take(self, messages: Sequence[Message], upto: int) -> None:
-        """The next records, with the logged heartbeats at offsets up to one."""
+        """Admits the next records, with the logged heartbeats at offsets of at most `upto`."""
         began = time.perf_counter_ns()
         count = bisect_right(self._heartbeats, upto, key=lambda beat: beat.offset)
-        mine, self._heartbeats = self._heartbeats[:count], self._heartbeats[count:]
-        part = self._intake.admit(arrivals_of(self._source, self._partition, messages, mine), self._clock)
+        heartbeats, self._heartbeats = self._heartbeats[:count], self._heartbeats[count:]
+        part = self._intake.admit(arrivals_of(self._source, self._partition, messages, heartbeats), self._clock)
         self._parts.append(replace(part, delta=part.delta.narrowed(self._columns)))
         self._clock = part.clock
         self._records += len(messages)
@@ -59,21 +58,21 @@ class SliceIntake:
         self._bytes += _bytes(messages)
 
     def take_heartbeats(self) -> None:
-        """Those that are left: they promise what comes after all records."""
+        """Admits the remaining heartbeats, which come after all records."""
         if self._heartbeats:
             self.take([], self._heartbeats[-1].offset)
 
     def admitted(self) -> Admitted:
-        """All of it as one."""
+        """What was admitted of all pieces, as one."""
         return in_sequence(self._parts)
 
     def work(self, lanes: int) -> Work:
-        """What reading was, for each of so many lanes that share it."""
+        """The work of reading, for each of the lanes that share it."""
         rows = sum(len(part.delta) for part in self._parts)
         return Work((self._records,), rows, self._busy_ns // lanes, bytes_in=self._bytes)
 
 
 def _bytes(messages: Sequence[Message]) -> int:
-    """The bytes of the records' values: of a long piece, estimated from some of them."""
+    """The bytes of the records' values, estimated from some of them if there are many."""
     some = messages[:: 1 + len(messages) // _WEIGHED]
     return sum(map(len, some)) * len(messages) // max(len(some), 1)

@@ -1,7 +1,7 @@
-"""The source stage: slices of logs in, the messages of the lanes that read them out.
+"""The source stage: it reads slices of logs and gives the messages of the lanes that read them.
 
-Where records come from is the reader's matter: Kafka in a Spark worker (`source_task`), a list in a session of one
-process. Everything else about reading is here, so both run the same code.
+Records come from a reader: of Kafka in a Spark worker (`source_task`), of a list in a session of one process. All the
+rest of the source stage is here, so both run the same code.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _Outbox = TypeVar("_Outbox", bound=Outbox)
 
 @dataclass(frozen=True)
 class SliceRequest:
-    """A slice to be read of a source, of which only some columns are wanted."""
+    """A slice to be read, with its source and the columns that are needed."""
 
     slice: Slice
     source: Source
@@ -56,7 +56,7 @@ class SliceRequest:
 
 @dataclass(frozen=True)
 class SliceRead:
-    """What was read of a slice: the elements and dead letters of its records, and what reading took."""
+    """A slice that was read: the elements and dead letters of its records, and the work of reading them."""
 
     admitted: Admitted
     work: Work
@@ -66,30 +66,30 @@ class SliceReader(Protocol):
     """Where the records of slices come from."""
 
     def read(self, requests: Sequence[SliceRequest]) -> Iterator[tuple[SliceRequest, SliceRead | DsmsError]]:
-        """What was read of each slice, or why that failed; in any order."""
+        """The result of each request, or the error of reading its slice; in any order."""
         ...
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
-        """The values of some records of a slice as they came: nothing that was read is kept that long."""
+        """The raw values of some records of a slice; records that were read before are not kept for this."""
         ...
 
 
 def fault_owner(query: str, source: str) -> str:
-    """Who owns the dead letters of a query's faults over one of its sources; both by id."""
+    """The owner of the dead letters of a query's faults over one of its sources, by their ids."""
     return f"{query}:{source}"
 
 
 def run_source_stage(task: SourceTask, reader: SliceReader, outbox: Callable[[], _Outbox]) -> Iterator[_Outbox]:
-    """The messages of a task: an outbox for what concerns no slice, then one for each slice, as it was read."""
+    """The messages of a task: an outbox for those about no slice, then one for each slice, in the order of reading."""
     if task.wakes or task.behind:
-        yield _begun(task, outbox())
-    for request, read in reader.read([_request(task, one) for one in task.slices]):
+        yield _lane_messages(task, outbox())
+    for request, read in reader.read([_request(task, slice_) for slice_ in task.slices]):
         sending = _Slice(task, request, reader, outbox())
         sending.failed(read) if isinstance(read, DsmsError) else sending.read(read)
         yield sending.outbox  # type: ignore[misc]
 
 
-def _begun(task: SourceTask, outbox: _Outbox) -> _Outbox:
+def _lane_messages(task: SourceTask, outbox: _Outbox) -> _Outbox:
     for lane_id, records in task.behind.items():
         outbox.send(lane_id, Unread(records))
     for lane_id in task.wakes:
@@ -99,10 +99,10 @@ def _begun(task: SourceTask, outbox: _Outbox) -> _Outbox:
 
 
 def _request(task: SourceTask, slice_: Slice) -> SliceRequest:
-    """The lanes of a slice read one source, each under a number of its own."""
+    """The request for a slice. The lanes that read it know its source by different numbers."""
     lanes = [task.lanes[lane_id] for lane_id in slice_.lanes]
     source = lanes[0].sources[lanes[0].leaf(slice_.source_id)]
-    columns = frozenset().union(*(lane.read(lane.leaf(slice_.source_id)) for lane in lanes))
+    columns = frozenset().union(*(lane.columns_read(lane.leaf(slice_.source_id)) for lane in lanes))
     return SliceRequest(slice_, source, columns)
 
 
@@ -117,20 +117,20 @@ class _Slice:
 
     @property
     def lanes(self) -> Iterator[tuple[Lane, int]]:
-        """The lanes that read it, and the number of the source in each."""
+        """The lanes that read the slice, each with its number of the source."""
         slice_ = self.request.slice
         lanes = (self.task.lanes[lane_id] for lane_id in slice_.lanes)
         return ((lane, lane.leaf(slice_.source_id)) for lane in lanes)
 
     def failed(self, error: DsmsError) -> None:
-        """The source could not be read."""
+        """Tells each lane that the source could not be read."""
         for lane, leaf in self.lanes:
             self.outbox.send(lane.id, SourceFailed(leaf, str(error)))
 
     def read(self, read: SliceRead) -> None:
-        """What each lane makes of the slice."""
+        """Runs the source stage of each lane on the slice."""
         source = self.request.source
-        self._bury(source.id, read.admitted.dead)
+        self._send_letters(source.id, read.admitted.dead)
         for lane, leaf in self.lanes:
             self._run(lane, leaf, read)
 
@@ -152,26 +152,28 @@ class _Slice:
             message = partial(Elements, number, leaf=leaf, partition=at)
             send_parts(self.outbox, lane.id, message, route(exchange, delta, self.task.targets), exchange.stage)
         if step.faults:
-            self._bury_faults(lane, leaf, step.faults)
+            self._send_fault_letters(lane, leaf, step.faults)
 
-    def _bury_faults(self, lane: Lane, leaf: int, faults: Mapping[int, pl.DataFrame]) -> None:
-        """The dead letters of each query whose operators refused rows."""
+    def _send_fault_letters(self, lane: Lane, leaf: int, faults: Mapping[int, pl.DataFrame]) -> None:
+        """Sends the dead letters of each query whose operators could not evaluate a row."""
         offsets = {origin(order)[2] for frame in faults.values() for order in frame[ORDER]}
         values = self.reader.values(self.request.slice, offsets) if offsets else {}
         for output in lane.by_leaf[leaf]:
             below = lane.flow.below[output.vertex]
             frames = [of_member(frame, output) for vertex, frame in faults.items() if vertex in below]
             letters = [letter for frame in frames for letter in self._letters(output, frame, values)]
-            self._bury(fault_owner(output.id, self.request.slice.source_id), letters)
+            self._send_letters(fault_owner(output.id, self.request.slice.source_id), letters)
 
     def _letters(self, output: Output, faults: pl.DataFrame, values: Mapping[int, object]) -> Iterator[DeadLetter]:
         for order, reason in faults.select(ORDER, FAULT).iter_rows():
             offset = origin(order)[2]
             yield DeadLetter(self.request.slice.partition, offset, reason, values[offset], output.name)
 
-    def _bury(self, owner: str, letters: Sequence[DeadLetter]) -> None:
+    def _send_letters(self, owner: str, letters: Sequence[DeadLetter]) -> None:
         if letters:
-            refused = [RefusedRecord(one.offset, one.reason, _raw(one.value), one.query) for one in letters]
+            refused = [
+                RefusedRecord(letter.offset, letter.reason, _raw(letter.value), letter.query) for letter in letters
+            ]
             slice_, source = self.request.slice, self.request.source
             place = (slice_.partition, slice_.start, slice_.end)
             self.outbox.send(NO_LANE, DeadLetters(owner, source.name, *place, refused))

@@ -1,4 +1,4 @@
-"""The source stage in a Spark worker: slices of Kafka topics in, Arrow batches of messages out."""
+"""The source stage in a Spark worker: it reads slices of Kafka topics and gives Arrow batches of messages."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from connectors.kafka.pieces import pieces
 from connectors.kafka.range_reader import OffsetRange, RangeReader
 from connectors.kafka.registry import schema_lookup
 from dsms.runtime.batching.offsets import Slice, SourceTask
-from dsms.runtime.memory.allocators import give_back
-from dsms.runtime.memory.cyclic_collector import calm_worker
+from dsms.runtime.memory.allocators import return_freed_memory
+from dsms.runtime.memory.cyclic_collector import collect_between_tasks
 from dsms.runtime.stages.slice_intake import admit_slice
 from dsms.runtime.stages.source_stage import SliceRead, SliceRequest, run_source_stage
 from dsms.runtime.stages.wire import ArrowOutbox
@@ -24,8 +24,8 @@ from operators.core.errors import DsmsError
 
 @dataclass(frozen=True)
 class KafkaSourceTask:
-    """A task with what reading it takes: Kafka, the schema registry, and the directory of large frames, if all workers
-    are on one machine."""
+    """A source task with what it takes to read it. `frames` is the directory of large frames, if all workers are on one
+    machine."""
 
     task: SourceTask
     kafka: KafkaSettings
@@ -33,23 +33,23 @@ class KafkaSourceTask:
     frames: Path | None = None
 
 
-def run_source_task(given: KafkaSourceTask) -> Iterator[pa.RecordBatch]:
-    """The messages of a task, one Arrow batch a slice."""
-    calm_worker()
-    reader, make = KafkaSlices(given.kafka, given.registry_url), partial(ArrowOutbox, given.task.revision, given.frames)
-    for outbox in run_source_stage(given.task, reader, make):
+def run_source_task(kafka_task: KafkaSourceTask) -> Iterator[pa.RecordBatch]:
+    """The messages of a task as Arrow batches, one per slice."""
+    collect_between_tasks()
+    task, reader = kafka_task.task, KafkaSlices(kafka_task.kafka, kafka_task.registry_url)
+    for outbox in run_source_stage(task, reader, partial(ArrowOutbox, task.revision, kafka_task.frames)):
         yield outbox.batch()
-    give_back()
+    return_freed_memory()
 
 
 class KafkaSlices:
-    """The records of slices, consumed from Kafka."""
+    """Reads slices from Kafka."""
 
     def __init__(self, kafka: KafkaSettings, registry_url: str) -> None:
         self._kafka, self._registry_url = kafka, registry_url
 
     def read(self, requests: Sequence[SliceRequest]) -> Iterator[tuple[SliceRequest, SliceRead | DsmsError]]:
-        """Several partitions at once; what is wrong with one of them is told of that one."""
+        """Reads several partitions at once; an error of one partition does not affect the others."""
         ranges = [_range(request.slice) for request in requests]
         reader = _reader_of(self._kafka.bootstrap, tuple(sorted(self._kafka.properties.items())))
         for group in disjoint(ranges):
@@ -63,7 +63,7 @@ class KafkaSlices:
                     yield request, SliceRead(intake.admitted(), intake.work(len(request.slice.lanes)))
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
-        """The records are consumed again."""
+        """Consumes the records again."""
         again = OffsetRange(slice_.topic, slice_.partition, min(offsets), max(offsets) + 1)
         messages = (message for piece in pieces(self._kafka, [again]) for message in piece)
         return {at: message.value() for message in messages if (at := message.offset()) in offsets}
@@ -74,7 +74,7 @@ def _range(slice_: Slice) -> OffsetRange:
 
 
 def disjoint(ranges: Sequence[OffsetRange]) -> list[list[int]]:
-    """Indices of ranges in groups that name no partition twice: a consumer stands at one place in a partition.
+    """Indices of ranges, in groups without two ranges of a partition: a consumer has one position in each partition.
 
     >>> disjoint([OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 0, 5), OffsetRange("t", 0, 5, 9)])
     [[0, 1], [2]]
@@ -92,5 +92,5 @@ def disjoint(ranges: Sequence[OffsetRange]) -> list[list[int]]:
 
 @lru_cache(maxsize=4)
 def _reader_of(bootstrap: str, properties: tuple[tuple[str, str], ...]) -> RangeReader:
-    """One living consumer a worker process."""
+    """The reader of this worker process, whose consumer is kept between tasks."""
     return RangeReader(KafkaSettings(bootstrap, dict(properties)))

@@ -1,4 +1,4 @@
-"""State by name: which stored runs make up the traces of a lane on one target."""
+"""State by name: which stored runs make up the traces of a lane on a target."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from operators.core.operator import State
 from operators.core.run import Run
 
 T = TypeVar("T")
-#: For each trace of a vertex, the names of its runs from the eldest on.
+#: For each trace of a vertex, the names of its runs, the oldest first.
 TraceNames = list[list[str]]
-#: The names of the traces of each vertex that has begun, by the vertex' key.
+#: The names of the traces of each vertex that has state, by the vertex's key.
 Names = dict[str, TraceNames]
 
 
-def restore(
-    lane: Lane, stage: int, names: Names, read: Callable[[str], pl.DataFrame]
-) -> dict[int, tuple[State, ...]]:  # fmt: skip
-    """The traces of a stage's vertices that the names stand for."""
+def restore(lane: Lane, stage: int, names: Names, read: Callable[[str], pl.DataFrame]) -> dict[int, tuple[State, ...]]:
+    """The traces of a stage's vertices, read by the names of their runs."""
     flow = lane.flow
     return {
         at: tuple(
@@ -39,10 +37,8 @@ def _restored(trace: State, names: list[str], read: Callable[[str], pl.DataFrame
     return restored
 
 
-def name_runs(
-    lane: Lane, state: Mapping[int, tuple[State, ...]], prefix: str
-) -> tuple[Names, dict[str, pl.DataFrame]]:  # fmt: skip
-    """The names of all runs of some vertices, and the runs that have none yet under their new names."""
+def name_runs(lane: Lane, state: Mapping[int, tuple[State, ...]], prefix: str) -> tuple[Names, dict[str, pl.DataFrame]]:
+    """The names of all runs of some vertices, and the new runs by the names that they get."""
     fresh: dict[str, pl.DataFrame] = {}
     names = {
         lane.flow.keys[vertex]: [
@@ -62,26 +58,26 @@ def _name(run: Run, name: str, fresh: dict[str, pl.DataFrame]) -> str:
     return name
 
 
-def united(
-    one: Mapping[str, Sequence[T]],
-    other: Mapping[str, Sequence[T]],
+def merge_traces(
+    first: Mapping[str, Sequence[T]],
+    second: Mapping[str, Sequence[T]],
     members: Mapping[str, tuple[bool, ...]],
-    beside: Callable[[T, T], T],
+    concatenate: Callable[[T, T], T],
 ) -> dict[str, list[T]]:
-    """The traces of two lanes that stand at one place, by vertex: what both hold is equal, but for the traces in which
-    each has its own members of a family; these are put side by side.
+    """The traces of two lanes at equal positions, by vertex. A vertex of both lanes has equal traces in them, except
+    those that hold a part for each member of a family, as `members` says: these are concatenated.
 
-    >>> held, more = {"v": [["a"], ["c"]]}, {"v": [["b"], ["d"]], "w": [["e"]]}
-    >>> united(held, more, {"v": (True, False)}, list.__add__)
+    >>> first, second = {"v": [["a"], ["c"]]}, {"v": [["b"], ["c"]], "w": [["e"]]}
+    >>> merge_traces(first, second, {"v": (True, False)}, list.__add__)
     {'v': [['a', 'b'], ['c']], 'w': [['e']]}
     """
-    found = {key: list(traces) for key, traces in {**other, **one}.items()}
-    for key in one.keys() & other.keys() & members.keys():
-        pairs = zip(one[key], other[key], members[key], strict=True)
-        found[key] = [beside(mine, theirs) if apart else mine for mine, theirs, apart in pairs]
-    return found
+    merged = {key: list(traces) for key, traces in {**second, **first}.items()}
+    for key in first.keys() & second.keys() & members.keys():
+        traces = zip(first[key], second[key], members[key], strict=True)
+        merged[key] = [concatenate(left, right) if by_member else left for left, right, by_member in traces]
+    return merged
 
 
 def all_names(names: Names) -> Iterator[str]:
-    """Every run named."""
+    """The names of all runs."""
     return (name for traces in names.values() for listed in traces for name in listed)

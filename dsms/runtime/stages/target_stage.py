@@ -1,7 +1,7 @@
-"""The target stage: the messages of one stage of all lanes in, their moves, state and results out.
+"""The target stage: it takes the messages for a stage of all lanes and gives their output, state and results.
 
-Where runs are stored is the store's matter: Redis in a Spark worker (`target_task`), a dict in a session of one
-process. Everything else is here, so both run the same code.
+Runs are in a store: Redis in a Spark worker (`target_task`), a dict in a session of one process. All the rest of the
+target stage is here, so both run the same code.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from dsms.runtime.stages.wire import (
 from operators.core.delta import Delta, union_all
 
 Moves = tuple[Frontiers, Frontiers]
-#: What a stage gives that has no turn.
-_RESTS = StageStep({}, {}, {})
+#: The output of a stage that works on nothing.
+_NO_STEP = StageStep({}, {}, {})
 _Outbox = TypeVar("_Outbox", bound=Outbox)
 
 
@@ -51,33 +51,33 @@ class RunStore(Protocol):
         ...
 
     def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
-        """Begins to store new runs; what is given back waits until they are stored, and raises if they cannot be."""
+        """Begins to store new runs. The returned function waits until they are stored; it raises if that fails."""
         ...
 
 
 @dataclass(frozen=True)
 class LaneContext:
-    """What the driver knows of a lane at the start of an epoch."""
+    """The progress of a lane at the start of an epoch, for its target stages."""
 
     #: The frontier of every partition of its sources, by (leaf, partition).
     partition_frontiers: dict[tuple[int, int], int]
-    #: The state on each target.
+    #: The names of its state, by target.
     names: list[Names]
-    #: What each stage works on.
+    #: What each stage works on in this epoch.
     turns: dict[int, Turn]
 
     @staticmethod
-    def of(lane: Lane, held: LaneManifest, takes: Takes) -> LaneContext:
-        """A lane as its manifest says, with what its stages are to take of their queues."""
-        frontiers = {(lane.leaf(source), partition): at.frontier for (source, partition), at in held.places.items()}
-        return LaneContext(frontiers, held.runs, turns(lane, held, takes))
+    def of(lane: Lane, progress: LaneManifest, takes: Takes) -> LaneContext:
+        """The context of a lane from its manifest, with the segments that its stages take of their queues."""
+        frontiers = {(lane.leaf(source), partition): at.frontier for (source, partition), at in progress.places.items()}
+        return LaneContext(frontiers, progress.runs, turns(lane, progress, takes))
 
 
 @dataclass(frozen=True)
 class StageContext:
-    """What every target needs in an epoch; `prefix` names the runs that it writes."""
+    """What all targets share in an epoch. The names of new runs begin with `prefix`."""
 
-    #: The lanes of each revision of which messages may be on their way.
+    #: The lanes of each revision that may still have messages on their way.
     revisions: Mapping[int, Mapping[str, Lane]]
     lanes: Mapping[int, Mapping[str, LaneContext]]
     prefix: str
@@ -92,15 +92,15 @@ class StageContext:
 
 @dataclass
 class _Arrived:
-    """What came for a lane on a target: elements, and how far its sources have come."""
+    """What arrived for a lane on a target: elements, and the frontiers of its sources."""
 
     elements: list[Elements] = field(default_factory=list)
     partitions: dict[tuple[int, int], int] = field(default_factory=dict)
-    #: The frontiers that an earlier stage computed of these.
+    #: The frontiers of the sources that an earlier stage computed; None in the first target stage.
     sources: dict[int, int] | None = None
 
     def take(self, envelope: Envelope) -> None:
-        """One more message."""
+        """Takes a message."""
         match envelope.message:
             case Elements() as elements:
                 self.elements.append(elements)
@@ -116,27 +116,29 @@ class _Arrived:
             by_exchange[elements.exchange].append(Delta(elements.frame.rows))
         return {exchange: union_all(deltas) for exchange, deltas in by_exchange.items()}
 
-    def frontiers(self, held: LaneContext) -> dict[int, int]:
-        """The frontier of each source after what arrived: the least of its partitions, of which one that sent nothing
-        stands where it stood."""
-        return self.sources if self.sources is not None else least({**held.partition_frontiers, **self.partitions})
+    def frontiers(self, lane: LaneContext) -> dict[int, int]:
+        """The frontier of each source after what arrived: the least of its partitions. A partition that sent nothing
+        keeps its frontier."""
+        if self.sources is not None:
+            return self.sources
+        return source_frontiers({**lane.partition_frontiers, **self.partitions})
 
 
-def least(frontiers: Mapping[tuple[int, int], int]) -> dict[int, int]:
+def source_frontiers(frontiers: Mapping[tuple[int, int], int]) -> dict[int, int]:
     """The least frontier of the partitions of each source.
 
-    >>> least({(0, 0): 5, (0, 1): 3, (1, 0): 9})
+    >>> source_frontiers({(0, 0): 5, (0, 1): 3, (1, 0): 9})
     {0: 3, 1: 9}
     """
-    found: dict[int, int] = {}
+    least: dict[int, int] = {}
     for (leaf, _), frontier in frontiers.items():
-        found[leaf] = min(frontier, found.get(leaf, frontier))
-    return found
+        least[leaf] = min(frontier, least.get(leaf, frontier))
+    return least
 
 
 @dataclass(frozen=True)
 class TargetStage:
-    """One stage of all lanes on some targets."""
+    """A stage of all lanes on some targets."""
 
     context: StageContext
     stage: int
@@ -144,8 +146,8 @@ class TargetStage:
     def run(
         self, envelopes: Iterable[Envelope], store: RunStore, outbox: Callable[[int], _Outbox]
     ) -> Iterator[_Outbox]:
-        """The messages of the stage, an outbox (made for its revision) for each lane and target that messages came
-        for. All runs are stored when it ends."""
+        """The messages that the stage sends: an outbox, made for a revision, for each lane and target with input. When
+        the iterator ends, all runs are stored."""
         arrived: dict[tuple[int, int, str], _Arrived] = defaultdict(_Arrived)
         for envelope in envelopes:
             arrived[envelope.target, envelope.revision, envelope.lane].take(envelope)
@@ -159,20 +161,19 @@ class TargetStage:
 
     def _step(
         self, target: int, revision: int, lane_id: str, came: _Arrived, sides: tuple[RunStore, Outbox]
-    ) -> Callable[[], None]:  # fmt: skip
-        """The moves of a lane's vertices; gives what waits until their runs, which are written meanwhile, are
-        stored."""
+    ) -> Callable[[], None]:
+        """A step of a lane on a target. Its runs are written while it goes on; the returned function waits for them."""
         (store, out), context = sides, self.context
-        lane, held = context.revisions[revision][lane_id], context.lanes[revision][lane_id]
-        prefix, turn = f"{context.prefix}/{lane.id}/{target}", held.turns[self.stage]
+        lane, known = context.revisions[revision][lane_id], context.lanes[revision][lane_id]
+        prefix, turn = f"{context.prefix}/{lane.id}/{target}", known.turns[self.stage]
         began, arrived = time.perf_counter_ns(), came.deltas()
-        taken = Waiting(lane, self.stage, held.names[target], store.read).taken(turn, arrived, prefix)
+        taken = Waiting(lane, self.stage, known.names[target], store.read).taken(turn, arrived, prefix)
         stage_served, queued = served(self.stage, arrived, taken), taken.names
-        moves = turn.moves(came.frontiers(held))
-        step = _RESTS if turn.take == 0 else self._work(lane, target, held.names[target], taken, moves, store)
+        moves = turn.moves(came.frontiers(known))
+        step = _NO_STEP if turn.take == 0 else self._work(lane, target, known.names[target], taken, moves, store)
         names, written = name_runs(lane, step.state, prefix)
         stored = store.write({**written, **taken.fresh})
-        del came, arrived, taken  # what came is not to stay while results are encoded
+        del came, arrived, taken  # frees the input before results are encoded
         send = partial(out.send, lane.id, target=target)
         for number, delta in step.sent.items():
             exchange = lane.flow.exchanges[number]
@@ -185,10 +186,8 @@ class TargetStage:
         send(msgspec.structs.replace(stage_served, busy_ns=time.perf_counter_ns() - began))
         return stored
 
-    def _work(
-        self, lane: Lane, target: int, names: Names, taken: Taken, moves: Moves, store: RunStore
-    ) -> StageStep:  # fmt: skip
-        """One move of the stage's vertices."""
+    def _work(self, lane: Lane, target: int, names: Names, taken: Taken, moves: Moves, store: RunStore) -> StageStep:
+        """A move of the stage's vertices."""
         state = restore(lane, self.stage, names, store.read)
         return target_stage(lane, (self.stage, target), taken.inputs, state, moves)
 

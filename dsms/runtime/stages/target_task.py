@@ -1,4 +1,4 @@
-"""The target stage in a Spark worker: Arrow batches of messages in and out, runs in Redis."""
+"""The target stage in a Spark worker: messages come and go as Arrow batches, runs are in Redis."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ import pyarrow.compute as pc
 
 from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
-from dsms.runtime.memory.allocators import give_back
-from dsms.runtime.memory.cyclic_collector import calm_worker
+from dsms.runtime.memory.allocators import return_freed_memory
+from dsms.runtime.memory.cyclic_collector import collect_between_tasks
 from dsms.runtime.stages import target_stage
 from dsms.runtime.stages.wire import ArrowOutbox, envelopes
 
 
 @dataclass(frozen=True)
 class StoreSettings:
-    """Where a fragment's runs are: the Redis, the cache of the host, and the most bytes of them in Redis."""
+    """Where a fragment's runs are stored: in Redis, up to `memory_limit` bytes, and in a cache directory of the
+    host."""
 
     redis_url: str
     cluster: str
@@ -32,46 +33,46 @@ class StoreSettings:
     memory_limit: int | None = None
 
     def store(self) -> target_stage.RunStore:
-        """The store of this worker process, which has one client."""
+        """The store of this worker process."""
         return _store(self)
 
 
 @dataclass(frozen=True)
 class TargetTask:
-    """The function that `mapInArrow` runs: the messages of one target in, its own and those that pass it by out.
-    `frames` is the directory of large frames, if all workers are on one machine."""
+    """The function that `mapInArrow` runs for a target stage. `frames` is the directory of large frames, if all workers
+    are on one machine."""
 
     stage: target_stage.TargetStage
     open_store: Callable[[], target_stage.RunStore]
     frames: Path | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What passes this stage by as it came, then one Arrow batch for each lane and target."""
-        calm_worker()
-        mine: list[pa.RecordBatch] = []
+        """The messages that are for other stages as they came, then an Arrow batch for each lane and target."""
+        collect_between_tasks()
+        for_stage: list[pa.RecordBatch] = []
         for batch in batches:
-            here = pc.equal(batch.column("stage"), pa.scalar(self.stage.stage, pa.int32()))
-            mine.append(batch.filter(here))
-            yield batch.filter(pc.invert(here))
-        arrived = chain.from_iterable(map(envelopes, mine))
+            is_for_stage = pc.equal(batch.column("stage"), pa.scalar(self.stage.stage, pa.int32()))
+            for_stage.append(batch.filter(is_for_stage))
+            yield batch.filter(pc.invert(is_for_stage))
+        arrived = chain.from_iterable(map(envelopes, for_stage))
         for outbox in self.stage.run(arrived, self.open_store(), lambda revision: ArrowOutbox(revision, self.frames)):
             yield outbox.batch()
-        give_back()
+        return_freed_memory()
 
 
 class RedisRuns:
-    """Runs in Redis, written by a thread of the worker while it goes on."""
+    """Runs in Redis; they are written by a thread of their own."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._writer = ThreadPoolExecutor(1, "runs")
 
     def read(self, name: str) -> pl.DataFrame:
-        """A run, mapped from the host's cache or fetched into it."""
+        """A run, mapped from the host's cache, into which it may have to be fetched."""
         return self._store.read(name)
 
     def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:
-        """Writes one after another."""
+        """Begins to write the runs; the returned function waits for them."""
         return self._writer.submit(self._store.write, dict(runs)).result
 
 

@@ -1,7 +1,7 @@
 """Messages between the stages of a fragment and its driver, and their form in Spark and Arrow.
 
-A row of the exchange is an envelope - to which target and stage it goes, of which revision and lane it is - and one
-message. Each kind of message is a struct; msgpack with the struct's name is its codec.
+A row of an exchange is a message in an envelope, which has the target and stage it is sent to, its revision and lane.
+Each kind of message is a struct, encoded by msgpack with the struct's name as its tag.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import pyarrow as pa
 
 from connectors.formats.arrow_buffers import arrow_buffer
 from dsms.runtime.stages.envelope import ENVELOPE_ARROW
-from dsms.runtime.stages.frames import Frame, packed
+from dsms.runtime.stages.frames import Frame, pack
 from dsms.runtime.stages.stored_state import Names
 from dsms.scheduler.work import Works
 from operators.core.delta import Delta
 from operators.core.ordering import Ordering
 from operators.streams.shed import Seen
 
-#: The stage of an envelope that goes to the driver; later stages pass it on.
+#: The stage of envelopes to the driver; later stages pass them on.
 DRIVER = 0
-#: The lane of an envelope that is about a source, whichever lanes read it.
+#: The lane of envelopes about a source, whichever lanes read it.
 NO_LANE = ""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """What is told. The doc of each kind says who sends it to whom."""
+    """The base of all messages. The docstring of each kind says who sends it to whom."""
 
 
 class Elements(Message, frozen=True, array_like=True, tag=True):
-    """Source or target stage → a later stage: elements of an exchange of the dataflow. `leaf` is the source and
-    `partition` its partition where the source stage sent them; -1 where another stage did."""
+    """Source or target stage → a later stage: elements of an exchange of the dataflow. From the source stage, `leaf`
+    is their source and `partition` its partition; else both are -1."""
 
     exchange: int
     frame: Frame
@@ -59,12 +59,12 @@ class SourcesMoved(Message, frozen=True, array_like=True, tag=True):
 
 
 class Wake(Message, frozen=True, array_like=True, tag=True):
-    """Source stage → stage 1: the lane works on what waits in it, though nothing was read."""
+    """Source stage → stage 1: the lane works on its queues, even if nothing was read."""
 
 
 class SlicePosition(Message, frozen=True, array_like=True, tag=True):
-    """Source stage → driver: where a slice left a source partition: the next offset and the partition's clock;
-    `records` is how many were read."""
+    """Source stage → driver: the position in a source partition after a slice (the next offset and the partition's
+    clock), and how many records were read."""
 
     leaf: int
     partition: int
@@ -76,7 +76,7 @@ class SlicePosition(Message, frozen=True, array_like=True, tag=True):
 
 
 class RefusedRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A record that became a dead letter; `query` refused it, or the source where that is None."""
+    """A record that became a dead letter, refused by `query` or, if that is None, by the source."""
 
     offset: int
     reason: str
@@ -85,8 +85,8 @@ class RefusedRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DeadLetters(Message, frozen=True, array_like=True, tag=True):
-    """Source stage → driver: the refused records of a slice [start, end) of a partition. `owner` is the source, or a
-    query and the source, whose dead letters are written up to an offset once and for all."""
+    """Source stage → driver: the refused records of a slice [start, end) of a partition. `owner` is a source, or a
+    query with a source; the dead letters of an owner are written once, up to an offset of each partition."""
 
     owner: str
     source: str
@@ -97,40 +97,40 @@ class DeadLetters(Message, frozen=True, array_like=True, tag=True):
 
 
 class SourceFailed(Message, frozen=True, array_like=True, tag=True):
-    """Source stage → driver: a source could not be read; the queries over it fail."""
+    """Source stage → driver: a source could not be read. The queries over it fail."""
 
     leaf: int
     reason: str
 
 
 class VertexFailed(Message, frozen=True, array_like=True, tag=True):
-    """Any stage → driver: an operator raised; the queries above it fail."""
+    """Any stage → driver: an operator raised an error. The queries above it fail."""
 
     vertex: int
     reason: str
 
 
 class ResultFailed(Message, frozen=True, array_like=True, tag=True):
-    """Target stage → driver: a result could not be encoded; `output` is its place among the lane's."""
+    """Target stage → driver: a result could not be encoded. `output` is its index among the lane's outputs."""
 
     output: int
     reason: str
 
 
 class VerticesWorked(Message, frozen=True, array_like=True, tag=True):
-    """Any stage → driver: what the vertices did, by their places in the dataflow."""
+    """Any stage → driver: the work of vertices, by their indices in the dataflow."""
 
     works: Works
 
 
 class Unread(Message, frozen=True, array_like=True, tag=True):
-    """Source stage → driver: the records that the lane has not read after this batch."""
+    """Source stage → driver: how many records the lane has still to read after this batch."""
 
     records: int
 
 
 class ShedSeen(Message, frozen=True, array_like=True, tag=True):
-    """Source stage → driver: what came to a query's Shed from a source partition."""
+    """Source stage → driver: the input of a query's Shed from a source partition."""
 
     query: str
     partition: int
@@ -151,8 +151,8 @@ class StateStored(Message, frozen=True, array_like=True, tag=True):
 
 
 class StageServed(Message, frozen=True, array_like=True, tag=True):
-    """Target stage → driver: the rows and bytes that came to a stage on a target, the bytes it worked on, and for how
-    many nanoseconds."""
+    """Target stage → driver: the rows and bytes that arrived at a stage on a target, the bytes it worked on, and how
+    many nanoseconds that took."""
 
     stage: int
     rows: int
@@ -162,20 +162,34 @@ class StageServed(Message, frozen=True, array_like=True, tag=True):
 
 
 class ResultChanges(Message, frozen=True, array_like=True, tag=True):
-    """Target stage → driver: the changes of one ending of the lane, ready to be published."""
+    """Target stage → driver: the encoded changes of an ending of the lane, ready to be published."""
 
     ending: int
     frame: Frame
 
 
 AnyMessage = (
-    Elements | PartitionMoved | SourcesMoved | Wake | SlicePosition | DeadLetters | SourceFailed | VertexFailed
-    | ResultFailed | VerticesWorked | Unread | ShedSeen | RowsInFault | StateStored | StageServed | ResultChanges
-)  # fmt: skip
+    Elements
+    | PartitionMoved
+    | SourcesMoved
+    | Wake
+    | SlicePosition
+    | DeadLetters
+    | SourceFailed
+    | VertexFailed
+    | ResultFailed
+    | VerticesWorked
+    | Unread
+    | ShedSeen
+    | RowsInFault
+    | StateStored
+    | StageServed
+    | ResultChanges
+)
 
 
 class Envelope(NamedTuple):
-    """A message on its way."""
+    """A message with its address."""
 
     target: int
     stage: int
@@ -185,26 +199,27 @@ class Envelope(NamedTuple):
 
 
 class Outbox(Protocol):
-    """Where a stage puts what it sends."""
+    """Takes the messages that a stage sends."""
 
     def send(self, lane: str, message: Message, *, target: int = 0, stage: int = DRIVER) -> None:
-        """To the driver, or to a stage on a target."""
+        """Sends a message to the driver, or to a stage on a target."""
         ...
 
     def frame(self, pieces: Iterable[pl.DataFrame]) -> Frame:
-        """Pieces of one schema, at least one, as the frame of a message; each is let go before the next is made."""
+        """The concatenation of pieces of one schema, at least one, as the frame of a message. Each piece may be freed
+        before the next is made."""
         ...
 
 
 def send_parts(outbox: Outbox, lane: str, message: Callable[[Frame], Elements], parts: list[Delta], stage: int) -> None:
-    """Elements for each target that gets any."""
+    """Sends each target its part of a delta, unless that is empty."""
     for target, part in enumerate(parts):
         if part.frame.height:
             outbox.send(lane, message(Frame(part.frame)), target=target, stage=stage)
 
 
 class LocalOutbox:
-    """Messages that stay in the process, as they are."""
+    """Keeps messages as they are, within the process."""
 
     def __init__(self, revision: int) -> None:
         self._revision = revision
@@ -215,13 +230,13 @@ class LocalOutbox:
         self.sent.append(Envelope(target, stage, self._revision, lane, message))
 
     def frame(self, pieces: Iterable[pl.DataFrame]) -> Frame:
-        """All pieces as one."""
+        """The concatenation of the pieces."""
         return Frame(pl.concat(pieces))
 
 
 class ArrowOutbox:
-    """Messages to other processes, encoded as they come: what they hold can be let go at once. Large frames go into
-    files of `directory`, if there is one."""
+    """Encodes messages to other processes at once, so that their frames can be freed. Large frames go into files of
+    `directory`, if there is one."""
 
     def __init__(self, revision: int, directory: Path | None = None) -> None:
         self._revision, self._directory = revision, directory
@@ -232,7 +247,7 @@ class ArrowOutbox:
         self._encoder = msgspec.msgpack.Encoder(enc_hook=self._hook)
 
     def send(self, lane: str, message: Message, *, target: int = 0, stage: int = DRIVER) -> None:
-        """Encodes it."""
+        """Encodes a message."""
         self._bytes.write(self._encoder.encode(message))
         self._ends.append(self._bytes.tell())
         self._targets.append(target)
@@ -240,11 +255,11 @@ class ArrowOutbox:
         self._lanes.append(lane)
 
     def frame(self, pieces: Iterable[pl.DataFrame]) -> Frame:
-        """The pieces packed, in a file where they are large."""
-        return Frame(packed(pieces, self._directory))
+        """The packed concatenation of the pieces, in a file if they are large."""
+        return Frame(pack(pieces, self._directory))
 
     def batch(self) -> pa.RecordBatch:
-        """All messages as one Arrow batch of `ENVELOPE_ARROW`; none can be sent after it."""
+        """All messages as an Arrow batch of `ENVELOPE_ARROW`; afterwards no message can be sent."""
         count = len(self._targets)
         ends = arrow_buffer(np.array(self._ends, np.int32))
         arrays: list[pa.Array[Any]] = [
@@ -258,7 +273,7 @@ class ArrowOutbox:
 
     def _hook(self, value: object) -> bytes:
         assert isinstance(value, Frame), value
-        return value.packed(self._directory)
+        return value.pack(self._directory)
 
 
 def _frame(kind: type, value: object) -> Frame:

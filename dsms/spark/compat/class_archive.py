@@ -1,6 +1,6 @@
-"""Spark's classes as an archive that the JVM maps instead of loading them one by one: executors start sooner.
+"""Spark's classes as an archive that the JVM maps instead of loading them one by one, so that executors start sooner.
 
-`python -m dsms.spark.compat.class_archive` makes it, once for a Java and a Spark. Without it everything works.
+`python -m dsms.spark.compat.class_archive` makes it, once for each pair of a Java and a Spark. It is optional.
 """
 
 from __future__ import annotations
@@ -22,60 +22,60 @@ from dsms.spark.compat.spark_home import jars, linked_home
 from dsms.spark.compat.trick import Trick
 
 TRICK = Trick("class_archive", "3 to 4 of 10 CPU s of the JVM's start")
-#: The JVM only plans and moves bytes: the quick compiler and the plain collector leave the cores to the workers. An
-#: archive holds for these.
+#: The JVM only plans and moves bytes: the quick compiler and the serial collector leave the cores to the workers. An
+#: archive is valid only with these options.
 JVM = "-Djdk.lang.Process.launchMechanism=VFORK -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 _TIMEOUT_S = 300
-#: So many archives are kept: a machine may have more than one installation.
+#: How many archives are kept: a machine may have several installations.
 _KEPT = 3
 
 
 def installed(environ: Mapping[str, str]) -> Path | None:
-    """The directory of what belongs to this Java and this Spark, which need not be there; None where there is no Java.
+    """The directory for this Java and this Spark, which may not exist; None if there is no Java.
 
-    A JVM uses an archive only where its classes lie at the very paths, with the very times, at which they were when it
-    was made.
+    A JVM uses an archive only if the jars of its classes have the paths and the modification times that they had when
+    it was made.
     """
     if (java := _java_home(environ)) is None:
         return None
     release = java / "release"
-    said = release.read_text("utf-8", "replace") if release.is_file() else ""
-    held = [(one.name, one.stat().st_mtime_ns) for one in jars()]
-    what = f"{java.resolve()}\n{said}\n{pyspark.__file__}\n{held}\n{JVM}"
-    return cache_dir(environ) / "spark" / hashlib.sha256(what.encode()).hexdigest()[:16]
+    version = release.read_text("utf-8", "replace") if release.is_file() else ""
+    jar_times = [(jar.name, jar.stat().st_mtime_ns) for jar in jars()]
+    identity = f"{java.resolve()}\n{version}\n{pyspark.__file__}\n{jar_times}\n{JVM}"
+    return cache_dir(environ) / "spark" / hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def archive(environ: Mapping[str, str]) -> Path | None:
-    """Where the archive is, or would be; None where there is no Java."""
-    found = installed(environ)
-    return found and found / "classes.jsa"
+    """The path of the archive, which may not exist; None if there is no Java."""
+    directory = installed(environ)
+    return directory and directory / "classes.jsa"
 
 
 def home(environ: Mapping[str, str]) -> Path | None:
-    """The SPARK_HOME that the archive was made with; None where there is none."""
-    found = installed(environ)
-    return found / "home" if found is not None and (found / "home").is_dir() else None
+    """The SPARK_HOME that the archive was made with; None if there is none."""
+    directory = installed(environ)
+    return directory / "home" if directory is not None and (directory / "home").is_dir() else None
 
 
 def options(environ: Mapping[str, str]) -> str:
-    """What the JVM is to be told to use it; empty where there is none.
+    """The options with which the JVM uses the archive; empty if there is none.
 
     >>> options({"PATH": "", "DSMS_CACHE": "/nowhere"})
     ''
     """
-    found = archive(environ) if TRICK.on(environ) else None
-    return f"-XX:SharedArchiveFile={found} {_QUIET}" if found is not None and found.is_file() else ""
+    path = archive(environ) if TRICK.on(environ) else None
+    return f"-XX:SharedArchiveFile={path} {_QUIET}" if path is not None and path.is_file() else ""
 
 
 def make(environ: Mapping[str, str]) -> bool:
-    """Makes it, unless it is there; whether it is there now."""
+    """Makes the archive unless it exists; returns whether it exists afterwards."""
     target = archive(environ)
     if target is None or target.is_file():
         return target is not None
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        with suppress(OSError):  # it is there already
+        with suppress(OSError):  # another process has made it
             linked_home(Path(scratch) / "home").rename(target.parent / "home")
         made = Path(scratch) / "classes.jsa"
         command = [sys.executable, "-m", "dsms.spark.compat.class_archive", "session", f"{scratch}/session"]
@@ -88,17 +88,17 @@ def make(environ: Mapping[str, str]) -> bool:
 
 
 def _forget(newest: Path) -> None:
-    """Removes what could not be made, and the archives of installations that were not used for long. Their homes, which
-    are links, stay: an executor may run with one."""
+    """Removes what is left of an archive that could not be made, and the oldest archives. Their homes, which consist of
+    links, stay: an executor may run with one."""
     if not (newest / "classes.jsa").is_file():
         shutil.rmtree(newest)
-    found = sorted(newest.parent.glob("*/classes.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
-    for old in found[_KEPT:]:
+    archives = sorted(newest.parent.glob("*/classes.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in archives[_KEPT:]:
         old.unlink()
 
 
 def _java_home(environ: Mapping[str, str]) -> Path | None:
-    """As Spark finds its Java."""
+    """The Java that Spark finds."""
     if environ.get("JAVA_HOME"):
         return Path(environ["JAVA_HOME"])
     on_path = shutil.which("java", path=environ.get("PATH", ""))
@@ -106,18 +106,18 @@ def _java_home(environ: Mapping[str, str]) -> Path | None:
 
 
 def _session(scratch: Path) -> None:
-    """What an executor does first. Its JVM writes the archive when it ends."""
+    """Does what an executor does at its start. The JVM writes the archive when it ends."""
     from pyspark import SparkContext
 
-    from dsms.spark.scratch import emptied
+    from dsms.spark.scratch import scratch_directory
     from dsms.spark.session import spark_session
     from dsms.spark.warm_up import warm_up
 
-    with emptied(scratch):
+    with scratch_directory(scratch):
         spark = spark_session("local[2]", scratch, 2)
         warm_up(spark, 2)
         stream = spark.readStream.format("rate").load().repartition(2).writeStream
-        query = stream.foreachBatch(_collected).option("checkpointLocation", str(scratch / "checkpoint")).start()
+        query = stream.foreachBatch(_collect).option("checkpointLocation", str(scratch / "checkpoint")).start()
         query.processAllAvailable()
         query.stop()
         spark.stop()
@@ -128,7 +128,7 @@ def _session(scratch: Path) -> None:
         gateway.proc.wait(_TIMEOUT_S)
 
 
-def _collected(rows: object, _: int) -> None:
+def _collect(rows: object, _: int) -> None:
     rows.toArrow()  # type: ignore[attr-defined]
 
 

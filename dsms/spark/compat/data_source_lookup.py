@@ -1,7 +1,8 @@
-"""Spark does not look for data sources in all installed packages: it is told of a driver's Python that does not exist.
+"""Spark does not look for data sources in all installed packages: the driver's Python is set to one that does not
+exist.
 
-To look, the JVM starts the driver's Python; where that is no command it goes without. Ours is registered by the
-session, and workers run the Python that they are told.
+For the lookup the JVM starts the driver's Python; if there is no such command, it goes on without. Our data source is
+registered by the session, and workers run another Python.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _NO_COMMAND = "no-data-sources-to-look-for"
 
 
 def without_lookup(environ: MutableMapping[str, str]) -> None:
-    """Sets the driver's Python."""
+    """Sets the driver's Python to one that does not exist."""
     if TRICK.on(environ):
         environ["PYSPARK_DRIVER_PYTHON"] = _NO_COMMAND
 

@@ -1,6 +1,6 @@
-"""The Python processes in which Spark makes a stream's source and plans it end with the stream's first batch.
+"""Ending the Python processes in which Spark makes and plans a stream's source, after the stream's first batch.
 
-They are needed once, and would stay for ever. Spark starts others for the next stream. Their factories are found in a
+They are needed once, but would never end. Spark starts others for the next stream. Their factories are found in a
 private field of `SparkEnv`, by reflection.
 """
 
@@ -19,21 +19,22 @@ from dsms.spark.compat.trick import Trick
 TRICK = Trick("helper_processes", "120 MB in the first minute of an executor, 48 MB after it")
 log = structlog.get_logger()
 _ENV = "org.apache.spark.SparkEnv"
-#: What the names of their modules begin with.
+#: The prefix of the names of their modules.
 HELPERS = "pyspark.sql.worker."
 #: The streams of this process that have not had their first batch.
 _starting: set[str] = set()
 _lock = threading.Lock()
 
 
-def starts(stream: str) -> None:
-    """A stream is about to start: until it has started, helpers stay."""
+def expect_first_batch(stream: str) -> None:
+    """Keeps the helpers for a stream that is about to start."""
     with _lock:
         _starting.add(stream)
 
 
-def has_started(stream: str, spark: SparkSession) -> None:
-    """Ends the helpers once no stream is starting. A stream that is stopped or has had a batch needs them no more."""
+def end_helpers(stream: str, spark: SparkSession) -> None:
+    """Ends the helpers, unless another stream is starting. Called when a stream is stopped or has its first batch,
+    after which it needs none."""
     with _lock:
         if stream in _starting:
             _starting.remove(stream)
@@ -42,10 +43,10 @@ def has_started(stream: str, spark: SparkSession) -> None:
 
 
 def _end(spark: SparkSession) -> None:
-    """Stops the factories of such processes, as Spark itself does when one of their processes fails. It has no name for
-    that in public, so where it is another Spark they stay."""
+    """Stops the factories of the helpers, as Spark itself does when one of their processes fails. There is no public
+    method for this; in another version of Spark it may fail, and the helpers stay."""
     try:
-        pairs = _held(spark, _ENV, "pythonWorkers", _held(spark, f"{_ENV}$", "env", None)).iterator()
+        pairs = _private_field(spark, _ENV, "pythonWorkers", _private_field(spark, f"{_ENV}$", "env", None)).iterator()
         while pairs.hasNext():
             pair = pairs.next()
             if HELPERS in pair._1().toString():
@@ -54,8 +55,8 @@ def _end(spark: SparkSession) -> None:
         log.warning("Spark's helpers could not be ended", reason=str(error))
 
 
-def _held(spark: SparkSession, owner: str, name: str, instance: Any) -> Any:
-    """What a private field holds; of an object of Scala's where there is no instance."""
+def _private_field(spark: SparkSession, owner: str, name: str, instance: Any) -> Any:
+    """The value of a private field of a Java object; without an instance, of a static field."""
     jvm: Any = spark._jvm
     field = jvm.java.lang.Class.forName(owner).getDeclaredField(name)
     field.setAccessible(True)

@@ -1,7 +1,7 @@
-"""Processes without pandas: pyarrow and PySpark import it where it is installed, though nothing here needs it.
+"""Processes without pandas: pyarrow and PySpark import it if it is installed, though nothing here needs it.
 
-A finder hides the package from the process, and PySpark's check that it is installed, which comes before it makes a
-function over Arrow batches, is replaced by one that passes.
+A finder hides the package from the process. PySpark checks that pandas is installed before it makes a function over
+Arrow batches; that check is replaced by one that passes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class _Hidden:
 
 
 def without_pandas(environ: Mapping[str, str]) -> None:
-    """From now on this process finds no pandas, unless it has imported it already."""
+    """Hides pandas from this process, unless it has been imported already."""
     if TRICK.on(environ) and _Hidden not in sys.meta_path:
         sys.meta_path.insert(0, _Hidden)
 
 
 def spark_without_pandas(environ: Mapping[str, str]) -> None:
-    """PySpark makes functions over Arrow batches without asking for pandas."""
+    """Lets PySpark make functions over Arrow batches without pandas."""
     if TRICK.on(environ):
         module, function = CHECK
         setattr(importlib.import_module(module), function, lambda: None)

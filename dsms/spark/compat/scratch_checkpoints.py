@@ -1,7 +1,7 @@
-"""Checkpoints are written plainly: without checksum files, and without a process that changes a mode for each file.
+"""Cheaper checkpoints: without checksum files, and without starting a process to change the mode of each file.
 
-The checkpoint of a stream is scratch, since recovery reads the manifest. The classes are Spark's and Hadoop's own, but
-not the ones that they take by default for local files.
+The checkpoint of a stream is not needed after a crash, since recovery reads the manifest. The classes are Spark's and
+Hadoop's own, but not their defaults for local files.
 """
 
 from __future__ import annotations

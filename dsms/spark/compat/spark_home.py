@@ -1,8 +1,8 @@
 """A SPARK_HOME of links: its Python is the installed package, and its jars are those that an executor may need.
 
-Spark's own has the package as a zip of sources, which comes first on the path of the five Python processes that a
-stream begins with: each compiles it anew. A directory named `pyspark.zip` takes its place. Of each jar the JVM keeps
-the list of what is in it.
+Spark's own SPARK_HOME has the Python package as a zip of sources, which is first on the path of the five Python
+processes that a stream starts, so that each of them compiles it. A directory named `pyspark.zip` replaces it. The JVM
+keeps a list of the entries of each jar, so fewer jars take less memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyspark
 from dsms.spark.compat.trick import Trick
 
 TRICK = Trick("spark_home", "0.35 s for each of five processes at a stream's start; 33 MB and 1.3 CPU s of the JVM")
-#: What jars of other parts of Spark begin with: machine learning, graphs, Hive, Kubernetes and Yarn as masters, the
+#: The prefixes of the jars of other parts of Spark: machine learning, graphs, Hive, Kubernetes and Yarn as masters, the
 #: server and the shells of Spark Connect and Scala.
 _OTHERS = (
     "algebra", "arpack", "blas", "breeze", "cats-", "connect-repl", "datanucleus-", "derby", "hive-", "JTransforms",
@@ -25,13 +25,13 @@ _OTHERS = (
 
 def jars() -> list[Path]:
     """The jars of an executor, by name."""
-    return sorted(one for one in Path(pyspark.__file__).parent.glob("jars/*.jar") if not one.name.startswith(_OTHERS))
+    return sorted(jar for jar in Path(pyspark.__file__).parent.glob("jars/*.jar") if not jar.name.startswith(_OTHERS))
 
 
 def linked_home(target: Path) -> Path:
-    """Makes one of links at `target`, which must not exist; gives it back."""
+    """Makes a SPARK_HOME of links at `target`, which must not exist, and returns it."""
     package = Path(pyspark.__file__).parent
-    # Spark looks for a file of this name; to Python a directory on its path is as good
+    # Spark looks for a file of this name, but Python accepts a directory on its path as well
     modules = target / "python" / "lib" / "pyspark.zip"
     modules.mkdir(parents=True)
     (modules / package.name).symlink_to(package)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: The environment variable that names what is turned off: `1` or `all` stands for all.
+#: The environment variable with the names of the tricks to turn off; `1` or `all` stands for all of them.
 SWITCH = "DSMS_PLAIN_SPARK"
-#: The Spark versions, major and minor, with which the tricks were seen to work.
+#: The Spark versions, major and minor, with which all tricks work.
 SEEN_WITH = ("4.3",)
 
 
 @dataclass(frozen=True)
 class Trick:
-    """Something that relies on internals of Spark. `saves` says how much, as it was measured."""
+    """A trick that relies on internals of Spark. `saves` says how much it was measured to save."""
 
     name: str
     saves: str
 
     def on(self, environ: Mapping[str, str]) -> bool:
-        """Whether it is to be used.
+        """Whether the trick is used.
 
         >>> trick = Trick("spark_home", "33 MB")
         >>> trick.on({}), trick.on({SWITCH: "1"}), trick.on({SWITCH: "spark_home, class_archive"})
@@ -32,7 +32,7 @@ class Trick:
 
 
 def unseen(version: str) -> bool:
-    """Whether the tricks were not seen with a version of Spark.
+    """Whether the tricks have not been tried with a version of Spark.
 
     >>> unseen("4.3.0"), unseen("5.0.1")
     (False, True)

@@ -1,8 +1,9 @@
-"""The process that Spark forks Python workers from, all imported: they start at once and share its pages.
+"""The process from which Spark forks Python workers, with all modules imported: workers start at once and share its
+pages.
 
-Spark's own forks first and lets each worker import, because a library may start threads. Ours start some that only look
-after memory (jemalloc's, which mind forks, and Polars' cleaner of spilled data, which spills nothing here); the pools
-that compute start with the first computation, which is in a worker.
+Spark's own daemon forks before anything is imported, because a library may start threads. Ours start only threads that
+manage memory: those of jemalloc, which handle forks, and Polars' cleaner of spilled data, of which there is none here.
+Thread pools start with the first computation, which is in a worker.
 """
 
 from __future__ import annotations
@@ -19,23 +20,28 @@ TRICK = Trick("worker_daemon", "0.8 s of imports for each worker, and some 60 MB
 #: This module, as Spark is told to start it.
 MODULE = "dsms.spark.compat.worker_daemon"
 
-#: What source and target tasks run, and what those that read Avro ask for schemas; what they and libraries would import
-#: when they first need it. The worker module itself is named by Spark.
+#: The modules of source and target tasks, the client with which they fetch Avro schemas, and modules that these would
+#: import at the first use. Spark itself names the worker module.
 MODULES = (
-    "dsms.runtime.stages.source_task", "dsms.runtime.stages.target_task", "urllib3", "dsms.spark.source",
-    "pyspark.sql.worker.plan_data_source_read", "numpy.ma", "encodings.idna",
-)  # fmt: skip
+    "dsms.runtime.stages.source_task",
+    "dsms.runtime.stages.target_task",
+    "urllib3",
+    "dsms.spark.source",
+    "pyspark.sql.worker.plan_data_source_read",
+    "numpy.ma",
+    "encodings.idna",
+)
 
 
 def main() -> None:
-    """Imports, and serves Spark until it closes the pipe."""
+    """Imports the modules, and serves Spark until that closes the pipe."""
     from pyspark import daemon
 
     for name in (*sys.argv[1:2], *MODULES):
         importlib.import_module(name)
     without_pandas(os.environ)
     gc.collect()
-    gc.freeze()  # what is never looked at by the collector stays one copy for all workers
+    gc.freeze()  # pages that the collector never touches stay shared by all workers
     daemon.manager()
 
 

@@ -22,8 +22,8 @@ from dsms.runtime.fragment.state import (
     KeepLanes,
     PlanBatches,
     PlanChanged,
-    TellFailed,
-    TellRebuilt,
+    ReportFailure,
+    ReportRebuild,
     advance,
 )
 from dsms.runtime.fragment.status import dead_letters, status_after
@@ -110,7 +110,7 @@ def test_a_query_that_failed_is_told_and_stands_still() -> None:
     state = begun()
     (failing,) = (query for query, planned in state.plan.queries.items() if planned.name == "W")
     state, instructions = after(state, computed(state, **{failing: "1 / 0"}))
-    assert TellFailed("W", "1 / 0") in instructions
+    assert ReportFailure("W", "1 / 0") in instructions
     assert state.failures == {failing: "1 / 0"}
     assert state.decision.reads == {
         lane for lane, lane_manifest in state.revision.manifest.lanes.items() if failing not in lane_manifest.queries
@@ -132,12 +132,12 @@ def test_state_that_another_version_stored_is_rebuilt_and_told_once() -> None:
         Measures(0.0),
     )
     state, instructions = after(state, PlanChanged(plan(), 1.0))
-    assert sorted(instruction.query for instruction in instructions if isinstance(instruction, TellRebuilt)) == [
+    assert sorted(instruction.query for instruction in instructions if isinstance(instruction, ReportRebuild)) == [
         "V",
         "W",
     ]
     _, again = after(state, PlanChanged(plan(), 2.0))
-    assert [instruction for instruction in again if isinstance(instruction, TellRebuilt)] == []
+    assert [instruction for instruction in again if isinstance(instruction, ReportRebuild)] == []
 
 
 def test_bounds_hold_from_the_next_epoch_on() -> None:

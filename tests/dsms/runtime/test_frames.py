@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from dsms.runtime.stages import frames
-from dsms.runtime.stages.frames import WORTHWHILE, clear, packed, unpacked
+from dsms.runtime.stages.frames import WORTHWHILE, pack, remove_files, unpack
 from tests.dsms.runtime.test_epoch import world_of
 from tests.support.pure_executor import run
 
@@ -27,10 +27,10 @@ LOGS = [[("a", at % 3, at, None) for at in range(9)], [("b", 2, 3, None), ("a", 
 @pytest.mark.parametrize("name", FRAMES)
 def test_a_large_frame_is_only_named_and_stays_when_its_file_goes(name, tmp_path) -> None:
     frame = pl.DataFrame(FRAMES[name])
-    blob = packed([frame], tmp_path)
+    blob = pack([frame], tmp_path)
     assert len(blob) < 1000
-    received = unpacked(blob)
-    clear(tmp_path)
+    received = unpack(blob)
+    remove_files(tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert_frame_equal(received, frame)
 
@@ -39,7 +39,7 @@ def test_a_large_frame_is_only_named_and_stays_when_its_file_goes(name, tmp_path
 def test_frames_end_to_end_are_one(name, tmp_path) -> None:
     frame, rest = pl.DataFrame(FRAMES[name]), pl.DataFrame(FRAMES[name]).tail(3)
     for directory in (tmp_path, None):
-        assert_frame_equal(unpacked(packed(iter([frame, rest, rest]), directory)), pl.concat([frame, rest, rest]))
+        assert_frame_equal(unpack(pack(iter([frame, rest, rest]), directory)), pl.concat([frame, rest, rest]))
 
 
 def test_each_frame_is_written_before_the_next_is_made(tmp_path) -> None:
@@ -50,24 +50,24 @@ def test_each_frame_is_written_before_the_next_is_made(tmp_path) -> None:
             yield frame
             sizes.extend(path.stat().st_size for path in tmp_path.iterdir())
 
-    packed(made(), tmp_path)
+    pack(made(), tmp_path)
     assert len(sizes) == 3
     assert all(size > at * frame.estimated_size() // 2 for at, size in enumerate(sizes))
 
 
 def test_a_task_that_is_tried_again_reads_the_same(tmp_path) -> None:
     frame = pl.DataFrame(FRAMES["bytes"])
-    blob, other = packed([frame], tmp_path), packed([frame], tmp_path)
+    blob, other = pack([frame], tmp_path), pack([frame], tmp_path)
     assert blob != other
-    assert_frame_equal(unpacked(blob), unpacked(blob))
+    assert_frame_equal(unpack(blob), unpack(blob))
 
 
 def test_small_frames_and_those_of_other_machines_go_along(tmp_path) -> None:
     small, large = pl.DataFrame({"a": [1]}), pl.DataFrame(FRAMES["bytes"])
-    blobs = packed([small], tmp_path), packed([large], None)
+    blobs = pack([small], tmp_path), pack([large], None)
     assert list(tmp_path.iterdir()) == []
-    assert_frame_equal(unpacked(blobs[0]), small)
-    assert_frame_equal(unpacked(blobs[1]), large)
+    assert_frame_equal(unpack(blobs[0]), small)
+    assert_frame_equal(unpack(blobs[1]), large)
 
 
 def through(directory) -> tuple:

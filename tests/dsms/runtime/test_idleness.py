@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dsms.model.objects import Source
-from dsms.runtime.batching.idleness import Silence, promises
+from dsms.runtime.batching.idleness import Silence, idle_heartbeats
 from dsms.runtime.lanes.manifest import Position
 from operators.core.clock import Heartbeat
 from tests.support.fake_environment import apply_all
@@ -30,12 +30,12 @@ AT = {0: Position(7, 90, 100), 1: Position(3, 40, 50)}
     ids=["not yet", "one is silent", "not read to its end", "the leader holds nothing", "all are silent", "unknown"],
 )
 def test_promises(silent, ends, expected) -> None:
-    assert promises(SOURCE, Silence(AT, ends, silent)) == expected
+    assert idle_heartbeats(SOURCE, Silence(AT, ends, silent)) == expected
 
 
 def test_never_and_nothing_seen() -> None:
     seen = Silence(AT, {0: 7, 1: 3}, {0: 9e9, 1: 9e9})
-    assert promises(msgspec.structs.replace(SOURCE, idle_ms=None), seen) == {}
-    assert promises(SOURCE, Silence({0: Position(0)}, {0: 0}, {0: 9e9})) == {}
+    assert idle_heartbeats(msgspec.structs.replace(SOURCE, idle_ms=None), seen) == {}
+    assert idle_heartbeats(SOURCE, Silence({0: Position(0)}, {0: 0}, {0: 9e9})) == {}
     moved = {p: Position(at.offset, 101, at.high) for p, at in AT.items()}
-    assert promises(SOURCE, Silence(moved, {0: 7, 1: 3}, {0: 9e9, 1: 9e9})) == {}
+    assert idle_heartbeats(SOURCE, Silence(moved, {0: 7, 1: 3}, {0: 9e9, 1: 9e9})) == {}

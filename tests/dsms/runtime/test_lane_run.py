@@ -43,7 +43,7 @@ def test_state_by_name_is_the_state(records, stops, lane_id) -> None:
         now = sent if number == 0 else {edge: Delta(delta.frame.clear()) for edge, delta in sent.items()}
         straight = target_stage(lane, (1, 0), now, state, ({0: start}, {0: end}))
         stored = target_stage(lane, (1, 0), now, restore(lane, 1, names, store.__getitem__), ({0: start}, {0: end}))
-        assert stored.changes.keys() == straight.changes.keys() == lane.ends
+        assert stored.changes.keys() == straight.changes.keys() == lane.result_vertices
         assert all(stored.changes[output].equals(changes) for output, changes in straight.changes.items())
         named, fresh = name_runs(lane, stored.state, f"e{number}")
         names |= named
@@ -54,9 +54,9 @@ def test_state_by_name_is_the_state(records, stops, lane_id) -> None:
 
 
 def test_the_source_stage_reads_what_is_used() -> None:
-    read = {query.name: LANES[query.id].read(0) for query in PLAN.queries.values()}
+    read = {query.name: LANES[query.id].columns_read(0) for query in PLAN.queries.values()}
     assert (read["X"], read["V"]) == ({"v"}, {"k", "v"})
-    assert LANES["all"].read(0) == {"k", "v"}
+    assert LANES["all"].columns_read(0) == {"k", "v"}
 
 
 @given(RECORDS, st.integers(1, 4), st.sampled_from(["k", "source"]))

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
-from dsms.runtime.epoch.epoch import following, overtaken
+from dsms.runtime.epoch.epoch import late_replacements, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, Queue, Segment
-from dsms.runtime.lanes.revision import Revision, moving, revised, without_failed
+from dsms.runtime.lanes.revision import Revision, revised, running_lanes, without_failed
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = (
@@ -177,7 +177,7 @@ def test_a_paused_query_stands_still_with_what_it_holds() -> None:
     paused = plan(SQL + "PAUSE W;")
     second = revised(paused, manifest, (), first)
     assert lanes(second) == [{"V"}, {"W"}]
-    assert [set(lane_manifest.queries) for lane_manifest in moving(second, ()).values()] == [ids(paused, "V")]
+    assert [set(lane_manifest.queries) for lane_manifest in running_lanes(second, ()).values()] == [ids(paused, "V")]
     third = revised(paused, read(second, 9), (), second)
     third_manifest = msgspec.structs.replace(third.manifest, lanes={**third.manifest.lanes, **still(second)})
     fourth = revised(plan(), third_manifest, (), third)
@@ -196,7 +196,7 @@ def still(revision: Revision) -> dict[str, LaneManifest]:
     return {
         lane: lane_manifest
         for lane, lane_manifest in revision.manifest.lanes.items()
-        if lane not in moving(revision, ())
+        if lane not in running_lanes(revision, ())
     }
 
 
@@ -211,6 +211,6 @@ def test_a_replacement_that_an_executor_knew_nothing_of_fails_and_says_so() -> N
     after, _ = apply_all("CREATE OR REPLACE VIEW W AS SELECT k FROM S WHERE k > 2", before, Published7())
     planned = plan_fragment(after, 1)
     (new,) = ids(planned, "W")
-    assert overtaken(Published({old: 7}, {}), planned) == {}
-    assert list(overtaken(Published({old: 8}, {}), planned)) == [new]
-    assert following(Published({old: 7}, {}), planned).upto(new) == 7
+    assert late_replacements(Published({old: 7}, {}), planned) == {}
+    assert list(late_replacements(Published({old: 8}, {}), planned)) == [new]
+    assert with_replaced_queries(Published({old: 7}, {}), planned).upto(new) == 7

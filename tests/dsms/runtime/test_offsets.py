@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
-from dsms.runtime.batching.offsets import next_offsets, offsets_at, slices, spread, waiting
+from dsms.runtime.batching.offsets import distribute, next_offsets, offsets_at, slices, waiting
 from dsms.runtime.lanes.manifest import Position
 from operators.core.clock import Heartbeat
 from tests.support.fake_environment import FakeEnvironment, apply_all
@@ -47,7 +47,7 @@ def test_every_offset_is_read_once_by_every_lane(ends, limits, tasks, ahead, dra
         start = offsets_at(1, positions, beats)
         end = next_offsets(1, positions, upto, beats, limit)
         offered = slices(LANES_BY_ID, positions, start, end, beats)
-        dealt = spread(offered, tasks)
+        dealt = distribute(offered, tasks)
         assert sorted(map(repr, offered)) == sorted(repr(piece) for part in dealt for piece in part)
         assert len(dealt) <= tasks
         for piece in offered:

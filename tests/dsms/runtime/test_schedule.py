@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dsms.runtime.batching.schedule import Decision, Schedule
 from dsms.runtime.lanes.manifest import Queue, Segment
-from dsms.runtime.lanes.revision import Revision, moving, revised
+from dsms.runtime.lanes.revision import Revision, revised, running_lanes
 from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
 from dsms.scheduler.work import Measured, Work
@@ -29,7 +29,7 @@ def run(world: World, catalog: object, targets: int, policy: str, budget_s: floa
     """Processes the whole logs under a policy; gives after how many epochs elements were waiting."""
     revision, schedule, waited = start(catalog, targets), Schedule(parse_policy(policy)), 0
     for at in range(2_000):
-        lanes = moving(revision, ())
+        lanes = running_lanes(revision, ())
         decision = schedule.decide(revision, lanes, Moment(float(at), budget_s), records)
         revision = replace(revision, takes=decision.takes)
         done = epoch(world, revision, decision.records, 2, decision.reads)
@@ -133,7 +133,7 @@ def test_round_robin_reads_no_more_than_every_other_time_while_something_waits()
     scheduler, at_once = Schedule(parse_policy("round_robin")), 4
     current, turns, left = start(catalog, 1), [], True
     while left:
-        decision = scheduler.decide(current, moving(current, ()), Moment(float(len(turns)), 1e-6), at_once)
+        decision = scheduler.decide(current, running_lanes(current, ()), Moment(float(len(turns)), 1e-6), at_once)
         done = epoch(world, replace(current, takes=decision.takes), decision.records, 2, decision.reads)
         left = any(done.measured.behind.values())
         turns.append((bool(decision.reads), any(lane.queues for lane in done.manifest.lanes.values())))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dsms.local.waiting import wait_until
-from dsms.spark.plan_client import asked
+from dsms.spark.plan_client import ask
 from dsms.spark.plan_server import PlanServer
 from operators.core.errors import DsmsError, ExternalError, Fenced, InternalError
 
@@ -29,21 +29,21 @@ def server(tmp_path: Path) -> Iterator[PlanServer]:
 
 @pytest.mark.parametrize("given", [(), ({"plan": 1, "at": {}}, None), ([bytes(100_000), bytes(3_000_000)],)])
 def test_what_is_answered_comes_whole(server: PlanServer, given: tuple[object, ...]) -> None:
-    assert [asked(server.address, "same", *given) for _ in range(3)] == [given] * 3
+    assert [ask(server.address, "same", *given) for _ in range(3)] == [given] * 3
 
 
 @pytest.mark.parametrize("error", [ExternalError("gone", retryable=False), Fenced("newer"), InternalError("broken")])
 def test_an_error_of_ours_is_raised_where_it_was_asked(server: PlanServer, error: DsmsError) -> None:
     with pytest.raises(type(error), match=f"^{error}$") as raised:
-        asked(server.address, "refuse", error)
+        ask(server.address, "refuse", error)
     assert vars(raised.value) == vars(error)
 
 
 @pytest.mark.parametrize("question", ["fail", "unknown"])
 def test_any_other_error_says_what_it_was(server: PlanServer, question: str) -> None:
     with pytest.raises(InternalError, match="^planning failed: (IndexError: list index|KeyError: 'unknown')"):
-        asked(server.address, question)
-    assert asked(server.address, "same") == ()
+        ask(server.address, question)
+    assert ask(server.address, "same") == ()
 
 
 def test_who_goes_before_the_answer_disturbs_nobody(server: PlanServer) -> None:
@@ -51,7 +51,7 @@ def test_who_goes_before_the_answer_disturbs_nobody(server: PlanServer) -> None:
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(server.address)
             client.sendall(sent)
-    assert asked(server.address, "same", 1) == (1,)
+    assert ask(server.address, "same", 1) == (1,)
 
 
 def test_after_the_end_nothing_is_answered_and_nothing_is_left(server: PlanServer, tmp_path: Path) -> None:
@@ -59,5 +59,5 @@ def test_after_the_end_nothing_is_answered_and_nothing_is_left(server: PlanServe
     deadline = time.monotonic() + 10
     with pytest.raises((ConnectionError, EOFError, FileNotFoundError)):
         while time.monotonic() < deadline:
-            asked(server.address, "same")
+            ask(server.address, "same")
     assert wait_until(lambda: not any(tmp_path.iterdir()), 10)

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from dsms.spark.scratch import emptied, temporary
+from dsms.spark.scratch import scratch_directory, temporary_directory
 
 
 @pytest.fixture
@@ -19,17 +19,17 @@ def short_path() -> Iterator[Path]:
 @pytest.mark.parametrize("name", ["near", "far" * 30])
 def test_what_a_killed_run_left_is_removed(short_path: Path, name: str):
     scratch = short_path / name
-    assert (temporary(scratch) == scratch) == (name == "near")
-    for left in (scratch, temporary(scratch)):
+    assert (temporary_directory(scratch) == scratch) == (name == "near")
+    for left in (scratch, temporary_directory(scratch)):
         left.mkdir(exist_ok=True)
         (left / "left").touch()
-    with emptied(scratch):
-        assert list(scratch.iterdir()) == list(temporary(scratch).iterdir()) == []
+    with scratch_directory(scratch):
+        assert list(scratch.iterdir()) == list(temporary_directory(scratch).iterdir()) == []
     assert not scratch.exists()
-    assert not temporary(scratch).exists()
+    assert not temporary_directory(scratch).exists()
 
 
 def test_a_path_that_is_too_long_for_sockets_has_a_short_one_of_its_own(tmp_path: Path):
     first, second = tmp_path / ("a" * 90), tmp_path / ("b" * 90)
-    assert temporary(first) != temporary(second)
-    assert len(bytes(temporary(first) / ".12345678-1234-1234-1234-123456789012.sock")) <= 107
+    assert temporary_directory(first) != temporary_directory(second)
+    assert len(bytes(temporary_directory(first) / ".12345678-1234-1234-1234-123456789012.sock")) <= 107
