@@ -68,7 +68,7 @@ COORDINATOR = (
 )
 #: Where a foreign library is at home, and why it is there.
 HOMES = {
-    "pyspark": (("dsms/spark/", "dsms/executor/"), "Spark runs fragments"),
+    "pyspark": (("dsms/spark/",), "Spark runs fragments"),
     "py4j": (("dsms/spark/",), "Spark's own errors"),
     "confluent_kafka": (
         ("connectors/kafka/", "dsms/runtime/stages/", "dsms/local/probes.py"),
