@@ -25,6 +25,7 @@ from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
 from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
 from dsms.runtime.fragment.state import (
+    BatchEnded,
     BoundsChanged,
     Commit,
     EpochCommitted,
@@ -65,7 +66,8 @@ class Fragment:
     """Runs a plan until it is stopped or fails. An instance is an incarnation: after a failure, make a new one.
 
     Events come from three threads: plans and bounds from the executor's, computed epochs from Spark's, committed epochs
-    from the commit thread. Each replaces the frozen `state` under a lock that is held only for the transition.
+    from the commit thread. Each replaces the frozen `state` under a lock, which is held until its instructions are
+    carried out; none of them waits for a batch or a commit.
     """
 
     def __init__(
@@ -115,7 +117,8 @@ class Fragment:
 
     def tune(self, bounds: Bounds) -> None:
         """Sets the bounds of batches and of state for the next batch on."""
-        self._apply(BoundsChanged(bounds))
+        if bounds != self.state.bounds:
+            self._apply(BoundsChanged(bounds))
 
     def check(self) -> None:
         """Raises the error that ended the fragment, if there is one."""
@@ -190,7 +193,8 @@ class Fragment:
         del messages
         remove_files(self._frames)
         ended = time.monotonic()
-        self._apply(EpochComputed(epoch, revision, started, ended))
+        self._apply(EpochComputed(epoch, revision))
+        self._apply(BatchEnded(epoch, revision, started, ended))
         log.debug(
             "epoch computed",
             epoch=epoch.manifest.epoch,

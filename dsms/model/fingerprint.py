@@ -26,7 +26,7 @@ _REMEMBERED = 1 << 14
 
 
 def fingerprint(value: object) -> str:
-    """Twenty hexadecimal digits, equal for two values if and only if the values are equal.
+    """Twenty hexadecimal digits, equal for two values if and only if they have the same type and content.
 
     The law: it depends on the type and the content of a value, never on the order of a set or mapping, on the process
     or on where a class is defined. Fields that take no part in comparison are left out, and the `operator_version` of

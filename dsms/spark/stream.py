@@ -47,11 +47,11 @@ class FragmentStream:
         self._failed: DsmsError | None = None
 
     def start(self, planner: str) -> None:
-        """Starts the query; `planner` is the address of the plan server."""
+        """Starts the query; `planner` is the address of the plan server. Raises DsmsError if Spark cannot start it."""
         helper_processes.expect_first_batch(self._name)
-        rows = self._spark.readStream.format(FORMAT).option(ADDRESS_OPTION, planner).load()
-        writer = rows.writeStream.foreachBatch(self._batch).queryName(self._name)
         try:
+            rows = self._spark.readStream.format(FORMAT).option(ADDRESS_OPTION, planner).load()
+            writer = rows.writeStream.foreachBatch(self._batch).queryName(self._name)
             self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
         except PySparkException as error:
             raise reason_of(error) from error

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import internal_topic
-from connectors.kafka.topics import COMPACTED_SOON, KEPT, delete_topic, ensure_topic, latest, partition_counts
+from connectors.kafka.topics import COMPACTED_SOON, KEPT, ensure_topic, latest, partition_counts
 from connectors.redis.cluster_state import ClusterState
 from dsms.coordinator.catalog.catalog_log import CatalogLog
 from dsms.coordinator.catalog.catalog_store import CatalogStore
@@ -38,7 +38,7 @@ from dsms.coordinator.watcher.executors import PlanWatch
 from dsms.coordinator.watcher.query_progress import QueryProgress
 from dsms.introspection.sample_records import OPERATORS, QUEUES
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Query, Source, Table, kind_of
+from dsms.model.objects import Source, kind_of
 from dsms.model.statement_result import StatementResult
 from operators.core.errors import UserError
 
@@ -153,7 +153,7 @@ class Coordinator:
             facts=self._facts,
             control=self.control,
             tables=self._tables,
-            delete_topic=_TopicDeletion(self._settings.kafka, self._tables).delete,
+            delete_topic=self._tables.delete_topic,
             plans=PlanWatch(self._facts.alive),
         )
 
@@ -163,20 +163,6 @@ class Coordinator:
             partial(clean_up_replacements, context),
             self._facts.progress.look,
         )
-
-
-class _TopicDeletion:
-    """Deletes the topics of dropped objects."""
-
-    def __init__(self, kafka: KafkaSettings, tables: TableStatements) -> None:
-        self._admin, self._tables = kafka.admin(), tables
-
-    def delete(self, dropped: Query | Table) -> None:
-        """Deletes the result topic of a query, or the log of a table."""
-        if isinstance(dropped, Table):
-            self._tables.remove(dropped)
-        else:
-            delete_topic(self._admin, dropped.topic)
 
 
 def _make_internal_topics(kafka: KafkaSettings, cluster: str) -> None:

@@ -17,7 +17,8 @@ from dsms.registration.statements import apply
 
 
 def read_catalog(statement: st.Statement, context: StatementContext) -> StatementResult:
-    """What the statement shows of the catalog as it stands; it waits for nobody."""
+    """What the statement shows of the catalog as it stands; it waits for no other statement."""
+    context.store.try_settle()
     _, result = apply(statement, context.store.catalog, ClusterEnvironment(context.facts))
     return result
 

@@ -3,8 +3,9 @@ settings that executors read."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
@@ -65,6 +66,8 @@ class ControlTables:
     catalog: Callable[[], Catalog]
     execute: Callable[[str], list[StatementResult]]
     states: Callable[[], States]
+    #: Held while settings of an executor are read and written back.
+    _setting: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
     def answer(self, statement: ControlStatement) -> StatementResult:
         """What the statement asks for; `ALTER EXECUTOR` is done."""
@@ -115,8 +118,9 @@ class ControlTables:
         bounds, wanted = self._living(id).bounds, msgspec.convert(changes, Tuning)
         if bounds is not None:
             wanted.over(bounds)  # refuses what does not fit
-        tuning = msgspec.structs.replace(read_tuning(self.cluster.tuning(id)), **changes)
-        self.cluster.set_tuning(id, msgspec.json.encode(tuning))
+        with self._setting:
+            tuning = msgspec.structs.replace(read_tuning(self.cluster.tuning(id)), **changes)
+            self.cluster.set_tuning(id, msgspec.json.encode(tuning))
         return {**self.entity("executors", id), "set": msgspec.to_builtins(tuning)}
 
     def export_plan(self, form: str) -> bytes:

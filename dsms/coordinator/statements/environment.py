@@ -83,7 +83,9 @@ class ClusterEnvironment:
         return self._facts.busy()
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
-        """The first offset of each partition; the topic is made when `partitions` is given."""
+        """The first offset of each partition; the topic is made when `partitions` is given. ExternalError while it
+        is being deleted."""
+        self._facts.leaving.check(topic)
         start = self._facts.topics.make_source_topic(topic, partitions)
         self._facts.topics.make_dead_letter_topic(name)
         return start

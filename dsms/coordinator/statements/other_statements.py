@@ -19,4 +19,5 @@ def run_on_rows(statement: st.Select | Write | Load, context: StatementContext) 
 
 def answer_control(statement: ControlStatement, context: StatementContext) -> StatementResult:
     """Shows what runs, or changes the bounds of an executor."""
+    context.store.try_settle()
     return context.control.answer(statement)

@@ -20,7 +20,7 @@ import structlog
 from dsms.coordinator.catalog.catalog_store import Change
 from dsms.coordinator.statements.context import StatementContext
 from dsms.coordinator.statements.environment import ClusterEnvironment
-from dsms.coordinator.statements.replacements import Claim
+from dsms.coordinator.statements.replacements import BeingReplaced, Claim
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
@@ -34,7 +34,18 @@ log = structlog.get_logger()
 
 
 def replace_query(statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext) -> StatementResult:
-    """Replaces a query and those that read it, or creates it where there is none."""
+    """Replaces a query and those that read it, or creates it where there is none. Queries that another statement is
+    replacing are waited for, as long as for executors; BeingReplaced after that."""
+    deadline = time.monotonic() + context.plans.halt_s
+    while True:
+        try:
+            return _replaced_or_resumed(statement, context)
+        except BeingReplaced as error:
+            if not context.replacements.await_release(error.query_id, deadline - time.monotonic()):
+                raise
+
+
+def _replaced_or_resumed(statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext) -> StatementResult:
     claim = Claim(context.replacements)
     try:
         return _replaced(statement, context, claim)
@@ -46,11 +57,10 @@ def replace_query(statement: st.ReplaceQuery | st.RepairQuery, context: Statemen
 
 
 def _replaced(statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext, claim: Claim) -> StatementResult:
-    deadline = time.monotonic() + context.plans.halt_s
     decide = partial(_decide, statement, context, claim)
     change: Change[StatementResult | None] = context.store.change(decide)
     while change.answer is None:
-        if not context.plans.await_version(change.after.version, deadline, starting=True):
+        if not context.plans.await_halted(change.after.version):
             raise ExternalError("the executors do not halt the query in time", hint="try again")
         change = context.store.change(decide)
     return change.answer

@@ -11,7 +11,11 @@ from operators.core.errors import UserError
 
 
 class BeingReplaced(UserError):
-    """Another statement is replacing the query; trying again later helps."""
+    """Another statement is replacing the query of an id; trying again later helps."""
+
+    def __init__(self, message: str, *, hint: str = "", query_id: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.query_id = query_id
 
 
 class Replacements:
@@ -19,7 +23,7 @@ class Replacements:
     lock."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self.ids: frozenset[str] = frozenset()
 
     def claim(self, queries: Iterable[Query]) -> frozenset[str]:
@@ -28,8 +32,8 @@ class Replacements:
         with self._lock:
             for query in wanted:
                 if query.id in self.ids:
-                    hint = "try again when that has ended"
-                    raise BeingReplaced(f'{query.kind} "{query.name}" is being replaced', hint=hint)
+                    message, hint = f'{query.kind} "{query.name}" is being replaced', "try again when that has ended"
+                    raise BeingReplaced(message, hint=hint, query_id=query.id)
             claimed = frozenset(query.id for query in wanted)
             self.ids |= claimed
         return claimed
@@ -38,6 +42,12 @@ class Replacements:
         """Ends claims."""
         with self._lock:
             self.ids -= frozenset(ids)
+            self._lock.notify_all()
+
+    def await_release(self, query_id: str, seconds: float) -> bool:
+        """Whether nobody claims the query any more; waits for that at most so many seconds."""
+        with self._lock:
+            return self._lock.wait_for(lambda: query_id not in self.ids, seconds)
 
 
 @dataclass

@@ -20,7 +20,7 @@ from dsms.registration.statements import STATEMENTS, parse
 #: Runs one statement and gives its result; it raises, and has done nothing, or has done all that is to be kept.
 Run = Callable[[Any, StatementContext], StatementResult]
 
-#: Statements about the catalog that executors must follow before they are done.
+#: Statements about the catalog that may wait until executors follow what they change.
 _AWAITED: Mapping[type[st.Statement], Run] = {
     SetPaused: pause_or_resume,
     Drop: drop,

@@ -17,7 +17,7 @@ from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.tables.table_logs import ClusterTables
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Table
+from dsms.model.objects import Query, Table
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load, LoadDatabase, LoadFile
 from dsms.tables.effect import Content, Effect, Key, counted, inserted
@@ -31,7 +31,7 @@ _LONGEST_PAUSE_S = 60.0
 
 class TableStatements:
     """INSERT, UPDATE, DELETE, loads and SELECT. One of them runs at a time, over the catalog as it stands when its turn
-    has come; so all tables have one clock, and no statement uses a table whose log is being deleted."""
+    has come; so all tables have one clock, and no statement reads a topic that is being deleted."""
 
     def __init__(self, kafka: KafkaSettings, cluster: str, loads: LoadPolicy, catalog: Callable[[], Catalog]) -> None:
         self._tables = ClusterTables(kafka, cluster)
@@ -69,11 +69,13 @@ class TableStatements:
         columns = [column.to_pylist() for column in rows.columns]
         return instant, rows.column_names, list(zip(*columns, strict=True))
 
-    def remove(self, table: Table) -> None:
-        """Deletes the log of a dropped table, after the statement that may still use it."""
+    def delete_topic(self, dropped: Query | Table) -> None:
+        """Deletes the result topic of a dropped query or the log of a dropped table, after the statement that may still
+        read it."""
         with self._running:
-            delete_topic(self._admin, table.topic)
-            self._tables.forget(table)
+            delete_topic(self._admin, dropped.topic)
+            if isinstance(dropped, Table):
+                self._tables.forget(dropped)
 
     def follow(self) -> None:
         """Promises the time to the readers of tables, where somebody waits for it."""

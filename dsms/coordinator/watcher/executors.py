@@ -52,10 +52,13 @@ class PlanWatch:
 
     def await_stopped(self, version: int) -> bool:
         """Whether all running executors come to a version in time."""
-        return self.await_version(version, time.monotonic() + self.stop_s)
+        return self._await_version(version, time.monotonic() + self.stop_s)
 
-    def await_version(self, version: int, deadline: float, *, starting: bool = False) -> bool:
-        """Whether executors come to a version until a time of the monotonic clock."""
+    def await_halted(self, version: int) -> bool:
+        """Whether all executors, starting ones too, come to a version in time."""
+        return self._await_version(version, time.monotonic() + self.halt_s, starting=True)
+
+    def _await_version(self, version: int, deadline: float, *, starting: bool = False) -> bool:
         waiting = threading.Event()
         while not (reached := self._have_come_to(version, starting=starting)) and time.monotonic() < deadline:
             waiting.wait(_POLL_S)

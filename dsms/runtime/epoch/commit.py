@@ -81,17 +81,19 @@ class Committer:
         progress = read_compacted(self._kafka, self._kafka.admin(), internal_topic(self._cluster, "progress"))
         body = self._manifests.read()[1]
         manifest = read_manifest(body)
-        if reason := self._unusable(manifest, targets):
+        if (reason := self._unusable(manifest, targets)) or manifest is None:
             if body:
                 log.warning("state is rebuilt from the logs", fragment=self._fragment, reason=reason)
-            manifest = Manifest(epoch=manifest.epoch, targets=targets)
+            manifest = Manifest(epoch=manifest.epoch if manifest else 0, targets=targets)
         self._named = manifest.names()
         self._runs.sweep(self._named)
         self.run_locations = self._runs.spill(self._named, None)
         return Recovered(manifest, read_published(progress))
 
-    def _unusable(self, manifest: Manifest, targets: int) -> str | None:
+    def _unusable(self, manifest: Manifest | None, targets: int) -> str | None:
         """Why the state that a manifest names cannot be used; None if it can."""
+        if manifest is None:
+            return "another version of dsms stored it, in a format that this one cannot read"
         misfit = manifest.misfit(targets)
         return misfit or (None if self._runs.present(manifest.names()) else "Redis has lost a part of it")
 

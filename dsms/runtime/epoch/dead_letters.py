@@ -12,7 +12,7 @@ from dsms.physical.lane import Lane, Output
 from dsms.runtime.epoch.progress_log import DeadMark, DeadMarks
 from dsms.runtime.stages.lane_step import of_member
 from dsms.runtime.stages.source_stage import fault_owner
-from dsms.runtime.stages.wire import DeadLetters, RowsInFault
+from dsms.runtime.stages.wire import DeadLetters
 from operators.core.delta import FROM, ORDER, origin
 from operators.core.operator import FAULT, FAULT_ROW
 
@@ -52,15 +52,15 @@ def dead_letters(
 
 
 def fault_records(
-    output: Output, lane: Lane, reported: Iterable[RowsInFault], published: int
+    output: Output, lane: Lane, rows_in_fault: Iterable[tuple[int, pl.DataFrame]], published: int
 ) -> list[tuple[str, DeadRecord]]:
-    """The dead letters of a query's rows in fault from the instant `published` on, each with its owner."""
+    """The dead letters of a query's rows in fault, given by vertex, from the instant `published` on, each with its
+    owner."""
     below = lane.flow.below[output.vertex]
     records = []
-    for message in reported:
-        if message.vertex in below:
-            rows = of_member(message.frame.rows, output)
-            faults = rows.filter(pl.col(FROM) >= published).sort(FROM, ORDER)
+    for vertex, rows in rows_in_fault:
+        if vertex in below:
+            faults = of_member(rows, output).filter(pl.col(FROM) >= published).sort(FROM, ORDER)
             for order, reason, text in faults.select(ORDER, FAULT, FAULT_ROW).iter_rows():
                 leaf, partition, offset = origin(order)
                 source = lane.sources[leaf]

@@ -167,12 +167,11 @@ def assemble(envelopes: Iterable[Envelope], revision: Revision, published: Publi
         if not lane_messages.of(StateStored):
             continue
         written += _written(lane, lane_messages, published, failures)
+        rows_in_fault = [(message.vertex, message.frame.rows) for message in lane_messages.of(RowsInFault)]
         for result in _results(lane, after):
             if result.output.id not in failures:
                 results[result.output.id] = result
-                faults = fault_records(
-                    result.output, lane, lane_messages.of(RowsInFault), published.upto(result.output.id)
-                )
+                faults = fault_records(result.output, lane, rows_in_fault, published.upto(result.output.id))
                 upto |= count_faults(faults, upto)
                 dead += [fault for _, fault in faults]
     manifest = msgspec.structs.replace(revision.manifest, epoch=number, lanes=lanes)

@@ -25,7 +25,8 @@ from dsms.scheduler.registry import parse_policy
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
 
-#: How many revisions are kept: a running batch may be of any of them; one of an older revision fails and is retried.
+#: How many revisions are kept after a change of the plan: the batch that is running or was planned may be of any of
+#: them. Spark plans no batch between the end of one and `BatchEnded`, so after it only the newest is needed.
 _REVISIONS = 4
 
 
@@ -40,7 +41,7 @@ class FragmentState:
     bounds: Bounds
     batch_size: BatchSize
     measures: Measures
-    #: The last revisions, the newest at the end; messages of any of them may still arrive.
+    #: The newest revision at the end, and before it those that the running batch may be of.
     revisions: tuple[Revision, ...] = ()
     #: What the next batch reads and works on.
     decision: Decision = field(default_factory=lambda: Decision({}, frozenset(), 0))
@@ -91,7 +92,15 @@ class BoundsChanged:
 
 @dataclass(frozen=True)
 class EpochComputed:
-    """A batch of a revision was computed."""
+    """A batch of a revision was computed; its epoch can be committed while the next batch is prepared."""
+
+    epoch: Epoch
+    revision: Revision
+
+
+@dataclass(frozen=True)
+class BatchEnded:
+    """A batch took from `started` to `ended`. It follows the event `EpochComputed` of its epoch."""
 
     epoch: Epoch
     revision: Revision
@@ -107,7 +116,7 @@ class EpochCommitted:
     run_locations: RunLocations
 
 
-Event = PlanChanged | BoundsChanged | EpochComputed | EpochCommitted
+Event = PlanChanged | BoundsChanged | EpochComputed | BatchEnded | EpochCommitted
 
 
 @dataclass(frozen=True)
@@ -172,22 +181,25 @@ def _(event: PlanChanged, state: FragmentState) -> tuple[FragmentState, tuple[In
 
 @advance.register
 def _(event: EpochComputed, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
+    epoch, queries = event.epoch, event.revision.plan.queries
+    failures = (ReportFailure(queries[query].name, reason) for query, reason in epoch.failures.items())
+    after = replace(state, computed=epoch.manifest, failures={**state.failures, **epoch.failures})
+    return after, (Commit(epoch, event.revision), *failures)
+
+
+@advance.register
+def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
     epoch, revision, seconds = event.epoch, event.revision, event.ended - event.started
-    computed = replace(
+    measured = replace(
         state,
-        computed=epoch.manifest,
-        failures={**state.failures, **epoch.failures},
         batch_size=state.batch_size.within(state.bounds).after(records=epoch.measured.records, seconds=seconds),
         schedule=state.schedule.after(epoch, revision, event.ended),
         shedding=state.shedding.after(epoch, revision, event.ended, seconds),
     )
-    after, rebuilds = _revised(computed, state.revisions[-1:], event.ended)
+    after, rebuilds = _revised(measured, (), event.ended)
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}
     after = replace(after, measures=after.measures.after(event.ended, epoch.measured.work).kept(keys))
-    names = {query: planned.name for query, planned in revision.plan.queries.items()}
-    failures = (ReportFailure(names[query], reason) for query, reason in epoch.failures.items())
-    lanes = tuple(lane for running in after.revisions for lane in running.lanes.values())
-    return after, (Commit(epoch, revision), PlanBatches(), KeepLanes(lanes), *failures, *rebuilds)
+    return after, (PlanBatches(), KeepLanes(tuple(after.revision.lanes.values())), *rebuilds)
 
 
 def _revised(

@@ -122,17 +122,17 @@ class Manifest(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self)
 
 
-def read_manifest(body: bytes | None) -> Manifest:
-    """The manifest that `encode` wrote. It is empty if there is none or another version of dsms wrote it: state is then
-    rebuilt.
+def read_manifest(body: bytes | None) -> Manifest | None:
+    """The manifest that `encode` wrote; it is empty if there is none yet. None if it cannot be read, since another
+    version of dsms wrote it: state is then rebuilt.
 
-    >>> read_manifest(b'{"epoch": "?"}') == read_manifest(None) == Manifest()
-    True
+    >>> read_manifest(b'{"epoch": "?"}'), read_manifest(None) == Manifest()
+    (None, True)
     """
     try:
         return msgspec.json.decode(body, type=Manifest) if body else Manifest()
-    except msgspec.ValidationError:
-        return Manifest()
+    except msgspec.DecodeError:
+        return None
 
 
 def beginning(lane: Lane, targets: int) -> LaneManifest:

@@ -47,13 +47,18 @@ def revised(
     new = [query for query in plan.queries if query not in known]
     fresh = [beginning(_lane((query,), plan, compiled), plan.partitions) for query in new]
     apart = {*failed, *(query for query, planned in plan.queries.items() if planned.still or not planned.shared)}
-    usable = [part for progress in groups for part in _with_restarts(progress, plan, compiled)]
+    restarts = [_to_restart(progress, plan, compiled) for progress in groups]
+    usable = [
+        part
+        for progress, restarted in zip(groups, restarts, strict=True)
+        for part in _with_restarts(progress, restarted, lambda query: _lane((query,), plan, compiled), plan.partitions)
+    ]
     merged = _merged([*usable, *fresh], apart, lambda progress: _lane(progress.queries, plan, compiled).flow.members)
     named = {progress.queries[0]: progress for progress in merged}
     lanes = {lane_id: _lane(progress.queries, plan, compiled) for lane_id, progress in named.items()}
     trimmed = {lane_id: _trimmed(progress, lanes[lane_id]) for lane_id, progress in named.items()}
     manifest = msgspec.structs.replace(manifest, lanes=trimmed, targets=plan.partitions, plan_version=plan.version)
-    rebuilt = frozenset(query for progress in groups for query in _to_restart(progress, plan, compiled))
+    rebuilt = frozenset[str]().union(*restarts)
     return Revision(before.number + 1 if before else 1, plan, lanes, manifest, rebuilt=rebuilt)
 
 
@@ -135,15 +140,16 @@ def _without_paused(progress: LaneManifest, plan: FragmentPlan) -> list[LaneMani
     return [progress] if len(progress.queries) == 1 else without_failed(progress, progress, paused)
 
 
-def _with_restarts(progress: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> Iterator[LaneManifest]:
+def _with_restarts(
+    progress: LaneManifest, restarted: Collection[str], lane: Callable[[str], Lane], targets: int
+) -> Iterator[LaneManifest]:
     """The lane of the queries whose stored state is complete, and a lane at the beginning for each of the others:
     another version of dsms stored another state, or they have left their family."""
-    restarted = _to_restart(progress, plan, compiled)
     if kept := tuple(query for query in progress.queries if query not in restarted):
         yield msgspec.structs.replace(progress, queries=kept)
     for query in progress.queries:
         if query in restarted:
-            yield beginning(_lane((query,), plan, compiled), plan.partitions)
+            yield beginning(lane(query), targets)
 
 
 def _to_restart(progress: LaneManifest, plan: FragmentPlan, compiled: Compiled) -> set[str]:

@@ -84,9 +84,12 @@ def run_source_stage(task: SourceTask, reader: SliceReader, outbox: Callable[[],
     if task.wakes or task.behind:
         yield _lane_messages(task, outbox())
     for request, read in reader.read([_request(task, slice_) for slice_ in task.slices]):
-        sending = _Slice(task, request, reader, outbox())
+        out = outbox()
+        sending = _Slice(task, request, reader, out)
         sending.failed(read) if isinstance(read, DsmsError) else sending.read(read)
-        yield sending.outbox  # type: ignore[misc]
+        del read, sending  # so that the slice is freed before the next one is read
+        yield out
+        del out
 
 
 def _lane_messages(task: SourceTask, outbox: _Outbox) -> _Outbox:

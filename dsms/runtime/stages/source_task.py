@@ -39,6 +39,7 @@ def run_source_task(kafka_task: KafkaSourceTask) -> Iterator[pa.RecordBatch]:
     task, reader = kafka_task.task, KafkaSlices(kafka_task.kafka, kafka_task.registry_url)
     for outbox in run_source_stage(task, reader, partial(ArrowOutbox, task.revision, kafka_task.frames)):
         yield outbox.batch()
+        del outbox  # so that its bytes are freed before the next slice is read
     return_freed_memory()
 
 
@@ -61,6 +62,7 @@ class KafkaSlices:
                     yield request, intake
                 else:
                     yield request, SliceRead(intake.admitted(), intake.work(len(request.slice.lanes)))
+                del intake  # so that it is freed before the next slice is decoded
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
         """Consumes the records again."""

@@ -100,7 +100,7 @@ class _Arrived:
     sources: dict[int, int] | None = None
 
     def take(self, envelope: Envelope) -> None:
-        """Takes a message."""
+        """Takes a message. A `Wake` has no content: that it arrived makes the lane run."""
         match envelope.message:
             case Elements() as elements:
                 self.elements.append(elements)
@@ -152,28 +152,31 @@ class TargetStage:
         for envelope in envelopes:
             arrived[envelope.target, envelope.revision, envelope.lane].take(envelope)
         stored: list[Callable[[], None]] = []
-        for (target, revision, lane_id), came in sorted(arrived.items(), key=lambda item: item[0]):
+        for target, revision, lane_id in sorted(arrived):
             out = outbox(revision)
-            stored.append(self._step(target, revision, lane_id, came, (store, out)))
+            received = arrived.pop((target, revision, lane_id))
+            stored.append(self._step(target, revision, lane_id, received, store, out))
             yield out
+            del out, received
         for wait in stored:
             wait()
 
     def _step(
-        self, target: int, revision: int, lane_id: str, came: _Arrived, sides: tuple[RunStore, Outbox]
+        self, target: int, revision: int, lane_id: str, received: _Arrived, store: RunStore, out: Outbox
     ) -> Callable[[], None]:
         """A step of a lane on a target. Its runs are written while it goes on; the returned function waits for them."""
-        (store, out), context = sides, self.context
+        context = self.context
         lane, known = context.revisions[revision][lane_id], context.lanes[revision][lane_id]
         prefix, turn = f"{context.prefix}/{lane.id}/{target}", known.turns[self.stage]
-        began, arrived = time.perf_counter_ns(), came.deltas()
+        began, arrived = time.perf_counter_ns(), received.deltas()
         taken = Waiting(lane, self.stage, known.names[target], store.read).taken(turn, arrived, prefix)
         stage_served, queued = served(self.stage, arrived, taken), taken.names
-        moves = turn.moves(came.frontiers(known))
+        moves = turn.moves(received.frontiers(known))
         step = _NO_STEP if turn.take == 0 else self._work(lane, target, known.names[target], taken, moves, store)
         names, written = name_runs(lane, step.state, prefix)
         stored = store.write({**written, **taken.fresh})
-        del came, arrived, taken  # frees the input before results are encoded
+        received.elements.clear()
+        del arrived, taken  # so that the input is freed before results are encoded
         send = partial(out.send, lane.id, target=target)
         for number, delta in step.sent.items():
             exchange = lane.flow.exchanges[number]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 
 import polars as pl
@@ -18,7 +17,7 @@ from connectors.redis.run_store import RunStore
 from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.memory.cyclic_collector import collect_between_tasks
 from dsms.runtime.stages import target_stage
-from dsms.runtime.stages.wire import ArrowOutbox, envelopes
+from dsms.runtime.stages.wire import ArrowOutbox, Envelope, envelopes
 
 
 @dataclass(frozen=True)
@@ -49,14 +48,16 @@ class TargetTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The messages that are for other stages as they came, then an Arrow batch for each lane and target."""
         collect_between_tasks()
-        for_stage: list[pa.RecordBatch] = []
+        arrived: list[Envelope] = []
         for batch in batches:
             is_for_stage = pc.equal(batch.column("stage"), pa.scalar(self.stage.stage, pa.int32()))
-            for_stage.append(batch.filter(is_for_stage))
+            arrived += envelopes(batch.filter(is_for_stage))
             yield batch.filter(pc.invert(is_for_stage))
-        arrived = chain.from_iterable(map(envelopes, for_stage))
-        for outbox in self.stage.run(arrived, self.open_store(), lambda revision: ArrowOutbox(revision, self.frames)):
+        received = iter(arrived)
+        del arrived  # the stage frees what it has taken
+        for outbox in self.stage.run(received, self.open_store(), lambda revision: ArrowOutbox(revision, self.frames)):
             yield outbox.batch()
+            del outbox  # so that its bytes are freed before the next lane is computed
         return_freed_memory()
 
 

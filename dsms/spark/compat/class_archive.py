@@ -19,7 +19,7 @@ import pyspark
 
 from dsms.local.artifacts import cache_dir
 from dsms.spark.compat.spark_home import jars, linked_home
-from dsms.spark.compat.trick import Trick
+from dsms.spark.compat.trick import SWITCH, Trick
 
 TRICK = Trick("class_archive", "3 to 4 of 10 CPU s of the JVM's start")
 #: The JVM only plans and moves bytes: the quick compiler and the serial collector leave the cores to the workers. An
@@ -79,7 +79,8 @@ def make(environ: Mapping[str, str]) -> bool:
             linked_home(Path(scratch) / "home").rename(target.parent / "home")
         made = Path(scratch) / "classes.jsa"
         command = [sys.executable, "-m", "dsms.spark.compat.class_archive", "session", f"{scratch}/session"]
-        env = {**environ, "JAVA_TOOL_OPTIONS": "", "DSMS_CLASS_ARCHIVE": f"-XX:ArchiveClassesAtExit={made} {_QUIET}"}
+        unswitched = {name: value for name, value in environ.items() if name != SWITCH}  # an archive serves all tricks
+        env = {**unswitched, "JAVA_TOOL_OPTIONS": "", "DSMS_CLASS_ARCHIVE": f"-XX:ArchiveClassesAtExit={made} {_QUIET}"}
         done = subprocess.run(command, env=env, capture_output=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode == 0 and made.is_file():
             made.rename(target)

@@ -48,15 +48,33 @@ def test_what_was_published_is_asked_for_once_executors_have_halted(cluster: Sta
     assert cluster.query("q").since == 41
 
 
-def test_a_query_is_replaced_by_one_statement_at_a_time(cluster: StatementCluster) -> None:
+def test_a_query_is_replaced_by_one_statement_after_the_other(cluster: StatementCluster) -> None:
     with cluster.waiting_for_executors(REPLACE_QUERY) as replacement:
-        with pytest.raises(BeingReplaced, match='query "q" is being replaced; try again'):
-            cluster.execute("CREATE OR REPLACE QUERY q AS SELECT k, v FROM R(S) WHERE v > 5")
-        assert halted(cluster.store.catalog) == {"q"}
+        second = cluster.start("CREATE OR REPLACE QUERY q AS SELECT k, v FROM R(S) WHERE v > 5")
+        cluster.execute("CREATE QUERY other AS SELECT k FROM R(S)")
+        assert second.running and halted(cluster.store.catalog) == {"q"}
     replacement.result()
-    assert cluster.query("q").select.endswith("v > 2")
-    cluster.execute("CREATE OR REPLACE QUERY q AS SELECT k, v FROM R(S) WHERE v > 5")
-    assert cluster.query("q").select.endswith("v > 5")
+    second.result()
+    written = [after.find("q").select for _, after in cluster.log.written if after.get("q")]
+    assert written[-1].endswith("v > 5") and any(select.endswith("v > 2") for select in written)
+
+
+def test_a_replacement_that_does_not_end_is_waited_for_in_vain() -> None:
+    cluster = StatementCluster(halt_s=0.05)
+    before = cluster.store.catalog
+    cluster.context.replacements.claim([cluster.query("q")])
+    with pytest.raises(BeingReplaced, match='query "q" is being replaced; try again'):
+        cluster.execute(REPLACE_QUERY)
+    assert cluster.store.catalog is before
+
+
+def test_no_source_is_made_over_a_topic_that_is_being_deleted(cluster: StatementCluster) -> None:
+    with (
+        cluster.leaving.kept_from_others(["dsms.q"]),
+        pytest.raises(ExternalError, match='topic "dsms.q" is being deleted; try again'),
+    ):
+        cluster.execute('REGISTER SOURCE again (k INT) FROM "dsms.q" PARTITIONS 1')
+    cluster.execute('REGISTER SOURCE again (k INT) FROM "dsms.q" PARTITIONS 1')
 
 
 def test_two_queries_are_replaced_side_by_side(cluster: StatementCluster) -> None:

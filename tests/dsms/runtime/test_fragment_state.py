@@ -12,6 +12,7 @@ from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.epoch.epoch import Epoch, Measured
 from dsms.runtime.epoch.progress_log import DeadMark, Published
 from dsms.runtime.fragment.state import (
+    BatchEnded,
     BoundsChanged,
     Commit,
     EpochCommitted,
@@ -59,8 +60,9 @@ def after(state: FragmentState, *events: Event) -> tuple[FragmentState, list[Ins
     return state, instructions
 
 
-def computed(state: FragmentState, records: int = 100, **failures: str) -> EpochComputed:
-    """An epoch of the present revision that read `records` records in a quarter of a second."""
+def computed(state: FragmentState, **failures: str) -> EpochComputed:
+    """An epoch of the present revision that read a hundred records."""
+    records = 100
     lanes = {
         lane_id: msgspec.structs.replace(
             lane,
@@ -71,17 +73,22 @@ def computed(state: FragmentState, records: int = 100, **failures: str) -> Epoch
     }
     manifest = msgspec.structs.replace(state.revision.manifest, epoch=state.computed.epoch + 1, lanes=lanes)
     epoch = Epoch(manifest, {}, (), (), {}, failures=failures, measured=Measured(records))
-    return EpochComputed(epoch, state.revision, 2.0, 2.25)
+    return EpochComputed(epoch, state.revision)
+
+
+def batch(state: FragmentState, **failures: str) -> tuple[EpochComputed, BatchEnded]:
+    """The events of a batch of the present revision, which took a quarter of a second."""
+    event = computed(state, **failures)
+    return event, BatchEnded(event.epoch, event.revision, 2.0, 2.25)
 
 
 def test_an_epoch_is_committed_before_the_next_batch_is_planned() -> None:
     state = begun()
-    event = computed(state)
+    event, ended = batch(state)
     state, instructions = after(state, event)
-    commit, planned, keep = instructions
-    assert commit == Commit(event.epoch, event.revision)
-    assert isinstance(planned, PlanBatches)
-    assert isinstance(keep, KeepLanes)
+    assert instructions == [Commit(event.epoch, event.revision)]
+    state, instructions = after(state, ended)
+    assert instructions == [PlanBatches(), KeepLanes(tuple(state.revision.lanes.values()))]
     assert state.computed is event.epoch.manifest
     assert state.revision.manifest.lanes == event.epoch.manifest.lanes
     assert state.batch_size.batch_records == 200
@@ -95,21 +102,31 @@ def test_revisions_that_may_be_asked_for_are_kept_and_no_others() -> None:
         numbers.append(state.revision.number)
         assert instructions == [PlanBatches()]
     assert [revision.number for revision in state.revisions] == numbers[-4:]
-    state, _ = after(state, computed(state))
-    assert [revision.number for revision in state.revisions] == [numbers[-1], numbers[-1] + 1]
+    state, _ = after(state, *batch(state))
+    assert [revision.number for revision in state.revisions] == [numbers[-1] + 1]
+
+
+def test_a_plan_that_comes_between_the_end_of_an_epoch_and_of_its_batch_goes_on_from_the_epoch() -> None:
+    state = begun()
+    event, ended = batch(state)
+    state, _ = after(state, event, PlanChanged(plan(MORE), 2.1))
+    lanes = state.revision.manifest.lanes
+    assert {lane: lanes[lane] for lane in event.epoch.manifest.lanes} == event.epoch.manifest.lanes
+    state, _ = after(state, ended)
+    assert state.revision.plan == plan(MORE) and len(state.revisions) == 1
 
 
 def test_the_state_before_an_event_stays_as_it_was() -> None:
     state = begun()
     before = replace(state)
-    after(state, computed(state), PlanChanged(plan(MORE), 3.0), BoundsChanged(Bounds(1, 5, 0.5)))
+    after(state, *batch(state), PlanChanged(plan(MORE), 3.0), BoundsChanged(Bounds(1, 5, 0.5)))
     assert state == before
 
 
 def test_a_query_that_failed_is_told_and_stands_still() -> None:
     state = begun()
     (failing,) = (query for query, planned in state.plan.queries.items() if planned.name == "W")
-    state, instructions = after(state, computed(state, **{failing: "1 / 0"}))
+    state, instructions = after(state, *batch(state, **{failing: "1 / 0"}))
     assert ReportFailure("W", "1 / 0") in instructions
     assert state.failures == {failing: "1 / 0"}
     assert state.decision.reads == {
@@ -143,7 +160,7 @@ def test_state_that_another_version_stored_is_rebuilt_and_told_once() -> None:
 def test_bounds_hold_from_the_next_epoch_on() -> None:
     state, instructions = after(begun(), BoundsChanged(Bounds(10, 50, 0.5)))
     assert instructions == []
-    state, _ = after(state, computed(state))
+    state, _ = after(state, *batch(state))
     assert (state.batch_size.most, state.batch_size.target_s, state.batch_records) == (50, 0.5, 50)
 
 
