@@ -32,6 +32,8 @@ TOKENS = [
     "o4:" + "9" * 30,
     "o9:0",
 ]
+#: Those of `TOKENS` that have the form of a position in a result.
+POSITIONS = st.sampled_from([token for token in TOKENS if "/" not in token])
 #: Answers that need not end: their beginning is looked at.
 JSON = "application/json"
 ENDLESS = ("text/event-stream", "application/x-ndjson")
@@ -107,14 +109,14 @@ def requests(draw: st.DrawFn, document: dict[str, Any], ending: str = "") -> dic
         if parameter["name"] == "wait":
             value = draw(st.sampled_from([0, 1, 61, "x"]))
         if parameter["name"] in ("token", "after"):
-            value = draw(st.one_of(st.sampled_from(TOKENS), st.just(value)))
+            value = draw(st.one_of(POSITIONS, st.sampled_from(TOKENS), st.just(value)))
         if parameter["in"] == "path":
             value = draw(st.one_of(st.sampled_from(NAMES[:4]), st.just(value))) if ending else value
             url = url.replace(f"{{{parameter['name']}}}", quote(str(value), safe="" if draw(st.booleans()) else "/"))
         elif parameter["in"] == "query" and (parameter.get("required") or draw(st.booleans())):
             params[parameter["name"]] = str(value)
         elif parameter["in"] == "header" and draw(st.booleans()):
-            headers[parameter["name"]] = draw(st.sampled_from([*TOKENS, "k", "", "x" * 300]))
+            headers[parameter["name"]] = draw(st.one_of(POSITIONS, st.sampled_from([*TOKENS, "k", "", "x" * 300])))
     body = draw(bodies(call, document))
     headers |= body.pop("headers", {})
     return {"method": method.upper(), "url": url, "params": params, "headers": headers, **body}
