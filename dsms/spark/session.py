@@ -14,7 +14,6 @@ from dsms.runtime.memory import allocators
 from dsms.runtime.settings import on_one_machine
 from dsms.spark.compat import scratch_checkpoints, spark_home, worker_daemon
 from dsms.spark.compat.class_archive import JVM, home, options
-from dsms.spark.compat.data_source_lookup import without_lookup
 from dsms.spark.compat.hidden_pandas import spark_without_pandas
 from dsms.spark.compat.spark_home import linked_home
 from dsms.spark.compat.trick import unseen
@@ -35,7 +34,6 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     for name, value in _WORKERS.items():
         os.environ.setdefault(name, value)
-    without_lookup(os.environ)
     if "SPARK_HOME" not in os.environ and on_one_machine(master) and spark_home.TRICK.on(os.environ):
         os.environ["SPARK_HOME"] = str(home(os.environ) or linked_home(scratch / "home"))
     if unseen(pyspark.__version__):

@@ -21,7 +21,7 @@ from dsms.local.artifacts import cache_dir
 from dsms.spark.compat.spark_home import jars, linked_home
 from dsms.spark.compat.trick import SWITCH, Trick
 
-TRICK = Trick("class_archive", "3 to 4 of 10 CPU s of the JVM's start")
+TRICK = Trick("class_archive", "5 s of an executor's start and 5.7 CPU s")
 #: The JVM only plans and moves bytes: the quick compiler and the serial collector leave the cores to the workers. An
 #: archive is valid only with these options.
 JVM = "-Djdk.lang.Process.launchMechanism=VFORK -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from dsms.spark.compat.trick import Trick
 
-TRICK = Trick("helper_processes", "120 MB in the first minute of an executor, 48 MB after it")
+TRICK = Trick("helper_processes", "114 MB in the first minute of an executor, 48 MB after it")
 log = structlog.get_logger()
 _ENV = "org.apache.spark.SparkEnv"
 #: The prefix of the names of their modules.

@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 
 from dsms.spark.compat.trick import Trick
 
-TRICK = Trick("hidden_pandas", "0.2 CPU s and 30 MB in each of the driver, the coordinator and the workers' daemon")
+TRICK = Trick("hidden_pandas", "0.9 CPU s of an executor's start and 77 MB of an executor")
 #: PySpark's module, and the function in it that is replaced.
 CHECK = ("pyspark.sql.pandas.functions", "require_minimum_pandas_version")
 

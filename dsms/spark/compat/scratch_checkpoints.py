@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from dsms.spark.compat.trick import Trick
 
-TRICK = Trick("scratch_checkpoints", "some 40 ms of the fixed cost of a batch")
+TRICK = Trick("scratch_checkpoints", "some 50 ms of the fixed cost of a batch")
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 SETTINGS = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",

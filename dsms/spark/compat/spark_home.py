@@ -13,7 +13,7 @@ import pyspark
 
 from dsms.spark.compat.trick import Trick
 
-TRICK = Trick("spark_home", "0.35 s for each of five processes at a stream's start; 33 MB and 1.3 CPU s of the JVM")
+TRICK = Trick("spark_home", "59 MB of an executor, and what the class archive saves, which needs it")
 #: The prefixes of the jars of other parts of Spark: machine learning, graphs, Hive, Kubernetes and Yarn as masters, the
 #: server and the shells of Spark Connect and Scala.
 _OTHERS = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dsms.spark.compat import (
     class_archive,
-    data_source_lookup,
     helper_processes,
     hidden_pandas,
     scratch_checkpoints,
@@ -16,7 +15,6 @@ TRICKS = {
     module.TRICK.name: module.TRICK
     for module in (
         class_archive,
-        data_source_lookup,
         helper_processes,
         hidden_pandas,
         scratch_checkpoints,

@@ -16,7 +16,7 @@ import sys
 from dsms.spark.compat.hidden_pandas import without_pandas
 from dsms.spark.compat.trick import Trick
 
-TRICK = Trick("worker_daemon", "0.8 s of imports for each worker, and some 60 MB of pages that workers share")
+TRICK = Trick("worker_daemon", "1.4 s of an executor's start, 1.5 CPU s and 86 MB of an executor")
 #: This module, as Spark is told to start it.
 MODULE = "dsms.spark.compat.worker_daemon"
 

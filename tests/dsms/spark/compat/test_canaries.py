@@ -17,7 +17,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from dsms.spark.compat import data_source_lookup, helper_processes, hidden_pandas, scratch_checkpoints, worker_daemon
+from dsms.spark.compat import helper_processes, hidden_pandas, scratch_checkpoints, worker_daemon
 from dsms.spark.compat.spark_home import linked_home
 from dsms.spark.compat.trick import SEEN_WITH, unseen
 from dsms.spark.compat.tricks import TRICKS
@@ -54,12 +54,6 @@ def class_archive_canary() -> None:
     """The archive is an option of the JVM, not of Spark; a JVM that cannot use an archive goes on without it."""
 
 
-def data_source_lookup_canary() -> None:
-    """The JVM's look-up of data sources in Python is there, and the driver's Python has its own variable."""
-    assert any("UserDefinedPythonDataSourceLookupRunner" in name for name in classes("spark-sql"))
-    assert not data_source_lookup.looked_up({"PYSPARK_DRIVER_PYTHON": "no-data-sources-to-look-for"})
-
-
 def scratch_checkpoints_canary() -> None:
     """The configured manager of checkpoint files is a class of Spark."""
     name = scratch_checkpoints.SETTINGS["spark.sql.streaming.checkpointFileManagerClass"]
@@ -75,7 +69,6 @@ def worker_daemon_canary() -> None:
 
 CANARIES: dict[str, Callable[[], None]] = {
     "class_archive": class_archive_canary,
-    "data_source_lookup": data_source_lookup_canary,
     "helper_processes": helper_processes_canary,
     "hidden_pandas": hidden_pandas_canary,
     "scratch_checkpoints": scratch_checkpoints_canary,

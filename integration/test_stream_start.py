@@ -1,0 +1,31 @@
+"""A stream that Spark cannot start raises an error of ours: the executor tries again, and its other fragments go on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+#: A session that does not know the source, as one whose helper process for the source has ended.
+CODE = """
+import sys
+from pathlib import Path
+
+from dsms.spark.session import SparkSession
+from dsms.spark.stream import FragmentStream
+from operators.core.errors import DsmsError
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    FragmentStream(spark, "f", Path(sys.argv[1]), print).start("no address")
+except DsmsError as error:
+    print(f"refused: {error}")
+spark.stop()
+"""
+
+
+def test_a_stream_that_cannot_start_raises_an_error_of_ours(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CODE, str(tmp_path / "checkpoint")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("refused: "), done.stdout
