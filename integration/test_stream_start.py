@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ spark.stop()
 
 def test_a_stream_that_cannot_start_raises_an_error_of_ours(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CODE, str(tmp_path / "checkpoint")]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    env = {**os.environ, "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={tmp_path}", "SPARK_LOCAL_DIRS": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("refused: "), done.stdout

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import structlog
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -53,7 +54,7 @@ class FragmentStream:
             rows = self._spark.readStream.format(FORMAT).option(ADDRESS_OPTION, planner).load()
             writer = rows.writeStream.foreachBatch(self._batch).queryName(self._name)
             self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:  # PySpark wraps most errors of the JVM, not all
             raise reason_of(error) from error
 
     def check(self) -> None:
