@@ -43,6 +43,41 @@ class Environment(Protocol):
         ...
 
 
+class FixedEnvironment:
+    """An environment without services: one fragment, every topic exists with one partition, and nothing is published.
+
+    >>> FixedEnvironment().source_topic("T", "t", None)
+    {0: 0}
+    """
+
+    def __init__(self, state: str = "") -> None:
+        self._state = state
+
+    def busy(self) -> Mapping[str, float]:
+        """The only fragment, which has nothing to do."""
+        return {"0": 0.0}
+
+    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
+        """One partition, from its beginning."""
+        return {0: 0}
+
+    def result_topic(self, query: Query, node: logical.Node) -> Query:
+        """The query as it is."""
+        return query
+
+    def reached(self, sources: Sequence[Source]) -> int | None:
+        """None: all sources are empty."""
+        return None
+
+    def published(self, query: str) -> int | None:
+        """None: nothing is published."""
+        return None
+
+    def state_of(self, item: Object) -> str:
+        """The same state for all objects."""
+        return self._state
+
+
 Applied = tuple[Catalog, StatementResult]
 
 

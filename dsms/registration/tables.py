@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import msgspec
 
 from dsms.model import logical
@@ -11,7 +9,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source, Table
 from dsms.model.statement_result import StatementResult
-from dsms.registration.environment import Applied, Environment, check_free
+from dsms.registration.environment import Applied, Environment, FixedEnvironment, check_free
 from dsms.registration.queries import RESULT_PREFIX
 from dsms.registration.sources import create_stream, register_source
 from operators.core.errors import UserError
@@ -59,23 +57,9 @@ def _with_topic(source: Source, keys: tuple[str, ...], environment: Environment)
     return msgspec.structs.replace(source, start=start, partitions=len(start))
 
 
-class _NoTopics:
-    """An environment for checks that create nothing."""
-
-    def busy(self) -> Mapping[str, float]:
-        return {"0": 0.0}
-
-    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
-        return {0: 0}
+class _NoTopics(FixedEnvironment):
+    """The environment for checks that create nothing."""
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
+        """Tables have no result."""
         raise UserError("a table has no result")
-
-    def reached(self, sources: Sequence[Source]) -> int | None:
-        return None
-
-    def published(self, query: str) -> int | None:
-        return None
-
-    def state_of(self, item: object) -> str:
-        return ""

@@ -12,7 +12,6 @@ from dsms.introspection.entities import Report
 from dsms.introspection.entity_sampling import Sampler, Waiting
 from dsms.introspection.explain_analyze import explain_analyze
 from dsms.introspection.show_tables import show
-from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Stream, Table
@@ -20,6 +19,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.physical.explain import explain
 from dsms.physical.fragment_plan import FragmentPlan, Planned, plan_fragment, planned
 from dsms.physical.lane import Output
+from dsms.registration.environment import FixedEnvironment
 from dsms.registration.replacement import retired
 from dsms.registration.statements import apply, kind_of_statement, parse
 from dsms.sql.binder.bind import plan_of
@@ -254,20 +254,12 @@ class LocalSession:
         return self.runtime.logs[self._source(name).id]
 
 
-class _LocalEnvironment:
-    """The outside world of a session: every topic exists, with one partition."""
+class _LocalEnvironment(FixedEnvironment):
+    """The environment of a session, in which results are published."""
 
     def __init__(self, runtime: LocalRuntime) -> None:
+        super().__init__()
         self._runtime = runtime
-
-    def busy(self) -> Mapping[str, float]:
-        return {"0": 0.0}
-
-    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
-        return {0: 0}
-
-    def result_topic(self, query: Query, node: logical.Node) -> Query:
-        return query
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         """The least instant that is after all records read from the sources, and not below their frontiers."""
@@ -280,5 +272,5 @@ class _LocalEnvironment:
         frontier = self._runtime.frontier(query) if query in self._runtime.results else BEGINNING
         return None if frontier == BEGINNING else frontier
 
-    def state_of(self, named: Object) -> str:
-        return ("paused" if named.paused else "running") if isinstance(named, Query) else "registered"
+    def state_of(self, item: Object) -> str:
+        return ("paused" if item.paused else "running") if isinstance(item, Query) else "registered"

@@ -5,16 +5,14 @@ Their ids and numbers are outside of those that statements assign, so they chang
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import msgspec
 
 from connectors.kafka.names import internal_topic
 from dsms.introspection.sample_records import COLUMNS
-from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Source, Stream
+from dsms.model.objects import Object, Source, Stream
+from dsms.registration.environment import FixedEnvironment
 from dsms.registration.statements import apply, kind_of_statement, parse
 from operators.core.delta import MAX_SOURCES
 
@@ -54,7 +52,7 @@ def _made(cluster: str, fragments: int) -> dict[str, Object]:
             "TIMESTAMP LATENT TAGGED NONE IDLE AFTER 2 SECONDS"
         )
         for statement in parse(sql):
-            catalog, _ = apply(statement, catalog, _FixedWorld())
+            catalog, _ = apply(statement, catalog, FixedEnvironment("system"))
     numbered = enumerate(catalog.objects.items(), 1)
     return {name: _placed(item, f"d{number}", fragments) for number, (name, item) in numbered}
 
@@ -76,25 +74,3 @@ def refuse_reserved(statement: st.Statement, catalog: Catalog) -> None:
     existing = catalog.get(name.text)
     if existing is None or is_system(existing):
         raise name.place.error(f'names that begin with "{PREFIX}" are the system\'s: "{name.text}"')
-
-
-class _FixedWorld:
-    """The environment in which the declarations are applied: topics of one partition, and nothing published."""
-
-    def busy(self) -> Mapping[str, float]:
-        return {"0": 0.0}
-
-    def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
-        return {0: 0}
-
-    def result_topic(self, query: Query, node: logical.Node) -> Query:
-        return query
-
-    def reached(self, sources: Sequence[Source]) -> int | None:
-        return None
-
-    def published(self, query: str) -> int | None:
-        return None
-
-    def state_of(self, item: Object) -> str:
-        return "system"

@@ -52,14 +52,14 @@ class PlanWatch:
 
     def await_stopped(self, version: int) -> bool:
         """Whether all running executors come to a version in time."""
-        return self._await_version(version, time.monotonic() + self.stop_s)
+        return self._await_version(version, self.stop_s)
 
     def await_halted(self, version: int) -> bool:
         """Whether all executors, starting ones too, come to a version in time."""
-        return self._await_version(version, time.monotonic() + self.halt_s, starting=True)
+        return self._await_version(version, self.halt_s, starting=True)
 
-    def _await_version(self, version: int, deadline: float, *, starting: bool = False) -> bool:
-        waiting = threading.Event()
+    def _await_version(self, version: int, seconds: float, *, starting: bool = False) -> bool:
+        deadline, waiting = time.monotonic() + seconds, threading.Event()
         while not (reached := self._have_come_to(version, starting=starting)) and time.monotonic() < deadline:
             waiting.wait(_POLL_S)
         return reached
