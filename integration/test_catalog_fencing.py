@@ -5,6 +5,7 @@ import pytest
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.names import internal_topic, transactional_id
+from connectors.kafka.pieces import settled
 from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
 from dsms.coordinator.catalog.catalog_log import CatalogLog
 from dsms.model.catalog import Catalog
@@ -49,6 +50,7 @@ def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, uniqu
     older = CatalogLog(settings, unique)
     older.in_doubt = True
     newer = CatalogLog(settings, unique)
+    settled(settings.admin(), internal_topic(unique, "catalog"))  # from now on every reader sees the newer term
     with pytest.raises(Fenced):
         older.read()
     with pytest.raises(Fenced):

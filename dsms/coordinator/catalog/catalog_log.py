@@ -56,7 +56,8 @@ class CatalogLog:
     def read(self) -> tuple[Catalog, list[dict[str, Any]]]:
         """The catalog, and the events of the schema registry in order. A write in doubt is settled first."""
         if self.in_doubt:
-            self._check_term(self._meta(self._entries()))
+            # the write in doubt may be open: only a new writer ends it
+            self._check_term(self._meta(self._entries(decided=False)))
             self._writer = EpochWriter(self._settings, self._id)
         entries = self._entries()
         meta = self._meta(entries)
@@ -85,8 +86,8 @@ class CatalogLog:
         key = _REGISTRY + str(self._registry_events).encode()
         self._write(Records(self._topic, [key], [msgspec.json.encode(event)]))
 
-    def _entries(self) -> dict[bytes, bytes]:
-        return read_compacted(self._settings, self._admin, self._topic)
+    def _entries(self, *, decided: bool = True) -> dict[bytes, bytes]:
+        return read_compacted(self._settings, self._admin, self._topic, decided=decided)
 
     @staticmethod
     def _meta(entries: dict[bytes, bytes]) -> _Meta:
