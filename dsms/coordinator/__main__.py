@@ -22,6 +22,7 @@ from dsms.coordinator.http.serving import Address
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.service.settings import CoordinatorSettings
 from dsms.coordinator.tables.load_policy import LoadPolicy
+from dsms.model.limits import read_limits
 
 
 def main(  # noqa: PLR0913 a parameter an option
@@ -51,6 +52,9 @@ def main(  # noqa: PLR0913 a parameter an option
             min=1, envvar="DSMS_FRAGMENTS", help="how many fragments executors share; new queries are dealt out"
         ),
     ] = 1,
+    limits: Annotated[
+        str, typer.Option(envvar="DSMS_LIMITS", help="limits other than the defaults, NAME=NUMBER separated by spaces")
+    ] = "",
     kafka_properties: Annotated[
         Path | None,
         typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
@@ -85,6 +89,7 @@ def main(  # noqa: PLR0913 a parameter an option
         registry_url=registry,
         loads=LoadPolicy(load_dir, databases=load_databases),
         fragments=fragments,
+        limits=read_limits(limits),
     )
     make = partial(Coordinator, settings)
     access = read_tokens(tokens) if tokens else None

@@ -64,6 +64,7 @@ def coordinator_command(settings: LocalSettings) -> list[str]:
         *(["--tokens", str(settings.tokens.absolute())] if settings.tokens else []),
         *(["--load-dir", str(settings.load_dir.absolute())] if settings.load_dir else []),
         *(["--load-databases"] if settings.load_databases else []),
+        *(["--limits", settings.limits] if settings.limits else []),
     ]
 
 

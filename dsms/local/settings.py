@@ -44,6 +44,8 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """A directory of files that COPY may read; none by default."""
     load_databases: bool = False
     """Whether LOAD TABLE may connect to databases."""
+    limits: str = ""
+    """Limits of statements other than the defaults, as NAME=NUMBER separated by spaces."""
     executors: Count = 1
     broker_heap_mb: Annotated[int, msgspec.Meta(ge=256)] = 768
     services_only: bool = False

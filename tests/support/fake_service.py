@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dsms.coordinator.catalog.lookup import Document, UnknownName
+from dsms.model.limits import Limits
 from dsms.model.statement_result import StatementResult
 from operators.core.errors import ExternalError, InternalError, SqlError, UserError
 
@@ -34,6 +35,8 @@ class FakeService:
         self.loaded: list[tuple[str, bytes, str]] = []
         self.objects: dict[str, Document] = {"readings": READINGS, "hot": HOT}
         self.unready: dict[str, str] = {}
+
+    limits = Limits()
 
     def execute(self, sql: str) -> list[StatementResult]:
         self.executed.append(sql)

@@ -11,6 +11,7 @@ from dsms.coordinator.idempotency.calls import AnswerStore, Once
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.result_access import ResultAccess
 from dsms.coordinator.statements.control_tables import ControlTables
+from dsms.model.limits import Limits
 from dsms.model.statement_result import StatementResult
 
 
@@ -23,6 +24,11 @@ class Service(Protocol):
 
     def execute(self, sql: str) -> list[StatementResult]:
         """The results of the statements in order; a failing one raises, and those before it stay done."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """What one statement, one schema and all queries together may ask for."""
         ...
 
     def settled_version(self) -> int:

@@ -38,6 +38,7 @@ from dsms.coordinator.watcher.executors import PlanWatch
 from dsms.coordinator.watcher.query_progress import QueryProgress
 from dsms.introspection.sample_records import OPERATORS, QUEUES
 from dsms.model.catalog import Catalog
+from dsms.model.limits import Limits
 from dsms.model.objects import Source, kind_of
 from dsms.model.statement_result import StatementResult
 from operators.core.errors import UserError
@@ -82,6 +83,11 @@ class Coordinator:
     def execute(self, sql: str) -> list[StatementResult]:
         """Runs statements; a failing one raises, those before it stay done."""
         return self._runner.execute(sql)
+
+    @property
+    def limits(self) -> Limits:
+        """What one statement, one schema and all queries together may ask for."""
+        return self._settings.limits
 
     def settled_version(self) -> int:
         """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""
@@ -155,6 +161,7 @@ class Coordinator:
             tables=self._tables,
             delete_topic=self._tables.delete_topic,
             plans=PlanWatch(self._facts.alive),
+            limits=self._settings.limits,
         )
 
     def _duties(self, context: StatementContext) -> tuple[Duty, ...]:

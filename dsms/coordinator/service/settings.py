@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 from connectors.kafka.config import KafkaSettings
 from dsms.coordinator.tables.load_policy import LoadPolicy
+from dsms.model.limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorSettings:
     """The services that it uses, the cluster's name, an external schema registry instead of its own, what statements
-    may load, and over how many fragments new queries are dealt out."""
+    may load and ask for, and over how many fragments new queries are dealt out."""
 
     kafka: KafkaSettings
     redis_url: str
@@ -19,3 +20,4 @@ class CoordinatorSettings:
     registry_url: str | None = None
     loads: LoadPolicy = field(default_factory=LoadPolicy)
     fragments: int = 1
+    limits: Limits = field(default_factory=Limits)

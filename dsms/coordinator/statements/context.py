@@ -12,6 +12,7 @@ from dsms.coordinator.statements.environment import ClusterFacts
 from dsms.coordinator.statements.replacements import Replacements
 from dsms.coordinator.watcher.executors import PlanWatch
 from dsms.model import statements as st
+from dsms.model.limits import Limits
 from dsms.model.objects import Query, Table
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
@@ -41,7 +42,7 @@ class ControlAnswers(Protocol):
 @dataclass(frozen=True, kw_only=True)
 class StatementContext:
     """The catalog, the cluster, what runs the statements that are not about the catalog, what deletes the topic of a
-    dropped object, how to wait for executors, and the replacements under way."""
+    dropped object, how to wait for executors, what statements may ask for, and the replacements under way."""
 
     store: CatalogStore
     facts: ClusterFacts
@@ -49,4 +50,5 @@ class StatementContext:
     tables: TableRunner
     delete_topic: Callable[[Query | Table], None]
     plans: PlanWatch
+    limits: Limits = Limits()
     replacements: Replacements = field(default_factory=Replacements)

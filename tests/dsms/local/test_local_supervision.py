@@ -111,6 +111,11 @@ def test_the_coordinator_gets_the_load_settings():
     assert " ".join(coordinator_command(settings)).endswith("--load-dir /files --load-databases")
 
 
+def test_the_coordinator_gets_the_limits():
+    settings = load_settings({"DSMS_LIMITS": "columns=20 queries=5"}, {"data_dir": "/data"})
+    assert coordinator_command(settings)[-2:] == ["--limits", "columns=20 queries=5"]
+
+
 def state_of(data_dir: Path, pid: int, started: float) -> LocalState:
     return LocalState(
         data_dir=data_dir,

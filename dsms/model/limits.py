@@ -1,0 +1,78 @@
+"""The limits of what one statement, one schema or all queries together may ask for.
+
+They are set in one place: `DSMS_LIMITS` (or `--limits`) of the coordinator, as `name=number` separated by spaces. An
+error about a limit names it and says where it is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Final
+
+from dsms.model.statements import Place
+from operators.core.errors import ConfigError, UserError
+
+#: The setting that every error about a limit names.
+SETTING: Final = "DSMS_LIMITS"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """All limits with their defaults. A new one is a field here and a `check` where it is known how much is asked for.
+
+    >>> Limits(columns=2).check("columns", 3, "the view has {} columns")
+    Traceback (most recent call last):
+    ...
+    operators.core.errors.UserError: the view has 3 columns, more than 2; the limit "columns" is set by DSMS_LIMITS
+    """
+
+    #: Characters of the text of one call, and of one statement in it.
+    script_length: int = 4_000_000
+    statement_length: int = 400_000
+    #: Words, numbers and signs of a statement.
+    statement_tokens: int = 20_000
+    #: How deep parentheses, brackets, subqueries, NOT, CASE and signs are nested in a statement.
+    statement_nesting: int = 50
+    #: Columns of a source, a table or a result.
+    columns: int = 1_000
+    #: Operators of a query, once for each place where the query reads a view; and how many lie above each other.
+    query_operators: int = 2_000
+    query_nesting: int = 100
+    #: Views and queries that are registered in all.
+    queries: int = 10_000
+    #: Characters of an Avro schema, and how deep its types are nested.
+    schema_length: int = 400_000
+    schema_nesting: int = 50
+    #: Characters of a regular expression or of a pattern of LIKE.
+    pattern_length: int = 1_000
+
+    def check(self, name: str, count: int, what: str, place: Place | None = None) -> None:
+        """Raises UserError if `count` exceeds the limit of this name, with `{}` in `what` as the count; SqlError if it
+        is known where."""
+        limit = getattr(self, name)
+        if count <= limit:
+            return
+        message, hint = f"{what.format(count)}, more than {limit}", f'the limit "{name}" is set by {SETTING}'
+        raise place.error(message, hint) if place else UserError(message, hint=hint)
+
+
+def read_limits(text: str) -> Limits:
+    """The limits of a setting; those that it does not name keep their defaults. Raises ConfigError.
+
+    >>> read_limits("columns=20 queries=5").columns, read_limits("").queries
+    (20, 10000)
+    """
+    given: dict[str, int] = {}
+    for word in text.replace(",", " ").split():
+        name, _, number = word.partition("=")
+        if name not in _NAMES:
+            raise ConfigError(f'unknown limit "{name}" in {SETTING}', hint=f"have: {', '.join(_NAMES)}")
+        if not number.isdecimal() or int(number) == 0:
+            raise ConfigError(f'limit "{name}" in {SETTING} is "{number}"', hint=f"for example {name}=100")
+        given[name] = int(number)
+    make: Callable[..., Limits] = Limits
+    return make(**given)
+
+
+_NAMES: Final = tuple(field.name for field in fields(Limits))
