@@ -37,6 +37,26 @@ def translate(error: KafkaError, doing: str, *, transactional: bool = False) -> 
     return ExternalError(f"kafka failed while {doing}: {error.str()}", retryable=True)
 
 
+def gone(topic: str, partition: int, first: int, upto: int) -> ExternalError:
+    """The error of records that a topic no longer has.
+
+    >>> str(gone("bids", 0, 5, 9)).split(";")[0]
+    'offsets 5 to 8 of topic "bids" partition 0 are gone: retention or a deletion removed them'
+    """
+    return ExternalError(
+        f'offsets {first} to {upto - 1} of topic "{topic}" partition {partition} are gone: '
+        "retention or a deletion removed them",
+        retryable=False,
+        hint="restore a checkpoint whose positions are later, or DROP what needs them and create it anew: "
+        "it then begins at the records that are left",
+    )
+
+
+def is_gone(error: KafkaError) -> bool:
+    """Whether an error says that a partition does not have the offset that was asked for."""
+    return error.code() in _GONE
+
+
 @contextmanager
 def translated(doing: str, *, transactional: bool = False) -> Iterator[None]:
     """Raises our errors in place of KafkaException."""

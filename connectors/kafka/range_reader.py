@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.errors import translate, translated
-from connectors.kafka.topics import Partition
+from connectors.kafka.errors import gone, is_gone, translate, translated
+from connectors.kafka.topics import TIMEOUT_S, Partition
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 #: A piece ends when it has _PIECE records or more. _ASKED records are requested at a time, since the client holds these
@@ -103,7 +103,7 @@ class _PartitionReader:
                 messages = self._consumer.consume(min(wanted.end - at, _ASKED), 0.5)
             if messages:
                 heard = time.monotonic()
-                at = self._take(messages, wanted, piece)
+                at = self._take(messages, wanted, piece, at)
                 del messages  # so that this memory is freed before the next request
             elif time.monotonic() - heard > _STALL_S:
                 place = f"{wanted.topic}/{wanted.partition} at offset {at}"
@@ -123,13 +123,12 @@ class _PartitionReader:
         self._consumer.unassign()
         return True
 
-    def _take(self, messages: list[Message], wanted: OffsetRange, piece: list[Message]) -> int:
-        """Adds the records to the piece, returns the next offset. The end-of-partition event gives the end of the log
-        even if its last offsets have no committed record."""
+    def _take(self, messages: list[Message], wanted: OffsetRange, piece: list[Message], at: int) -> int:
+        """Adds the records from `at` on to the piece, returns the next offset. The end-of-partition event gives the end
+        of the log even if its last offsets have no committed record."""
         if set(map(Message.error, messages)) == {None}:
             piece += messages
             return int(messages[-1].offset()) + 1
-        at = wanted.start
         for message in messages:
             error = message.error()
             if error is None:
@@ -138,8 +137,19 @@ class _PartitionReader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 at = message.offset()
             else:
-                raise translate(error, f"reading {wanted.topic}/{wanted.partition}")
+                raise self._error(error, wanted, at)
         return at
+
+    def _error(self, error: KafkaError, wanted: OffsetRange, at: int) -> DsmsError:
+        """Our error; where the records from `at` on are gone, it says up to which offset."""
+        if is_gone(error):
+            with translated(f"asking for the first offset of {wanted.topic}/{wanted.partition}"):
+                first, _ = self._consumer.get_watermark_offsets(
+                    TopicPartition(wanted.topic, wanted.partition), timeout=TIMEOUT_S
+                )
+            if first > at:
+                return gone(wanted.topic, wanted.partition, at, first)
+        return translate(error, f"reading {wanted.topic}/{wanted.partition} at offset {at}")
 
 
 def _drained(reader: _PartitionReader | None, wanted: OffsetRange) -> Pieces:

@@ -22,6 +22,7 @@ from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.planner import BatchPlanner
 from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.epoch.commit import Committer
+from dsms.runtime.epoch.cut_logs_reading import read_cut_logs
 from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
 from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
 from dsms.runtime.fragment.state import (
@@ -92,6 +93,7 @@ class Fragment:
             batch_size=_first_batch_size(settings),
             measures=Measures(time.monotonic()),
             run_locations=self._committer.run_locations,
+            cut_logs=read_cut_logs(settings.kafka, settings.cluster, plan),
         )
         # made last, so that a constructor that is fenced or fails leaves no directory behind
         self._scratch = settings.scratch / f"{name}-{self._token}"
@@ -110,6 +112,10 @@ class Fragment:
         self._stream.start(self._plans.address)
         log.info("fragment started", fragment=self.name, epoch=self.state.computed.epoch, plan=self.state.plan.version)
         return self
+
+    def status(self) -> FragmentStatus:
+        """The status before the first epoch."""
+        return status_after(self.state.revision.manifest, self.state.revision, self.state)
 
     def set_plan(self, plan: FragmentPlan) -> None:
         """Sets the plan for the next batch on; running lanes are not disturbed."""
@@ -228,7 +234,7 @@ class Fragment:
         published = self._committer.commit(epoch, _topics(revision), published, state.bounds.state_memory, parts)
         self._apply(EpochCommitted(published, self._committer.run_locations))
         log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
-        self._on_status(status_after(epoch, revision, self.state))
+        self._on_status(status_after(epoch.manifest, revision, self.state))
         return_freed_memory()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+import msgspec
 import structlog
 
 from dsms.executor.fragment import Fragment
@@ -90,7 +91,7 @@ class Runner:
         self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._set_status)
         self._fragment.tune(self._bounds)
         self._fragment.start()
-        self.status = FragmentStatus(RUNNING, self.status.reason)
+        self.status = msgspec.structs.replace(self._fragment.status(), reason=self.status.reason)
 
     def _fenced(self, error: Fenced) -> None:
         """Handles fencing. If a newer owner has replaced the fragment, its lease is not used again; the executor may

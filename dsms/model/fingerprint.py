@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import singledispatch
@@ -21,6 +21,8 @@ from dsms.model.identity_memo import memoized_by_identity
 
 #: 80 bits: among a million plans two unequal ones share a name with a probability below 10^-12.
 _HEX_DIGITS = 20
+#: In the metadata of a field: it takes part only where it differs from its default, since stored names are older.
+ADDED_LATER = "added later"
 #: How many fingerprints of plans are memoized.
 _REMEMBERED = 1 << 14
 
@@ -29,8 +31,10 @@ def fingerprint(value: object) -> str:
     """Twenty hexadecimal digits, equal for two values if and only if they have the same type and content.
 
     The law: it depends on the type and the content of a value, never on the order of a set or mapping, on the process
-    or on where a class is defined. Fields that take no part in comparison are left out, and the `operator_version` of
-    an operator's class is part of it. Raises TypeError for a value that could change (a dataclass that is not frozen)
+    or on where a class is defined. Fields that take no part in comparison are left out, as are fields with
+    `ADDED_LATER` at their default; the `operator_version` of an operator's class is part of it.
+
+    Raises TypeError for a value that could change (a dataclass that is not frozen)
     or of a type whose content is unknown.
 
     >>> fingerprint(frozenset({0, 8})) == fingerprint(frozenset({8, 0}))
@@ -110,8 +114,14 @@ def _record(value: Any) -> bytes:
     """The digest of a frozen dataclass. Since a plan contains the plans below it, each is encoded once and memoized."""
     if not value.__dataclass_params__.frozen:
         raise TypeError(f"{type(value).__qualname__} is not frozen, so it has no fingerprint")
-    encoded = _named_fields(value, [field.name for field in fields(value) if field.compare])
+    listed = [field for field in fields(value) if field.compare and not _added(field, value)]
+    encoded = _named_fields(value, [field.name for field in listed])
     return hashlib.sha256(encoded).digest()
+
+
+def _added(field: Field[Any], value: object) -> bool:
+    """Whether a field was added to its class later, and says nothing: plans without it keep the names that they had."""
+    return ADDED_LATER in field.metadata and getattr(value, field.name) == field.default
 
 
 def _named_fields(value: object, names: Iterable[str]) -> bytes:

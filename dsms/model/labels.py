@@ -36,7 +36,8 @@ def _(node: logical.StreamScan) -> str:
         for constraint in node.source.constraints
         if node.promises and constraint.kind != "ordered"
     )
-    return f"ℜ({node.stream}) over source {node.source.name}{promises}{since}"
+    first = "".join(f" from offset {offset} of partition {partition}" for partition, offset in node.first)
+    return f"ℜ({node.stream}) over source {node.source.name}{promises}{since}{first}"
 
 
 @label.register

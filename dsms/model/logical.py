@@ -7,6 +7,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from dsms.model.fingerprint import ADDED_LATER
 from dsms.model.objects import Source
 from operators.aggregates.aggregate import Aggregate
 from operators.core.sort_key import SortKey
@@ -42,13 +43,15 @@ class Reference:
 @dataclass(frozen=True)
 class StreamScan:
     """The relational view ℜ(S) of a tagged stream over a source: its columns and TS. Without keys it is append-only.
-    Records before the instant `start` are ignored, and records that break a promise are refused."""
+    Records before the instant `start` or, by partition, before the offsets `first` are ignored, and records that break
+    a promise are refused."""
 
     source: Source
     stream: str
     keys: tuple[str, ...]
     start: int | None = None
     promises: tuple[Cluster | Reference, ...] = ()
+    first: tuple[tuple[int, int], ...] = field(default=(), metadata={ADDED_LATER: True})
 
 
 @dataclass(frozen=True)

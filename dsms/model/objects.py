@@ -16,6 +16,10 @@ DEFAULT_IDLE_MS = 5_000
 DEFAULT_DEADLINE_MS = 5_000
 
 
+#: Offsets by source id and partition.
+FirstOffsets = dict[str, dict[int, int]]
+
+
 class Column(msgspec.Struct, frozen=True):
     """A column by name, SQL type and nullability."""
 
@@ -191,6 +195,9 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     halted: bool = False
     #: Records of its sources before this instant are ignored.
     start: int | None = None
+    #: By source id and partition, the first offset that it reads, where earlier records were gone when it was
+    #: registered.
+    first_offsets: FirstOffsets = {}
     #: The instant at which it replaced another query, which published everything before.
     since: int | None = None
     #: The largest allowed relative error of its results; None: its input is never shed.
@@ -234,6 +241,7 @@ class Former(msgspec.Struct, frozen=True):
     sheddable: bool = False
     error_columns: bool = False
     shed_where: str | None = None
+    first_offsets: FirstOffsets = {}
 
 
 Object = Source | Stream | Table | Query

@@ -40,8 +40,12 @@ def synchronised(node: logical.Node) -> bool:
 
 def sources(node: logical.Node) -> tuple[Source, ...]:
     """The sources that a plan reads, each once, in the order in which the text names them."""
-    scans = (scan for below in walk(node) if isinstance(below, logical.StreamScan) for scan in _referenced(below))
-    return tuple({scan.source.id: scan.source for scan in scans}.values())
+    return tuple({scan.source.id: scan.source for scan in scans(node)}.values())
+
+
+def scans(node: logical.Node) -> Iterator[logical.StreamScan]:
+    """The scans of a plan, with those of the sources that its records reference."""
+    return (scan for below in walk(node) if isinstance(below, logical.StreamScan) for scan in _referenced(below))
 
 
 def _referenced(scan: logical.StreamScan) -> Iterator[logical.StreamScan]:

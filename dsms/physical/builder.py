@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from dsms.model.fingerprint import fingerprint
@@ -64,7 +65,7 @@ class Builder:
 
     def leaf(self, source: Source) -> Port:
         """The records of a source."""
-        self.sources[source.number] = source
+        self.sources[source.number] = _from_the_first(source, self.sources.get(source.number))
         leaves = frozenset({source.number})
         vertex = self._vertex(Vertex(None, (), 0, source.schema, leaves, leaf=source.number))
         return Port(vertex, source.schema, released=False)
@@ -152,3 +153,12 @@ class Builder:
             self._known[key] = len(self._vertices)
             self._vertices.append(vertex)
         return self._known[key]
+
+
+def _from_the_first(source: Source, known: Source | None) -> Source:
+    """The source as it is read for two of its scans: from the lesser first offset of each partition."""
+    if known is None or known.start == source.start:
+        return source
+    places = source.start.keys() | known.start.keys()
+    start = {partition: min(source.start.get(partition, 0), known.start.get(partition, 0)) for partition in places}
+    return msgspec.structs.replace(source, start=start)

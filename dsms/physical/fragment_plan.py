@@ -11,10 +11,11 @@ import pyarrow as pa
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.identity_memo import memoized_by_identity
-from dsms.model.objects import Former, Query
+from dsms.model.objects import FirstOffsets, Former, Query
 from dsms.model.schema import visible
 from dsms.optimizer.algebra.column_projections import order_columns
 from dsms.optimizer.families import Template, plan_of_members, template_of
+from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.optimize import optimize
 from dsms.optimizer.view_matching import answered_over
 from dsms.physical.builder import Builder, Port
@@ -114,8 +115,20 @@ def _read_elsewhere(catalog: Catalog, fragment: str) -> Iterator[Planned]:
     anywhere = {source for query in catalog.running() for source in query.reads}
     for source in catalog.sources():
         if source.home == fragment and source.id in anywhere - here:
-            nothing = logical.Filter(logical.StreamScan(source, source.name, ()), Literal(False, pa.bool_()))
+            scan = reading_from(logical.StreamScan(source, source.name, ()), _first_read(source.id, catalog))
+            nothing = logical.Filter(scan, Literal(False, pa.bool_()))
             yield Planned(source.id, source.name, nothing)
+
+
+def _first_read(source: str, catalog: Catalog) -> FirstOffsets:
+    """The first offsets of a source that any query reads; {} if one reads all of it."""
+    read = [query.first_offsets.get(source) for query in catalog.running() if source in query.reads]
+    if not all(read):
+        return {}
+    least: dict[int, int] = {}
+    for offsets in filter(None, read):
+        least |= {part: min(offset, least.get(part, offset)) for part, offset in offsets.items()}
+    return {source: least}
 
 
 def planned(query: Query, catalog: Catalog, known: Planned | None = None) -> Planned:

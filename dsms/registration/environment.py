@@ -8,7 +8,7 @@ from typing import Protocol
 from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Source, kind_of
+from dsms.model.objects import FirstOffsets, Object, Query, Source, kind_of
 from dsms.model.statement_result import StatementResult
 
 
@@ -31,6 +31,10 @@ class Environment(Protocol):
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         """An instant after all records that the sources hold now; None if they are empty."""
+        ...
+
+    def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
+        """The first offset that the topic of each source has, by the source's id and partition."""
         ...
 
     def published(self, query: str) -> int | None:
@@ -68,6 +72,10 @@ class FixedEnvironment:
     def reached(self, sources: Sequence[Source]) -> int | None:
         """None: all sources are empty."""
         return None
+
+    def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
+        """None: every record is there."""
+        return {}
 
     def published(self, query: str) -> int | None:
         """None: nothing is published."""

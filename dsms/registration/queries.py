@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -12,13 +12,15 @@ from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.fingerprint import fingerprint
-from dsms.model.objects import DEFAULT_DEADLINE_MS, Query, Source, kind_of
+from dsms.model.objects import DEFAULT_DEADLINE_MS, FirstOffsets, Query, Source, kind_of
 from dsms.model.position import error_at
 from dsms.model.statement_result import StatementResult
+from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.start_instants import started
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import LATEST, result_settings
 from dsms.registration.environment import Applied, Environment, check_free
+from dsms.registration.gone_records import first_offsets, reads_of
 from dsms.registration.placement import placed
 from dsms.registration.view_matching import over_views
 from dsms.sql.binder.bind import bind
@@ -46,6 +48,8 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
     settings = settled(statement, catalog, environment)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
+    first = first_offsets(node, reads_of(statement, catalog), environment)
+    node = reading_from(node, first)
     if not properties.sources(node):
         raise error_at(
             statement.select,
@@ -55,7 +59,8 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     output = statement.output or default_output(statement, node)
     check_free(catalog, name)
     check_quality(statement, settings)
-    draft = draft_of(statement, name, {"output": output, "partitions": _partitions(node), **settings}, catalog)
+    derived = {"output": output, "partitions": _partitions(node), "first_offsets": first}
+    draft = draft_of(statement, name, {**derived, **settings}, catalog)
     node = with_shed(node, draft)
     _check_topic_free(catalog, draft)
     plan = Planned(draft.id, draft.name, node, draft)
@@ -71,6 +76,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
             *_cql_notices(statement),
             *_family_notices(query, catalog),
             *(f'answered from "{view}", whose operators it shares' for view in views),
+            *_gone_notices(node, first),
             *defaults,
             *_expanded(statement, written, catalog),
         ),
@@ -175,6 +181,13 @@ def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tupl
     start = [] if query.start is None else [f"start: instants from {query.start} on"]
     form = [] if "format" in given else [f"FORMAT {query.format.upper()}"]
     return (key, f"output: {query.output.upper()}", *form, *start, *_quality_notices(query))
+
+
+def _gone_notices(node: logical.Node, first: FirstOffsets) -> Iterator[str]:
+    for source in properties.sources(node):
+        if source.id in first:
+            at = ", ".join(f"offset {offset} of partition {part}" for part, offset in sorted(first[source.id].items()))
+            yield f'earlier records of topic "{source.topic}" are gone: it is read from {at} on'
 
 
 def _quality_notices(query: Query) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from dsms.optimizer.start_instants import started
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import result_settings
 from dsms.registration.environment import Applied, Environment
+from dsms.registration.gone_records import check_all_there
 from dsms.registration.queries import check_quality, create_query, default_output, draft_of, settled
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_view
@@ -32,6 +33,7 @@ from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
 
 _KEPT = ("topic", "format", "partitions")
+_CARRIED = ("weight", "state_memory", "shared", "paused", "fragment", "first_offsets")
 _DECLARED = (
     "select",
     "output",
@@ -108,7 +110,7 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
     check_quality(statement, settings)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
     output = statement.output or default_output(statement, node)
-    kept = {name: getattr(before, name) for name in (*_KEPT, "weight", "state_memory", "shared", "paused", "fragment")}
+    kept = {name: getattr(before, name) for name in (*_KEPT, *_CARRIED)}
     draft = draft_of(statement, st.Name(before.name), {"output": output, **kept, **settings}, catalog)
     return msgspec.structs.replace(
         draft, key_schema_id=before.key_schema_id, value_schema_id=before.value_schema_id, id=before.id
@@ -131,6 +133,7 @@ def _replaced(catalog: Catalog, queries: list[Query], environment: Environment) 
         following = msgspec.structs.replace(_following(query, before, catalog, environment), id=after.next_id())
         extended = _with(following, after)
         new = planned(following, extended)
+        check_all_there([new.node, *([new.former] if new.former else [])], environment, f'replacing "{before.name}"')
         _check(new, plan_of(before.name, catalog), before)
         after = _with(msgspec.structs.replace(following, reads=_sources(new), lasting=_lasting(new, extended)), after)
     return after

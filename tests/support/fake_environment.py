@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dsms.model import logical
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Source
+from dsms.model.objects import FirstOffsets, Object, Query, Source
 from dsms.model.statement_result import StatementResult
 from dsms.registration.statements import apply, parse
 from operators.core.errors import UserError
@@ -19,6 +19,8 @@ class FakeEnvironment:
 
     known: dict[str, dict[int, int]] = field(default_factory=dict)
     fragments: int = 1
+    #: What is left of topics: by topic, the first offset of each partition.
+    earliest_known: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def busy(self) -> dict[str, float]:
         return {str(number): 0.0 for number in range(self.fragments)}
@@ -33,6 +35,11 @@ class FakeEnvironment:
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         return None
+
+    def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
+        return {
+            source.id: self.earliest_known[source.topic] for source in sources if source.topic in self.earliest_known
+        }
 
     def published(self, query: str) -> int | None:
         return None

@@ -16,7 +16,7 @@ from dsms.coordinator.watcher.object_states import States
 from dsms.local.waiting import wait_until
 from dsms.model import logical
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Query, Source, Table
+from dsms.model.objects import FirstOffsets, Query, Source, Table
 from dsms.model.statement_result import StatementResult
 from dsms.scheduler.leases import RUNNING, ExecutorStatus
 from operators.core.errors import ExternalError, Fenced
@@ -112,6 +112,9 @@ class MemoryLogEnds:
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         return None
+
+    def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
+        return {}
 
 
 class MemoryTables:

@@ -9,7 +9,7 @@ from typing import Protocol
 from dsms.coordinator.statements.leaving_topics import LeavingTopics
 from dsms.coordinator.watcher.object_states import States
 from dsms.model import logical
-from dsms.model.objects import Object, Query, Source
+from dsms.model.objects import FirstOffsets, Object, Query, Source
 
 
 class TopicMaker(Protocol):
@@ -41,6 +41,10 @@ class Ends(Protocol):
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         """An instant after all that some sources hold now; None when they hold nothing."""
+        ...
+
+    def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
+        """The first offsets of some sources, by id and partition."""
         ...
 
 
@@ -98,6 +102,10 @@ class ClusterEnvironment:
     def reached(self, sources: Sequence[Source]) -> int | None:
         """An instant after all that the sources hold now."""
         return self._facts.log_ends.reached(sources)
+
+    def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
+        """The first offset that the topic of each source has, by the source's id and partition."""
+        return self._facts.log_ends.earliest(sources)
 
     def published(self, query: str) -> int | None:
         """The instant below which a halted query's results are published."""

@@ -8,10 +8,10 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import internal_topic
 from connectors.kafka.pieces import pieces, settled
 from connectors.kafka.range_reader import read_whole
-from connectors.kafka.topics import latest
+from connectors.kafka.topics import earliest, latest
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.writer_schemas import writer_schema
-from dsms.model.objects import Source
+from dsms.model.objects import FirstOffsets, Source
 from dsms.runtime.epoch.progress_log import read_published
 from dsms.runtime.stages.record_reading import arrivals_of, intake_of
 from operators.core.clock import PartitionClock
@@ -40,6 +40,17 @@ class LogEnds:
         """The instant after the greatest of the last records of some sources; None when they have none."""
         high = max((self._high(source) for source in sources), default=BEGINNING)
         return None if high == BEGINNING else high + 1
+
+    def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
+        """The first offset of each partition, by the source's id and partition."""
+        places = {(source.topic, partition) for source in sources for partition in range(source.partitions)}
+        first: FirstOffsets = {source.id: {} for source in sources}
+        offsets = earliest(self._admin, places)
+        for source in sources:
+            for partition in range(source.partitions):
+                if (offset := offsets.get((source.topic, partition))) is not None:
+                    first[source.id][partition] = offset
+        return first
 
     def _high(self, source: Source) -> int:
         ends = latest(self._admin, [(source.topic, partition) for partition in range(source.partitions)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
+import msgspec
 import pyarrow as pa
 
 from dsms.model import logical
@@ -15,15 +16,25 @@ from operators.constraints.clustered import Clustered
 from operators.constraints.referenced import Referenced
 from operators.expressions import Column
 from operators.relational.project import Project
+from operators.streams.from_offsets import FromOffsets
 
 
 def checked_records(tag: logical.StreamScan, builder: Builder) -> Port:
     """The records of a tag's source that keep all its promises; each promise is checked on those that kept the ones
     before it."""
-    port = builder.leaf(tag.source)
+    port = _records(tag, builder)
     for promise in tag.promises:
         port = _check(promise, port, tag, builder)
     return port
+
+
+def _records(tag: logical.StreamScan, builder: Builder) -> Port:
+    """The records of a tag's source, from its first offsets on."""
+    if not tag.first:
+        return builder.leaf(tag.source)
+    first = dict(tag.first)
+    port = builder.leaf(msgspec.structs.replace(tag.source, start={**tag.source.start, **first}))
+    return stateless(FromOffsets(tag.first), port, port.schema, builder)
 
 
 @singledispatch

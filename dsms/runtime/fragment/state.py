@@ -15,6 +15,7 @@ from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.schedule import Decision, Schedule
+from dsms.runtime.epoch.cut_logs import CutLogs, stopped
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest
@@ -49,6 +50,7 @@ class FragmentState:
     schedule: Schedule = field(default_factory=Schedule)
     shedding: Shedding = field(default_factory=Shedding)
     run_locations: RunLocations = field(default_factory=lambda: RunLocations({}, {}))
+    cut_logs: CutLogs = CutLogs()
 
     @property
     def revision(self) -> Revision:
@@ -175,8 +177,8 @@ def _(event: EpochCommitted, state: FragmentState) -> tuple[FragmentState, tuple
 
 @advance.register
 def _(event: PlanChanged, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
-    after, rebuilds = _revised(replace(state, plan=event.plan), state.revisions[1 - _REVISIONS :], event.at)
-    return after, (PlanBatches(), *rebuilds)
+    after, reports = _revised(replace(state, plan=event.plan), state.revisions[1 - _REVISIONS :], event.at)
+    return after, (PlanBatches(), *reports)
 
 
 @advance.register
@@ -196,23 +198,33 @@ def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Ins
         schedule=state.schedule.after(epoch, revision, event.ended),
         shedding=state.shedding.after(epoch, revision, event.ended, seconds),
     )
-    after, rebuilds = _revised(measured, (), event.ended)
+    after, reports = _revised(measured, (), event.ended)
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}
     after = replace(after, measures=after.measures.after(event.ended, epoch.measured.work).kept(keys))
-    return after, (PlanBatches(), KeepLanes(tuple(after.revision.lanes.values())), *rebuilds)
+    return after, (PlanBatches(), KeepLanes(tuple(after.revision.lanes.values())), *reports)
 
 
 def _revised(
     state: FragmentState, before: tuple[Revision, ...], at: float
-) -> tuple[FragmentState, tuple[ReportRebuild, ...]]:
+) -> tuple[FragmentState, tuple[ReportRebuild | ReportFailure, ...]]:
     """The state with a new revision of its plan, from the last computed manifest, and the decision for the next batch.
     The revisions in `before` are kept."""
     last = state.revisions[-1] if state.revisions else None
     revision = revised(state.plan, state.computed, state.failures.keys(), last)
+    lost = {
+        query: reason
+        for query, reason in stopped(revision, state.published, state.cut_logs).items()
+        if query not in state.failures
+    }
+    if lost:
+        state = replace(state, failures={**state.failures, **lost})
+        revision = revised(state.plan, state.computed, state.failures.keys(), last)
     schedule = replace(state.schedule, policy=parse_policy(state.bounds.policy))
     moment = Moment(at, state.bounds.target_batch_seconds)
     decision = schedule.decide(revision, running_lanes(revision, state.failures.keys()), moment, state.batch_records)
     revision = replace(revision, takes=decision.takes)
     fresh = revision.rebuilt - (last.rebuilt if last is not None else frozenset())
-    rebuilds = tuple(ReportRebuild(state.plan.queries[query].name) for query in sorted(fresh))
-    return replace(state, revisions=(*before, revision), decision=decision), rebuilds
+    names = {query: planned.name for query, planned in state.plan.queries.items()}
+    rebuilds = (ReportRebuild(names[query]) for query in sorted(fresh - lost.keys()))
+    failures = (ReportFailure(names[query], reason) for query, reason in sorted(lost.items()))
+    return replace(state, revisions=(*before, revision), decision=decision), (*rebuilds, *failures)

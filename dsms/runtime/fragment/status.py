@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections import Counter
 
 from dsms.physical.lane import Lane, Output
-from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.fragment.state import FragmentState
-from dsms.runtime.lanes.manifest import LaneManifest
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier
 from dsms.runtime.stages.source_stage import fault_owner
 from dsms.scheduler.leases import RUNNING, FragmentStatus, LaneStatus
 from operators.core.delta import BEGINNING
 
 
-def status_after(epoch: Epoch, revision: Revision, state: FragmentState) -> FragmentStatus:
-    """The status of a fragment after the commit of an epoch of a revision."""
-    locations, queries = state.run_locations, queries_in_lanes(revision, epoch.manifest)
+def status_after(manifest: Manifest, revision: Revision, state: FragmentState) -> FragmentStatus:
+    """The status of a fragment with a manifest, that of a committed epoch of a revision or the one it starts from."""
+    locations, queries = state.run_locations, queries_in_lanes(revision, manifest)
     return FragmentStatus(
         RUNNING,
-        plan_version=epoch.manifest.plan_version,
-        epoch=epoch.manifest.epoch,
+        plan_version=manifest.plan_version,
+        epoch=manifest.epoch,
         batch_records=state.batch_records,
         lanes={output.id: _lane_status(output, lane, at, state) for output, lane, at in queries},
         dead_letters=dead_letters(state),

@@ -14,6 +14,7 @@ from dsms.model.position import error_at, position_of
 from dsms.model.properties import append_only, keys
 from dsms.model.schema import schema, visible
 from dsms.model.statements import Place
+from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.start_instants import started
 from dsms.sql.binder.dependencies import below, query_of
 from dsms.sql.binder.relation import Context, Relation, bind_query
@@ -44,7 +45,7 @@ def plan_over(target: Object | Former, *read: Object) -> logical.Node:
     if isinstance(target, Source):
         raise SqlError(f'"{target.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {target.name} KEY …")
     node = started(result_of(query_of(target.select), catalog), target.start)
-    return with_shed(node, target)
+    return with_shed(reading_from(node, target.first_offsets), target)
 
 
 def scan_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.StreamScan:

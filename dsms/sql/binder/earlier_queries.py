@@ -33,6 +33,7 @@ def former_of(query: Query, catalog: Catalog) -> Former:
         sheddable=query.sheddable,
         error_columns=query.error_columns,
         shed_where=query.shed_where,
+        first_offsets=query.first_offsets,
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 from dsms.executor import runner
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
+from dsms.scheduler.leases import RUNNING, FragmentStatus
 from operators.core.errors import Fenced
 
 
@@ -41,6 +42,9 @@ class Standing:
 
     def start(self) -> None:
         self.made.append(self)
+
+    def status(self) -> FragmentStatus:
+        return FragmentStatus(RUNNING)
 
     def tune(self, bounds: object) -> None:
         """As a fragment does."""

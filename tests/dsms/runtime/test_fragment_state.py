@@ -174,6 +174,6 @@ def test_what_is_published_is_known_when_it_is_committed() -> None:
     state, instructions = after(state, EpochCommitted(published, RunLocations({"a": 5}, {"b": 7})))
     assert instructions == []
     assert dead_letters(state) == {"T": 3}
-    status = status_after(event.epoch, event.revision, state)
+    status = status_after(event.epoch.manifest, event.revision, state)
     assert (status.redis_bytes, status.disk_bytes, status.epoch) == (5, 7, 1)
     assert {lane.frontier for lane in status.lanes.values()} == {100}

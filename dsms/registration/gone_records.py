@@ -1,0 +1,75 @@
+"""What registration does where the first records of a source are gone, removed by retention or by hand.
+
+A new query reads a source from the first record that its topic still has; the offset is kept in the catalog, so results
+stay a function of the logs. What has to begin where another query began, the plan of a view or of a replaced query, is
+refused: it would give other results than that query published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from dsms.model import logical, properties
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import FirstOffsets, Query, Source, Table
+from dsms.optimizer.first_offsets import gone_before, needed_from
+from dsms.registration.environment import Environment
+from dsms.sql.binder.bind import plan_of
+from dsms.sql.binder.dependencies import names_in
+from operators.core.errors import UserError
+
+
+def reads_of(statement: st.ContinuousQuery, catalog: Catalog) -> list[logical.Node]:
+    """The plans of the views and tables that a query reads, which begin where they began; views over the clock have no
+    beginning."""
+    read = [catalog.get(name) for name in names_in(statement.select)]
+    fixed = (item for item in read if isinstance(item, Table) or (isinstance(item, Query) and item.periodic is None))
+    return [plan_of(item.name, catalog) for item in fixed]
+
+
+def first_offsets(node: logical.Node, fixed: Sequence[logical.Node], environment: Environment) -> FirstOffsets:
+    """The first offsets of a new query, by source id and partition: of those sources that have lost their first
+    records. Raises UserError if one of the plans in `fixed` needs what is gone."""
+    sources = properties.sources(node)
+    earliest = environment.earliest(sources)
+    _check(fixed, earliest, "a query over it")
+    lost = (source for source in sources if any(_gone(scan, earliest) for scan in _scans([node], source)))
+    return {source.id: {**_start(source), **_later(source, earliest)} for source in lost}
+
+
+def check_all_there(plans: Sequence[logical.Node], environment: Environment, doing: str) -> None:
+    """Raises UserError if a topic has lost records that one of the plans begins with."""
+    sources = {source.id: source for plan in plans for source in properties.sources(plan)}
+    _check(plans, environment.earliest(list(sources.values())), doing)
+
+
+def _check(plans: Iterable[logical.Node], earliest: FirstOffsets, doing: str) -> None:
+    for scan in _scans(plans):
+        for partition, (first, upto) in _gone(scan, earliest).items():
+            raise UserError(
+                f'offsets {first} to {upto - 1} of topic "{scan.source.topic}" partition {partition} are gone, and '
+                f"{doing} would need them",
+                hint="write the query over the streams themselves, or DROP it and create it anew: "
+                "it then begins at the records that are left",
+            )
+
+
+def _scans(plans: Iterable[logical.Node], source: Source | None = None) -> Iterator[logical.StreamScan]:
+    for plan in plans:
+        for scan in properties.scans(plan):
+            if source is None or scan.source.id == source.id:
+                yield scan
+
+
+def _gone(scan: logical.StreamScan, earliest: FirstOffsets) -> dict[int, tuple[int, int]]:
+    return gone_before(scan, earliest.get(scan.source.id, {}))
+
+
+def _start(source: Source) -> dict[int, int]:
+    return needed_from(logical.StreamScan(source, source.name, ()))
+
+
+def _later(source: Source, earliest: FirstOffsets) -> dict[int, int]:
+    start = _start(source)
+    return {part: max(offset, start.get(part, 0)) for part, offset in earliest.get(source.id, {}).items()}

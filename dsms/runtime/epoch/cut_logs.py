@@ -1,0 +1,84 @@
+"""Internal logs that have lost records: which queries cannot go on without these.
+
+The logs of heartbeats and rates are kept for ever, and the progress log is compacted, so their first offset is 0 unless
+somebody removed records or set a retention. What was published must be computed from the same decisions again: a query
+that would have to, and whose decisions may be gone, stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from connectors.kafka.errors import gone
+from dsms.model.objects import Query
+from dsms.physical.lane import Lane, Output
+from dsms.runtime.epoch.progress_log import Published
+from dsms.runtime.lanes.manifest import LaneManifest, SourcePartition
+from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier
+from operators.core.errors import ExternalError
+
+
+@dataclass(frozen=True)
+class CutLog:
+    """A log that has lost the records before the offset `first` of a partition; `kept` are the first offsets of sources
+    that what is left of it decides about."""
+
+    topic: str
+    partition: int
+    first: int
+    kept: Mapping[SourcePartition, int] = field(default_factory=dict)
+
+    @property
+    def error(self) -> ExternalError:
+        """The error of those who need what is gone."""
+        return gone(self.topic, self.partition, 0, self.first)
+
+
+@dataclass(frozen=True)
+class CutLogs:
+    """The internal logs that have lost records; None where all are there. `written` are the topics of results with
+    records, which only matter if the progress log is cut."""
+
+    progress: CutLog | None = None
+    heartbeats: CutLog | None = None
+    shed: CutLog | None = None
+    written: frozenset[str] = frozenset()
+
+
+def stopped(revision: Revision, published: Published, cut: CutLogs) -> dict[str, str]:
+    """Why queries cannot go on from a revision's manifest, by query: they may have published what is no longer known,
+    or would publish again what depended on decisions that are gone."""
+    if cut == CutLogs():
+        return {}
+    listed = queries_in_lanes(revision, revision.manifest)
+    reasons = ((output.id, list(_reasons((output, lane, at), published, cut))) for output, lane, at in listed)
+    return {query: found[0] for query, found in reasons if found}
+
+
+def _reasons(query: tuple[Output, Lane, LaneManifest], published: Published, cut: CutLogs) -> Iterator[str]:
+    output, lane, at = query
+    sink, known = output.sink, output.id in published.frontiers
+    if cut.progress and sink is not None and not known and sink.topic in cut.written:
+        yield f"up to which instant it has published is not known: {cut.progress.error}"
+    if not known or query_frontier(output, lane, at) >= published.upto(output.id):
+        return
+    if cut.heartbeats and _may_lack(output, lane, at, cut.heartbeats):
+        yield f"its results would be computed again without the heartbeats that they depend on: {cut.heartbeats.error}"
+    if cut.shed and _sheds(sink):
+        yield f"its results would be computed again without the rates that they depend on: {cut.shed.error}"
+
+
+def _may_lack(output: Output, lane: Lane, at: LaneManifest, log: CutLog) -> bool:
+    """Whether a partition may have had heartbeats, from the position of the lane on, that the log has lost. Those of a
+    partition ascend, so none is lost above the first that is kept."""
+    read = (lane.sources[leaf] for leaf in lane.leaves(output))
+    idle = {source.id for source in read if source.idle_ms is not None}
+    return any(
+        source in idle and log.kept.get((source, partition), place.offset + 1) > place.offset
+        for (source, partition), place in at.places.items()
+    )
+
+
+def _sheds(sink: Query | None) -> bool:
+    return sink is not None and sink.sheddable

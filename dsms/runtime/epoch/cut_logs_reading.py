@@ -1,0 +1,45 @@
+"""Asks Kafka which internal logs have lost records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from connectors.kafka.compacted import read_log
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.names import internal_topic
+from connectors.kafka.topics import earliest, latest, partitions_of
+from dsms.physical.fragment_plan import FragmentPlan
+from dsms.runtime.epoch.cut_logs import CutLog, CutLogs
+from dsms.runtime.lanes.manifest import SourcePartition
+
+
+def read_cut_logs(kafka: KafkaSettings, cluster: str, plan: FragmentPlan) -> CutLogs:
+    """The internal logs of a cluster that have lost records, with what `plan` needs to know of the others."""
+    admin = kafka.admin()
+    topics = {purpose: internal_topic(cluster, purpose) for purpose in ("progress", "heartbeats", "shed")}
+    first = earliest(admin, [(topic, 0) for topic in topics.values()])
+    cut = {
+        purpose: CutLog(topic, 0, offset)
+        for purpose, topic in topics.items()
+        if (offset := first.get((topic, 0), 0)) > 0
+    }
+    if "heartbeats" in cut:
+        kept = _first_beats(kafka, topics["heartbeats"])
+        cut["heartbeats"] = replace(cut["heartbeats"], kept=kept)
+    written = frozenset[str]()
+    if "progress" in cut:
+        results = {planned.sink.topic for planned in plan.queries.values() if planned.sink is not None}
+        places = [(topic, partition) for topic in sorted(results) for partition in partitions_of(admin, topic)]
+        written = frozenset(topic for (topic, _), end in latest(admin, places).items() if end > 0)
+    return CutLogs(**cut, written=written)
+
+
+def _first_beats(kafka: KafkaSettings, topic: str) -> dict[SourcePartition, int]:
+    """The first offset of each source partition about which what is left of the log promises something."""
+    kept: dict[SourcePartition, int] = {}
+    for key, value in read_log(kafka, kafka.admin(), topic):
+        source, _, partition = key.decode().rpartition("/")
+        kept.setdefault((source, int(partition)), msgspec.json.decode(value or b"[]", type=tuple[int, int])[0])
+    return kept

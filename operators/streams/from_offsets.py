@@ -1,0 +1,36 @@
+"""FromOffsets: the elements of records from given offsets on; those of earlier records are dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+
+from operators.core.delta import ORDER, ORDER_SHIFT, Delta, partition_of
+from operators.core.operator import Move, Step
+from operators.state.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class FromOffsets:
+    """Linear and stateless: the elements of A whose record has, in a partition of `first`, at least its offset. The
+    state above it is that of these records alone, so it is never shared with that of all.
+
+    >>> changes = Delta.of([("+", {"a": 1}, 5), ("+", {"a": 2}, 6)])
+    >>> at = Delta(changes.frame.with_columns(pl.Series(ORDER, [(3 << ORDER_SHIFT) + 8, (3 << ORDER_SHIFT) + 9])))
+    >>> FromOffsets(((3, 9),)).step(at, (), Move(0, 9)).delta.frame["a"].to_list()
+    [2]
+    """
+
+    operator_version: ClassVar[int] = 1
+    first: tuple[tuple[int, int], ...]
+
+    def traces(self) -> tuple[Trace, ...]:
+        """None: the operator is stateless."""
+        return ()
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The elements of records from the first offsets on."""
+        first = partition_of().replace_strict(dict(self.first), default=0, return_dtype=pl.Int64)
+        return Step(Delta(delta.frame.filter(pl.col(ORDER) % (1 << ORDER_SHIFT) >= first)))
