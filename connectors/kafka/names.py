@@ -8,6 +8,8 @@ OP_HEADER = "dsms-op"
 TS_HEADER = "dsms-ts"
 #: On a record without a value: no later record of the partition is below this instant.
 HEARTBEAT_HEADER = "dsms-heartbeat"
+#: Why a record is a dead letter.
+ERROR_HEADER = "dsms-error"
 
 
 def internal_topic(cluster: str, purpose: str) -> str:

@@ -69,6 +69,10 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     timestamp: str | None = None
     #: Whether instants are raised to the latest one of their partition, so that no record is late.
     latent: bool = False
+    #: The column that holds the instant of arrival (ESL's internal timestamps); records do not carry it.
+    arrival: str | None = None
+    #: Whether its topic holds the dead letters of another source, whose late records are its records.
+    late_of: str | None = None
     #: The type of the timestamp column if it is not declared and therefore not part of the row.
     timestamp_type: str = "BIGINT"
     tagged: str = "header"
@@ -128,6 +132,8 @@ class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):
     sql: str
     source: str
     keys: tuple[str, ...]
+    #: Whether it was declared with its columns, as PIPES and ESL do: a SELECT over it is continuous.
+    declared: bool = False
 
 
 class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
@@ -173,6 +179,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     output: Literal["streamed", "complete", "istream", "dstream", "rstream"] = "streamed"
     #: Period and residues of the points of a view over the clock, which no lane runs.
     periodic: tuple[int, tuple[int, ...]] | None = None
+    #: Whether CREATE STREAM made it, as PIPES and ESL do: a SELECT over it is continuous.
+    stream: bool = False
     #: Whether it may share operators with other queries; otherwise all its operators and state are its own.
     shared: bool = True
     #: The family of queries that differ only in constants, this query's constants, and whether it runs as a member.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlglot import exp
@@ -88,7 +89,8 @@ class CreateStream(Statement):
 class DeclareStream(Statement):
     """`CREATE STREAM name (columns) [SOURCE 'topic' | SOURCE function('topic', …)] [ORDERED BY column] clauses`: a
     source and its append-only stream at once (PIPES, ESL). `function` is the one that SOURCE names. With ORDERED BY
-    the timestamp column is `hidden` from the stream; with ESL's ORDER BY it remains a column of it."""
+    the timestamp column is `hidden` from the stream; with ESL's ORDER BY it remains a column of it. `late` names the
+    stream of the records that come too late."""
 
     name: Name
     columns: tuple[ColumnDefinition, ...]
@@ -98,6 +100,7 @@ class DeclareStream(Statement):
     clauses: tuple[Clause, ...]
     sql: str
     hidden: bool = False
+    late: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,19 @@ class ContinuousQuery(Statement):
     #: The text of the select alone, without the word STREAMED.
     select_sql: str
     output: Output | None = "streamed"
+    #: Whether CREATE STREAM makes it.
+    stream: bool = False
+
+    def with_columns(self, names: Sequence[Name]) -> ContinuousQuery:
+        """The query with other names of its columns."""
+        listed = exp.TableAlias(
+            this=exp.to_identifier("renamed", quoted=True),
+            columns=[exp.to_identifier(name.text, quoted=True) for name in names],
+        )
+        columns = ", ".join(column.sql(dialect="postgres") for column in listed.columns)
+        select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.Subquery(this=self.select, alias=listed)))
+        text = f'SELECT * FROM ({self.select_sql}) AS "renamed" ({columns})'
+        return replace(self, select=select, select_sql=text)
 
 
 @dataclass(frozen=True)
@@ -261,4 +277,5 @@ class Select(Statement):
 
     select: exp.Expr
     sql: str
-    names: tuple[Name, ...] = field(default=())
+    #: Its label, which names the query where it turns out to be continuous.
+    name: Name | None = None

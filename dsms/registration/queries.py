@@ -115,6 +115,7 @@ def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, A
         "kind": statement.kind,
         "select": statement.select_sql,
         "topic": RESULT_PREFIX + name.text,
+        "stream": statement.stream,
     }
     return msgspec.convert({**fields, **settings}, Query)
 

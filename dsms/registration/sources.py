@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 
 import msgspec
 import pyarrow as pa
 
+from connectors.kafka.names import dead_letter_topic
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Column, Source, Stream, kind_of
 from dsms.model.statement_result import StatementResult
-from dsms.model.types import parse_type, type_sql
+from dsms.model.types import type_sql
 from dsms.registration.clauses import source_settings
-from dsms.registration.environment import Applied, Environment, check_free
+from dsms.registration.environment import Applied, Environment, FixedEnvironment, check_free
 from dsms.registration.promises import promised
+from dsms.registration.timestamps import timestamps, type_of
 from operators.core.errors import UserError
 from operators.streams.tagger import TS
 
@@ -27,7 +29,7 @@ def register_source(statement: st.RegisterSource, catalog: Catalog, environment:
 
 
 def _registered(
-    statement: st.RegisterSource, catalog: Catalog, environment: Environment, more: dict[str, str]
+    statement: st.RegisterSource, catalog: Catalog, environment: Environment, more: Mapping[str, object]
 ) -> Applied:
     """The catalog with the source; `more` are fields that no clause sets."""
     settings, defaults = source_settings(statement.clauses)
@@ -74,16 +76,8 @@ def _columns(statement: st.RegisterSource) -> list[Column]:
             raise name.place.error(f'column name "{name.text}" is reserved')
         if any(name.text.lower() == other.name.lower() for other in columns):
             raise name.place.error(f'two columns are named "{name.text}"')
-        columns.append(Column(name.text, type_sql(_type_of(definition)), definition.nullable))
+        columns.append(Column(name.text, type_sql(type_of(definition)), definition.nullable))
     return columns
-
-
-def _type_of(definition: st.ColumnDefinition) -> pa.DataType:
-    try:
-        return parse_type(definition.type)
-    except UserError as error:
-        message = re.sub(r"^line \d+, column \d+: ", "", error.message)
-        raise definition.name.place.error(f'column "{definition.name.text}": {message}', error.hint) from error
 
 
 def _check_timestamp(source: Source) -> None:
@@ -127,32 +121,45 @@ def _key(name: st.Name, source: Source) -> str:
 
 
 def declare_stream(statement: st.DeclareStream, catalog: Catalog, environment: Environment) -> Applied:
-    """A source of its own under the name `<stream>_source`, and the append-only stream over it."""
+    """A source of its own under the name `<stream>_source`, and the append-only stream over it; with LATE INTO the same
+    once more over the late records."""
     check_free(catalog, statement.name)
+    stamps = timestamps(statement)
+    clauses = (*statement.clauses, *stamps.clauses)
     source_name = st.Name(f"{statement.name.text}_source", statement.name.place)
-    timestamp = _timestamp(statement)
-    hidden = timestamp if statement.hidden else None
-    columns = tuple(column for column in statement.columns if column is not hidden)
-    by = [] if timestamp is None else [st.Clause("timestamp", ("BY", timestamp.name.text), timestamp.name.place)]
-    source = st.RegisterSource(source_name, columns, statement.topic, (*statement.clauses, *by), statement.sql)
-    more = {} if hidden is None else {"timestamp_type": type_sql(_type_of(hidden))}
-    with_source, registered = _registered(source, catalog, environment, more)
-    over = st.CreateStream(statement.name, source_name, (), statement.sql)
-    with_stream, created = create_stream(over, with_source, environment)
+    source = st.RegisterSource(source_name, stamps.columns, statement.topic, clauses, statement.sql)
+    after, registered = _registered(source, catalog, environment, stamps.settings)
+    after, created = _declared_over(statement.name, source_name, statement.sql, after)
     opened = (f"SOURCE {statement.function}: read from topic {statement.topic.text}",) if statement.function else ()
     message = f'{created.message} over source "{source_name.text}" of topic "{statement.topic.text}"'
-    return with_stream, StatementResult(
-        "CREATE STREAM", message, notices=(*opened, *registered.notices), name=created.name
-    )
+    notices = (*opened, *stamps.notices, *registered.notices)
+    if statement.late is not None:
+        after = _late_stream(statement, source, after, environment)
+        notices = (*notices, f'late records are the stream "{statement.late.text}"')
+    return after, StatementResult("CREATE STREAM", message, notices=notices, name=created.name)
 
 
-def _timestamp(statement: st.DeclareStream) -> st.ColumnDefinition | None:
-    """The timestamp column, which ORDERED BY or ORDER BY names."""
-    ordered = statement.ordered
-    if ordered is None:
-        return None
-    for column in statement.columns:
-        if column.name.text.lower() == ordered.text.lower():
-            return column
-    have = ", ".join(column.name.text for column in statement.columns)
-    raise ordered.place.error(f'column "{ordered.text}" not found in "{statement.name.text}"', f"have: {have}")
+def _declared_over(name: st.Name, source: st.Name, sql: str, catalog: Catalog) -> Applied:
+    """The append-only stream of a declaration over its source."""
+    after, created = create_stream(st.CreateStream(name, source, (), sql), catalog, FixedEnvironment())
+    stream = after.find(name.text)
+    assert isinstance(stream, Stream)
+    return catalog.with_object(msgspec.structs.replace(stream, declared=True)), created
+
+
+def _late_stream(
+    statement: st.DeclareStream, source: st.RegisterSource, catalog: Catalog, environment: Environment
+) -> Catalog:
+    """The catalog with the stream of the late records, whose log are the dead letters of the source. Their instants are
+    those of their arrival there, so none of them is late."""
+    assert statement.late is not None
+    name, place = statement.late.text, statement.late.place
+    if any(clause.name == "timestamp" and clause.words == ("LATENT",) for clause in source.clauses):
+        raise place.error("LATE INTO needs ORDER BY: the timestamps of arrival are never late")
+    check_free(catalog, statement.late)
+    kept = tuple(clause for clause in source.clauses if clause.name in ("format", "registry", "idle"))
+    latent = st.Clause("timestamp", ("LATENT",), place)
+    topic, late_source = st.Name(dead_letter_topic(source.name.text), place), st.Name(f"{name}_source", place)
+    late = st.RegisterSource(late_source, source.columns, topic, (*kept, latent), statement.sql)
+    after, _ = _registered(late, catalog, environment, {"tagged": "none", "late_of": source.name.text})
+    return _declared_over(statement.late, late_source, statement.sql, after)[0]

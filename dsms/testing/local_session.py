@@ -19,6 +19,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.physical.explain import explain
 from dsms.physical.fragment_plan import FragmentPlan, Planned, plan_fragment, planned
 from dsms.physical.lane import Output
+from dsms.registration.continuous import as_meant
 from dsms.registration.environment import FixedEnvironment
 from dsms.registration.replacement import retired
 from dsms.registration.statements import apply, kind_of_statement, parse
@@ -166,6 +167,7 @@ class LocalSession:
         ]
 
     def _statement(self, statement: st.Statement) -> StatementResult:
+        statement = as_meant(statement, self.catalog)
         subject = kind_of_statement(statement).subject
         if subject == "rows":
             return self._on_rows(statement)
@@ -236,6 +238,20 @@ class LocalSession:
 
     def _work(self) -> None:
         self.runtime.run(self.batch_records)
+        if self._passes_late_on():
+            self._work()
+
+    def _passes_late_on(self) -> bool:
+        """Appends records that were refused as late to the logs of their streams; returns whether there were any."""
+        moved = False
+        for source in self.catalog.sources():
+            if source.late_of is not None:
+                log, records = self.runtime.logs[source.id].records, self._log_of(source.late_of).records
+                late = [letter.offset for letter in self.runtime.dead if letter.refused_late_by(source.late_of)]
+                fresh = [{**records[offset], "ts": self.reached()} for offset in late[len(log) :]]
+                log.extend(fresh)
+                moved = moved or bool(fresh)
+        return moved
 
     def _started(self, name: str) -> Output:
         named = self.catalog.find(name)

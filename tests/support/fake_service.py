@@ -7,6 +7,7 @@ from typing import Any
 from dsms.coordinator.catalog.lookup import Document, UnknownName
 from dsms.model.limits import Limits
 from dsms.model.statement_result import StatementResult
+from dsms.model.statements import Statement
 from operators.core.errors import ExternalError, InternalError, SqlError, UserError
 
 READINGS: Document = {
@@ -37,6 +38,9 @@ class FakeService:
         self.unready: dict[str, str] = {}
 
     limits = Limits()
+
+    def meaning(self, statement: Statement) -> Statement:
+        return statement
 
     def execute(self, sql: str) -> list[StatementResult]:
         self.executed.append(sql)

@@ -59,6 +59,8 @@ def _made(cluster: str, fragments: int) -> dict[str, Object]:
 
 def _placed(item: Object, id: str, fragments: int) -> Object:
     """The object with its own id; a source is numbered from the last number downwards."""
+    if isinstance(item, Stream):
+        return msgspec.structs.replace(item, id=id, declared=False)
     if not isinstance(item, Source):
         return msgspec.structs.replace(item, id=id)
     number = MAX_SOURCES - 1 - item.number

@@ -13,6 +13,7 @@ from dsms.coordinator.results.result_access import ResultAccess
 from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.model.limits import Limits
 from dsms.model.statement_result import StatementResult
+from dsms.model.statements import Statement
 
 
 class Service(Protocol):
@@ -29,6 +30,10 @@ class Service(Protocol):
     @property
     def limits(self) -> Limits:
         """What one statement, one schema and all queries together may ask for."""
+        ...
+
+    def meaning(self, statement: Statement) -> Statement:
+        """The statement as the catalog makes it be understood: a SELECT over a stream is a continuous query."""
         ...
 
     def settled_version(self) -> int:

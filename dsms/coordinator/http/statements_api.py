@@ -45,7 +45,7 @@ def statements_router(backend: Backend) -> APIRouter:
     @needs("reader")  # each statement needs a role of its own
     def statements(call: Request, request: StatementsRequest, idempotency_key: IdempotencyKey = None) -> Response:
         if role := getattr(call.state, "role", None):
-            check_statements(request.sql, role)
+            check_statements(request.sql, role, service.meaning)
         effects, content = StatementEffects(service, request.sql), request.sql.encode(errors="surrogatepass")
 
         def run() -> Response:

@@ -41,6 +41,8 @@ from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
 from dsms.model.objects import Source, kind_of
 from dsms.model.statement_result import StatementResult
+from dsms.model.statements import Statement
+from dsms.registration.continuous import as_meant
 from operators.core.errors import UserError
 
 _INTERNAL_TOPICS = {
@@ -88,6 +90,10 @@ class Coordinator:
     def limits(self) -> Limits:
         """What one statement, one schema and all queries together may ask for."""
         return self._settings.limits
+
+    def meaning(self, statement: Statement) -> Statement:
+        """The statement as the catalog makes it be understood."""
+        return as_meant(statement, self._catalog())
 
     def settled_version(self) -> int:
         """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""

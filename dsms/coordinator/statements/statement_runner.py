@@ -12,6 +12,7 @@ from dsms.coordinator.statements.other_statements import answer_control, run_on_
 from dsms.coordinator.statements.query_replacement import replace_query
 from dsms.model import statements as st
 from dsms.model.statement_result import StatementResult
+from dsms.registration.continuous import as_meant
 from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.pause import SetPaused
 from dsms.registration.statement_kind import StatementKind
@@ -54,5 +55,6 @@ class StatementRunner:
 
     def run(self, statement: st.Statement) -> StatementResult:
         """The result of one statement."""
+        statement = as_meant(statement, self._context.store.catalog)
         refuse_reserved(statement, self._context.store.catalog)
         return RUNNERS[type(statement)](statement, self._context)

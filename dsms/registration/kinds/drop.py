@@ -54,7 +54,7 @@ def _apply(statement: Drop, catalog: Catalog, environment: Environment) -> Appli
 
 def _kinds(item: Object) -> tuple[str, ...]:
     """The kinds by which DROP may name an object: a view created by CREATE STREAM … AS is also a stream."""
-    derived = isinstance(item, Query) and item.sql.upper().split()[:2] == ["CREATE", "STREAM"]
+    derived = isinstance(item, Query) and (item.stream or item.sql.upper().split()[:2] == ["CREATE", "STREAM"])
     return (kind_of(item), "stream") if derived else (kind_of(item),)
 
 

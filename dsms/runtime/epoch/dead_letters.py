@@ -10,6 +10,7 @@ import polars as pl
 
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.epoch.progress_log import DeadMark, DeadMarks
+from dsms.runtime.stages.intake import LATE
 from dsms.runtime.stages.lane_step import of_member
 from dsms.runtime.stages.source_stage import fault_owner
 from dsms.runtime.stages.wire import DeadLetters
@@ -27,6 +28,10 @@ class DeadRecord:
     reason: str
     value: bytes
     query: str | None
+
+    def refused_late_by(self, source: str) -> bool:
+        """Whether the source of this name refused it because it was late."""
+        return self.source == source and self.query is None and self.reason.startswith(LATE)
 
 
 def dead_letters(

@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from connectors.kafka.epoch_writer import Headers, Records
-from connectors.kafka.names import OP_HEADER, TS_HEADER, dead_letter_topic, internal_topic
+from connectors.kafka.names import ERROR_HEADER, OP_HEADER, TS_HEADER, dead_letter_topic, internal_topic
 from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, Written
@@ -118,7 +118,7 @@ def dead_records(dead: tuple[DeadRecord, ...], topics: Mapping[str, str]) -> Ite
 def _provenance(letter: DeadRecord, topic: str) -> Headers:
     query: Headers = [("dsms-query", letter.query.encode())] if letter.query else []
     return [
-        ("dsms-error", letter.reason.encode()),
+        (ERROR_HEADER, letter.reason.encode()),
         ("dsms-source", letter.source.encode()),
         ("dsms-topic", topic.encode()),
         ("dsms-partition", str(letter.partition).encode()),

@@ -17,6 +17,8 @@ from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, TO, WEIGHT, Delta, union_all
 
 DELETE = "-"
+#: How the reason of a late record begins.
+LATE = "late: "
 _OPS = ("+", "u", "-")
 _OP = "__op"
 
@@ -97,6 +99,8 @@ class Intake:
         if self.source.latent:
             instants = clock.latent(instants, offsets, arrivals.heartbeats)
             frame = frame.with_columns(pl.Series(FROM, instants))
+        if self.source.arrival is not None:
+            frame = frame.with_columns(_moments(frame[FROM], self.source.schema.field(self.source.arrival)))
         late, after = clock.admit(instants, offsets, slack=self.source.slack, heartbeats=arrivals.heartbeats)
         if late.any():
             dead += [
@@ -161,7 +165,7 @@ class Intake:
             rows = rows.with_columns(_instant(rows[self.source.timestamp]).alias(FROM))
         if self._surely_valid(arrivals, rows):
             return rows
-        reasons = _instant_fault(self.source.timestamp or "ts")
+        reasons = _instant_fault(self.source.timestamp or "ts", self._least)
         if self.source.tagged not in ("header", "none"):
             op = pl.col(self.source.tagged)
             reasons = pl.coalesce(reasons, _op_fault(op, self.source.tagged), self._missing(op))
@@ -185,7 +189,12 @@ class Intake:
         """A quick test by the extreme instants and the distinct operations; False says nothing."""
         if self.source.tagged not in ("header", "none") or rows[FROM].null_count():
             return False
-        return _in_range(rows[FROM]) and set(arrivals.ops or ()) <= {None, *_OPS}
+        return _in_range(rows[FROM], self._least) and set(arrivals.ops or ()) <= {None, *_OPS}
+
+    @property
+    def _least(self) -> int:
+        """Instants are above it, and below its negative: a column of arrival has them in microseconds."""
+        return BEGINNING if self.source.arrival is None else BEGINNING // 1_000
 
     def _missing(self, op: pl.Expr) -> pl.Expr:
         """The fault of an upsert with NULL in a NOT NULL column: with the operation in a column, all records are
@@ -201,7 +210,7 @@ class Intake:
 
     def _late(self, arrivals: Arrivals, offset: int, instant: int) -> DeadLetter:
         return _letter(
-            arrivals, offset, f"late: instant {instant} is below the frontier of its partition at this record"
+            arrivals, offset, f"{LATE}instant {instant} is below the frontier of its partition at this record"
         )
 
 
@@ -210,7 +219,7 @@ def reading_schema(source: Source, *, deletions: bool = False) -> pa.Schema:
 
     All columns are nullable for deletions, and where the operation is in a column.
     """
-    fields = {field.name: field for field in source.record}
+    fields = {field.name: field for field in source.record if field.name != source.arrival}
     if source.tagged not in ("header", "none"):
         fields.setdefault(source.tagged, pa.field(source.tagged, pa.string()))
         deletions = True
@@ -249,14 +258,20 @@ def _instant(column: pl.Series) -> pl.Series:
     return column.cast(pl.Int64)
 
 
-def _in_range(instants: pl.Series) -> bool:
+def _moments(instants: pl.Series, field: pa.Field[Any]) -> pl.Series:
+    """Instants as a column of this type: whole numbers as they are, times as milliseconds since 1970."""
+    moments = instants.alias(field.name)
+    return moments if pa.types.is_integer(field.type) else (moments * 1_000).cast(pl.Datetime("us"))
+
+
+def _in_range(instants: pl.Series, least: int) -> bool:
     if not len(instants):
         return True
-    return cast(int, instants.min()) > BEGINNING and cast(int, instants.max()) < -BEGINNING
+    return cast(int, instants.min()) > least and cast(int, instants.max()) < -least
 
 
-def _instant_fault(name: str) -> pl.Expr:
-    outside = ~pl.col(FROM).is_between(BEGINNING, -BEGINNING, closed="none")
+def _instant_fault(name: str, least: int) -> pl.Expr:
+    outside = ~pl.col(FROM).is_between(least, -least, closed="none")
     return (
         pl.when(pl.col(FROM).is_null())
         .then(pl.lit(f'no instant: "{name}" is NULL'))

@@ -13,10 +13,10 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from connectors.formats import Decoder
-from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
+from connectors.kafka.names import ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Format, Source
-from dsms.runtime.stages.intake import Arrivals, Intake, reading_schema
+from dsms.runtime.stages.intake import LATE, Arrivals, Intake, reading_schema
 from operators.core.clock import Heartbeat
 from operators.core.delta import BEGINNING, FOREVER
 
@@ -40,6 +40,8 @@ def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema) -> Decoder:
 
 def arrivals_of(source: Source, partition: int, messages: Sequence[Message], logged: tuple[Heartbeat, ...]) -> Arrivals:
     """The arrivals of one partition's messages, in offset order; heartbeats among the messages are separated."""
+    if source.late_of is not None:
+        messages = [message for message in messages if _late(message)]
     values = list(map(Message.value, messages))
     beats: list[Heartbeat] = []
     if not all(values) and None in values:
@@ -59,6 +61,12 @@ def arrivals_of(source: Source, partition: int, messages: Sequence[Message], log
 
 
 Headers = dict[str, bytes | None]
+
+
+def _late(message: Message) -> bool:
+    """Whether a dead letter is a late record."""
+    reason = dict(message.headers() or []).get(ERROR_HEADER) or b""
+    return reason.startswith(LATE.encode())
 
 
 def _heads(source: Source, messages: Sequence[Message]) -> list[Headers] | None:

@@ -34,7 +34,8 @@ def reads(item: Object) -> list[str]:
     if isinstance(item, Stream):
         return [item.source]
     if isinstance(item, Source):
-        return [constraint.other for constraint in item.constraints if constraint.other is not None]
+        named = [item.late_of, *(constraint.other for constraint in item.constraints)]
+        return [name for name in named if name is not None]
     return list(_names_in_text(item.select)) if isinstance(item, Query) else []
 
 

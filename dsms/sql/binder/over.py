@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model.position import error_at
+from dsms.model.properties import append_only
 from dsms.model.schema import schema
 from dsms.sql.binder.aggregate_calls import AggregateCall, aggregate_call
 from dsms.sql.binder.conditions import extended, fresh
@@ -24,6 +25,7 @@ from operators.aggregates import AGGREGATES
 from operators.core.errors import UserError
 from operators.expressions import Column, Expression, Literal, call, coerce
 from operators.ranking.window_call import WindowCall
+from operators.streams.tagger import TS
 
 _RANKS: dict[str, pa.DataType] = {
     "row_number": pa.int64(),
@@ -54,7 +56,8 @@ def with_windows(relation: Relation, query: exp.Expr, nodes: Sequence[exp.Expr],
     node, known = relation.node, dict(relation.scope.known)
     calls: dict[WindowCall, WindowCall] = {}
     for window in windows:
-        node, bound = _call(_definition(window, named), node, relation.scope, context)
+        definition = _in_stream_order(_definition(window, named), relation)
+        node, bound = _call(definition, node, relation.scope, context)
         named_call = calls.setdefault(bound, replace(bound, name=fresh(f"__f{len(calls)}", schema(node).names)))
         known[id(window)] = Column(named_call.name, named_call.type, True)
     for partition in dict.fromkeys(window_call.partition for window_call in calls.values()):
@@ -94,6 +97,15 @@ def _definition(window: exp.Window, named: dict[str, exp.Window]) -> _Definition
         own.order or base_definition.order,
         own.spec or base_definition.spec,
     )
+
+
+def _in_stream_order(definition: _Definition, relation: Relation) -> _Definition:
+    """A frame without ORDER BY over a stream is in the order of the stream, as in ESL: that of its instants."""
+    if definition.order or definition.spec is None or not append_only(relation.node):
+        return definition
+    if sum(entry.pseudo and entry.name == TS for entry in relation.scope.entries) != 1:
+        return definition
+    return replace(definition, order=(exp.Ordered(this=exp.column(TS)),))
 
 
 def _call(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -13,7 +14,9 @@ from dsms.sql.parser.cursor import Cursor, place_of
 _SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "TAGGED", "REGISTRY", "CONSTRAINT")
 #: Words of CONSTRAINT after which a clause name is an ordinary word: `CONSTRAINT ORDERED BY a WITHIN 1, ORDERED …`.
 _INSIDE: tuple[list[str], ...] = (["BY"], [","], [])
-_STREAM_CLAUSES = ("SOURCE", "ORDERED", "ORDER BY", *_SOURCE_CLAUSES)
+_STREAM_CLAUSES = ("SOURCE", "ORDERED", "ORDER BY", "LATE", *_SOURCE_CLAUSES)
+#: The clauses that no source has.
+_STREAM_ONLY = ("source", "order by", "ordered", "late")
 
 
 def register_source(cursor: Cursor, _: st.Name | None) -> st.RegisterSource:
@@ -26,20 +29,46 @@ def register_source(cursor: Cursor, _: st.Name | None) -> st.RegisterSource:
 
 
 def create_stream(cursor: Cursor, label: st.Name | None) -> st.CreateStream | st.DeclareStream | st.ContinuousQuery:
-    """`CREATE STREAM name OVER source KEY …`, PIPES' `CREATE STREAM name (columns) …` or `… AS select`."""
-    name = cursor.name("stream name")
+    """`CREATE STREAM name OVER source KEY …`, PIPES' `CREATE STREAM name (columns) …` or `… [(names)] AS select`."""
+    name = _stream_name(cursor)
     if label and label.text.lower() != name.text.lower():
         raise label.place.error(f'label "{label.text}" differs from the name "{name.text}"')
+    renamed = _new_names(cursor)
     if cursor.peeks("("):
         return _declared(cursor, name)
     if cursor.peeks("AS") or cursor.peeks("WITH"):
-        return queries.named(cursor, name, "view", "streamed")
+        query = replace(queries.named(cursor, name, "view", "streamed"), stream=True)
+        return query.with_columns(renamed) if renamed else query
     cursor.expect("OVER")
     source = cursor.name("source name")
     cursor.expect("KEY")
     keys = () if cursor.accept("NULL") else _keys(cursor)
     cursor.end()
     return st.CreateStream(name, source, keys, cursor.sql)
+
+
+def _stream_name(cursor: Cursor) -> st.Name:
+    """A name, which may have hyphens, as ESL's `larceny-in-progress`; queries have to quote it."""
+    name = cursor.name("stream name")
+    while cursor.accept("-"):
+        name = st.Name(f"{name.text}-{cursor.name('stream name').text}", name.place)
+    return name
+
+
+def _new_names(cursor: Cursor) -> tuple[st.Name, ...]:
+    """The names of the columns of `CREATE STREAM name (a, b) AS …`; none where columns are declared or nothing follows.
+    Only names and commas are between the parentheses."""
+    tokens = cursor.tokens[cursor.at :]
+    closed = next((at for at, token in enumerate(tokens) if token.text == ")"), 0)
+    separators = [token.text for token in tokens[:closed:2]]
+    if closed % 2 or separators != ["(", *[","] * (len(separators) - 1)]:
+        return ()
+    if [token.text.upper() for token in tokens[closed + 1 : closed + 2]] not in (["AS"], ["WITH"]):
+        return ()
+    cursor.expect("(")
+    renamed = names(cursor, "column name")
+    cursor.expect(")")
+    return renamed
 
 
 def _keys(cursor: Cursor) -> tuple[st.Name, ...]:
@@ -66,8 +95,18 @@ def _declared(cursor: Cursor, name: st.Name) -> st.DeclareStream:
     if ordered is not None and (clash := given.get("timestamp")):
         raise clash.place.error("TIMESTAMP and ORDERED BY both name the timestamp", "use only one of them")
     topic, function = _topic(given.get("source"), name)
-    rest = tuple(clause for clause in given.values() if clause.name not in ("source", "order by", "ordered"))
-    return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in given)
+    rest = tuple(clause for clause in given.values() if clause.name not in _STREAM_ONLY)
+    late = _late(given.get("late"))
+    return st.DeclareStream(name, columns, topic, ordered, function, rest, cursor.sql, "ordered" in given, late)
+
+
+def _late(clause: st.Clause | None) -> st.Name | None:
+    """The stream of `LATE INTO name`."""
+    if clause is None:
+        return None
+    if len(clause.words) != 2 or clause.words[0].upper() != "INTO":
+        raise clause.place.error("invalid LATE clause", "have: LATE INTO stream")
+    return st.Name(clause.words[1], clause.place)
 
 
 def _ordered(clause: st.Clause) -> st.Name:

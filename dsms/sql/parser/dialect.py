@@ -22,8 +22,9 @@ class Dsms(Postgres):
         words."""
 
         COMMANDS = set()
+        # ESL's reserved column is a column, which no function may hide
         KEYWORDS = {
-            **Postgres.Tokenizer.KEYWORDS,
+            **{word: kind for word, kind in Postgres.Tokenizer.KEYWORDS.items() if word != "CURRENT_TIME"},
             "≤": TokenType.LTE,
             "≥": TokenType.GTE,
             "≠": TokenType.NEQ,

@@ -41,9 +41,18 @@ def _split(tokens: list[Token]) -> list[list[Token]]:
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
             parts.append([])
+        elif _misprinted(parts, token):
+            parts = [*parts[:-2], [*parts[-2], token]]
         else:
             parts[-1].append(token)
     return [part for part in parts if part]
+
+
+def _misprinted(parts: list[list[Token]], token: Token) -> bool:
+    """Whether the semicolon before a token is the one that ESL's paper prints before SOURCE; no statement begins so."""
+    if parts[-1] or len(parts) < 2 or token.text.upper() != "SOURCE":
+        return False
+    return [before.text.upper() for before in parts[-2][:2]] == ["CREATE", "STREAM"]
 
 
 def _statement(cursor: Cursor, starts: Starts) -> st.Statement:

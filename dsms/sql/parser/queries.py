@@ -113,7 +113,7 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
         raise error_at(
             only, "a one-time SELECT cannot read windows, table functions or synchronised relations", hint=hint
         )
-    return st.Select(query.select, query.select_sql)
+    return st.Select(query.select, query.select_sql, name)
 
 
 def parse_query(text: str) -> exp.Expr:

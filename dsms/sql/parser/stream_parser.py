@@ -189,6 +189,13 @@ class StreamParser(WindowParser):
             return None
         return super()._parse_table_alias(alias_tokens)
 
+    def _parse_alias(self, this: Any = None, explicit: bool = False) -> Any:
+        """Also `sum(a) AS s OVER (…)`, as ESL's paper prints it."""
+        named = super()._parse_alias(this, explicit)
+        if isinstance(named, exp.Alias) and self._curr.token_type == TokenType.OVER:
+            named.set("this", self._parse_window(named.this))
+        return named
+
     def _parse_bracket(self, this: Any = None) -> Any:
         """A bracket after an item of FROM is a window, not a subscript."""
         return this if isinstance(this, exp.Table) else super()._parse_bracket(this)

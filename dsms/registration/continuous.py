@@ -1,0 +1,51 @@
+"""Which SELECT without STREAMED is continuous: one over a stream that CREATE STREAM declares or derives, as in ESL."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from sqlglot import exp
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object, Query, Stream
+from dsms.sql.binder.dependencies import names_in
+from dsms.sql.parser.dialect import Dsms
+
+
+def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
+    """The statement as the catalog makes it be understood: a SELECT that reads a declared or derived stream is a
+    continuous query, which publishes the changes of its result. Every other statement is as it was parsed.
+
+    >>> from dsms.registration.environment import FixedEnvironment
+    >>> from dsms.registration.statements import apply, parse
+    >>> declared, _ = apply(parse("CREATE STREAM S (a INT)")[0], Catalog(), FixedEnvironment())
+    >>> type(as_meant(parse("SELECT a FROM S")[0], declared)).__name__
+    'ContinuousQuery'
+    """
+    if not isinstance(statement, st.Select):
+        return statement
+    if not any(_streams(catalog.get(name)) for name in names_in(statement.select)):
+        return statement
+    select = _numbered(statement.select)
+    text = statement.sql.strip()
+    written = text if select is statement.select else select.sql(dialect=Dsms)
+    return st.ContinuousQuery("query", statement.name, select, (), text, written, "streamed")
+
+
+def _numbered(select: exp.Expr) -> exp.Expr:
+    """The query in which an alias that differs from an earlier name by case alone has a number, as in the paper's
+    `price, min(price) OVER (…) AS Price`: the column is `Price_2`."""
+    names: list[str] = []
+    numbered = select.copy()
+    for item in numbered.selects if isinstance(numbered, exp.Select) else ():
+        taken = {name.lower() for name in names}
+        if isinstance(item, exp.Alias) and item.alias not in names and item.alias.lower() in taken:
+            free = (f"{item.alias}_{at}" for at in count(2))
+            item.set("alias", exp.to_identifier(next(name for name in free if name.lower() not in taken)))
+        names.append(item.alias_or_name)
+    return select if numbered == select else numbered
+
+
+def _streams(item: Object | None) -> bool:
+    return (isinstance(item, Stream) and item.declared) or (isinstance(item, Query) and item.stream)
