@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import count
-
-from sqlglot import exp
-
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Stream
 from dsms.sql.binder.dependencies import names_in
-from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.numbered_aliases import numbered, text_of
 
 
 def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
@@ -27,24 +23,10 @@ def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
         return statement
     if not any(_streams(catalog.get(name)) for name in names_in(statement.select)):
         return statement
-    select = _numbered(statement.select)
+    select = numbered(statement.select)
     text = statement.sql.strip()
-    written = text if select is statement.select else select.sql(dialect=Dsms)
+    written = text if select is statement.select else text_of(select)
     return st.ContinuousQuery("query", statement.name, select, (), text, written, "streamed")
-
-
-def _numbered(select: exp.Expr) -> exp.Expr:
-    """The query in which an alias that differs from an earlier name by case alone has a number, as in the paper's
-    `price, min(price) OVER (…) AS Price`: the column is `Price_2`."""
-    names: list[str] = []
-    numbered = select.copy()
-    for item in numbered.selects if isinstance(numbered, exp.Select) else ():
-        taken = {name.lower() for name in names}
-        if isinstance(item, exp.Alias) and item.alias not in names and item.alias.lower() in taken:
-            free = (f"{item.alias}_{at}" for at in count(2))
-            item.set("alias", exp.to_identifier(next(name for name in free if name.lower() not in taken)))
-        names.append(item.alias_or_name)
-    return select if numbered == select else numbered
 
 
 def _streams(item: Object | None) -> bool:

@@ -62,7 +62,7 @@ def session(request: pytest.FixtureRequest) -> LocalSession:
 
 
 def moment(seconds: int) -> datetime:
-    return datetime(2006, 11, 5, 12, 0, seconds)
+    return datetime.fromisoformat(f"2006-11-05T12:00:{seconds:02}")
 
 
 def instant(seconds: int) -> int:
@@ -106,7 +106,7 @@ def test_example_1_the_time_of_arrival_becomes_a_column(session: LocalSession) -
         (1, "cas", 950.0, moment(15), instant(15)),
         (3, "dan", 1200.0, moment(30), instant(30)),
         # it was promised before that no record comes below 60, and what the record says does not count
-        (9, None, None, datetime(2006, 11, 5, 12, 1), instant(60)),
+        (9, None, None, datetime.fromisoformat("2006-11-05T12:01:00"), instant(60)),
     ]
     assert session.dead_letters("ClosedAuction_source") == []
 

@@ -1,0 +1,33 @@
+"""Aliases that differ from another column by case alone, which SQL takes for the same name."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from sqlglot import exp
+
+from dsms.sql.parser.dialect import Dsms
+
+
+def numbered(select: exp.Expr) -> exp.Expr:
+    """The query in which such an alias has a number; the same object if there is none. ESL's paper prints
+    `price, min(price) OVER (…) AS Price`.
+
+    >>> import sqlglot
+    >>> numbered(sqlglot.parse_one("SELECT a, b AS A FROM S")).sql()
+    'SELECT a, b AS A_2 FROM S'
+    """
+    names: list[str] = []
+    changed = select.copy()
+    for item in changed.selects if isinstance(changed, exp.Select) else ():
+        taken = {name.lower() for name in names}
+        if isinstance(item, exp.Alias) and item.alias not in names and item.alias.lower() in taken:
+            free = (f"{item.alias}_{at}" for at in count(2))
+            item.set("alias", exp.to_identifier(next(name for name in free if name.lower() not in taken)))
+        names.append(item.alias_or_name)
+    return select if changed == select else changed
+
+
+def text_of(select: exp.Expr) -> str:
+    """The text of a query in our notation."""
+    return select.sql(dialect=Dsms)
