@@ -26,6 +26,8 @@ class Fold:
         self.frontier = BEGINNING
         self.rows: dict[bytes, bytes] = {}
         self.bag: Counter[bytes] = Counter()
+        #: The bytes of the rows that remain.
+        self.bytes = 0
         self._keyed = keyed
 
     def take(self, messages: Iterable[Message]) -> None:
@@ -44,11 +46,16 @@ class Fold:
 
     def _change(self, key: bytes | None, value: bytes | None, gone: bool) -> None:
         if not self._keyed:
-            self.bag[value or b""] += -1 if gone else 1
-        elif gone or value is None:
+            count = -1 if gone else 1
+            self.bag[value or b""] += count
+            self.bytes += count * len(value or b"")
+            return
+        self.bytes -= len(self.rows.get(key or b"", b""))
+        if gone or value is None:
             self.rows.pop(key or b"", None)
         else:
             self.rows[key or b""] = value
+            self.bytes += len(value)
 
     def values(self) -> Iterator[bytes]:
         """The rows of the relation."""

@@ -44,6 +44,16 @@ class Limits:
     #: Characters of an Avro schema, and how deep its types are nested.
     schema_length: int = 400_000
     schema_nesting: int = 50
+    #: One-time statements that run at once, and that wait for it.
+    selects: int = 2
+    selects_waiting: int = 8
+    #: Seconds that one may take, megabytes of memory beside what it reads, and megabytes of a relation that it reads.
+    select_seconds: int = 10
+    select_memory_mb: int = 256
+    relation_mb: int = 256
+    #: Rows and megabytes of its answer.
+    select_rows: int = 100_000
+    select_result_mb: int = 16
     #: Characters of a regular expression or of a pattern of LIKE.
     pattern_length: int = 1_000
 

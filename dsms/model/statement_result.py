@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
+
+import msgspec
+
+Row = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +26,28 @@ class StatementResult:
     statement: str
     message: str
     columns: tuple[str, ...] = ()
-    rows: tuple[tuple[object, ...], ...] = ()
+    rows: Sequence[Row] = ()
     notices: tuple[str, ...] = ()
     name: str | None = None
+
+
+class EncodedRows(Sequence[Row]):
+    """Rows that another process has written as JSON; they go into an answer as they are.
+
+    >>> rows = EncodedRows(b'[["a",1],["b",2]]', 2)
+    >>> len(rows), rows[1]
+    (2, ('b', 2))
+    """
+
+    def __init__(self, json: bytes | bytearray, count: int) -> None:
+        self.json, self._count = json, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Row]: ...
+    def __getitem__(self, at: int | slice) -> Row | Sequence[Row]:
+        return msgspec.json.decode(self.json, type=list[Row])[at]

@@ -1,19 +1,17 @@
-"""One-time queries: DuckDB over relations of one instant."""
+"""DuckDB in this process: answers to one-time queries over relations of one instant, and casts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
-from sqlglot import exp
 
-from dsms.model.catalog import Catalog
 from dsms.model.types import type_sql
-from dsms.sql.parser.table_names import name_of
+from dsms.tables.question import Asked
 from operators import expressions
 from operators.core.distinct_type import DistinctType, stored, stored_schema
 from operators.core.errors import SqlError, UserError
@@ -21,72 +19,47 @@ from operators.core.errors import SqlError, UserError
 if TYPE_CHECKING:
     import duckdb
 
-Relation = Callable[[str], pa.Table]
 Row = tuple[object, ...]
-#: A query can reach neither files nor the network, nor Python objects by name.
-_SHUT: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": False,
-    "python_enable_replacements": False,
-    "threads": 1,
-}
 
 
-def evaluate(query: exp.Expr, catalog: Catalog, relation: Relation) -> pa.Table:
-    """The rows of a query; `relation` gives the rows of a stream, view or table that it names.
+def evaluate(asked: Asked) -> pa.Table:
+    """The rows of a question.
 
-    >>> import sqlglot
-    >>> evaluate(sqlglot.parse_one("SELECT 1 + 1 AS two"), Catalog(), lambda name: pa.table({})).to_pylist()
+    >>> evaluate(Asked("SELECT 1 + 1 AS two", {})).to_pylist()
     [{'two': 2}]
     """
-    resolved, names = _resolved(query, catalog)
-    with _answering(resolved, {name: relation(name) for name in names}) as answered:
+    with _answering(asked) as answered:
         rows: pa.Table = answered.to_arrow_table()
         return rows
 
 
-def answer(query: exp.Expr, catalog: Catalog, relation: Relation) -> tuple[tuple[str, ...], tuple[Row, ...]]:
-    """The columns and rows of a query as Python values.
+def answer(asked: Asked) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """The columns and rows of a question as Python values.
 
-    >>> import sqlglot
-    >>> answer(sqlglot.parse_one("SELECT 1 + 1 AS two"), Catalog(), lambda name: pa.table({}))
+    >>> answer(Asked("SELECT 1 + 1 AS two", {}))
     (('two',), ((2,),))
     """
-    resolved, names = _resolved(query, catalog)
-    with _answering(resolved, {name: relation(name) for name in names}) as answered:
+    with _answering(asked) as answered:
         return tuple(answered.columns), tuple(answered.fetchall())
 
 
-def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:
-    """The streams, views and tables that a query names, each once, as they are spelled in the catalog."""
-    return _resolved(query, catalog)[1]
+def casts_of(schema: pa.Schema) -> dict[str, str]:
+    """The SQL types of the columns whose type Arrow stores as another one."""
+    return {field.name: type_sql(field.type) for field in schema if field.type != stored(field.type)}
 
 
 @contextmanager
-def _answering(query: exp.Expr, relations: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyRelation]:
-    """DuckDB's answer to a query over named relations; SqlError with DuckDB's reason if it refuses the query."""
+def _answering(asked: Asked) -> Iterator[duckdb.DuckDBPyRelation]:
+    """DuckDB's answer to a question; SqlError with DuckDB's reason if it refuses the query."""
+    from dsms.tables.database import register
+
     with _connection() as database:
-        for name, rows in relations.items():
-            _register(database, name, rows)
         try:
-            yield database.sql(query.sql(dialect="duckdb"))
+            for name, rows in asked.relations.items():
+                register(database, name, rows.cast(stored_schema(rows.schema)), casts_of(rows.schema))
+            yield database.sql(asked.sql)
         except _refusal() as error:
             raise SqlError(str(error).splitlines()[0]) from error
-
-
-def _register(database: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
-    """Makes the rows a relation of this name. Columns whose type Arrow stores as another one are cast to it."""
-    distinct = [field for field in rows.schema if field.type != stored(field.type)]
-    if not distinct:
-        database.register(name, rows)
-        return
-    source = f"stored {name}"
-    database.register(source, rows.cast(stored_schema(rows.schema)))
-    casts = ", ".join(f"CAST({_quoted(f.name)} AS {type_sql(f.type)}) AS {_quoted(f.name)}" for f in distinct)
-    database.execute(f"CREATE TEMP VIEW {_quoted(name)} AS SELECT * REPLACE ({casts}) FROM {_quoted(source)}")
-
-
-def _quoted(name: str) -> str:
-    return exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
 
 
 def type_names(schema: pa.Schema) -> list[str]:
@@ -107,10 +80,10 @@ def type_names(schema: pa.Schema) -> list[str]:
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
     """The database of the process: creating one takes longer than most answers. Registered relations belong to a single
-    connection. The library is imported on first use, since many coordinators are asked nothing and save its 15 MB."""
-    import duckdb
+    connection. The library is imported on first use, since many coordinators need none and save its 15 MB."""
+    from dsms.tables.database import connect
 
-    return duckdb.connect(config=_SHUT)
+    return connect()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
@@ -122,21 +95,6 @@ def _refusal() -> type[Exception]:
     import duckdb
 
     return duckdb.Error
-
-
-def _resolved(query: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, list[str]]:
-    """The query with plain names in place of R(S), and these names."""
-    resolved = query.copy()
-    common = {cte.alias.lower() for cte in resolved.find_all(exp.CTE)}
-    names: dict[str, None] = {}
-    for table in list(resolved.find_all(exp.Table)):
-        name = name_of(table)
-        if name.lower() in common:
-            continue
-        read = catalog.find(name)
-        names.setdefault(read.name)
-        table.set("this", exp.to_identifier(read.name, quoted=True))
-    return resolved, list(names)
 
 
 def cast_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import singledispatch
 
 import pyarrow as pa
@@ -11,9 +12,11 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Table, kind_of
 from dsms.tables.effect import Content, Effect, inserted, removed, replaced
-from dsms.tables.one_time import Relation, evaluate, names_of
+from dsms.tables.question import Question, names_of, question_of
 
 Write = st.Insert | st.Update | st.Delete
+#: Gives the rows of a question.
+Rows = Callable[[Question], pa.Table]
 
 
 def table_of(name: st.Name, catalog: Catalog) -> Table:
@@ -37,19 +40,19 @@ def names_read(statement: Write, catalog: Catalog) -> list[str]:
 
 
 @singledispatch
-def effect_of(statement: Write, catalog: Catalog, relation: Relation, content: Content) -> Effect:
-    """The effect of a statement; nothing is written. `relation` gives the relations of `names_read` by name."""
+def effect_of(statement: Write, catalog: Catalog, rows: Rows, content: Content) -> Effect:
+    """The effect of a statement; nothing is written. `rows` gives those of a question over objects of `names_read`."""
     raise TypeError(statement)
 
 
 @effect_of.register
-def _(statement: st.Insert, catalog: Catalog, relation: Relation, content: Content) -> Effect:
+def _(statement: st.Insert, catalog: Catalog, rows: Rows, content: Content) -> Effect:
     table = table_of(statement.table, catalog)
     names = [_column(name, table) for name in statement.columns] or table.schema.names
     for at, name in enumerate(statement.columns):
         if names[at] in names[:at]:
             raise name.place.error(f'column "{names[at]}" is listed twice')
-    given = evaluate(_without_defaults(statement.rows), catalog, relation)
+    given = rows(question_of(_without_defaults(statement.rows), catalog))
     if given.num_columns != len(names):
         raise statement.table.place.error(
             f"{len(names)} columns but {given.num_columns} values in a row", f"columns: {', '.join(names)}"
@@ -74,21 +77,22 @@ def _without_defaults(rows: exp.Expr) -> exp.Expr:
 
 
 @effect_of.register
-def _(statement: st.Update, catalog: Catalog, relation: Relation, content: Content) -> Effect:
+def _(statement: st.Update, catalog: Catalog, rows: Rows, content: Content) -> Effect:
     table = table_of(statement.table, catalog)
     changes = {_column(name, table): value for name, value in statement.changes}
     if len(changes) < len(statement.changes):
         raise statement.table.place.error("a column is set twice")
     values = [changes.get(name, _named(name)) for name in table.schema.names]
-    matches = evaluate(_selected(table, [*values, *map(_named, table.keys)], statement.where), catalog, relation)
+    selected = _selected(table, [*values, *map(_named, table.keys)], statement.where)
+    matches = rows(question_of(selected, catalog))
     new, old = matches.select(range(len(values))), matches.select(range(len(values), matches.num_columns))
     return replaced(table, new, _keys(table, old), content)
 
 
 @effect_of.register
-def _(statement: st.Delete, catalog: Catalog, relation: Relation, content: Content) -> Effect:
+def _(statement: st.Delete, catalog: Catalog, rows: Rows, content: Content) -> Effect:
     table = table_of(statement.table, catalog)
-    matches = evaluate(_selected(table, list(map(_named, table.keys)), statement.where), catalog, relation)
+    matches = rows(question_of(_selected(table, list(map(_named, table.keys)), statement.where), catalog))
     return removed(table, _keys(table, matches))
 
 

@@ -25,6 +25,7 @@ from dsms.registration.replacement import retired
 from dsms.registration.statements import apply, kind_of_statement, parse
 from dsms.sql.binder.bind import plan_of
 from dsms.tables.one_time import answer
+from dsms.tables.question import question_of
 from dsms.testing.changes import Change, relation_at
 from dsms.testing.local_logs import Log
 from dsms.testing.local_runtime import LocalRuntime
@@ -182,7 +183,7 @@ class LocalSession:
     def _on_rows(self, statement: Any) -> StatementResult:
         if not isinstance(statement, st.Select):
             return self._write(statement)
-        columns, rows = answer(statement.select, self.catalog, self._rows)
+        columns, rows = answer(question_of(statement.select, self.catalog).over(self._rows))
         return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
 
     def _control(self, statement: st.Statement) -> StatementResult:

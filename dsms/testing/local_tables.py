@@ -14,7 +14,8 @@ from dsms.model.statements import Load
 from dsms.registration.object_columns import schema_and_keys
 from dsms.tables.effect import Effect, counted, inserted, key_rows
 from dsms.tables.loading import batches_of
-from dsms.tables.one_time import Relation
+from dsms.tables.one_time import evaluate
+from dsms.tables.question import Relation
 from dsms.tables.statements import Write, effect_of, table_of
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
@@ -55,7 +56,7 @@ def written(
 
 def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, content: _Content) -> Iterator[Effect]:
     if isinstance(statement, Write):
-        yield effect_of(statement, catalog, relation, content)
+        yield effect_of(statement, catalog, lambda question: evaluate(question.over(relation)), content)
         return
     seen: set[tuple[object, ...]] = set()
     for batch in batches_of(statement, content.table):

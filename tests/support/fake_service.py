@@ -1,5 +1,6 @@
 """A coordinator in memory: it knows one source and one view, and remembers the requests it got."""
 
+import threading
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -36,14 +37,18 @@ class FakeService:
         self.loaded: list[tuple[str, bytes, str]] = []
         self.objects: dict[str, Document] = {"readings": READINGS, "hot": HOT}
         self.unready: dict[str, str] = {}
+        self.cancelled = False
 
     limits = Limits()
 
     def meaning(self, statement: Statement) -> Statement:
         return statement
 
-    def execute(self, sql: str) -> list[StatementResult]:
+    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
         self.executed.append(sql)
+        if "forever" in sql:
+            assert cancelled is not None
+            self.cancelled = cancelled.wait(30)
         if "nope" in sql:
             raise SqlError('stream "nope" not found', line=1, column=15, hint="have: readings")
         if "outage" in sql:
@@ -75,11 +80,12 @@ class FakeService:
         del self.objects[name]
         return StatementResult("DROP", f'"{name}" dropped', name=name)
 
-    def relation(self, name: str, at: int | None) -> Document:
+    def relation(self, name: str, at: int | None, most: int) -> Document:
         self.describe(name)
         if at is not None and at > 7:
             raise UserError(f"instant {at} is not final yet", hint=f'"{name}" is final up to 7')
-        return {"name": name, "at": 7 if at is None else at, "columns": ["room"], "rows": [["a"], ["b"]]}
+        rows = [["a"], ["b"]]
+        return {"name": name, "at": 7 if at is None else at, "columns": ["room"], "rows": rows[:most], "total": 2}
 
     def load(self, table: str, path: Path, form: str) -> StatementResult:
         self.loaded.append((table, path.read_bytes(), form))

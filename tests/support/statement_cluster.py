@@ -123,7 +123,7 @@ class MemoryTables:
     def __init__(self) -> None:
         self.ran: list[str] = []
 
-    def run(self, statement: Any) -> StatementResult:
+    def run(self, statement: Any, cancelled: threading.Event) -> StatementResult:
         self.ran.append(statement.sql)
         return StatementResult("SELECT", "0 rows")
 

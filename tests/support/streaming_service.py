@@ -113,8 +113,8 @@ class StreamingService(FakeService):
     def settled_version(self) -> int:
         return self.version
 
-    def execute(self, sql: str) -> list[Any]:
-        results = super().execute(sql)
+    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[Any]:
+        results = super().execute(sql, cancelled)
         if "slow" in sql:
             assert self.run.wait(20)
         return results

@@ -9,6 +9,8 @@ from dsms.coordinator.http.access import Forbidden
 from dsms.coordinator.idempotency.calls import OutcomeUnknown, Underway, WrongBody
 from dsms.coordinator.results.feed import PositionGone, TooManyFeeds
 from dsms.coordinator.statements.replacements import BeingReplaced
+from dsms.model.statement_result import EncodedRows
+from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooManySelects
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 
 RETRY_AFTER_S = 1
@@ -32,6 +34,10 @@ _STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
     (TooLarge, 413, "user"),
     (PositionGone, 410, "gone"),
     (TooManyFeeds, 429, "busy"),
+    (TooManySelects, 429, "busy"),
+    (TookTooLong, 408, "limit"),
+    (OutOfBounds, 400, "limit"),
+    (Cancelled, 499, "user"),
     (BeingReplaced, 503, "busy"),
     (Underway, 409, "underway"),
     (OutcomeUnknown, 409, "unknown"),
@@ -59,8 +65,12 @@ def error_document(error: DsmsError, kind: str) -> Document:
 
 def json_response(document: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A document with the values a row can hold: decimals and instants as text, bytes as base64, NaN as null."""
-    body = msgspec.json.encode(document, enc_hook=str)
+    body = msgspec.json.encode(document, enc_hook=_encodable)
     return Response(body, status_code=status, headers=headers, media_type="application/json")
+
+
+def _encodable(value: object) -> object:
+    return msgspec.Raw(value.json) if isinstance(value, EncodedRows) else str(value)
 
 
 def dsms_error_response(request: Request, error: Exception) -> Response:

@@ -36,9 +36,7 @@ def relations_router(backend: Backend) -> APIRouter:
     def relation(
         name: str, at: int | None = None, limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = MOST_ROWS
     ) -> Response:
-        whole = service.relation(name, at)
-        rows = whole["rows"]
-        return json_response({**whole, "rows": rows[:limit], "total": len(rows)})
+        return json_response(service.relation(name, at, limit))
 
     @router.post(
         "/tables/{name}/rows",

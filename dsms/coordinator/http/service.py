@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,8 +24,9 @@ class Service(Protocol):
     "nullable"}), "format" ("json" or "avro") and "partitions", as far as the object has them.
     """
 
-    def execute(self, sql: str) -> list[StatementResult]:
-        """The results of the statements in order; a failing one raises, and those before it stay done."""
+    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
+        """The results of the statements in order; a failing one raises, and those before it stay done. A SELECT fails
+        once it is cancelled."""
         ...
 
     @property
@@ -75,9 +77,9 @@ class Service(Protocol):
         """Removes one object, or raises `UnknownName`."""
         ...
 
-    def relation(self, name: str, at: int | None) -> Document:
+    def relation(self, name: str, at: int | None, most: int) -> Document:
         """A view, query or table at a final instant, by default the last one: "name", "at" (the instant), "columns"
-        (names) and "rows"; or `UnknownName`."""
+        (names), at most so many "rows" and their "total" number; or `UnknownName`."""
         ...
 
     def load(self, table: str, path: Path, form: str) -> StatementResult:

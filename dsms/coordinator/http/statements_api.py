@@ -1,13 +1,17 @@
 """The HTTP calls about statements and the cluster as a whole."""
 
+import threading
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from dsms.coordinator.http.access import needs
+from dsms.coordinator.http.disconnects import while_connected
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, StatementEffects, once_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, StatementResultModel
-from dsms.coordinator.http.service import Backend
+from dsms.coordinator.http.service import Backend, Service
 from dsms.coordinator.http.statement_access import check_statements
 
 
@@ -43,18 +47,24 @@ def statements_router(backend: Backend) -> APIRouter:
 
     @router.post("/statements", summary="Run statements", response_model=StatementsResponse)
     @needs("reader")  # each statement needs a role of its own
-    def statements(call: Request, request: StatementsRequest, idempotency_key: IdempotencyKey = None) -> Response:
-        if role := getattr(call.state, "role", None):
-            check_statements(request.sql, role, service.meaning)
-        effects, content = StatementEffects(service, request.sql), request.sql.encode(errors="surrogatepass")
+    async def statements(call: Request, request: StatementsRequest, idempotency_key: IdempotencyKey = None) -> Response:
+        sql = request.sql
 
-        def run() -> Response:
-            return json_response({"results": service.execute(request.sql)})
+        def run(cancelled: threading.Event) -> Response:
+            if role := getattr(call.state, "role", None):
+                check_statements(sql, role, service.meaning)
+            effects, content = StatementEffects(service, sql), sql.encode(errors="surrogatepass")
+            act = partial(_executed, service, sql, cancelled)
+            return once_response(backend.once, call, idempotency_key, content, act, effects)
 
-        return once_response(backend.once, call, idempotency_key, content, run, effects)
+        return await while_connected(call, run)
 
     @router.get("/status", summary="Executors, fragments, leases and lag", response_model=StatusModel)
     def status() -> Response:
         return json_response(service.status())
 
     return router
+
+
+def _executed(service: Service, sql: str, cancelled: threading.Event) -> Response:
+    return json_response({"results": service.execute(sql, cancelled)})

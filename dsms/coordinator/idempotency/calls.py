@@ -28,6 +28,8 @@ log = structlog.get_logger()
 
 #: A longer answer is not kept: the call counts as one without an answer.
 MOST_BYTES = 512 * 1024
+#: Statuses of answers that may be others later: it took too long, there were too many calls, the client went away.
+_PASSING = (408, 429, 499)
 
 
 class WrongBody(UserError):
@@ -95,7 +97,8 @@ class Once:
 
     def run(self, call: Call, act: Callable[[], Answer]) -> Answer:
         """The answer of the call, computed now or kept from before; Underway, WrongBody or OutcomeUnknown where running
-        it could take effect twice. An answer of status 500 or more is not kept: the call may be sent again."""
+        it could take effect twice. An answer of status 500 or more, or one that tells to try again, is not kept: the
+        call may be sent again."""
         name = sha256(call.key.encode()).hexdigest()
         with self._lock:
             if name in self._underway:
@@ -119,7 +122,7 @@ class Once:
                 return Answer(kept.status, kept.body)
             self._take_over(name, call, kept, (earlier, body))
         answer = act()
-        if answer.status < 500 and len(answer.body) <= MOST_BYTES:
+        if answer.status < 500 and answer.status not in _PASSING and len(answer.body) <= MOST_BYTES:
             answered = msgspec.structs.replace(begun, status=answer.status, body=answer.body)
             self._keep(name, body, msgspec.json.encode(answered))
         return answer

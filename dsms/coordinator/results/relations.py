@@ -17,15 +17,16 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of
 from dsms.registration.object_columns import schema_and_keys
 from dsms.runtime.epoch.progress_log import read_published
-from dsms.tables.one_time import Relation
+from dsms.tables.question import Relation
+from dsms.tables.select_budget import Budget
 from operators.core.errors import UserError
 
 
 class CurrentTables(Protocol):
     """The tables of a cluster as they stand."""
 
-    def rows_at(self, table: Table, at: int | None) -> pa.Table:
-        """The rows at an instant, or now."""
+    def rows_at(self, table: Table, at: int | None, budget: Budget) -> pa.Table:
+        """The rows at an instant, or now, as far as the budget allows."""
         ...
 
     def last_instant(self, tables: Iterable[Table]) -> int:
@@ -50,34 +51,34 @@ class Relations:
         instants = [_last_instant(query, frontiers) for query in queries]
         return min([*instants, *([self._tables.last_instant(tables)] if tables else [])], default=None)
 
-    def at(self, instant: int | None, catalog: Catalog) -> Relation:
+    def at(self, instant: int | None, catalog: Catalog, budget: Budget) -> Relation:
         """Reads objects by name as of one instant; tables as of now if it is None."""
-        return lambda name: self._rows(_readable(catalog.find(name)), instant, catalog)
+        return lambda name: self._rows(_readable(catalog.find(name)), instant, catalog, budget)
 
-    def now(self, names: Iterable[str], catalog: Catalog) -> Relation:
+    def now(self, names: Iterable[str], catalog: Catalog, budget: Budget) -> Relation:
         """What a statement that changes a table reads: tables as of now, everything else as of one final instant."""
         others = [name for name in names if not isinstance(catalog.find(name), Table)]
         instant = self.common_instant(others, catalog)
-        final, current = self.at(instant, catalog), self.at(None, catalog)
+        final, current = self.at(instant, catalog, budget), self.at(None, catalog, budget)
         return lambda name: current(name) if isinstance(catalog.find(name), Table) else final(name)
 
-    def rows(self, name: str, instant: int | None, catalog: Catalog) -> tuple[int, pa.Table]:
-        """The relation of one object at a final instant (the last one when it is None), and that instant."""
+    def final(self, name: str, instant: int | None, catalog: Catalog) -> int:
+        """An instant that is final in an object; its last one when it is None."""
         last = self.common_instant([name], catalog)
         assert last is not None
         if instant is not None and instant > last:
             raise UserError(f"instant {instant} is not final yet", hint=f'"{name}" is final up to {last}')
-        at = last if instant is None else instant
-        return at, self._rows(_readable(catalog.find(name)), at, catalog)
+        return last if instant is None else instant
 
-    def _rows(self, item: Query | Table, instant: int | None, catalog: Catalog) -> pa.Table:
+    def _rows(self, item: Query | Table, instant: int | None, catalog: Catalog, budget: Budget) -> pa.Table:
         if isinstance(item, Table):
-            return self._tables.rows_at(item, instant)
+            return self._tables.rows_at(item, instant, budget)
         assert instant is not None
         schema, keys = schema_and_keys(item, catalog)
         fold = Fold(keyed=bool(keys), at=instant)
         for piece in pieces(self._kafka, settled(self._admin, item.topic)):
             fold.take(piece)
+            budget.check_relation(item.name, fold.bytes)
         if fold.later and keys and item.output != "complete":
             raise UserError(
                 f'"{item.name}" has changed after instant {instant}, and its topic is compacted',

@@ -71,7 +71,7 @@ class Coordinator:
         )
         self._store.change(partial(_with_system_objects, settings, topics))
         self._facts = _facts(settings, self._cluster, topics, self.registry, self._catalog)
-        self._tables = TableStatements(settings.kafka, settings.cluster, settings.loads, self._catalog)
+        self._tables = TableStatements(settings.kafka, settings.cluster, settings.loads, settings.limits, self._catalog)
         self._objects = ObjectDocuments(self._catalog, self._facts.states)
         self.control = ControlTables(self._cluster, self._catalog, self.execute, self._facts.states)
         self.answers = RedisAnswers(settings.redis_url, settings.cluster)
@@ -82,9 +82,9 @@ class Coordinator:
         self._runner = StatementRunner(context)
         self._watcher = ClusterWatcher(self._store, copies, self._duties(context))
 
-    def execute(self, sql: str) -> list[StatementResult]:
-        """Runs statements; a failing one raises, those before it stay done."""
-        return self._runner.execute(sql)
+    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
+        """Runs statements; a failing one raises, those before it stay done. A SELECT fails once it is cancelled."""
+        return self._runner.execute(sql, cancelled)
 
     @property
     def limits(self) -> Limits:
@@ -120,11 +120,13 @@ class Coordinator:
         item = object_named(self._catalog(), name)
         return self.execute(f'DROP {kind_of(item).upper()} "{item.name}"')[0]
 
-    def relation(self, name: str, at: int | None) -> Document:
-        """The relation of a view, query or table at a final instant, by default the last one."""
+    def relation(self, name: str, at: int | None, most: int) -> Document:
+        """The relation of a view, query or table at a final instant, by default the last one, with at most so many
+        rows."""
         item = object_named(self._catalog(), name)
-        instant, columns, rows = self._tables.relation(item.name, at)
-        return {"name": item.name, "at": instant, "columns": columns, "rows": rows}
+        relation = self._tables.relation(item.name, at, most)
+        shown = {"at": relation.instant, "columns": relation.columns, "rows": relation.rows}
+        return {"name": item.name, **shown, "total": relation.total}
 
     def load(self, table: str, path: Path, form: str) -> StatementResult:
         """Adds the rows of a file of the coordinator to a table, at one instant."""

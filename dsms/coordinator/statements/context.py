@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -20,10 +21,10 @@ from dsms.tables.statements import Write
 
 
 class TableRunner(Protocol):
-    """Runs what reads and writes rows, one statement at a time; `TableStatements` does it over Kafka."""
+    """Runs what reads and writes rows; `TableStatements` does it over Kafka."""
 
-    def run(self, statement: st.Select | Write | Load) -> StatementResult:
-        """Runs a SELECT, INSERT, UPDATE, DELETE or load."""
+    def run(self, statement: st.Select | Write | Load, cancelled: threading.Event) -> StatementResult:
+        """Runs a SELECT, INSERT, UPDATE, DELETE or load. A SELECT fails once it is cancelled."""
         ...
 
     def follow(self) -> None:
@@ -52,3 +53,5 @@ class StatementContext:
     plans: PlanWatch
     limits: Limits = Limits()
     replacements: Replacements = field(default_factory=Replacements)
+    #: Set once nobody waits for the answer.
+    cancelled: threading.Event = field(default_factory=threading.Event)

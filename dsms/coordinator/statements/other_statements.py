@@ -14,7 +14,7 @@ def run_on_rows(statement: st.Select | Write | Load, context: StatementContext) 
     """Reads or writes rows. ExternalError at once while Kafka is away."""
     context.store.check()
     context.store.settle()
-    return context.tables.run(statement)
+    return context.tables.run(statement, context.cancelled)
 
 
 def answer_control(statement: ControlStatement, context: StatementContext) -> StatementResult:

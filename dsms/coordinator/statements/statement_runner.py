@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dsms.coordinator.catalog.system_objects import refuse_reserved
@@ -49,12 +51,14 @@ class StatementRunner:
     def __init__(self, context: StatementContext) -> None:
         self._context = context
 
-    def execute(self, sql: str) -> list[StatementResult]:
-        """The results of the statements in order; a failing one raises, and those before it stay done."""
-        return [self.run(statement) for statement in parse(sql)]
+    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
+        """The results of the statements in order; a failing one raises, and those before it stay done. A SELECT fails
+        once it is cancelled."""
+        context = replace(self._context, cancelled=cancelled) if cancelled else self._context
+        return [_run(statement, context) for statement in parse(sql)]
 
-    def run(self, statement: st.Statement) -> StatementResult:
-        """The result of one statement."""
-        statement = as_meant(statement, self._context.store.catalog)
-        refuse_reserved(statement, self._context.store.catalog)
-        return RUNNERS[type(statement)](statement, self._context)
+
+def _run(statement: st.Statement, context: StatementContext) -> StatementResult:
+    statement = as_meant(statement, context.store.catalog)
+    refuse_reserved(statement, context.store.catalog)
+    return RUNNERS[type(statement)](statement, context)

@@ -25,6 +25,7 @@ from connectors.kafka.pieces import pieces, settled
 from dsms.coordinator.results.relations import decoded
 from dsms.model.objects import Table
 from dsms.tables.effect import Effect
+from dsms.tables.select_budget import Budget
 from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError, Fenced
 
@@ -88,13 +89,15 @@ class ClusterTables:
         """The table as it stands."""
         return TableContent(table, self._read(table))
 
-    def rows_at(self, table: Table, at: int | None) -> pa.Table:
-        """The rows at an instant, or now."""
+    def rows_at(self, table: Table, at: int | None, budget: Budget) -> pa.Table:
+        """The rows at an instant, or now, as far as the budget allows."""
         fold = self._read(table)
         if at is not None and at < fold.last:
             fold = Fold(keyed=True, at=at)
             for piece in pieces(self._kafka, settled(self._admin, table.topic)):
                 fold.take(piece)
+                budget.check()
+        budget.check_relation(table.name, fold.bytes)
         return decoded(fold.values(), table.schema)
 
     def last_instant(self, tables: Iterable[Table]) -> int:

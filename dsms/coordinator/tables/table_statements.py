@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,41 +16,53 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.topics import Partition, delete_topic, latest
 from dsms.coordinator.results.relations import Relations
 from dsms.coordinator.tables.load_policy import LoadPolicy
+from dsms.coordinator.tables.reads import Reads
 from dsms.coordinator.tables.table_logs import ClusterTables
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.limits import Limits
 from dsms.model.objects import Query, Table
-from dsms.model.statement_result import StatementResult
+from dsms.model.statement_result import EncodedRows, StatementResult
 from dsms.model.statements import Load, LoadDatabase, LoadFile
 from dsms.tables.effect import Content, Effect, Key, counted, inserted
 from dsms.tables.loading import batches_of, rows_of_file
-from dsms.tables.one_time import answer, names_of
+from dsms.tables.question import Question, question_of
+from dsms.tables.select_budget import Budget
+from dsms.tables.select_pool import SelectPool
 from dsms.tables.statements import Write, effect_of, names_read, table_of
 
 log = structlog.get_logger()
 _LONGEST_PAUSE_S = 60.0
+#: The processes of SELECT take what the coordinator and executors leave of the processors.
+_NICENESS = 19
 
 
 class TableStatements:
-    """INSERT, UPDATE, DELETE, loads and SELECT. One of them runs at a time, over the catalog as it stands when its turn
-    has come; so all tables have one clock, and no statement reads a topic that is being deleted."""
+    """INSERT, UPDATE, DELETE, loads and SELECT, each over the catalog as it stands when its turn has come.
 
-    def __init__(self, kafka: KafkaSettings, cluster: str, loads: LoadPolicy, catalog: Callable[[], Catalog]) -> None:
+    One that writes runs at a time, so all tables have one clock. A SELECT holds it up while it reads tables, which are
+    in memory; what it reads of results and computes holds up nothing but the deletion of their topics.
+    """
+
+    def __init__(
+        self, kafka: KafkaSettings, cluster: str, loads: LoadPolicy, limits: Limits, catalog: Callable[[], Catalog]
+    ) -> None:
         self._tables = ClusterTables(kafka, cluster)
         self._relations = Relations(kafka, cluster, self._tables)
         self._loads, self._catalog = loads, catalog
         self._admin = kafka.admin()
-        self._running = threading.Lock()
+        self._running, self._reads = threading.Lock(), Reads()
+        self._selects, self._writes = SelectPool(limits, limits.selects, _NICENESS), SelectPool(limits, 1)
         self._pace = _Pace()
         self._version = -1
         self._read_beside: set[Partition] = set()
 
-    def run(self, statement: st.Select | Write | Load) -> StatementResult:
-        """What the statement does or answers; one that fails has done nothing."""
+    def run(self, statement: st.Select | Write | Load, cancelled: threading.Event) -> StatementResult:
+        """What the statement does or answers; one that fails has done nothing. A SELECT fails once it is cancelled."""
+        if isinstance(statement, st.Select):
+            return self._select(statement, cancelled)
         with self._running:
             catalog = self._catalog()
-            if isinstance(statement, st.Select):
-                return self._select(statement, catalog)
             table = table_of(statement.table, catalog)
             if isinstance(statement, LoadFile | LoadDatabase):
                 return self._load(table, batches_of(self._loads.checked(statement), table), catalog)
@@ -62,17 +76,22 @@ class TableStatements:
             table = table_of(st.Name(name), catalog)
             return self._load(table, rows_of_file(path, table, (clause,)), catalog)
 
-    def relation(self, name: str, at: int | None) -> tuple[int, list[str], list[tuple[object, ...]]]:
-        """The instant, the columns and the rows of one object."""
-        with self._running:
-            instant, rows = self._relations.rows(name, at, self._catalog())
-        columns = [column.to_pylist() for column in rows.columns]
-        return instant, rows.column_names, list(zip(*columns, strict=True))
+    def relation(self, name: str, at: int | None, most: int) -> RelationRows:
+        """The relation of one object at an instant, with at most so many of its rows."""
+        with self._selects.admitted() as budget:
+            read = self._snapshot(
+                lambda catalog: (Question("", {name: name}), self._relations.final(name, at, catalog)), budget
+            )
+            rows = read.rows[name].slice(0, most)
+            budget.check_answer(rows.nbytes)
+            columns = [column.to_pylist() for column in rows.columns]
+        assert read.instant is not None
+        return RelationRows(read.instant, rows.column_names, list(zip(*columns, strict=True)), read.rows[name].num_rows)
 
     def delete_topic(self, dropped: Query | Table) -> None:
         """Deletes the result topic of a dropped query or the log of a dropped table, after the statement that may still
         read it."""
-        with self._running:
+        with self._running, self._reads.none():
             delete_topic(self._admin, dropped.topic)
             if isinstance(dropped, Table):
                 self._tables.forget(dropped)
@@ -105,21 +124,63 @@ class TableStatements:
 
     def _write(self, statement: Write, table: Table, catalog: Catalog) -> StatementResult:
         content = self._tables.content(table)
-        relation = self._relations.now(names_read(statement, catalog), catalog)
-        effect = effect_of(statement, catalog, relation, content)
+        with self._writes.admitted() as budget:
+            relation = self._relations.now(names_read(statement, catalog), catalog, budget)
+            effect = effect_of(
+                statement, catalog, lambda question: self._writes.rows(question.over(relation), budget), content
+            )
         count, instant = self._tables.write(table, catalog.tables(), [effect])
         return StatementResult(type(statement).__name__.upper(), counted(count, instant), name=table.name)
 
-    def _select(self, statement: st.Select, catalog: Catalog) -> StatementResult:
-        instant = self._relations.common_instant(names_of(statement.select, catalog), catalog)
-        columns, rows = answer(statement.select, catalog, self._relations.at(instant, catalog))
-        when = "" if instant is None else f" at instant {instant}"
-        return StatementResult("SELECT", f"{len(rows)} row{'' if len(rows) == 1 else 's'}{when}", columns, rows)
+    def _select(self, statement: st.Select, cancelled: threading.Event) -> StatementResult:
+        with self._selects.admitted(cancelled) as budget:
+            read = self._snapshot(partial(self._asked, statement), budget)
+            reply = self._selects.reply(read.question.over(read.rows.__getitem__), "json", budget)
+        when = "" if read.instant is None else f" at instant {read.instant}"
+        message = f"{reply.count} row{'' if reply.count == 1 else 's'}{when}"
+        return StatementResult("SELECT", message, reply.columns, EncodedRows(reply.rows, reply.count))
+
+    def _asked(self, statement: st.Select, catalog: Catalog) -> tuple[Question, int | None]:
+        question = question_of(statement.select, catalog)
+        return question, self._relations.common_instant(question.objects.values(), catalog)
+
+    def _snapshot(self, ask: Callable[[Catalog], tuple[Question, int | None]], budget: Budget) -> _Snapshot:
+        """All that a question reads, as of one instant."""
+        with self._running:
+            catalog = self._catalog()
+            question, instant = ask(catalog)
+            relation, names = self._relations.at(instant, catalog, budget), list(question.objects.values())
+            tables = {name: relation(name) for name in names if isinstance(catalog.find(name), Table)}
+            self._reads.begin()
+        try:
+            results = {name: relation(name) for name in names if name not in tables}
+        finally:
+            self._reads.end()
+        return _Snapshot(question, instant, tables | results)
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
         effects = _insertions(table, batches, self._tables.content(table))
         count, instant = self._tables.write(table, catalog.tables(), effects)
         return StatementResult("LOAD", counted(count, instant), name=table.name)
+
+
+@dataclass(frozen=True)
+class RelationRows:
+    """A relation at an instant: its first rows, and how many it has in all."""
+
+    instant: int
+    columns: list[str]
+    rows: list[tuple[object, ...]]
+    total: int
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """A question, and the rows of the objects that it reads, as of an instant (None: it reads none)."""
+
+    question: Question
+    instant: int | None
+    rows: dict[str, pa.Table]
 
 
 def _insertions(table: Table, batches: Iterator[pa.Table], content: Content) -> Iterator[Effect]:

@@ -54,14 +54,15 @@ def aggregate_call(node: exp.Expr) -> AggregateCall | None:
     if isinstance(node, exp.WithinGroup):
         aggregate = aggregate_call(node.this)
         return aggregate and _within_group(node, aggregate)
-    function = _function(node)
+    function = aggregate_function(node)
     if function is None:
         return None
     return _with_constants(node, _between_brackets(node, AggregateCall(function)))
 
 
-def _function(node: exp.Expr) -> AggregateFunction | None:
-    if not isinstance(node, exp.AggFunc | exp.Anonymous):
+def aggregate_function(node: exp.Expr) -> AggregateFunction | None:
+    """The aggregate function that a node calls; None for every other node."""
+    if not isinstance(node, exp.AggFunc | exp.Anonymous | exp.List):
         return None
     return AGGREGATES.get(_NAMES.get(type(node)) or function_name(node))
 

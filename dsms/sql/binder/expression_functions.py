@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable
+from typing import NoReturn
 
 import pyarrow as pa
 from sqlglot import exp
@@ -61,8 +62,25 @@ def bind_function(node: exp.Expr, bind: Bind) -> Expression:
         return cast(arguments[0], pa.date32())
     target = ALIASES.get(name, name)
     if target not in FUNCTIONS:
-        raise error_at(node, f'function "{name}" not found', hint=f"have: {_choices(name)}")
+        refuse_unknown(node)
     return call(target, *arguments)
+
+
+def is_known(node: exp.Expr) -> bool:
+    """Whether a function node calls a function of the catalogue, under any of its names.
+
+    >>> is_known(exp.func("char_length", exp.Null())), is_known(exp.func("pg_sleep", exp.Null()))
+    (True, False)
+    """
+    name = function_name(node)
+    other = name in _PARTS or name in ("row", "to_date", "date")
+    return type(node) in _SPECIAL or other or ALIASES.get(name, name) in FUNCTIONS
+
+
+def refuse_unknown(node: exp.Expr) -> NoReturn:
+    """Raises the SqlError of a function that is not in the catalogue."""
+    name = function_name(node)
+    raise error_at(node, f'function "{name}" not found', hint=f"have: {_choices(name)}")
 
 
 def function_name(node: exp.Expr) -> str:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dsms.sql.binder.relation import refusal
 
-_RELATION_OF = ("R", "ℜ")
+RELATION_OF = ("R", "ℜ")
 
 
 def name_of(table: exp.Table) -> str:
@@ -22,7 +22,7 @@ def name_and_place(table: exp.Table) -> tuple[str, exp.Expr]:
     if isinstance(inner, exp.Identifier):
         return _digits(inner.name), inner
     arguments = getattr(inner, "expressions", [])
-    if isinstance(inner, exp.Anonymous) and inner.name.upper() in _RELATION_OF and len(arguments) == 1:
+    if isinstance(inner, exp.Anonymous) and inner.name.upper() in RELATION_OF and len(arguments) == 1:
         argument = arguments[0]
         if isinstance(argument, exp.Column) and not argument.table:
             return _digits(argument.name), argument

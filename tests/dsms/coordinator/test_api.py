@@ -5,11 +5,15 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from fastapi import Request
 
 from dsms.coordinator.http.api import create_app
-from dsms.coordinator.http.errors import dsms_error_response
+from dsms.coordinator.http.errors import dsms_error_response, json_response
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.statements.replacements import BeingReplaced
+from dsms.local.waiting import wait_until
+from dsms.model.statement_result import EncodedRows
+from dsms.tables.select_budget import Cancelled, TookTooLong, TooManySelects, out_of_bounds
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
 
@@ -48,6 +52,32 @@ def test_statement_results(client, service):
         ]
     }
     assert service.executed == ["CREATE STREAM s OVER readings KEY room"]
+
+
+def test_a_call_is_cancelled_when_its_client_goes_away(client, service):
+    with pytest.raises(httpx.ReadTimeout):
+        client.post("/v1/statements", json={"sql": "SELECT forever"}, timeout=0.5)
+    assert wait_until(lambda: service.cancelled, 20)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "retry"),
+    [
+        (TookTooLong("too long"), 408, "limit", None),
+        (out_of_bounds("select_rows", "too many rows"), 400, "limit", None),
+        (TooManySelects("busy"), 429, "busy", "1"),
+        (Cancelled("gone"), 499, "user", None),
+    ],
+)
+def test_errors_of_limits(error, status, kind, retry):
+    answer = dsms_error_response(Request({"type": "http"}), error)
+    assert (answer.status_code, json.loads(answer.body)["error"]["kind"]) == (status, kind)
+    assert answer.headers.get("retry-after") == retry
+
+
+def test_rows_that_are_json_already_are_answered_as_they_are():
+    document = {"rows": EncodedRows(b'[["a",1.50],["b",null]]', 2)}
+    assert json_response(document).body == b'{"rows":[["a",1.50],["b",null]]}'
 
 
 def test_decimals_keep_their_digits(client):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -103,7 +104,7 @@ def test_after_a_crash_only_what_is_harmless_is_begun_again(sql: str, now: int, 
             assert answer.json()["error"]["kind"] == "unknown"
 
 
-def _dies(sql: str) -> Any:
+def _dies(sql: str, cancelled: threading.Event) -> Any:
     raise MemoryError("killed here")
 
 

@@ -1,0 +1,38 @@
+"""Which function calls the language knows, whoever evaluates them: the functions of `docs/functions.md`."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dsms.sql.binder import over
+from dsms.sql.binder.aggregate_calls import aggregate_function
+from dsms.sql.binder.expression_functions import function_name, is_known, refuse_unknown
+from dsms.sql.binder.relation import refusal
+from dsms.sql.parser.table_names import RELATION_OF
+
+#: Notations that the parser gives as functions.
+_NOTATIONS = (exp.And, exp.Or, exp.Array, exp.Case, exp.Cast, exp.TryCast, exp.Exists, exp.Grouping, exp.Unnest)
+
+
+def refuse_unknown_functions(query: exp.Expr) -> None:
+    """Raises SqlError at the first call of a function that the language does not have, whatever DuckDB has.
+
+    >>> from dsms.sql.parser.queries import parse_query
+    >>> refuse_unknown_functions(parse_query("SELECT upper(a), sum(b) OVER (ORDER BY a), lag(a) OVER () FROM R(s)"))
+    >>> refuse_unknown_functions(parse_query("SELECT a, pg_sleep(1) FROM s"))
+    Traceback (most recent call last):
+    operators.core.errors.SqlError: line 1, column 11: function "pg_sleep" not found; have: ...
+    """
+    for call in query.find_all(exp.Func):
+        if isinstance(call, exp.Explode):
+            raise refusal(call, "UNNEST outside FROM", "FROM s, UNNEST(s.a) AS u(x)")
+        if not _known(call):
+            refuse_unknown(call)
+
+
+def _known(call: exp.Func) -> bool:
+    if isinstance(call, _NOTATIONS) or aggregate_function(call) is not None or is_known(call):
+        return True
+    if isinstance(call.parent, exp.Table):
+        return call.name.upper() in RELATION_OF
+    return function_name(call) in over.FUNCTIONS

@@ -1,0 +1,109 @@
+"""What a one-time statement asks: a query as DuckDB is to read it, over relations of one instant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model.catalog import Catalog
+from dsms.model.position import error_at
+from dsms.sql.binder.known_functions import refuse_unknown_functions
+from dsms.sql.parser.table_names import name_of
+
+#: Gives the rows of a stream, view or table that a query names.
+Relation = Callable[[str], pa.Table]
+
+
+@dataclass(frozen=True)
+class Question:
+    """The text of a query, and the objects that it reads, as the catalog spells them, by their names in the text."""
+
+    sql: str
+    objects: dict[str, str]
+
+    def over(self, relation: Relation) -> Asked:
+        """The question with the rows of what it reads; each object is read once."""
+        rows = {name: relation(name) for name in dict.fromkeys(self.objects.values())}
+        return Asked(self.sql, {alias: rows[name] for alias, name in self.objects.items()})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query, and the relations that it reads by their names in the text."""
+
+    sql: str
+    relations: dict[str, pa.Table]
+
+
+def question_of(query: exp.Expr, catalog: Catalog) -> Question:
+    """The question of a query. Raises SqlError for what is no query, for objects that do not exist, and for functions
+    that the language does not have.
+
+    Names of objects are replaced by names that nothing else can have: what DuckDB reads by another name is its own.
+
+    >>> import sqlglot
+    >>> question_of(sqlglot.parse_one("WITH t AS (SELECT 1 AS a) SELECT a + 1 FROM t"), Catalog())
+    Question(sql='WITH t AS (SELECT 1 AS a) SELECT a + 1 FROM t', objects={})
+    """
+    resolved = query.copy()
+    _check_reads_only(resolved)
+    names: dict[str, str] = {}
+    for table in list(resolved.find_all(exp.Table)):
+        if isinstance(table.this, exp.Func) or not _is_common(table):
+            read = catalog.find(_plain_name(table)).name
+            names.setdefault(read, f"relation {len(names)}")
+            _rename(table, names[read])
+    refuse_unknown_functions(resolved)
+    return Question(resolved.sql(dialect="duckdb", comments=False), {alias: name for name, alias in names.items()})
+
+
+def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:
+    """The streams, views and tables that a query names, each once, as they are spelled in the catalog."""
+    return list(question_of(query, catalog).objects.values())
+
+
+def _check_reads_only(query: exp.Expr) -> None:
+    if not isinstance(query, exp.Query | exp.Values):
+        raise error_at(query, f'"{query.key.upper()}" is not a query', hint="a one-time statement is a SELECT")
+    if other := query.find(exp.Into, exp.DML, exp.DDL, exp.Command, exp.Describe, exp.Pragma, exp.Show):
+        raise error_at(other, f'"{other.key.upper()}" is not supported in a one-time SELECT')
+
+
+def _plain_name(table: exp.Table) -> str:
+    if qualifier := table.args.get("db"):
+        raise error_at(qualifier, f'"{table.sql()}" in FROM: names have no qualifier')
+    return name_of(table)
+
+
+def _rename(table: exp.Table, name: str) -> None:
+    """Gives a table another name; it keeps its alias, or its name as such."""
+    alias = table.args.get("alias") or exp.TableAlias()
+    if not alias.args.get("this"):
+        alias.set("this", exp.to_identifier(name_of(table), quoted=True))
+    table.set("alias", alias)
+    table.set("this", exp.to_identifier(name, quoted=True))
+
+
+def _is_common(table: exp.Table) -> bool:
+    """Whether a name is that of a common table where it stands: of a WITH around it, or before it in the same WITH."""
+    if table.args.get("db"):
+        return False
+    name = table.name.lower()
+    child: exp.Expr = table
+    while (node := child.parent) is not None:
+        if any(common.alias.lower() == name for common in _visible(node, child)):
+            return True
+        child = node
+    return False
+
+
+def _visible(node: exp.Expr, child: exp.Expr) -> list[exp.Expr]:
+    """The common tables that a node lets its child see."""
+    if isinstance(node, exp.With):
+        at = next(index for index, common in enumerate(node.expressions) if common is child)
+        return list(node.expressions[: at + 1 if node.recursive else at])
+    clause = node.args.get("with_")
+    return [] if clause is None or clause is child else list(clause.expressions)

@@ -1,0 +1,100 @@
+"""The processes that answer one-time statements: a few at once, started when they are needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import structlog
+
+from dsms.model.limits import SETTING, Limits
+from dsms.tables.question import Asked
+from dsms.tables.select_budget import Budget, TooManySelects
+from dsms.tables.select_process import Ended, Form, Reply, SelectProcess
+from dsms.tables.select_wire import WorkerLimits
+
+log = structlog.get_logger()
+_TRIES = 3
+
+
+class SelectPool:
+    """At most so many statements at once, each in a process of its own; a few more wait. A process that has answered
+    is kept for later statements, as long as it has some; one that has failed is ended."""
+
+    def __init__(self, limits: Limits, most: int, niceness: int = 0) -> None:
+        self._limits, self._most = limits, most
+        self._worker_limits = WorkerLimits(limits.select_memory_mb, niceness)
+        self._places, self._lock = threading.Semaphore(most), threading.Lock()
+        self._present = 0
+        self._idle: list[SelectProcess] = []
+
+    @contextmanager
+    def admitted(self, cancelled: threading.Event | None = None) -> Iterator[Budget]:
+        """A place for one statement, and its budget; TooManySelects when all are taken and enough others wait."""
+        with self._lock:
+            if self._present >= self._most + self._limits.selects_waiting:
+                raise _busy(self._most, self._limits.selects_waiting)
+            self._present += 1
+        try:
+            self._wait(Budget.of(self._limits, cancelled))
+            try:
+                yield Budget.of(self._limits, cancelled)
+            finally:
+                self._places.release()
+        finally:
+            with self._lock:
+                self._present -= 1
+
+    def _wait(self, budget: Budget) -> None:
+        while not self._places.acquire(timeout=0.1):
+            budget.check()
+
+    def rows(self, asked: Asked, budget: Budget) -> pa.Table:
+        """The rows of a question, for a statement that was admitted."""
+        return pa.ipc.open_stream(pa.py_buffer(self.reply(asked, "arrow", budget).rows)).read_all()
+
+    def reply(self, asked: Asked, form: Form, budget: Budget) -> Reply:
+        """The answer to a question, for a statement that was admitted."""
+        for _ in range(_TRIES - 1):
+            try:
+                return self._ask(asked, form, budget)
+            except Ended:
+                continue  # it had nothing to do for a while
+        return self._ask(asked, form, budget)
+
+    def close(self) -> None:
+        """Ends the processes that have nothing to do."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.kill()
+
+    def _ask(self, asked: Asked, form: Form, budget: Budget) -> Reply:
+        process = self._taken()
+        try:
+            return process.ask(asked, form, budget)
+        finally:
+            if process.sound:
+                with self._lock:
+                    self._idle.append(process)
+            else:
+                log.info("the process of a one-time statement is ended", pid=process.pid)
+                process.kill()
+
+    def _taken(self) -> SelectProcess:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    break
+                process = self._idle.pop()
+            if process.alive:
+                return process
+            process.kill()
+        return SelectProcess(self._worker_limits)
+
+
+def _busy(most: int, waiting: int) -> TooManySelects:
+    hint = f'the limits "selects" and "selects_waiting" are set by {SETTING}'
+    return TooManySelects(f"{most} one-time statements run and {waiting} wait: try again later", hint=hint)

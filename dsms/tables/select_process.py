@@ -1,0 +1,161 @@
+"""One process that answers one-time statements, as its parent sees it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import msgspec
+
+from dsms.tables.one_time import casts_of
+from dsms.tables.question import Asked
+from dsms.tables.select_budget import Budget, OutOfBounds, out_of_bounds
+from dsms.tables.select_wire import Given, Order, Outcome, WorkerLimits, stream_of
+from operators.core.distinct_type import stored_schema
+from operators.core.errors import ExternalError, SqlError
+
+_MB = 1024 * 1024
+#: How long it may take until a process that has died is seen, or that a statement is cancelled.
+_LOOK_S = 0.05
+#: The longest first part of an answer: names of columns, or a reason.
+_LONGEST_OUTCOME = 4 * _MB
+Form = Literal["json", "arrow"]
+_ENVIRONMENT = {
+    "PYTHONPATH": str(Path(__file__).parents[2]),
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "1",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+class Ended(ExternalError):
+    """The process has ended by itself, before it took the question: another one may answer."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The columns, the number of rows, and the rows as JSON or as an Arrow stream."""
+
+    columns: tuple[str, ...]
+    count: int
+    rows: bytearray
+
+
+class SelectProcess:
+    """A process of its own with nothing of this one's environment; `kill` it when an answer is not awaited."""
+
+    def __init__(self, limits: WorkerLimits) -> None:
+        self._channel, theirs = socket.socketpair()
+        command = [sys.executable, "-s", "-P", "-m", "dsms.tables.select_worker"]
+        arguments = [str(theirs.fileno()), msgspec.json.encode(limits).decode()]
+        with theirs:
+            self._process = subprocess.Popen(
+                [*command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                env=_ENVIRONMENT,
+                pass_fds=[theirs.fileno()],
+            )
+        self._channel.settimeout(_LOOK_S)
+        #: Whether it can be asked: the last question was answered, and needed no more memory than it might.
+        self.sound = True
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Ends the process at once."""
+        self._process.kill()
+        self._process.wait()
+        self._channel.close()
+
+    def ask(self, asked: Asked, form: Form, budget: Budget) -> Reply:
+        """The answer to a question."""
+        self.sound = False
+        most = budget.limits.select_result_mb * _MB
+        streams = {name: stream_of(rows.cast(stored_schema(rows.schema))) for name, rows in asked.relations.items()}
+        given = [Given(name, casts_of(rows.schema), streams[name].size) for name, rows in asked.relations.items()]
+        rows = budget.limits.select_rows if form == "json" else sys.maxsize
+        order = Order(asked.sql, given, form, rows, most)
+        for content in (msgspec.msgpack.encode(order), *streams.values()):
+            self._send(content, budget)
+        outcome = msgspec.msgpack.decode(self._receive(_LONGEST_OUTCOME, budget), type=Outcome)
+        # an Arrow stream is a little larger than its rows
+        body = self._receive(2 * most + _MB, budget)
+        self.sound = outcome.failed != "memory"
+        if outcome.failed:
+            _refuse(outcome, budget)
+        return Reply(tuple(outcome.columns), outcome.rows, body)
+
+    def _send(self, content: Any, budget: Budget) -> None:
+        view = memoryview(content)
+        for part in (memoryview(len(view).to_bytes(8, "big")), view):
+            while part:
+                budget.check()
+                try:
+                    part = part[self._channel.send(part) :]
+                except TimeoutError:
+                    continue
+                except OSError:
+                    self._report_end(budget)
+
+    def _receive(self, most: int, budget: Budget) -> bytearray:
+        size = int.from_bytes(self._read(bytearray(8), budget), "big")
+        if size > most:
+            raise ExternalError(f"the process of a SELECT sent {size} bytes, more than it may")
+        return self._read(bytearray(size), budget)
+
+    def _read(self, into: bytearray, budget: Budget) -> bytearray:
+        view, at = memoryview(into), 0
+        while at < len(view):
+            budget.check()
+            try:
+                count = self._channel.recv_into(view[at:])
+            except TimeoutError:
+                continue
+            except OSError:
+                count = 0
+            if not count:
+                self._report_end(budget)
+            at += count
+        return into
+
+    def _report_end(self, budget: Budget) -> NoReturn:
+        """Raises Ended for a process that ended as it should, OutOfBounds for one that died."""
+        try:
+            status = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            status = None
+        if status == 0:
+            raise Ended("the process of a SELECT has ended")
+        hint = f'it may have needed more than {budget.limits.select_memory_mb} MB ("select_memory_mb")'
+        raise OutOfBounds(f"the process that answered the statement died ({_how(status)})", hint=hint)
+
+
+def _how(status: int | None) -> str:
+    if status is None:
+        return "its connection broke"
+    return f"signal {-status}" if status < 0 else f"status {status}"
+
+
+def _refuse(outcome: Outcome, budget: Budget) -> NoReturn:
+    limits = budget.limits
+    if outcome.failed == "sql":
+        raise SqlError(outcome.reason)
+    if outcome.failed == "memory":
+        raise out_of_bounds("select_memory_mb", f"the statement needs more than {limits.select_memory_mb} MB of memory")
+    if outcome.failed == "rows":
+        raise out_of_bounds("select_rows", f"the answer has more than {limits.select_rows} rows")
+    raise out_of_bounds("select_result_mb", f"the answer has more than {limits.select_result_mb} MB")

@@ -1,0 +1,54 @@
+"""What passes between the coordinator and a process that answers one-time statements.
+
+Messages are frames: eight bytes of length, then the content. A question is an `Order`, then each of its relations as an
+Arrow stream; an answer is an `Outcome`, then its rows.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+
+
+class WorkerLimits(msgspec.Struct, frozen=True):
+    """How much memory a question may take beside what it reads, and how much priority it gives up."""
+
+    memory_mb: int
+    niceness: int = 0
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A relation that a question reads: its name, and the SQL types of columns that Arrow stores as another one."""
+
+    name: str
+    casts: dict[str, str]
+    bytes: int
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A query, the relations that follow, and how the rows are wanted, with the most rows and bytes of them."""
+
+    sql: str
+    relations: list[Given]
+    form: Literal["json", "arrow"]
+    rows: int
+    bytes: int
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The columns and the number of the rows that follow; or what was exceeded (`sql`: DuckDB refuses the query)."""
+
+    columns: list[str] = []
+    rows: int = 0
+    failed: Literal["", "sql", "memory", "rows", "bytes"] = ""
+    reason: str = ""
+
+
+def stream_of(table: pa.Table) -> pa.Buffer:
+    """The table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()

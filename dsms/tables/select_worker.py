@@ -1,0 +1,159 @@
+"""A process that answers one-time statements, one at a time, within limits of memory and of the size of answers.
+
+Run with the number of a socket and the limits (`WorkerLimits`, as JSON). It imports little more than DuckDB and Arrow,
+so that it starts soon, and knows no secrets; it can write no file. Whoever holds the other end of the socket ends it
+when an answer takes too long; it ends itself when that end is closed, and after a while without questions.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import socket
+import sys
+import threading
+from typing import Any, Literal
+
+import duckdb
+import msgspec
+import pyarrow as pa
+
+from dsms.tables.database import connect, register
+from dsms.tables.select_wire import Order, Outcome, WorkerLimits, stream_of
+
+_IDLE_S = 60.0
+_MB = 1024 * 1024
+_CHUNK_ROWS = 256
+_LARGEST_PART = 16 * _MB
+
+
+class Exceeded(Exception):
+    """The rows are more, or larger, than was asked for."""
+
+
+def _serve(channel: socket.socket, limits: WorkerLimits) -> None:
+    database, base = connect(limits.memory_mb), _data_bytes()
+    while True:
+        channel.settimeout(_IDLE_S)
+        order = msgspec.msgpack.decode(_received(channel), type=Order)
+        channel.settimeout(None)
+        read = sum(given.bytes for given in order.relations)
+        _limit_memory(base + limits.memory_mb * _MB + 2 * (read + order.bytes))
+        outcome, rows = _outcome(database, channel, order)
+        _send(channel, msgspec.msgpack.encode(outcome))
+        _send(channel, rows)
+        if outcome.failed == "memory":
+            return
+
+
+def _outcome(database: duckdb.DuckDBPyConnection, channel: socket.socket, order: Order) -> tuple[Outcome, Any]:
+    try:
+        streams = [_received(channel) for _ in order.relations]
+        with database.cursor() as cursor:
+            for given, stream in zip(order.relations, streams, strict=True):
+                register(cursor, given.name, pa.ipc.open_stream(pa.py_buffer(stream)).read_all(), given.casts)
+            return _answered(cursor, order)
+    except Exceeded as error:
+        return Outcome(failed="rows" if str(error) == "rows" else "bytes"), b""
+    except (MemoryError, duckdb.OutOfMemoryException) as error:
+        return Outcome(failed="memory", reason=_first_line(error)), b""
+    except (duckdb.FatalException, duckdb.InternalException):
+        raise  # the database cannot be used any more
+    except duckdb.Error as error:
+        failed: Literal["memory", "sql"] = "memory" if "bad_alloc" in str(error) else "sql"
+        return Outcome(failed=failed, reason=_first_line(error)), b""
+
+
+def _answered(cursor: duckdb.DuckDBPyConnection, order: Order) -> tuple[Outcome, Any]:
+    if order.form == "arrow":
+        table = cursor.sql(order.sql).to_arrow_table()
+        _check(order, table.num_rows, table.nbytes)
+        return Outcome(table.column_names, table.num_rows), stream_of(table)
+    cursor.execute(order.sql)
+    columns = [column[0] for column in cursor.description or []]
+    rows, body = 0, bytearray(b"[")
+    while chunk := cursor.fetchmany(_CHUNK_ROWS):
+        for row in chunk:
+            body += b"," if rows else b""
+            body += msgspec.json.encode(row, enc_hook=str)
+            rows += 1
+            _check(order, rows, len(body))
+    return Outcome(columns, rows), body + b"]"
+
+
+def _check(order: Order, rows: int, size: int) -> None:
+    if rows > order.rows:
+        raise Exceeded("rows")
+    if size > order.bytes:
+        raise Exceeded("bytes")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or ["out of memory"])[0]
+
+
+def _received(channel: socket.socket) -> bytearray:
+    content = bytearray(int.from_bytes(_read(channel, bytearray(8)), "big"))
+    return _read(channel, content)
+
+
+def _read(channel: socket.socket, into: bytearray) -> bytearray:
+    view, at = memoryview(into), 0
+    while at < len(view):
+        try:
+            count = channel.recv_into(view[at : at + _LARGEST_PART])
+        except TimeoutError:
+            _end()
+        if not count:
+            _end()
+        at += count
+    return into
+
+
+def _send(channel: socket.socket, content: Any) -> None:
+    size = content.size if isinstance(content, pa.Buffer) else len(content)
+    channel.sendall(size.to_bytes(8, "big"))
+    channel.sendall(content)
+
+
+def _end() -> None:
+    """Ends the process, whatever its threads do."""
+    os._exit(0)
+
+
+def _end_with_parent(channel: socket.socket) -> None:
+    """Waits in a thread until the other end of the socket is closed, and ends the process, also during a query."""
+    poll = select.poll()
+    poll.register(channel, getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR)
+    poll.poll()
+    _end()
+
+
+def _data_bytes() -> int:
+    """The private writable memory of this process; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmData"))
+    except FileNotFoundError:
+        return 0
+
+
+def _limit_memory(most: int) -> None:
+    """Limits what DuckDB's own limit does not count: values of functions, what Python and Arrow hold."""
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
+
+
+def main() -> None:
+    """Answers questions until the other end of the socket is closed."""
+    channel, limits = socket.socket(fileno=int(sys.argv[1])), msgspec.json.decode(sys.argv[2], type=WorkerLimits)
+    os.nice(limits.niceness)
+    for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, 64)):
+        resource.setrlimit(kind, (most, most))
+    threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
+    _serve(channel, limits)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""What a one-time statement may ask: the language's functions and the catalog's objects, nothing else of DuckDB."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dsms.model import statements as st
+from dsms.registration.statements import parse
+from dsms.tables.question import question_of
+from dsms.testing import LocalSession
+from operators.core.errors import SqlError, UserError
+
+TABLES = """
+    CREATE TABLE Hot (id INT PRIMARY KEY, name VARCHAR, marks INT[]);
+    CREATE TABLE Cold (id INT PRIMARY KEY, name VARCHAR);
+    INSERT INTO Hot VALUES (1, 'a', [10, 20]), (2, 'b', [30]);
+    INSERT INTO Cold VALUES (1, 'x')
+"""
+REFERENCE = (Path(__file__).parents[3] / "docs" / "functions.md").read_text()
+#: Every name in capitals in the reference is a function, an aggregate, a function with OVER, or another name of one.
+DOCUMENTED = {name.lower() for name in re.findall(r"\b[A-Z][A-Z_0-9]+\b", REFERENCE)}
+#: Functions that are known by what stands for them in the reference, such as YEAR(t) for EXTRACT.
+PARTS = {"year", "quarter", "month", "week", "day", "dayofmonth", "dayofweek", "dayofyear", "hour", "minute", "second"}
+PARTS |= {"row", "grouping", "date", "concat_strict", "widen", "is_nan", "to_date", "weekofyear"}
+#: What is written for DuckDB where it has another notation for a function of the reference.
+WRITTEN = {"select", "typeof", "unhex"}
+
+
+@pytest.fixture(scope="module")
+def session() -> LocalSession:
+    made = LocalSession()
+    made.execute(TABLES)
+    return made
+
+
+def asked(session: LocalSession, sql: str) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in session.execute(sql)]
+
+
+def duckdb_functions() -> list[str]:
+    found = duckdb.sql(r"SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_name SIMILAR TO '\w+'")
+    return sorted(name for (name,) in found.fetchall())
+
+
+def test_no_function_of_duckdb_passes_that_the_language_does_not_document(session: LocalSession) -> None:
+    """Whatever name is called: what DuckDB gets to read calls functions of the reference."""
+    called: set[str] = set()
+    passed = 0
+    for name in duckdb_functions():
+        for call in (f"{name}()", f"{name}(1)", f"{name}(1, 2)", f'"{name}"(1)', f"system.{name}(1)"):
+            try:
+                (statement,) = parse(f"SELECT {call}")
+                assert isinstance(statement, st.Select)
+                called |= set(re.findall(r"(\w+)\"? ?\(", question_of(statement.select, session.catalog).sql.lower()))
+            except (SqlError, UserError):
+                continue
+            passed += 1
+    assert passed > 100
+    assert called - DOCUMENTED - PARTS - WRITTEN == set()
+
+
+@pytest.mark.parametrize(
+    "example",
+    sorted(set(re.findall(r"^\| [A-Z_0-9]+ \| `([^`]+)` \|", REFERENCE, re.MULTILINE))),
+)
+def test_the_examples_of_the_reference_pass(session: LocalSession, example: str) -> None:
+    (statement,) = parse(f"SELECT {example.replace(chr(92) + '|', '|')} FROM Hot")
+    assert isinstance(statement, st.Select)
+    assert question_of(statement.select, session.catalog).objects == {"relation 0": "Hot"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT pg_sleep(1)", 'line 1, column 8: function "pg_sleep" not found'),
+        ("SELECT sleep_ms(1)", '"sleep_ms" not found'),
+        ("SELECT write_log('x')", '"write_log" not found'),
+        ("SELECT current_setting('threads')", '"current_setting" not found'),
+        ("SELECT getvariable('x')", '"getvariable" not found'),
+        ("SELECT list(unnest(range(120000000)))", "UNNEST outside FROM"),
+        ("SELECT unnest(range(30000)), unnest(range(30000))", "UNNEST outside FROM"),
+        ("SELECT * FROM range(30000), range(30000)", "not supported here"),
+        ("SELECT * FROM Hot, LATERAL range(id)", '"range" not found'),
+        ("SELECT * FROM UNNEST(range(30000)) AS u(x)", '"range" not found'),
+        ("SELECT * FROM generate_series(1, 10)", "not supported here"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "not supported here"),
+        ("SELECT * FROM '/etc/passwd'", "not found"),
+        ("SELECT * FROM duckdb_settings()", "not supported here"),
+        ("SELECT * FROM sqlite_master", "not found"),
+        ("SELECT * FROM information_schema.Hot", "names have no qualifier"),
+        ("SELECT * FROM Hot WHERE id IN (SELECT getvariable('x'))", '"getvariable" not found'),
+        ("SELECT * INTO stolen FROM Hot", '"INTO" is not supported'),
+        ("WITH a AS (SELECT 1 AS id) INSERT INTO Hot SELECT id FROM a", "is not a query"),
+        ("INSERT INTO Cold SELECT 7, current_setting('threads')", '"current_setting" not found'),
+        ("UPDATE Cold SET name = getvariable('x')", '"getvariable" not found'),
+        ("DELETE FROM Cold WHERE sleep_ms(1) IS NULL", '"sleep_ms" not found'),
+        ("PRAGMA version", "does not start a statement"),
+        ("ATTACH '/tmp/x.db'", "does not start a statement"),
+        ("COPY (SELECT 1) TO '/tmp/x'", "is not a valid table name"),
+        ("SET threads = 8", "does not start a statement"),
+    ],
+)
+def test_what_is_not_of_the_language_is_refused(session: LocalSession, sql: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        session.execute(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT hot.id FROM HOT ORDER BY 1", [(1,), (2,)]),
+        ("SELECT h.name FROM R(hot) h WHERE h.id = 2", [("b",)]),
+        ("SELECT hot.name FROM R(hot) WHERE hot.id = 2", [("b",)]),
+        ("SELECT a.id, b.name FROM Hot a JOIN Cold b ON a.id = b.id", [(1, "x")]),
+        ("SELECT count(*) FROM Hot a, Hot b", [(4,)]),
+        ("WITH Hot AS (SELECT id + 10 AS id FROM Hot) SELECT id FROM Hot ORDER BY 1", [(11,), (12,)]),
+        ("WITH a AS (SELECT 7 AS id), b AS (SELECT id FROM a) SELECT id FROM b", [(7,)]),
+        ("SELECT (WITH Cold AS (SELECT 9 AS id) SELECT max(id) FROM Cold), id FROM Cold", [(9, 1)]),
+        ("SELECT id FROM Cold UNION ALL (WITH Cold AS (SELECT 5 AS id) SELECT id FROM Cold)", [(1,), (5,)]),
+        ("WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT sum(i) FROM n", [(6,)]),
+        ("SELECT id, x FROM Hot, UNNEST(Hot.marks) AS u(x) ORDER BY x", [(1, 10), (1, 20), (2, 30)]),
+        ("SELECT array_length(list(id)) FROM Hot", [(2,)]),
+        ("SELECT v.a FROM (VALUES (1, 2)) v(a, b)", [(1,)]),
+    ],
+)
+def test_names_are_those_of_the_catalog_or_of_common_tables_in_scope(
+    session: LocalSession, sql: str, rows: list[tuple[object, ...]]
+) -> None:
+    assert asked(session, sql) == rows
+
+
+def test_each_object_is_read_once_and_spelled_as_in_the_catalog(session: LocalSession) -> None:
+    (statement,) = parse("SELECT 1 FROM HOT, R(hot) b, cold")
+    assert isinstance(statement, st.Select)
+    assert question_of(statement.select, session.catalog).objects == {"relation 0": "Hot", "relation 1": "Cold"}

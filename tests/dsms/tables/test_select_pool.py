@@ -1,0 +1,220 @@
+"""One-time statements in processes of their own: answers as DuckDB's, within limits, and the pool outlives them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from dsms.local.waiting import wait_until
+from dsms.model.limits import Limits
+from dsms.tables.question import Asked
+from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooManySelects
+from dsms.tables.select_pool import SelectPool
+from operators.core.distinct_type import DistinctType
+from operators.core.errors import SqlError
+
+#: Reads nothing and never ends.
+ENDLESS = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+LIMITS = Limits(selects=2, selects_waiting=1, select_seconds=60, select_memory_mb=96, select_rows=100, relation_mb=1)
+
+
+@pytest.fixture
+def pool() -> Iterator[SelectPool]:
+    made = SelectPool(LIMITS, 2)
+    yield made
+    made.close()
+
+
+def ask(pool: SelectPool, sql: str, limits: Limits | None = None, **relations: pa.Table) -> list[list[object]]:
+    with pool.admitted() as budget:
+        reply = pool.reply(Asked(sql, relations), "json", budget)
+    rows: list[list[object]] = json.loads(reply.rows)
+    assert reply.count == len(rows)
+    return rows
+
+
+def pid_of(pool: SelectPool) -> int:
+    (process,) = pool._idle
+    return process.pid
+
+
+def test_rows_are_what_a_row_is_in_json(pool: SelectPool) -> None:
+    given = pa.table(
+        {
+            "i": pa.array([1, None], pa.int64()),
+            "d": pa.array([datetime.date(2024, 1, 2), None]),
+            "t": pa.array([1_704_164_645_000_000, None], pa.timestamp("us")),
+            "l": pa.array([["a"], []]),
+            "s": pa.array([{"x": 1}, None]),
+            "b": pa.array([b"ab", None]),
+            "f": pa.array([1.5, float("nan")]),
+        }
+    )
+    assert ask(pool, "SELECT * FROM given", given=given) == [
+        [1, "2024-01-02", "2024-01-02T03:04:05", ["a"], {"x": 1}, "YWI=", 1.5],
+        [None, None, None, [], None, None, None],
+    ]
+    assert ask(pool, "SELECT sum(i), sum(i) * 1.50 FROM given", given=given) == [[1, "1.50"]]
+
+
+def test_columns_of_types_of_ours_are_cast(pool: SelectPool) -> None:
+    identity = "00000000-0000-0000-0000-00000000000a"
+    stored = pa.ExtensionArray.from_storage(DistinctType("UUID", pa.string()), pa.array([identity]))
+    sql = "SELECT id FROM given WHERE id = '0000000000000000000000000000000A'::UUID"
+    assert ask(pool, sql, given=pa.table({"id": stored})) == [[identity]]
+
+
+def test_rows_as_arrow(pool: SelectPool) -> None:
+    with pool.admitted() as budget:
+        rows = pool.rows(Asked("SELECT a + 1 AS b FROM given", {"given": pa.table({"a": range(1_000)})}), budget)
+    assert rows.column("b").to_pylist() == list(range(1, 1_001))
+
+
+def test_a_refused_query_leaves_the_process_for_the_next(pool: SelectPool) -> None:
+    assert ask(pool, "SELECT 1") == [[1]]
+    pid = pid_of(pool)
+    with pytest.raises(SqlError, match='Referenced column "no" not found'):
+        ask(pool, "SELECT no FROM given", given=pa.table({"a": [1]}))
+    with pytest.raises(OutOfBounds, match='more than 100 rows; the limit "select_rows" is set by DSMS_LIMITS'):
+        ask(pool, "SELECT * FROM given", given=pa.table({"a": range(101)}))
+    assert ask(pool, "SELECT 2") == [[2]]
+    assert pid_of(pool) == pid
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT length(repeat('x', 1000000000))",
+        "SELECT len(list(a.x)) FROM given a, given b, given c, given d",
+        "SELECT length(string_agg(repeat('x', 100000), '')) FROM given a, given b",
+        "SELECT count(*) FROM (SELECT a.x, repeat('y', 1000) AS y FROM given a, given b, given c ORDER BY y, a.x, b.x)",
+        "SELECT count(DISTINCT a.x * 1000000 + b.x * 10000 + c.x * 100 + d.x) FROM given a, given b, given c, given d",
+    ],
+)
+def test_memory_is_limited(pool: SelectPool, sql: str) -> None:
+    with pytest.raises(OutOfBounds, match="select_memory_mb"):
+        ask(pool, sql, given=pa.table({"x": range(100)}))
+    assert ask(pool, "SELECT 2") == [[2]]
+
+
+def test_the_size_of_an_answer_is_limited() -> None:
+    pool = SelectPool(Limits(select_result_mb=1), 1)
+    try:
+        with pytest.raises(OutOfBounds, match='more than 1 MB; the limit "select_result_mb" is set by DSMS_LIMITS'):
+            ask(pool, "SELECT repeat('x', 100000) FROM given", given=pa.table({"x": range(100)}))
+        with pool.admitted() as budget, pytest.raises(OutOfBounds, match="select_result_mb"):
+            given = {"given": pa.table({"x": range(100)})}
+            pool.rows(Asked("SELECT repeat('x', 100000) AS x FROM given", given), budget)
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [ENDLESS, "SELECT count(*) FROM given a, given b, given c, given d, given e, given f WHERE a.x + f.x * e.x = b.x"],
+)
+def test_time_is_limited(sql: str) -> None:
+    pool = SelectPool(Limits(select_seconds=1, select_memory_mb=1_000), 1)
+    try:
+        with pytest.raises(TookTooLong, match='ended after 1 s; the limit "select_seconds" is set by DSMS_LIMITS'):
+            ask(pool, sql, given=pa.table({"x": range(1_000)}))
+    finally:
+        pool.close()
+
+
+def test_a_cancelled_statement_ends_its_process(pool: SelectPool) -> None:
+    cancelled = threading.Event()
+    started: list[int] = []
+
+    def run() -> None:
+        with pool.admitted(cancelled) as budget:
+            pool.reply(Asked(ENDLESS, {}), "json", budget)
+
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(run)
+        assert wait_until(lambda: bool(started.extend(workers()) or started), 30)
+        cancelled.set()
+        with pytest.raises(Cancelled):
+            running.result(30)
+    assert not any(psutil.pid_exists(pid) for pid in started)
+
+
+def workers() -> list[int]:
+    return [
+        child.pid for child in psutil.Process().children() if "dsms.tables.select_worker" in " ".join(child.cmdline())
+    ]
+
+
+def test_more_statements_than_places_wait_or_are_refused(pool: SelectPool) -> None:
+    cancelled, inside = threading.Event(), threading.Barrier(3)
+
+    def hold() -> None:
+        with pool.admitted():
+            inside.wait(30)
+            cancelled.wait(30)
+
+    def wait() -> list[list[object]]:
+        return ask(pool, "SELECT 1")
+
+    with ThreadPoolExecutor(3) as threads:
+        holding = [threads.submit(hold) for _ in range(2)]
+        inside.wait(30)
+        waiting = threads.submit(wait)
+        assert wait_until(lambda: pool._present == 3, 30)
+        with pytest.raises(TooManySelects, match='2 one-time statements run and 1 wait.*"selects"'), pool.admitted():
+            pass
+        assert not waiting.done()
+        cancelled.set()
+        assert waiting.result(30) == [[1]]
+        for place in holding:
+            place.result(30)
+
+
+def test_a_process_that_dies_between_statements_is_replaced(pool: SelectPool) -> None:
+    ask(pool, "SELECT 1")
+    (process,) = pool._idle
+    os.kill(process.pid, signal.SIGKILL)
+    assert wait_until(lambda: not process.alive, 30)
+    assert ask(pool, "SELECT 2") == [[2]]
+
+
+def test_a_process_that_dies_during_a_statement_is_an_error_and_replaced(pool: SelectPool) -> None:
+    ask(pool, "SELECT 1")
+    pid = pid_of(pool)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(ask, pool, ENDLESS)
+        assert wait_until(lambda: not pool._idle, 30)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(OutOfBounds, match=r"the process that answered the statement died \(signal 9\)"):
+            running.result(30)
+    assert ask(pool, "SELECT 2") == [[2]]
+
+
+def test_a_process_knows_nothing_of_the_environment_and_can_write_no_file(
+    pool: SelectPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DSMS_SECRET_OF_TEST", "secret")
+    ask(pool, "SELECT 1")
+    process = psutil.Process(pid_of(pool))
+    assert "DSMS_SECRET_OF_TEST" not in process.environ()
+    assert process.rlimit(psutil.RLIMIT_FSIZE) == (0, 0)
+    with pytest.raises(SqlError, match="file system operations are disabled"):
+        ask(pool, "SELECT * FROM read_csv('/etc/passwd')")
+    with pytest.raises(SqlError, match="locked"):
+        ask(pool, "SET threads = 2")
+
+
+def test_a_process_ends_with_its_parent(pool: SelectPool) -> None:
+    ask(pool, "SELECT 1")
+    (process,) = pool._idle
+    process._channel.close()
+    assert wait_until(lambda: not process.alive, 30)
