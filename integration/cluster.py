@@ -61,6 +61,7 @@ class Cluster:
         policy: str = "fifo",
         master: str = "local[2,2]",
         state_memory: str = "none",
+        checkpoints: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> ManagedProcess:
         """A new executor process; several may have one id, as after a split of the network."""
@@ -70,6 +71,7 @@ class Cluster:
             *("--coordinator", self.url, "--cluster", self.name, "--id", executor_id),
             *("--data-dir", str(self.directory / label), "--partitions", str(partitions), "--master", master),
             *("--state-memory", state_memory),
+            *(("--checkpoints", checkpoints, "--checkpoint-seconds", "1") if checkpoints else ()),
             *(("--batch-records", str(batch_records)) if batch_records else ()),
             *(("--batch-seconds", str(batch_seconds), "--policy", policy) if batch_records else ()),
         ]

@@ -74,6 +74,15 @@ class ClusterState:
         with translated("writing the settings of an executor"):
             self._set(f"tuning:{executor}", body)
 
+    def checkpoint_request(self) -> int:
+        """The number of the last request for checkpoints; 0 if there is none."""
+        return int(self._get("checkpoint-request") or 0)
+
+    def request_checkpoint(self, number: int) -> None:
+        """Asks all executors for checkpoints; a later request has a greater number."""
+        with translated("asking for a checkpoint"):
+            self._set("checkpoint-request", str(number).encode())
+
     def _all(self, kind: str, doing: str) -> dict[str, bytes]:
         prefix = self._prefix + kind
         with translated(doing):

@@ -6,7 +6,7 @@ is. If it is lost, recovery rebuilds its lanes from Kafka, so results are the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -23,6 +23,8 @@ from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
 
 #: A Redis string holds 512 MB; pieces of this size keep every command short.
 CHUNK = 48 * 1024 * 1024
+#: The end of the name of a run that is being restored.
+_UNFINISHED = "/unfinished"
 
 
 @dataclass(frozen=True)
@@ -79,17 +81,54 @@ class RunStore:
             )
         return frame_from_ipc(b"".join(piece for _, piece in sorted(pieces.items(), key=lambda item: int(item[0]))))
 
-    def present(self, names: Iterable[str]) -> bool:
-        """Whether every one of the runs is in Redis or on this host."""
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The blob of a run, piece by piece. Raises ExternalError when it is gone, also where it leaves Redis
+        meanwhile: then it is on this host, and is read from there when asked for again."""
+        with translated("reading state"):
+            count = self._client.hlen(self._memory.run(name))
+        if not count:
+            frame = self._cache.read(name)
+            if frame is None:
+                raise ExternalError(f'run "{name}" is neither in redis nor on this host')
+            yield frame_to_ipc(frame)
+        for number in range(count):
+            with translated("reading state"):
+                piece = cast("bytes | None", self._client.hget(self._memory.run(name), str(number)))
+            if piece is None:
+                raise ExternalError(f'run "{name}" left redis while it was read')
+            yield piece
+
+    def restore(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
+        """Stores a run again from its blob of `size` bytes: in Redis if the limit allows, else on disk. It is there
+        once `pieces` has ended without an error; what a crash leaves behind is removed by `sweep`."""
+        if not self._memory.admit({name: size}, self._limit):
+            self._cache.write(name, frame_from_ipc(b"".join(pieces)), lasting=True)
+            return
+        unfinished = self._memory.run(name + _UNFINISHED)
+        with translated("writing state"):
+            self._client.delete(unfinished)
+        for number, piece in enumerate(_in_chunks(pieces)):
+            with translated("writing state"):
+                self._client.hset(unfinished, str(number), piece)
+        with translated("writing state"):
+            self._client.rename(unfinished, self._memory.run(name))
+
+    def missing(self, names: Iterable[str]) -> set[str]:
+        """The runs that are neither in Redis nor on this host."""
         listed = list(names)
         if not listed:
-            return True
+            return set()
         with translated("checking which state exists"):
             pipeline = self._client.pipeline(transaction=False)
             for name in listed:
                 pipeline.exists(self._memory.run(name))
             stored = pipeline.execute()
-        return all(there or self._cache.read(name) is not None for name, there in zip(listed, stored, strict=True))
+        places = zip(listed, stored, strict=True)
+        return {name for name, there in places if not there and self._cache.read(name) is None}
+
+    def present(self, names: Iterable[str]) -> bool:
+        """Whether every one of the runs is in Redis or on this host."""
+        return not self.missing(names)
 
     def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
         """Removes those of the named runs from Redis that exceed the limits, once they are flushed to disk; returns the
@@ -121,6 +160,18 @@ class RunStore:
         self._memory.release(orphans | (self._memory.resident().keys() - kept))
         self._cache.sweep(kept)
         return len(orphans)
+
+
+def _in_chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of `CHUNK` bytes, the last one shorter."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        while len(held) >= CHUNK:
+            yield bytes(held[:CHUNK])
+            del held[:CHUNK]
+    if held:
+        yield bytes(held)
 
 
 def _escaped(prefix: str) -> str:

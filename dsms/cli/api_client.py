@@ -22,6 +22,10 @@ class ApiClient(Client):
         """All objects and plans as a document in `form`, "json" or "xml"."""
         return self._do(Call("GET", "/v1/plan", bytes, params={"format": form}))
 
+    def request_checkpoint(self) -> int:
+        """Asks executors for checkpoints; returns the number that they report once it is served."""
+        return int(self._do(Call("POST", "/v1/checkpoints", _document))["request"])
+
     def make(self, body: bytes) -> Document:
         """Creates the objects of a document that do not exist yet."""
         return self._do(Call("POST", "/v1/plan", _document, content=body, repeatable=False))

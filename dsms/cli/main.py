@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
+from dsms.cli.checkpoint import checkpoint
 from dsms.cli.consume import consume
 from dsms.cli.inspect import dead_letters, explain
 from dsms.cli.lifecycle import down, status, up
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "token": token,
     "dead-letters": dead_letters,
     "plan": plan,
+    "checkpoint": checkpoint,
 }
 for name, command in COMMANDS.items():
     if isinstance(command, typer.Typer):

@@ -15,11 +15,13 @@ from connectors.kafka.properties import kafka_settings
 from dsms.command import serve
 from dsms.executor.health import serve_health
 from dsms.model.sizes import read_bytes
-from dsms.runtime.settings import ExecutorSettings
+from dsms.runtime.checkpoints.retention import Retention
+from dsms.runtime.settings import CheckpointSettings, ExecutorSettings
 from dsms.scheduler.registry import choices, parse_policy
 from dsms.scheduler.tuning import Tuning
 from dsms.spark.scratch import scratch_directory
 from dsms.spark.session import spark_session
+from operators.core.errors import ConfigError
 
 
 def main(  # noqa: PLR0913 one parameter an option
@@ -57,6 +59,23 @@ def main(  # noqa: PLR0913 one parameter an option
             envvar="DSMS_STATE_MEMORY", help="the most state in Redis, such as 500 MB; the rest is on disk alone"
         ),
     ] = "none",
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            envvar="DSMS_CHECKPOINTS",
+            help="where state is copied to: a directory or s3://BUCKET/PREFIX; none by default",
+        ),
+    ] = None,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(envvar="DSMS_CHECKPOINT_SECONDS", help="seconds between two checkpoints")
+    ] = CheckpointSettings.period_s,
+    checkpoints_kept: Annotated[
+        int, typer.Option(envvar="DSMS_CHECKPOINTS_KEPT", min=1, help="how many checkpoints of a fragment are kept")
+    ] = Retention.last,
+    checkpoint_age: Annotated[
+        str,
+        typer.Option(envvar="DSMS_CHECKPOINT_AGE", help="hours after which all but the newest go, or none"),
+    ] = "none",
     kafka_properties: Annotated[
         Path | None,
         typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
@@ -89,6 +108,7 @@ def main(  # noqa: PLR0913 one parameter an option
         target_batch_s=batch_seconds,
         policy=str(parse_policy(policy)),
         state_memory=read_bytes(state_memory),
+        checkpoints=_checkpoints(checkpoints, checkpoint_seconds, checkpoints_kept, checkpoint_age),
         faults=os.environ.get("DSMS_FAULT", ""),
     )
     Tuning().over(settings.bounds)  # refuses bounds that contradict each other
@@ -104,6 +124,18 @@ def main(  # noqa: PLR0913 one parameter an option
         if health_port is not None:
             serve_health(health_host, health_port, process.health)
         process.run()
+
+
+def _checkpoints(url: str | None, period_s: float, last: int, age: str) -> CheckpointSettings | None:
+    if not url:
+        return None
+    if not period_s > 0:
+        raise ConfigError(f"checkpoint-seconds must be above 0, not {period_s:g}")
+    try:
+        age_s = None if age == "none" else float(age) * 3600
+    except ValueError as error:
+        raise ConfigError(f'checkpoint-age is hours, not "{age}"', hint="for example 24, or none") from error
+    return CheckpointSettings(url, period_s, Retention(last, age_s))
 
 
 if __name__ == "__main__":

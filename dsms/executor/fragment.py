@@ -17,6 +17,8 @@ import structlog
 from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
+from dsms.executor.checkpointing import checkpoints_of
+from dsms.model.objects import Source
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.planner import BatchPlanner
@@ -71,6 +73,8 @@ class Fragment:
     carried out; none of them waits for a batch or a commit.
     """
 
+    _planner_input: PlannerInput
+
     def __init__(
         self,
         name: str,
@@ -83,8 +87,13 @@ class Fragment:
         self.name, self.lease = name, lease
         self._settings, self._on_status = settings, on_status
         self._token = time.time_ns() // 1_000_000
-        self._committer = _committer(name, settings, Claim(lease, self._token))
-        recovered = self._committer.recover(plan.partitions)
+        stores = _stores(name, settings)
+        faults = FaultPoints(settings.faults)
+        claim = Claim(lease, self._token)
+        self._committer = Committer(settings.kafka, settings.cluster, name, stores, faults, claim)
+        self.checkpoints = checkpoints_of(self, self._committer, stores[1], settings)
+        restore = self.checkpoints.restore_for(plan) if self.checkpoints is not None else None
+        recovered = self._committer.recover(plan.partitions, restore)
         self.state = FragmentState(
             plan=plan,
             computed=recovered.manifest,
@@ -110,6 +119,8 @@ class Fragment:
         """Starts the streaming query at the positions of the manifest."""
         self._apply(PlanChanged(self.state.plan, time.monotonic()))
         self._stream.start(self._plans.address)
+        if self.checkpoints is not None:
+            self.checkpoints.start()
         log.info("fragment started", fragment=self.name, epoch=self.state.computed.epoch, plan=self.state.plan.version)
         return self
 
@@ -138,6 +149,8 @@ class Fragment:
     def stop(self) -> None:
         """Stops the query. A running commit is finished."""
         self._stream.stop()
+        if self.checkpoints is not None:
+            self.checkpoints.close()
         self._commits.close()
         self._plans.close()
         self._planner.close()
@@ -231,7 +244,7 @@ class Fragment:
         started, state = time.monotonic(), self.state
         published = with_replaced_queries(state.published, revision.plan)
         parts = limited_parts(revision, epoch.manifest) if self._settings.one_machine else ()
-        published = self._committer.commit(epoch, _topics(revision), published, state.bounds.state_memory, parts)
+        published = self._committer.commit(epoch, _sources(revision), published, state.bounds.state_memory, parts)
         self._apply(EpochCommitted(published, self._committer.run_locations))
         log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
         self._on_status(status_after(epoch.manifest, revision, self.state))
@@ -265,13 +278,12 @@ class _Commits:
         self._thread.shutdown(wait=True)
 
 
-def _committer(name: str, settings: ExecutorSettings, claim: Claim) -> Committer:
+def _stores(name: str, settings: ExecutorSettings) -> tuple[ManifestStore, RunStore]:
     client = connect(settings.redis_url)
-    stores = (
+    return (
         ManifestStore(client, settings.cluster, name),
-        RunStore(client, settings.cluster, name, _cache(settings, name)),
+        RunStore(client, settings.cluster, name, _cache(settings, name), settings.state_memory),
     )
-    return Committer(settings.kafka, settings.cluster, name, stores, FaultPoints(settings.faults), claim)
 
 
 def _cache(settings: ExecutorSettings, fragment: str) -> Path:
@@ -288,5 +300,5 @@ def _first_batch_size(settings: ExecutorSettings) -> BatchSize:
     )
 
 
-def _topics(revision: Revision) -> dict[str, str]:
-    return {source.name: source.topic for lane in revision.lanes.values() for source in lane.sources.values()}
+def _sources(revision: Revision) -> dict[str, Source]:
+    return {source.name: source for lane in revision.lanes.values() for source in lane.sources.values()}

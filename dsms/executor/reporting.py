@@ -46,6 +46,7 @@ class Reporter:
         while not stopping.wait(_PERIOD_S):
             try:
                 self._tune()
+                self._request_checkpoints()
                 self._report_all()
             except DsmsError as error:
                 log.debug("nothing could be told", reason=str(error))
@@ -57,6 +58,12 @@ class Reporter:
             self.bounds = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.bounds)
         except DsmsError as error:
             log.debug("bounds are as they were", reason=str(error))
+
+    def _request_checkpoints(self) -> None:
+        """Passes on the last request for checkpoints."""
+        number = self._cluster.checkpoint_request()
+        for runner in self._runners().values() if number else ():
+            runner.request_checkpoint(number)
 
     def _report_all(self) -> None:
         fragments = ((name, runner.running()) for name, runner in self._runners().items())

@@ -42,12 +42,18 @@ class Runner:
             self.halt()
         elif time.monotonic() >= self._not_before:
             self._try(lease, catalog)
+        self.status = self._with_checkpoint(self.status)
 
     def tune(self, bounds: Bounds) -> None:
         """Sets the bounds of batches and of state."""
         self._bounds = bounds
         if (fragment := self._fragment) is not None:
             fragment.tune(bounds)
+
+    def request_checkpoint(self, number: int) -> None:
+        """Asks for a checkpoint, where such are made; a request is served once."""
+        if (fragment := self._fragment) is not None and fragment.checkpoints is not None:
+            fragment.checkpoints.request(number)
 
     def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures] | None:
         """The lanes, the manifest that they go on from, and their measurements; None while nothing runs."""
@@ -112,4 +118,10 @@ class Runner:
 
     def _set_status(self, status: FragmentStatus) -> None:
         if self._fragment is not None:
-            self.status = status
+            self.status = self._with_checkpoint(status)
+
+    def _with_checkpoint(self, status: FragmentStatus) -> FragmentStatus:
+        """A status with that of the checkpoints."""
+        fragment = self._fragment
+        made = fragment.checkpoints.status if fragment is not None and fragment.checkpoints is not None else None
+        return msgspec.structs.replace(status, checkpoint=made)

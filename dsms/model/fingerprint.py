@@ -32,10 +32,11 @@ def fingerprint(value: object) -> str:
 
     The law: it depends on the type and the content of a value, never on the order of a set or mapping, on the process
     or on where a class is defined. Fields that take no part in comparison are left out, as are fields with
-    `ADDED_LATER` at their default; the `operator_version` of an operator's class is part of it.
+    `ADDED_LATER` at their default (in structs those of `added_later` that are None). The `operator_version` of an
+    operator's class is part of it.
 
-    Raises TypeError for a value that could change (a dataclass that is not frozen)
-    or of a type whose content is unknown.
+    Raises TypeError for a value that could change (a dataclass that is not frozen) or of a type whose content is
+    unknown.
 
     >>> fingerprint(frozenset({0, 8})) == fingerprint(frozenset({8, 0}))
     True
@@ -106,7 +107,9 @@ def _(value: Mapping) -> bytes:  # type: ignore[type-arg]
 
 @_encoded.register
 def _(value: msgspec.Struct) -> bytes:
-    return _named_fields(value, value.__struct_fields__)
+    later = getattr(type(value), "added_later", ())
+    names = value.__struct_fields__
+    return _named_fields(value, [name for name in names if name not in later or getattr(value, name) is not None])
 
 
 @memoized_by_identity(_REMEMBERED)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
 
+from connectors.kafka.names import dead_letter_topic
 from operators.expressions.rendering import simple_type
 
 #: The name of a record format, as in `connectors.kafka.record_formats`.
@@ -90,6 +91,16 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     home: str = "0"
     #: Promises about its records; records that break one are refused.
     constraints: tuple[Constraint, ...] = ()
+    #: The topic of its dead letters; None is that of its name.
+    letters: str | None = None
+
+    #: Fields that stored names were made without: they take no part in a fingerprint while they are None.
+    added_later: ClassVar[frozenset[str]] = frozenset({"letters", "arrival", "late_of"})
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic of its dead letters."""
+        return self.letters or dead_letter_topic(self.name)
 
     @property
     def schema(self) -> pa.Schema:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
+from dsms.runtime.checkpoints.retention import Retention
 from dsms.scheduler.tuning import Bounds
 
 
@@ -16,6 +17,15 @@ def on_one_machine(master: str) -> bool:
     (True, False)
     """
     return master.startswith("local")
+
+
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """The URL of the store of checkpoints, how often one is made, and which are kept."""
+
+    url: str
+    period_s: float = 300.0
+    retention: Retention = Retention()
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,8 @@ class ExecutorSettings:
     policy: str = "fifo"
     #: The most bytes that the runs of all fragments may take in Redis; None for no limit.
     state_memory: int | None = None
+    #: Where state is copied to and restored from; None for no checkpoints.
+    checkpoints: CheckpointSettings | None = None
     #: A fault point for crash tests, such as `begun:3`; empty in production.
     faults: str = ""
 

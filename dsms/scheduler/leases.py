@@ -48,6 +48,17 @@ class LaneStatus(msgspec.Struct, frozen=True):
         return ", ".join([*words, *(["late: max_error allows no more shedding"] if self.late else [])])
 
 
+class CheckpointStatus(msgspec.Struct, frozen=True):
+    """The checkpoints of a fragment: the newest one and when it was made (in seconds since 1970), the number of the
+    last request that was served, and why none can be made at the moment."""
+
+    id: str = ""
+    created: float = 0.0
+    bytes: int = 0
+    served: int = 0
+    error: str = ""
+
+
 class FragmentStatus(msgspec.Struct, frozen=True):
     """The status of a fragment on its executor, and of its queries. `dead_letters` counts the refused records of each
     source: late, undecodable or with a fault in a query."""
@@ -62,6 +73,8 @@ class FragmentStatus(msgspec.Struct, frozen=True):
     #: The bytes of its state in Redis, and only on disk.
     redis_bytes: int = 0
     disk_bytes: int = 0
+    #: None where no checkpoints are made.
+    checkpoint: CheckpointStatus | None = None
 
 
 class ExecutorStatus(msgspec.Struct, frozen=True):
@@ -80,6 +93,8 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     #: The bytes of its state in Redis, and only on disk.
     redis_bytes: int = 0
     disk_bytes: int = 0
+    #: The checkpoints of its fragments, where such are made.
+    checkpoints: dict[str, CheckpointStatus] = {}
 
 
 def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
@@ -106,6 +121,7 @@ def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
         {name: part.state for name, part in parts.items()},
         redis_bytes=sum(part.redis_bytes for part in statuses),
         disk_bytes=sum(part.disk_bytes for part in statuses),
+        checkpoints={name: part.checkpoint for name, part in parts.items() if part.checkpoint is not None},
     )
 
 

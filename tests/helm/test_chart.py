@@ -23,6 +23,8 @@ EVERYTHING = {
     "coordinator.tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}],
     "executor.nodeSelector": {"disk": "fast"}, "image.pullSecrets": ["pull"], "executor.podAnnotations": {"a": "b"},
     "executor.priorityClassName": "high", "registryUrl": "https://registry:8081",
+    "executor.checkpoints.url": "s3://state/dsms", "executor.checkpoints.secret.name": "bucket-secret",
+    "executor.checkpoints.endpoint": "https://minio:9000", "executor.checkpoints.region": "eu-1",
 }  # fmt: skip
 
 
@@ -112,6 +114,8 @@ def test_secrets_come_by_reference_and_command_lines_hold_nothing(render: Render
         assert len(container["command"]) == 3
     assert env(documents, EXECUTOR)["DSMS_REDIS"] == {"secretKeyRef": {"name": "redis-secret", "key": "url"}}
     assert env(documents, EXECUTOR)["DSMS_TOKEN"] == {"secretKeyRef": {"name": "token-secret", "key": "token"}}
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        assert env(documents, EXECUTOR)[name] == {"secretKeyRef": {"name": "bucket-secret", "key": name}}
     assert not [name for kind, name in documents if kind == "Secret"]
 
 

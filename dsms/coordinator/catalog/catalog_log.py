@@ -9,6 +9,7 @@ and goes on with a new writer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -22,8 +23,8 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Object
 from operators.core.errors import ExternalError, Fenced
 
-_META = b"catalog"
-_OBJECT, _REGISTRY = b"object/", b"registry/"
+META = b"catalog"
+OBJECT, _REGISTRY = b"object/", b"registry/"
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -47,7 +48,7 @@ class CatalogLog:
         self.replaced = False
         last = self._meta(self._entries())
         self._term = last.term + 1
-        self._write(Records(self._topic, [_META], [msgspec.json.encode(_Meta(last.version, last.ids, self._term))]))
+        self._write(Records(self._topic, [META], [msgspec.json.encode(_Meta(last.version, last.ids, self._term))]))
 
     def check(self) -> None:
         """Raises ExternalError when Kafka does not answer: a write would fail late, and its outcome be in doubt."""
@@ -62,8 +63,7 @@ class CatalogLog:
         entries = self._entries()
         meta = self._meta(entries)
         self._check_term(meta)
-        stored = [msgspec.json.decode(body, type=Object) for key, body in entries.items() if key.startswith(_OBJECT)]
-        objects = {item.name.lower(): item for item in sorted(stored, key=_creation)}
+        objects = objects_in(entries)
         events = sorted(
             (int(key.removeprefix(_REGISTRY)), body) for key, body in entries.items() if key.startswith(_REGISTRY)
         )
@@ -75,7 +75,7 @@ class CatalogLog:
         """Logs the difference in one transaction."""
         changed = {name: item for name, item in after.objects.items() if before.objects.get(name) != item}
         gone = [name for name in before.objects if name not in after.objects]
-        keys = [_META, *(_OBJECT + name.encode() for name in (*changed, *gone))]
+        keys = [META, *(OBJECT + name.encode() for name in (*changed, *gone))]
         meta = msgspec.json.encode(_Meta(after.version, after.ids, self._term))
         values = [meta, *(msgspec.json.encode(item) for item in changed.values()), *(None for _ in gone)]
         self._write(Records(self._topic, keys, values))
@@ -91,7 +91,7 @@ class CatalogLog:
 
     @staticmethod
     def _meta(entries: dict[bytes, bytes]) -> _Meta:
-        return msgspec.json.decode(entries[_META], type=_Meta) if _META in entries else _Meta()
+        return msgspec.json.decode(entries[META], type=_Meta) if META in entries else _Meta()
 
     def _check_term(self, meta: _Meta) -> None:
         """Raises Fenced once a newer term has begun."""
@@ -112,6 +112,18 @@ class CatalogLog:
             self._check_term(self._meta(self._entries()))
             raise ExternalError("the catalog's writer was fenced and has to start again", hint="try again") from error
         self.in_doubt = False
+
+
+def objects_in(entries: Mapping[bytes, bytes]) -> dict[str, Object]:
+    """The objects in the entries of the log, by name, in the order of their creation."""
+    stored = [msgspec.json.decode(body, type=Object) for key, body in entries.items() if key.startswith(OBJECT)]
+    return {item.name.lower(): item for item in sorted(stored, key=_creation)}
+
+
+def first_entry(entries: Mapping[bytes, bytes]) -> bytes:
+    """The entry under `META` of a new log that begins with the entries of another one."""
+    last = msgspec.json.decode(entries[META], type=_Meta)
+    return msgspec.json.encode(_Meta(last.version, last.ids))
 
 
 def _creation(item: Object) -> tuple[str, int]:

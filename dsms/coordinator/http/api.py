@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.routing import Route
 
 from dsms.coordinator.http.access import Access
+from dsms.coordinator.http.checkpoints_api import checkpoints_router
 from dsms.coordinator.http.control_api import control_router
 from dsms.coordinator.http.errors import dsms_error_response, invalid_request_response
 from dsms.coordinator.http.guard import Guard
@@ -36,6 +37,7 @@ ROUTERS: tuple[Callable[[Backend], APIRouter], ...] = (
     relations_router,
     results_router,
     version_router,
+    checkpoints_router,
     registry_router,
 )
 

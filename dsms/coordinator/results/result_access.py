@@ -10,7 +10,6 @@ import msgspec
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.dead_letters import last_dead_letters
-from connectors.kafka.names import dead_letter_topic
 from connectors.kafka.registry import register_schema
 from dsms.coordinator.catalog.lookup import Document, object_named
 from dsms.coordinator.catalog.system_objects import is_system
@@ -97,7 +96,7 @@ class ResultAccess:
 
     def letters(self, source: Source, limit: int) -> list[Document]:
         """The latest records that a source refused."""
-        return last_dead_letters(self._around.kafka, self._admin, dead_letter_topic(source.name), limit)
+        return last_dead_letters(self._around.kafka, self._admin, source.dead_letters, limit)
 
     def _writer(self, source: Source) -> WriterSchema:
         return writer_schema(source, self._around.registry, self._around.registry_url)

@@ -60,7 +60,7 @@ class Coordinator:
 
     def __init__(self, settings: CoordinatorSettings) -> None:
         self._settings, self._cluster = settings, ClusterState(settings.redis_url, settings.cluster)
-        _make_internal_topics(settings.kafka, settings.cluster)
+        make_internal_topics(settings.kafka, settings.cluster)
         self.registry = SchemaRegistry(lambda event: self._store.write_event(event))
         topics = Topics(settings.kafka, self.registry, settings.registry_url)
         copies = ClusterCopies(self._cluster, self._catalog, settings.fragments)
@@ -180,7 +180,8 @@ class Coordinator:
         )
 
 
-def _make_internal_topics(kafka: KafkaSettings, cluster: str) -> None:
+def make_internal_topics(kafka: KafkaSettings, cluster: str) -> None:
+    """Makes the topics that only the system writes, unless they are there."""
     admin = kafka.admin()
     for purpose, config in _INTERNAL_TOPICS.items():
         ensure_topic(admin, internal_topic(cluster, purpose), 1, config)

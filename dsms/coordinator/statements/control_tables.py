@@ -4,6 +4,7 @@ settings that executors read."""
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -50,6 +51,10 @@ class Reports(SignsOfLife, Protocol):
         """Sets them."""
         ...
 
+    def request_checkpoint(self, number: int) -> None:
+        """Asks for checkpoints of all fragments."""
+        ...
+
 
 def last_reports(cluster: Reports) -> list[Report]:
     """The last reports of executors about their fragments, by the names of the fragments."""
@@ -85,6 +90,13 @@ class ControlTables:
         self.set_executor(statement.name.text, wanted)
         options = ", ".join(f"{name} = {value}" for name, value in wanted.items())
         return StatementResult("ALTER", f'executor "{statement.name.text}" has {options} from the next batch on')
+
+    def request_checkpoint(self) -> int:
+        """Asks for checkpoints of all fragments; returns the number of the request, which executors report as
+        served."""
+        number = time.time_ns() // 1_000_000
+        self.cluster.request_checkpoint(number)
+        return number
 
     def entities(self, kind: AnyKind, query: str | None = None) -> list[Document]:
         """The entities of a kind, all or those that belong to a query."""

@@ -15,14 +15,16 @@ Recovery
    assignment long ago. A committer that Kafka fences looks there whether it was replaced;
 2. fences older owners by starting the transactional producer;
 3. reads the published frontiers from Kafka and the manifest from Redis;
-4. removes runs that no manifest names;
-5. goes on from the manifest, or from the beginning of the logs if Redis lost it. What is computed again is equal by the
-   log law, and what is published already is left out.
+4. if Redis has lost the manifest or a part of its runs, restores them from the checkpoint that fits best, if any does;
+5. removes runs that no manifest names;
+6. goes on from the manifest, or from the beginning of the logs. What is computed again is equal by the log law, and
+   what is published already is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -35,13 +37,20 @@ from connectors.kafka.names import internal_topic, transactional_id
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunLocations, RunStore
 from connectors.redis.state_memory import Part
+from dsms.model.objects import Source
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
+from dsms.runtime.epoch.held_runs import Committed, HeldRuns
 from dsms.runtime.epoch.progress_log import Published, read_published
 from dsms.runtime.epoch.result_records import dead_records, progress_records, result_records
 from dsms.runtime.lanes.manifest import Manifest, read_manifest
 
 log = structlog.get_logger()
+
+
+#: Puts the state of a checkpoint into the stores, given a manifest that only lacks runs, and what is published. Returns
+#: the manifest to go on from; None if no checkpoint fits.
+Restore = Callable[[Manifest | None, Published], Manifest | None]
 
 
 @dataclass
@@ -73,22 +82,35 @@ class Committer:
         self._manifests.claim(self._claim)
         self._writer = EpochWriter(kafka, transactional_id(cluster, fragment))
         self._named: set[str] = set()
+        self._held = HeldRuns()
         #: Where the runs of the last epoch are stored.
         self.run_locations = RunLocations({}, {})
 
-    def recover(self, targets: int) -> Recovered:
-        """The state after the last committed epoch."""
+    @property
+    def claim(self) -> Claim:
+        """Its claim on the fragment."""
+        return self._claim
+
+    def recover(self, targets: int, restore: Restore | None = None) -> Recovered:
+        """The state after the last committed epoch, or that of a checkpoint, which `restore` puts into the stores."""
         progress = read_compacted(self._kafka, self._kafka.admin(), internal_topic(self._cluster, "progress"))
         body = self._manifests.read()[1]
-        manifest = read_manifest(body)
-        if (reason := self._unusable(manifest, targets)) or manifest is None:
-            if body:
+        manifest, published = read_manifest(body), read_published(progress)
+        if reason := self._unusable(manifest, targets):
+            lacking = manifest if manifest is not None and manifest.misfit(targets) is None else None
+            restored = restore(lacking, published) if restore else None
+            if restored is not None:
+                self._manifests.commit(self._claim, restored.encode())
+            elif body:
                 log.warning("state is rebuilt from the logs", fragment=self._fragment, reason=reason)
-            manifest = Manifest(epoch=manifest.epoch if manifest else 0, targets=targets)
+            manifest = restored or Manifest(epoch=manifest.epoch if manifest else 0, targets=targets)
+        assert manifest is not None
         self._named = manifest.names()
+        if manifest.lanes:
+            self._held.commit(Committed(manifest, published), ())
         self._runs.sweep(self._named)
         self.run_locations = self._runs.spill(self._named, None)
-        return Recovered(manifest, read_published(progress))
+        return Recovered(manifest, published)
 
     def _unusable(self, manifest: Manifest | None, targets: int) -> str | None:
         """Why the state that a manifest names cannot be used; None if it can."""
@@ -109,34 +131,45 @@ class Committer:
     def commit(
         self,
         epoch: Epoch,
-        topics: Mapping[str, str],
+        sources: Mapping[str, Source],
         published: Published,
         limit: int | None = None,
         parts: Iterable[Part] = (),
     ) -> Published:
-        """Commits an epoch, and returns what is published after it. `topics` are those of the sources, by name. `limit`
+        """Commits an epoch, and returns what is published after it. `sources` are those that it read, by name. `limit`
         is the most bytes that the runs may take in Redis; `parts` are runs with limits of their own."""
         self._faults.hit("computed")
-        self._publish(epoch, topics, published)
+        self._publish(epoch, sources, published)
         self._faults.hit("committed")
         self._manifests.commit(self._claim, epoch.manifest.encode())
         self._faults.hit("manifest_written")
         named = epoch.manifest.names()
-        if gone := self._named - named:
+        moved = {query: max(result.frontier, published.upto(query)) for query, result in epoch.results.items()}
+        after = Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
+        if gone := self._held.commit(Committed(epoch.manifest, after), self._named - named):
             self._runs.delete(gone)
         self._named = named
         self.run_locations = self._runs.spill(named, limit, parts)
-        moved = {query: max(result.frontier, published.upto(query)) for query, result in epoch.results.items()}
-        return Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
+        return after
 
-    def _publish(self, epoch: Epoch, topics: Mapping[str, str], published: Published) -> None:
+    @contextmanager
+    def held(self) -> Iterator[Committed | None]:
+        """The last committed epoch, whose runs are kept meanwhile; None if there is none yet."""
+        try:
+            yield self._held.hold()
+        finally:
+            released = self._held.release()
+            if released and not self.replaced():
+                self._runs.delete(released)
+
+    def _publish(self, epoch: Epoch, sources: Mapping[str, Source], published: Published) -> None:
         progress = progress_records(self._cluster, epoch, published)
         if not (any(written.changes.height for written in epoch.written) or epoch.dead or progress.values):
             return
         self._writer.begin()
         self._faults.hit("begun")
         results = chain.from_iterable(map(result_records, epoch.written))
-        for at, records in enumerate(chain(results, dead_records(epoch.dead, topics), [progress])):
+        for at, records in enumerate(chain(results, dead_records(epoch.dead, sources), [progress])):
             self._writer.write(records)
             if at == 0:
                 self._faults.hit("half_written")

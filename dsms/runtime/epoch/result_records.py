@@ -8,7 +8,8 @@ import msgspec
 import polars as pl
 
 from connectors.kafka.epoch_writer import Headers, Records
-from connectors.kafka.names import ERROR_HEADER, OP_HEADER, TS_HEADER, dead_letter_topic, internal_topic
+from connectors.kafka.names import ERROR_HEADER, OP_HEADER, TS_HEADER, internal_topic
+from dsms.model.objects import Source
 from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, Written
@@ -102,16 +103,16 @@ def _change_headers(op: str, ts: int) -> Headers:
     return [instant] if op == INSERT else [(OP_HEADER, op.encode()), instant]
 
 
-def dead_records(dead: tuple[DeadRecord, ...], topics: Mapping[str, str]) -> Iterator[Records]:
-    """The dead letters by source: the value as it came, with its origin in headers."""
+def dead_records(dead: tuple[DeadRecord, ...], sources: Mapping[str, Source]) -> Iterator[Records]:
+    """The dead letters by source, given by name: the value as it came, with its origin in headers."""
     for source in dict.fromkeys(letter.source for letter in dead):
         letters = [letter for letter in dead if letter.source == source]
         keys = [f"{letter.partition}/{letter.offset}".encode() for letter in letters]
         yield Records(
-            dead_letter_topic(source),
+            sources[source].dead_letters,
             keys,
             [letter.value for letter in letters],
-            [_provenance(letter, topics[source]) for letter in letters],
+            [_provenance(letter, sources[source].topic) for letter in letters],
         )
 
 

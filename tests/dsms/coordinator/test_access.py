@@ -82,7 +82,7 @@ def test_a_call_needs_its_role(client: TestClient, method: str, path: str, least
 #: Every route that does not need the role of its method: reader for GET, writer for the others.
 DECLARED = {
     ("POST", "/v1/statements"): "reader",
-    ("PATCH", "/v1/control/executors/{id}"): "administrator",
+    ("PATCH", "/v1/control/executors/{id}"): "administrator", ("POST", "/v1/checkpoints"): "administrator",
     ("PUT", "/config"): "administrator", ("DELETE", "/config"): "administrator",
     ("PUT", "/config/{subject}"): "administrator", ("DELETE", "/config/{subject}"): "administrator",
     ("POST", "/compatibility/subjects/{subject}/versions"): "reader",

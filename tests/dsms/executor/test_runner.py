@@ -28,6 +28,7 @@ class Standing:
     fenced: bool = False
     newer: bool = False
     state: object = None
+    checkpoints: None = None
     made: ClassVar[list[Standing]] = []
 
     def __post_init__(self) -> None:

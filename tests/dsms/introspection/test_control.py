@@ -63,6 +63,9 @@ class MemoryCluster:
         self.tunings[executor] = body
         self.bounds = read_tuning(body).over(Bounds(10, 1000, 1.0))
 
+    def request_checkpoint(self, number: int) -> None:
+        self.checkpoint_request = number
+
 
 class ControlService(FakeService):
     def __init__(self, session: LocalSession) -> None:

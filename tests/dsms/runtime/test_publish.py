@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import polars as pl
 import pytest
 
 from connectors.kafka import epoch_writer
 from connectors.kafka.epoch_writer import Records
+from dsms.model.objects import Source
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
@@ -146,7 +148,11 @@ def test_a_full_queue_loses_and_repeats_no_record(monkeypatch, room) -> None:
 
 def test_dead_letters_carry_their_provenance() -> None:
     dead = (DeadRecord("T", 1, 9, "why", b"raw", None), DeadRecord("T", 0, 2, "fault", b"{}", "Q"))
-    (records,) = dead_records(dead, {"T": "topic-of-t"})
+    source = Source(name="T", id="o1", sql="", columns=(), topic="topic-of-t")
+    (records,) = dead_records(dead, {"T": source})
+    assert records.topic == "dsms.T.dead-letters"
+    (elsewhere,) = dead_records(dead, {"T": msgspec.structs.replace(source, letters="copy.letters")})
+    assert elsewhere.topic == "copy.letters"
     assert list(records.keys) == [b"1/9", b"0/2"]
     assert list(records.values) == [b"raw", b"{}"]
     assert records.headers is not None

@@ -1,0 +1,152 @@
+"""Objects in a directory or in an object store, through fsspec: named bytes, each written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import fsspec
+
+from operators.core.errors import ConfigError, ExternalError
+
+_PIECE = 16 * 1024 * 1024
+#: S3 takes parts of at least 5 MB; a part is in memory while it is sent.
+_PART = 32 * 1024 * 1024
+_S3 = {"connect_timeout": 5, "read_timeout": 60}
+_FORMS = "/a/directory, file:///a/directory, s3://bucket/prefix"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The size and the checksum of an object."""
+
+    bytes: int
+    sha256: str
+
+
+class ObjectStore:
+    """The objects below a URL. Credentials and the endpoint come from the environment or from files of the client,
+    never from the URL: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_ENDPOINT_URL`, `AWS_PROFILE` and so on.
+
+    >>> ObjectStore("s3://key:secret@bucket/checkpoints")
+    Traceback (most recent call last):
+    ...
+    operators.core.errors.ConfigError: the URL of a store must not hold credentials; they come from the environment
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if "@" in parts.netloc:
+            raise ConfigError("the URL of a store must not hold credentials", hint="they come from the environment")
+        self.url = url
+        options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
+        if parts.scheme in ("s3", "s3a"):
+            options |= {"config_kwargs": _S3, "default_block_size": _PART}
+        try:
+            self._files, root = fsspec.core.url_to_fs(url, **options)
+        except (ValueError, ImportError) as error:
+            raise ConfigError(f'"{url}" is not the URL of a store: {error}', hint=f"have: {_FORMS}") from error
+        self._root = root.rstrip("/")
+        self._local = "file" in self._files.protocol
+
+    def write(self, name: str, pieces: Iterable[bytes]) -> Stored:
+        """Writes an object, replacing one of that name; until this returns there is the old one or none."""
+        digest, size = hashlib.sha256(), 0
+        with self._translated(f'writing "{name}"'), self._writing(self._path(name)) as out:
+            for piece in pieces:
+                digest.update(piece)
+                size += len(piece)
+                out.write(piece)
+        return Stored(size, digest.hexdigest())
+
+    def read(self, name: str) -> Iterator[bytes]:
+        """The pieces of an object. Raises ExternalError, not retryable, if there is none of that name."""
+        with self._translated(f'reading "{name}"'), self._files.open(self._path(name), "rb") as source:
+            while piece := source.read(_PIECE):
+                yield piece
+
+    def names(self, prefix: str) -> dict[str, int]:
+        """The names of all objects below a prefix, with their sizes in bytes."""
+        with self._translated(f'listing "{prefix}"'):
+            found = self._files.find(self._path(prefix), detail=True)
+        cut = len(self._root) + 1
+        return {path[cut:]: int(entry["size"]) for path, entry in found.items() if not path.endswith(_UNFINISHED)}
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Removes objects; those that are gone already do not matter."""
+        for name in names:
+            with self._translated(f'removing "{name}"'):
+                try:
+                    self._files.rm_file(self._path(name))
+                except FileNotFoundError:
+                    continue
+
+    def copy(self, name: str, other: str) -> None:
+        """Copies an object under another name."""
+        with self._translated(f'copying "{name}"'):
+            if self._local:
+                Path(self._path(other)).parent.mkdir(parents=True, exist_ok=True)
+            self._files.cp_file(self._path(name), self._path(other))
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    @contextmanager
+    def _writing(self, path: str) -> Iterator[Any]:
+        if self._local:
+            with _replacing(Path(path)) as file:
+                yield file
+            return
+        out = self._files.open(path, "wb", autocommit=False, block_size=_PART)
+        try:
+            yield out
+            out.close()
+        except BaseException:
+            out.discard()
+            raise
+        out.commit()
+
+    @contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        """Raises our errors in place of those of the file system. A directory that is not there is one that is not
+        mounted, not an empty store."""
+        if self._local and not Path(self._root).is_dir():
+            raise ExternalError(f'{doing} failed: directory "{self._root}" is not there', hint="create or mount it")
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise ExternalError(f'{doing} in "{self.url}" failed: it is not there', retryable=False) from error
+        except _errors() as error:
+            raise ExternalError(f'{doing} in "{self.url}" failed: {type(error).__name__}: {error}') from error
+
+
+_UNFINISHED = ".unfinished"
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Any]:
+    """A file that takes its name once it is complete and on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """The errors of the clients that are loaded; S3's is imported only where it is used."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (OSError, *((botocore.BotoCoreError, botocore.ClientError) if botocore else ()))

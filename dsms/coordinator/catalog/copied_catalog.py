@@ -1,0 +1,68 @@
+"""The catalog of a cluster as that of a copy, which reads the same sources and writes topics of its own. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from dsms.coordinator.catalog.catalog_log import META, OBJECT, objects_in
+from dsms.coordinator.catalog.system_objects import is_system
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Former, Object, Query, Source, Table
+
+
+@dataclass(frozen=True)
+class Naming:
+    """The names of topics in a copy: those of sources and tables by their old names, where they differ, and what the
+    topics of results and dead letters begin with.
+
+    >>> Naming({"bids": "bids-mirror"}, "test.").result("dsms.Hot")
+    'test.dsms.Hot'
+    """
+
+    sources: Mapping[str, str]
+    prefix: str = ""
+
+    def source(self, topic: str) -> str:
+        """The topic of a source or of a table."""
+        return self.sources.get(topic, topic)
+
+    def result(self, topic: str) -> str:
+        """The topic of a result, or of dead letters."""
+        return self.prefix + topic
+
+
+def copied_log(entries: Mapping[bytes, bytes], naming: Naming) -> dict[bytes, bytes]:
+    """The log of the copy's catalog: the objects under their ids, with the topics of the copy, and the events of the
+    schema registry. The system's objects are left out, since each cluster makes its own."""
+    kept = {key: body for key, body in entries.items() if not key.startswith(OBJECT) and key != META}
+    objects = {name: copied(item, naming) for name, item in objects_in(entries).items() if not is_system(item)}
+    return {**kept, **{OBJECT + name.encode(): msgspec.json.encode(item) for name, item in objects.items()}}
+
+
+def catalog_in(entries: Mapping[bytes, bytes]) -> Catalog:
+    """The catalog in a log, without versions."""
+    return Catalog(objects=objects_in(entries))
+
+
+def copied(item: Object, naming: Naming) -> Object:
+    """An object with the topics of the copy."""
+    if isinstance(item, Source):
+        letters = naming.result(item.dead_letters) if naming.prefix else item.letters
+        if item.late_of is not None and naming.prefix:  # it reads the copy's own dead letters
+            return msgspec.structs.replace(item, topic=naming.result(item.topic), start={}, letters=letters)
+        return msgspec.structs.replace(item, topic=naming.source(item.topic), letters=letters)
+    if isinstance(item, Table):
+        return msgspec.structs.replace(item, source=copied(item.source, naming))
+    if not isinstance(item, Query):
+        return item
+    former = None if item.former is None else _former(item.former, naming)
+    over = tuple(_former(each, naming) for each in item.over)
+    return msgspec.structs.replace(item, topic=naming.result(item.topic), former=former, over=over)
+
+
+def _former(former: Former, naming: Naming) -> Former:
+    objects = tuple(copied(item, naming) for item in former.objects)
+    return msgspec.structs.replace(former, objects=objects, over=tuple(_former(each, naming) for each in former.over))

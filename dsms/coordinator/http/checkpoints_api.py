@@ -1,0 +1,32 @@
+"""The HTTP call that asks for checkpoints. `GET /v1/status` shows those that were made."""
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
+
+from dsms.coordinator.http.access import needs
+from dsms.coordinator.http.errors import json_response
+from dsms.coordinator.http.models import UNAVAILABLE
+from dsms.coordinator.http.service import Backend
+
+
+class CheckpointRequest(BaseModel):
+    """A request for checkpoints that executors have yet to serve."""
+
+    request: int = Field(description="executors report it as `served` once it is", examples=[1795579734721])
+
+
+def checkpoints_router(backend: Backend) -> APIRouter:
+    """`POST /v1/checkpoints`."""
+    router = APIRouter(prefix="/v1", tags=["checkpoints"])
+
+    @router.post(
+        "/checkpoints",
+        summary="Asks all executors for checkpoints of their fragments",
+        response_model=CheckpointRequest,
+        responses=UNAVAILABLE,
+    )
+    @needs("administrator")
+    def request() -> Response:
+        return json_response({"request": backend.service.control.request_checkpoint()})
+
+    return router

@@ -1,0 +1,194 @@
+"""Makes a new cluster from the checkpoints of another one: a copy of production for a test, or on another Kafka.
+
+The copy has the same objects under the same ids, and goes on from the checkpoint. Its sources are read at the same
+offsets, since state holds the offsets of its records: the topics are the same ones, or copies that kept all offsets. It
+writes results and dead letters to topics of its own. Of what was decided in the log of heartbeats and rates it takes
+over what that Kafka has of the old cluster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from connectors.kafka.compacted import read_log
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.epoch_writer import EpochWriter, Records
+from connectors.kafka.names import internal_topic, transactional_id
+from connectors.kafka.topics import COMPACTED, KEPT, ensure_topic, latest, partitions_of
+from connectors.objects.store import ObjectStore
+from dsms.coordinator.catalog.catalog_log import META, first_entry
+from dsms.coordinator.catalog.copied_catalog import Naming, catalog_in, copied_log
+from dsms.coordinator.service.coordinator import make_internal_topics
+from dsms.model import properties
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Source
+from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Topic, misfit
+from dsms.runtime.checkpoints.logs import catalog_log, look
+from dsms.runtime.checkpoints.store import CheckpointStore
+from dsms.runtime.epoch.progress_log import DeadMark, Progress, Published
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest
+from dsms.sql.binder.bind import plan_of
+from operators.core.errors import ExternalError, UserError
+
+
+@dataclass(frozen=True)
+class CopyOrder:
+    """A copy that is to be made: the checkpoints, one for each fragment, the Kafka and the name of the new cluster, and
+    the names of its topics."""
+
+    checkpoints: tuple[Checkpoint, ...]
+    kafka: KafkaSettings
+    cluster: str
+    naming: Naming
+
+
+def copy_cluster(order: CopyOrder, objects: ObjectStore) -> list[Checkpoint]:
+    """Makes the new cluster's logs and checkpoints; its coordinator and executors can then be started. Raises UserError
+    before anything is made if it cannot work."""
+    stores = {each.fragment: CheckpointStore(objects, each.cluster, each.fragment) for each in order.checkpoints}
+    newest = max(order.checkpoints, key=lambda checkpoint: checkpoint.created)
+    entries = catalog_log(b"".join(stores[newest.fragment].read(newest.catalog)))
+    log = copied_log(entries, order.naming)
+    catalog = catalog_in(log)
+    moved = [_moved(checkpoint, order, catalog) for checkpoint in order.checkpoints]
+    _check(order, catalog, moved)
+    make_internal_topics(order.kafka, order.cluster)
+    _make_topics(order, catalog)
+    _write(order, "progress", _progress(catalog, moved))
+    for purpose in ("heartbeats", "shed"):
+        _write(order, purpose, _log_of(order, purpose))
+    _write(order, "catalog", [(META, first_entry(entries)), *log.items()])
+    return [_copied(checkpoint, objects) for checkpoint in moved]
+
+
+def _moved(checkpoint: Checkpoint, order: CopyOrder, catalog: Catalog) -> Checkpoint:
+    """The checkpoint as one of the new cluster, with the present ids of its topics; its copies are still the old ones.
+    Queries over the system's own streams, or over late records, begin anew, since these are other topics there."""
+    known = {source.id: source for source in _logs(catalog) if source.late_of is None}
+    reading = {query.id: set(query.reads) for query in catalog.running()}
+    state = checkpoint.state
+    if state is None:
+        raise UserError(f'checkpoint "{checkpoint.id}" was made by another version of dsms, which has to restore it')
+    lanes = {name: kept for name, lane in state.lanes.items() if (kept := _lane(lane, reading, known)).queries}
+    queries = {query for lane in lanes.values() for query in lane.queries}
+    topics = {id: order.naming.source(topic.name) for id, topic in checkpoint.topics.items() if id in known}
+    logs = look(order.kafka, topics.values())
+    manifest = msgspec.structs.replace(state, lanes=lanes)
+    return msgspec.structs.replace(
+        checkpoint,
+        cluster=order.cluster,
+        kafka=logs.kafka,
+        topics={id: Topic(topic, logs.topics.get(topic, "")) for id, topic in topics.items()},
+        manifest=msgspec.Raw(manifest.encode()),
+        published={query: at for query, at in checkpoint.published.items() if query in queries},
+        dead=[mark for mark in checkpoint.dead if mark[0].split(":")[0] in queries | known.keys()],
+    )
+
+
+def _lane(lane: LaneManifest, reading: Mapping[str, set[str]], known: Mapping[str, Source]) -> LaneManifest:
+    """A lane with those of its queries that read only sources which the copy has."""
+    queries = tuple(query for query in lane.queries if query in reading and reading[query] <= known.keys())
+    return msgspec.structs.replace(lane, queries=queries)
+
+
+def _logs(catalog: Catalog) -> list[Source]:
+    """The sources, and the logs of tables."""
+    return [*catalog.sources(), *(table.source for table in catalog.tables())]
+
+
+def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> None:
+    admin = order.kafka.admin()
+    name = internal_topic(order.cluster, "catalog")
+    if partitions_of(admin, name) and latest(admin, [(name, 0)]).get((name, 0)):
+        raise UserError(f'there is a cluster "{order.cluster}" already', hint="choose another name, with --to")
+    logs = look(order.kafka, [source.topic for source in _logs(catalog)])
+    for checkpoint, old in zip(moved, order.checkpoints, strict=True):
+        state = checkpoint.state or Manifest()
+        published = Published(
+            checkpoint.published, {(owner, part): DeadMark(at) for owner, part, at in checkpoint.dead}
+        )
+        if reason := misfit(checkpoint, logs, published, state.targets):
+            raise UserError(
+                f'checkpoint "{old.id}" of fragment {old.fragment} does not fit: {reason}',
+                hint="copies of topics must have kept all offsets; name them with --topic OLD=NEW",
+            )
+        if checkpoint.kafka == old.kafka:
+            _check_apart(order, catalog)
+
+
+def _check_apart(order: CopyOrder, catalog: Catalog) -> None:
+    """Raises UserError if two clusters of one Kafka would write the same topics."""
+    if not order.naming.prefix:
+        raise UserError("the copy would write the same result topics", hint="--prefix test. makes them test.dsms.…")
+    for table in catalog.tables():
+        if table.topic not in order.naming.sources.values():
+            raise UserError(
+                f'both clusters would write topic "{table.topic}", the log of table "{table.name}"',
+                hint="copy the topic with its offsets, and name the copy with --topic OLD=NEW",
+            )
+
+
+def _make_topics(order: CopyOrder, catalog: Catalog) -> None:
+    """Makes the topics of results and of dead letters."""
+    admin = order.kafka.admin()
+    for source in _logs(catalog):
+        ensure_topic(admin, source.dead_letters, 1, KEPT)
+    for query in catalog.queries():
+        if query.periodic is None:
+            compacted = bool(properties.keys(plan_of(query.name, catalog))) and query.output != "complete"
+            ensure_topic(admin, query.topic, query.partitions, COMPACTED if compacted else KEPT)
+
+
+def _progress(catalog: Catalog, moved: Iterable[Checkpoint]) -> Iterator[tuple[bytes, bytes]]:
+    """What the checkpoints take for published: the copy's results begin there."""
+    by_id = {query.id: query for query in catalog.queries()}
+    for checkpoint in moved:
+        for id, frontier in checkpoint.published.items():
+            query = by_id[id]
+            body = msgspec.json.encode(Progress(id, frontier, 0))
+            yield from ((f"{query.topic}/{partition}".encode(), body) for partition in range(query.partitions))
+        for owner, partition, offset in checkpoint.dead:
+            yield f"dead/{owner}/{partition}".encode(), msgspec.json.encode((offset, 0))
+
+
+def _log_of(order: CopyOrder, purpose: str) -> Iterator[tuple[bytes, bytes | None]]:
+    """The log of the old cluster, as far as this Kafka has it."""
+    yield from read_log(order.kafka, order.kafka.admin(), internal_topic(_old(order), purpose))
+
+
+def _old(order: CopyOrder) -> str:
+    return order.checkpoints[0].cluster
+
+
+def _write(order: CopyOrder, purpose: str, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+    """Writes entries to a log of the new cluster, in one transaction."""
+    listed = list(entries)
+    if not listed:
+        return
+    writer = EpochWriter(order.kafka, transactional_id(order.cluster, f"copy.{purpose}"))
+    try:
+        writer.begin()
+        keys, values = [key for key, _ in listed], [value for _, value in listed]
+        writer.write(Records(internal_topic(order.cluster, purpose), keys, values))
+        writer.commit()
+    finally:
+        writer.close()
+
+
+def _copied(checkpoint: Checkpoint, objects: ObjectStore) -> Checkpoint:
+    """Copies the runs and the catalog into the new cluster's folder, then writes the checkpoint."""
+    store = CheckpointStore(objects, checkpoint.cluster, checkpoint.fragment)
+    runs: dict[str, Copy] = {}
+    for run, copy in checkpoint.runs.items():
+        runs[run] = msgspec.structs.replace(copy, name=store.run_name(run))
+        objects.copy(copy.name, runs[run].name)
+    catalog = store.copy_catalog(b"".join(store.read(checkpoint.catalog)))
+    made = msgspec.structs.replace(checkpoint, runs=runs, catalog=catalog, created=time.time())
+    store.write(made)
+    if wrong := store.verify(made):
+        raise ExternalError(f"the copy is damaged: {wrong[0]}", retryable=False)
+    return made

@@ -1,0 +1,128 @@
+"""The thread that makes the checkpoints of a fragment: beside its commits, and never in their way."""
+
+from __future__ import annotations
+
+import threading
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from connectors.kafka.config import KafkaSettings
+from connectors.objects.store import ObjectStore
+from connectors.redis.run_store import RunStore
+from dsms.model import properties
+from dsms.physical.fragment_plan import FragmentPlan
+from dsms.runtime.checkpoints.checkpoint import Checkpoint
+from dsms.runtime.checkpoints.making import CheckpointMaker, Subject
+from dsms.runtime.checkpoints.recovery import Recovery
+from dsms.runtime.checkpoints.store import CheckpointStore
+from dsms.runtime.epoch.commit import Committer, Restore
+from dsms.runtime.fragment.state import FragmentState
+from dsms.runtime.settings import ExecutorSettings
+from dsms.scheduler.leases import CheckpointStatus
+from operators.core.errors import DsmsError
+
+log = structlog.get_logger()
+#: After a failure it is tried again after this long, then twice as long, up to the period.
+_RETRY_S = 5.0
+
+
+class Running(Protocol):
+    """A fragment."""
+
+    name: str
+    state: FragmentState
+
+
+def checkpoints_of(
+    fragment: Running, committer: Committer, runs: RunStore, settings: ExecutorSettings
+) -> Checkpoints | None:
+    """The checkpoints of a fragment; None if none are wanted."""
+    return Checkpoints(fragment, committer, runs, settings) if settings.checkpoints is not None else None
+
+
+class Checkpoints:
+    """Makes a checkpoint every period and when one is asked for. A failure is logged and reported, and tried again; the
+    fragment goes on meanwhile."""
+
+    def __init__(self, fragment: Running, committer: Committer, runs: RunStore, settings: ExecutorSettings) -> None:
+        assert settings.checkpoints is not None
+        self._fragment, self._committer, self._runs = fragment, committer, runs
+        self._kafka: KafkaSettings = settings.kafka
+        self._cluster, self._settings = settings.cluster, settings.checkpoints
+        self._store = CheckpointStore(ObjectStore(self._settings.url), settings.cluster, fragment.name)
+        self._stopping, self._wake = threading.Event(), threading.Event()
+        self._requested = 0
+        self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
+        #: What is reported of them.
+        self.status = CheckpointStatus()
+
+    def restore_for(self, plan: FragmentPlan) -> Restore:
+        """The recovery of the fragment with a plan."""
+        recovery = Recovery(self._store, self._runs, self._kafka, self._fragment.name)
+        return lambda lacking, published: recovery.restore(lacking, published, plan.partitions, plan.queries.keys())
+
+    def start(self) -> None:
+        """Starts to make checkpoints."""
+        self._thread.start()
+
+    def request(self, number: int) -> None:
+        """Asks for a checkpoint, unless this request, or a later one, was heard already."""
+        if number > self._requested:
+            self._requested = number
+            self._wake.set()
+
+    def close(self) -> None:
+        """Makes no further checkpoint; one that is being made is abandoned."""
+        self._stopping.set()
+        self._wake.set()
+
+    def _run(self) -> None:
+        pause = self._settings.period_s
+        while not self._stopping.is_set():
+            self._wake.wait(pause)
+            self._wake.clear()
+            if self._stopping.is_set():
+                return
+            pause = self._attempt(pause)
+
+    def _attempt(self, pause: float) -> float:
+        """Makes a checkpoint; returns after how many seconds the next one is due."""
+        requested = self._requested
+        try:
+            made = self._make()
+        except DsmsError as error:
+            failing, self.status = bool(self.status.error), msgspec.structs.replace(self.status, error=str(error))
+            retry = min(pause * 2 if failing else _RETRY_S, self._settings.period_s)
+            log.error("no checkpoint could be made", fragment=self._fragment.name, reason=str(error), retry_s=retry)
+            return retry
+        self.status = msgspec.structs.replace(self.status, error="", served=max(requested, self.status.served))
+        if made is not None and made.id != self.status.id:
+            self.status = msgspec.structs.replace(self.status, id=made.id, created=made.created, bytes=made.bytes)
+            log.info("checkpoint", fragment=self._fragment.name, checkpoint=made.id, bytes=made.bytes)
+        return self._settings.period_s
+
+    def _make(self) -> Checkpoint | None:
+        with self._committer.held() as committed:
+            if committed is None:
+                return None
+            maker = CheckpointMaker(
+                self._store,
+                self._runs,
+                self._kafka,
+                (self._cluster, self._fragment.name),
+                self._settings.retention,
+                lambda: not (self._stopping.is_set() or self._committer.replaced()),
+            )
+            state = self._fragment.state
+            running = {query for query, planned in state.plan.queries.items() if not planned.still}
+            topics = {
+                source.id: source.topic
+                for planned in state.plan.queries.values()
+                for node in (planned.node, planned.former)
+                if node is not None
+                for source in properties.sources(node)
+            }
+            token = self._committer.claim.token
+            return maker.make(Subject(committed, token, running - state.failures.keys(), topics))

@@ -1,0 +1,184 @@
+"""A checkpoint of a fragment: the manifest of a committed epoch, and what tells whether it fits later. Pure decisions.
+
+A checkpoint may be used when what follows it in the logs is what followed it then: the same Kafka cluster and topics,
+positions within the logs, and at least as much published as when it was made. Output is a function of the logs, so from
+any such checkpoint the same records are computed; the progress log says which of them are published already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+import msgspec
+
+from connectors.kafka.topics import Partition
+from dsms.runtime.epoch.progress_log import Published
+from dsms.runtime.lanes.manifest import Manifest, read_manifest
+from operators.core.errors import ExternalError
+
+#: The version of this document.
+FORMAT = 1
+
+
+class Copy(msgspec.Struct, frozen=True, array_like=True):
+    """An object of the store: its name, its size in bytes and its checksum."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """The topic of a source when the checkpoint was made."""
+
+    name: str
+    id: str
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A manifest with the copies of its runs, by name. `id` grows with every checkpoint of a fragment, also where
+    epochs begin anew. `published` has the frontiers of the results, `dead` the offsets up to which dead letters were
+    written, by owner and partition. `catalog` is a copy of the catalog's log, not older than the manifest."""
+
+    id: str
+    cluster: str
+    fragment: str
+    #: When it was made, in seconds since 1970.
+    created: float
+    kafka: str
+    #: The topics of the sources that are read, by the source's id.
+    topics: dict[str, Topic]
+    #: As `Manifest.encode` writes it; another version of dsms may not be able to read it.
+    manifest: msgspec.Raw
+    published: dict[str, int]
+    dead: list[tuple[str, int, int]]
+    runs: dict[str, Copy]
+    catalog: Copy
+    format: int = FORMAT
+
+    @property
+    def state(self) -> Manifest | None:
+        """The manifest; None if another version of dsms wrote it."""
+        return read_manifest(bytes(self.manifest))
+
+    @property
+    def bytes(self) -> int:
+        """The size of its runs."""
+        return sum(run.bytes for run in self.runs.values())
+
+
+class _Sealed(msgspec.Struct, frozen=True):
+    sha256: str
+    checkpoint: msgspec.Raw
+
+
+def sealed(checkpoint: Checkpoint) -> bytes:
+    """The document of a checkpoint, with its own checksum."""
+    body = msgspec.json.encode(checkpoint)
+    return msgspec.json.encode(_Sealed(hashlib.sha256(body).hexdigest(), msgspec.Raw(body)))
+
+
+def unsealed(document: bytes, name: str) -> Checkpoint:
+    """The checkpoint in a document. Raises ExternalError if it is damaged or of another format."""
+    try:
+        outer = msgspec.json.decode(document, type=_Sealed)
+        body = bytes(outer.checkpoint)
+        if hashlib.sha256(body).hexdigest() != outer.sha256:
+            raise ExternalError(f'checkpoint "{name}" is damaged: its checksum differs', retryable=False)
+        checkpoint = msgspec.json.decode(body, type=Checkpoint)
+    except msgspec.DecodeError as error:
+        raise ExternalError(f'checkpoint "{name}" cannot be read: {error}', retryable=False) from error
+    if checkpoint.format != FORMAT:
+        raise ExternalError(f'checkpoint "{name}" is of format {checkpoint.format}, not {FORMAT}', retryable=False)
+    return checkpoint
+
+
+def checkpoint_id(token: int, epoch: int) -> str:
+    """The id of the checkpoint of an epoch. Epochs may begin anew, tokens of incarnations only grow.
+
+    >>> checkpoint_id(1795579734721, 42) < checkpoint_id(1795579734722, 1)
+    True
+    """
+    return f"{token:013d}-{epoch:09d}"
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs as they are now: the id of the Kafka cluster, those of the topics by name, and their ends."""
+
+    kafka: str
+    topics: Mapping[str, str]
+    ends: Mapping[Partition, int]
+
+
+def misfit(checkpoint: Checkpoint, logs: Logs, published: Published, targets: int) -> str | None:
+    """Why a checkpoint cannot be gone on from; None if it can."""
+    state = checkpoint.state
+    if state is None:
+        return "another version of dsms stored it, in a format that this one cannot read"
+    if reason := state.misfit(targets):
+        return reason
+    if checkpoint.kafka != logs.kafka:
+        return f'it is about the kafka cluster "{checkpoint.kafka}", not "{logs.kafka}"'
+    topics = chain(_other_topics(checkpoint, logs), _beyond(checkpoint, state, logs))
+    return next(chain(topics, _unpublished(checkpoint, published)), None)
+
+
+def _other_topics(checkpoint: Checkpoint, logs: Logs) -> Iterator[str]:
+    for topic in checkpoint.topics.values():
+        if (now := logs.topics.get(topic.name)) != topic.id:
+            yield f'topic "{topic.name}" ' + ("does not exist" if now is None else "was made anew after it")
+
+
+def _beyond(checkpoint: Checkpoint, state: Manifest, logs: Logs) -> Iterator[str]:
+    for lane in state.lanes.values():
+        for (source, partition), at in lane.places.items():
+            if (topic := checkpoint.topics.get(source)) is None:
+                continue  # only queries that had been dropped read it
+            end = logs.ends.get((topic.name, partition), 0)
+            if at.offset > end:
+                place = f'topic "{topic.name}" partition {partition}'
+                yield f"it has read up to offset {at.offset} of {place}, which ends at {end}"
+
+
+def _unpublished(checkpoint: Checkpoint, published: Published) -> Iterator[str]:
+    """What the checkpoint takes for published and the progress log does not have: it would be missing for ever."""
+    for query, frontier in checkpoint.published.items():
+        if published.upto(query) < frontier:
+            yield f"the progress log has lost what query {query} published: its results would have a gap"
+    for owner, partition, offset in checkpoint.dead:
+        known = published.dead.get((owner, partition))
+        if known is None or known.offset < offset:
+            yield f"the progress log has lost which dead letters of {owner} were written"
+
+
+def reached(manifest: Manifest, queries: Collection[str]) -> dict[str, dict[tuple[str, int], int]]:
+    """The offsets up to which each of some queries has read, by source and partition."""
+    return {
+        query: {place: at.offset for place, at in lane.places.items()}
+        for lane in manifest.lanes.values()
+        for query in lane.queries
+        if query in queries
+    }
+
+
+def behind(manifest: Manifest, other: Manifest, queries: Collection[str]) -> bool:
+    """Whether a manifest has a query, or a partition of it, further back than another one. It is that of a fragment
+    that is still computing again what the other holds."""
+    mine, theirs = reached(manifest, queries), reached(other, queries)
+    places = ((query, place, offset) for query, offsets in theirs.items() for place, offset in offsets.items())
+    return any(mine.get(query, {}).get(place, 0) < offset for query, place, offset in places)
+
+
+def best_first(checkpoints: Iterable[Checkpoint], queries: Collection[str]) -> list[Checkpoint]:
+    """Checkpoints by how little is left to be read after them, then the newest first."""
+
+    def progress(checkpoint: Checkpoint) -> tuple[int, str]:
+        state = checkpoint.state
+        places = reached(state, queries).values() if state else ()
+        return sum(sum(offsets.values()) for offsets in places), checkpoint.id
+
+    return sorted(checkpoints, key=progress, reverse=True)

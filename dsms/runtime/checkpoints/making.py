@@ -1,0 +1,124 @@
+"""Makes checkpoints of a fragment beside its commits. Runs are copied once: they are immutable and keep their names."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from connectors.kafka.config import KafkaSettings
+from connectors.redis.run_store import RunStore
+from dsms.runtime.checkpoints.checkpoint import (
+    Checkpoint,
+    Copy,
+    Logs,
+    Topic,
+    behind,
+    checkpoint_id,
+    misfit,
+)
+from dsms.runtime.checkpoints.logs import look, read_catalog_log
+from dsms.runtime.checkpoints.retention import Retention
+from dsms.runtime.checkpoints.store import CheckpointStore, Found
+from dsms.runtime.epoch.held_runs import Committed
+from operators.core.errors import ExternalError, Fenced
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a checkpoint is about: a committed epoch, the token of its incarnation, the queries that make progress, and
+    the topics of the sources, by id."""
+
+    committed: Committed
+    token: int
+    queries: Collection[str]
+    topics: Mapping[str, str]
+
+
+class CheckpointMaker:
+    """Makes the checkpoints of one incarnation of a fragment. `owned` tells whether no newer incarnation has taken the
+    fragment over, which would then make them."""
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        runs: RunStore,
+        kafka: KafkaSettings,
+        place: tuple[str, str],
+        retention: Retention,
+        owned: Callable[[], bool],
+    ) -> None:
+        self._store, self._runs, self._kafka = store, runs, kafka
+        self._place, self._retention, self._owned = place, retention, owned
+
+    def make(self, subject: Subject) -> Checkpoint | None:
+        """The checkpoint of an epoch, the newest one if it is of that epoch already. None while the fragment still
+        computes again what a checkpoint holds: that one is worth more."""
+        found, body = self._store.find(), subject.committed.manifest.encode()
+        if found.checkpoints and bytes(found.checkpoints[0].manifest) == body:
+            return found.checkpoints[0]
+        logs = look(self._kafka, subject.topics.values())
+        if (ahead := _ahead(subject, found, logs)) is not None:
+            log.info("no checkpoint is made: one is ahead of the fragment", fragment=self._place[1], checkpoint=ahead)
+            return None
+        checkpoint = self._document(subject, logs, self._copies(subject, found))
+        if not self._owned():
+            raise Fenced("a newer executor makes the checkpoints of the fragment")
+        self._store.write(checkpoint)
+        kept = (checkpoint, *found.checkpoints)
+        self._store.remove(self._retention.expired(kept, checkpoint.created))
+        return checkpoint
+
+    def _copies(self, subject: Subject, found: Found) -> dict[str, Copy]:
+        """The copies of all runs of an epoch; those that are not there yet are made."""
+        there = self._store.copied(found.checkpoints)
+        names = sorted(subject.committed.manifest.names())
+        return {name: there.get(name) or self._copy(name) for name in names}
+
+    def _copy(self, name: str) -> Copy:
+        try:
+            return self._store.copy_run(name, self._runs.pieces(name))
+        except ExternalError:
+            if self._runs.missing([name]):
+                raise
+            return self._store.copy_run(name, self._runs.pieces(name))  # it has left Redis for the disk meanwhile
+
+    def _document(self, subject: Subject, logs: Logs, runs: dict[str, Copy]) -> Checkpoint:
+        manifest, published = subject.committed.manifest, subject.committed.published
+        queries = {query for lane in manifest.lanes.values() for query in lane.queries}
+        sources = {source for lane in manifest.lanes.values() for source in lane.positions}
+        owners = queries | sources
+        cluster, fragment = self._place
+        return Checkpoint(
+            id=checkpoint_id(subject.token, manifest.epoch),
+            cluster=cluster,
+            fragment=fragment,
+            created=time.time(),
+            kafka=logs.kafka,
+            topics={
+                source: Topic(topic, logs.topics.get(topic, ""))
+                for source, topic in subject.topics.items()
+                if source in sources
+            },
+            manifest=msgspec.Raw(manifest.encode()),
+            published={query: at for query, at in published.frontiers.items() if query in queries},
+            dead=[(*key, mark.offset) for key, mark in published.dead.items() if key[0].split(":")[0] in owners],
+            runs=runs,
+            catalog=self._store.copy_catalog(read_catalog_log(self._kafka, cluster)),
+        )
+
+
+def _ahead(subject: Subject, found: Found, logs: Logs) -> str | None:
+    """A checkpoint that fits, and in which a query has read further than in the epoch."""
+    manifest, published = subject.committed.manifest, subject.committed.published
+    for checkpoint in found.checkpoints:
+        state = checkpoint.state
+        fits = state is not None and misfit(checkpoint, logs, published, manifest.targets) is None
+        if state is not None and fits and behind(manifest, state, subject.queries):
+            return checkpoint.id
+    return None

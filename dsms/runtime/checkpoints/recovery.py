@@ -1,0 +1,82 @@
+"""Recovery of a fragment from its checkpoints, where Redis has lost its state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from connectors.kafka.config import KafkaSettings
+from connectors.redis.run_store import RunStore
+from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, best_first, misfit
+from dsms.runtime.checkpoints.logs import look
+from dsms.runtime.checkpoints.store import CheckpointStore
+from dsms.runtime.epoch.progress_log import Published
+from dsms.runtime.lanes.manifest import Manifest
+from operators.core.errors import ExternalError
+
+log = structlog.get_logger()
+#: How many runs are copied back at a time.
+_THREADS = 4
+
+
+class Recovery:
+    """Puts the state of checkpoints back into Redis. While the store cannot be reached it raises, so that the fragment
+    waits: a failure that passes must not cost the state."""
+
+    def __init__(self, store: CheckpointStore, runs: RunStore, kafka: KafkaSettings, fragment: str) -> None:
+        self._store, self._runs, self._kafka, self._fragment = store, runs, kafka, fragment
+
+    def restore(
+        self, lacking: Manifest | None, published: Published, targets: int, queries: Collection[str]
+    ) -> Manifest | None:
+        """The manifest to go on from, with its runs in place: `lacking`, a manifest that only lacks runs, if copies of
+        these are there, else that of the checkpoint that fits best. None if none does."""
+        found = self._store.find()
+        for name, reason in found.damaged.items():
+            log.warning("a checkpoint cannot be used", fragment=self._fragment, checkpoint=name, reason=reason)
+        if lacking is not None and self._completed(lacking, found.checkpoints):
+            return lacking
+        topics = {topic.name for checkpoint in found.checkpoints for topic in checkpoint.topics.values()}
+        logs = look(self._kafka, topics) if found.checkpoints else None
+        for checkpoint in best_first(found.checkpoints, queries):
+            assert logs is not None
+            unfit = misfit(checkpoint, logs, published, targets) or self._restored(checkpoint.runs, checkpoint.id)
+            if unfit is None:
+                return checkpoint.state
+            log.warning("a checkpoint cannot be used", fragment=self._fragment, checkpoint=checkpoint.id, reason=unfit)
+        return None
+
+    def _completed(self, manifest: Manifest, checkpoints: Iterable[Checkpoint]) -> bool:
+        copies = self._store.copied(checkpoints)
+        missing = self._runs.missing(manifest.names())
+        if not missing <= copies.keys():
+            return False
+        return self._restored({name: copies[name] for name in missing}, "of several") is None
+
+    def _restored(self, copies: dict[str, Copy], checkpoint: str) -> str | None:
+        """Copies the runs back that are not there; returns why that is not possible, None when it is done."""
+        began = time.monotonic()
+        missing = self._runs.missing(copies)
+        try:
+            with ThreadPoolExecutor(_THREADS, "restore") as threads:
+                for done in [threads.submit(self._restore, name, copies[name]) for name in sorted(missing)]:
+                    done.result()
+        except ExternalError as error:
+            if error.retryable:
+                raise
+            return str(error)
+        log.info(
+            "state was restored from a checkpoint",
+            fragment=self._fragment,
+            checkpoint=checkpoint,
+            runs=len(missing),
+            bytes=sum(copies[name].bytes for name in missing),
+            seconds=round(time.monotonic() - began, 3),
+        )
+        return None
+
+    def _restore(self, name: str, copy: Copy) -> None:
+        self._runs.restore(name, copy.bytes, self._store.read(copy))

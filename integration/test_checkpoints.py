@@ -1,0 +1,193 @@
+"""State outlives Redis and the retention of its sources: from a checkpoint results go on, record by record."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from connectors.objects.store import ObjectStore
+from dsms.local.waiting import wait_until
+from dsms.runtime.checkpoints.checkpoint import Checkpoint
+from dsms.runtime.checkpoints.store import CheckpointStore
+from integration.cluster import Cluster, await_crash, kill_9, log_of, running
+from integration.s3_server import BUCKET, s3_server
+from integration.workload import PARTITIONS, Outcome, await_all, feed_of, finish, outcome
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
+STEP, PIECES = 40, 6
+
+
+@pytest.fixture(scope="module")
+def undisturbed(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """The outcome of the whole input in an undisturbed run without checkpoints."""
+    with running(kafka, redis_url, tmp_path_factory.mktemp("undisturbed")) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        cluster.start_executor()
+        feed.rest()
+        await_all(cluster, cluster.name)
+        return outcome(kafka, cluster.name)
+
+
+@pytest.fixture(params=["directory", "s3"])
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """The URL of an empty store, and the environment of its clients."""
+    if request.param == "directory":
+        (tmp_path / "store").mkdir()
+        yield str(tmp_path / "store"), {}
+        return
+    with s3_server(tmp_path) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        yield f"s3://{BUCKET}/copies", environment
+
+
+def newest(url: str, cluster: Cluster) -> Checkpoint | None:
+    found = CheckpointStore(ObjectStore(url), cluster.name, "0").find()
+    assert not found.damaged
+    return found.checkpoints[0] if found.checkpoints else None
+
+
+def await_checkpoint(url: str, cluster: Cluster) -> Checkpoint:
+    """A checkpoint that is about everything that has been committed; nothing is written meanwhile."""
+
+    def made() -> bool:
+        last = newest(url, cluster)
+        return last is not None and bytes(last.manifest) == manifest_of(cluster)
+
+    assert wait_until(made, 60), cluster.logs()
+    found = newest(url, cluster)
+    assert found is not None
+    return found
+
+
+def manifest_of(cluster: Cluster) -> bytes | None:
+    return redis.Redis.from_url(cluster.redis_url).hget("dsms:{" + cluster.name + "/0}:manifest", "body")
+
+
+def lose_redis(cluster: Cluster) -> None:
+    """Removes all that Redis holds of the cluster, while none of its executors runs."""
+    client = redis.Redis.from_url(cluster.redis_url)
+    keys = list(client.scan_iter("dsms:{" + cluster.name + "*"))
+    assert client.delete(*keys) > 0
+
+
+def cut(kafka: str, topic: str, checkpoint: Checkpoint) -> None:
+    """Removes all records that the checkpoint has read, as retention does."""
+    state = checkpoint.state
+    assert state is not None
+    positions = {
+        partition: min(lane.places[source, partition].offset for lane in state.lanes.values())
+        for lane in state.lanes.values()
+        for source, partition in lane.places
+    }
+    assert len(positions) == PARTITIONS
+    assert all(positions.values())
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for future in admin.delete_records([TopicPartition(topic, *at) for at in positions.items()]).values():
+        future.result(30)
+
+
+def test_results_go_on_from_a_checkpoint_when_redis_and_the_source_have_lost_everything(
+    kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome, place: tuple[str, dict[str, str]]
+) -> None:
+    """The executor dies between the commit in Kafka and that in Redis, so the checkpoint is older than the results."""
+    url, environment = place
+    with running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        first = cluster.start_executor(checkpoints=url, environment=environment)
+        await_all(cluster, cluster.name, feed.piece())
+        await_all(cluster, cluster.name, feed.piece())
+        checkpoint = await_checkpoint(url, cluster)
+        kill_9(first)
+        crashing = cluster.start_executor(checkpoints=url, environment=environment, fault="committed:1")
+        feed.piece()
+        await_crash(crashing)
+        lose_redis(cluster)
+        cut(kafka, feed.topic, checkpoint)
+        last = cluster.start_executor(checkpoints=url, environment=environment)
+        finish(cluster, feed, undisturbed)
+        assert "state was restored from a checkpoint" in log_of(last)
+        assert "query failed" not in log_of(last)
+
+
+def test_runs_are_copied_once_and_old_checkpoints_go(kafka: str, redis_url: str, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    url = str(tmp_path / "store")
+    with running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        cluster.start_executor(checkpoints=url)
+        written: dict[str, float] = {}
+        for _ in range(PIECES - 1):
+            await_all(cluster, cluster.name, feed.piece())
+            last = await_checkpoint(url, cluster)
+            for file in (tmp_path / "store").rglob("runs/**/*"):
+                if file.is_file():
+                    assert written.setdefault(str(file), file.stat().st_mtime) == file.stat().st_mtime
+        store = CheckpointStore(ObjectStore(url), cluster.name, "0")
+        kept = store.find().checkpoints
+        assert len(kept) == 3
+        assert kept[0] == last
+        assert [store.verify(checkpoint) for checkpoint in kept] == [[], [], []]
+        named = {copy.name for checkpoint in kept for copy in checkpoint.runs.values()}
+        there = {name for name in ObjectStore(url).names(cluster.name) if "/runs/" in name}
+        assert there == named, "copies that no checkpoint names are removed"
+        assert set(kept[0].runs) & set(kept[1].runs), "some runs stay as they are"
+
+
+def test_a_store_that_is_away_stops_neither_the_queries_nor_the_state(
+    kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome
+) -> None:
+    store, away = tmp_path / "store", tmp_path / "away"
+    store.mkdir()
+    with running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        first = cluster.start_executor(checkpoints=str(store))
+        await_all(cluster, cluster.name, feed.piece())
+        checkpoint = await_checkpoint(str(store), cluster)
+        store.rename(away)
+        await_all(cluster, cluster.name, feed.piece())
+        assert wait_until(lambda: "is not there" in reported(cluster)["error"], 30), cluster.logs()
+        kill_9(first)
+        lose_redis(cluster)
+        cut(kafka, feed.topic, checkpoint)
+        cluster.start_executor(checkpoints=str(store))
+        cluster.await_state("recovering")
+        assert wait_until(lambda: "is not there" in cluster.get("status")["executors"]["executor-1"]["reason"], 60)
+        away.rename(store)
+        finish(cluster, feed, undisturbed)
+        assert wait_until(lambda: reported(cluster)["error"] == "", 60)
+        request = cluster._answer(cluster._client.post("/v1/checkpoints"))["request"]
+        assert wait_until(lambda: reported(cluster)["served"] >= request, 60)
+        assert json.loads(manifest_of(cluster) or b"") == json.loads(bytes(newest(str(store), cluster).manifest))
+
+
+def reported(cluster: Cluster) -> dict:
+    """What the executor reports of the checkpoints of the only fragment."""
+    return cluster.get("status")["executors"]["executor-1"]["checkpoints"]["0"]
+
+
+def test_a_damaged_checkpoint_is_passed_over(kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    with running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        first = cluster.start_executor(checkpoints=str(store))
+        await_all(cluster, cluster.name, feed.piece())
+        older = await_checkpoint(str(store), cluster)
+        await_all(cluster, cluster.name, feed.piece())
+        newer = await_checkpoint(str(store), cluster)
+        kill_9(first)
+        lose_redis(cluster)
+        cut(kafka, feed.topic, older)
+        damaged = store / next(copy.name for run, copy in newer.runs.items() if run not in older.runs)
+        damaged.write_bytes(bytes(byte ^ 1 for byte in damaged.read_bytes()))
+        last = cluster.start_executor(checkpoints=str(store))
+        finish(cluster, feed, undisturbed)
+        assert "its checksum differs" in log_of(last)
+        assert f"checkpoint={older.id}" in log_of(last) or older.id in log_of(last)
