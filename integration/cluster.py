@@ -38,15 +38,24 @@ class Cluster:
     """A named cluster over a broker and a Redis that others may share. After `close` no process of it is left."""
 
     def __init__(
-        self, kafka: str, redis_url: str, directory: Path, name: str | None = None, fragments: int = 1
+        self,
+        kafka: str,
+        redis_url: str,
+        directory: Path,
+        name: str | None = None,
+        fragments: int = 1,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.kafka, self.redis_url, self.directory = kafka, redis_url, directory
         self.name = name or f"c{uuid.uuid4().hex[:10]}"
-        self._progress = f"_dsms.{self.name}.progress"
+        self._progress = progress_topic(self.name)
         self.url = f"http://127.0.0.1:{free_port()}"
         self._client = httpx.Client(base_url=self.url, timeout=120, trust_env=False)
         self.coordinator = self._process(
-            "coordinator", self._coordinator_command(fragments), lambda: http_ready(f"{self.url}/healthz")
+            "coordinator",
+            self._coordinator_command(fragments),
+            lambda: http_ready(f"{self.url}/healthz"),
+            dict(environment or {}),
         )
         self.executors: list[ManagedProcess] = []
 
@@ -95,7 +104,7 @@ class Cluster:
 
     def frontiers(self, topics: Collection[str]) -> dict[str, int]:
         """The published frontiers of result topics, from the progress topic."""
-        return _frontiers(last_values(self.kafka, self._progress), topics)
+        return frontiers(last_values(self.kafka, self._progress), topics)
 
     def frontier(self, topic: str) -> int:
         """The published frontier of one result topic."""
@@ -110,7 +119,7 @@ class Cluster:
     def await_progress(self, topics: Collection[str], instant: int, deadline_s: float = DEADLINE_S) -> None:
         """Waits until the progress topic says that all results below the instant are published."""
         with followed(self.kafka, self._progress) as table:
-            done = wait_until(lambda: min(_frontiers(table(), topics).values()) >= instant, deadline_s)
+            done = wait_until(lambda: min(frontiers(table(), topics).values()) >= instant, deadline_s)
         assert done, f"frontiers {self.frontiers(topics)}, not {instant}; {self.logs()}"
 
     def await_state(self, state: str, executor_id: str = "executor-1", deadline_s: float = DEADLINE_S) -> None:
@@ -169,7 +178,13 @@ class Cluster:
         raise Refused(response.status_code, response.json()["error"])
 
 
-def _frontiers(progress: dict[bytes, bytes], topics: Collection[str]) -> dict[str, int]:
+def progress_topic(cluster: str) -> str:
+    """The topic in which a cluster notes how far its results are published."""
+    return f"_dsms.{cluster}.progress"
+
+
+def frontiers(progress: dict[bytes, bytes], topics: Collection[str]) -> dict[str, int]:
+    """The published frontiers of result topics, from the last values of the progress topic."""
     bodies = {topic: progress.get(f"{topic}/0".encode()) for topic in topics}
     return {topic: -(2**63) if body is None else json.loads(body)["frontier"] for topic, body in bodies.items()}
 

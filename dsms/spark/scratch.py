@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: A socket's path has at most 107 bytes, of which Spark's name for it takes 43.
-_LONGEST = 64
+#: A socket's path has at most 106 bytes in Java, of which Spark's name for it takes 43.
+_LONGEST = 63
 
 
 @contextmanager

@@ -8,6 +8,9 @@ import pytest
 
 from dsms.spark.scratch import scratch_directory, temporary_directory
 
+#: A socket of Spark's, and the longest path of one: Java refuses 107 bytes as "Unix domain path too long".
+SOCKET, LONGEST_IN_JAVA = ".12345678-1234-1234-1234-123456789012.sock", 106
+
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
@@ -32,4 +35,10 @@ def test_what_a_killed_run_left_is_removed(short_path: Path, name: str):
 def test_a_path_that_is_too_long_for_sockets_has_a_short_one_of_its_own(tmp_path: Path):
     first, second = tmp_path / ("a" * 90), tmp_path / ("b" * 90)
     assert temporary_directory(first) != temporary_directory(second)
-    assert len(bytes(temporary_directory(first) / ".12345678-1234-1234-1234-123456789012.sock")) <= 107
+    assert len(bytes(temporary_directory(first) / SOCKET)) <= LONGEST_IN_JAVA
+
+
+@pytest.mark.parametrize("length", range(55, 75))
+def test_sockets_fit_at_any_length_of_the_path(length: int):
+    scratch = Path("/" + "a" * (length - 1))
+    assert len(bytes(temporary_directory(scratch) / SOCKET)) <= LONGEST_IN_JAVA

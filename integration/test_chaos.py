@@ -1,0 +1,85 @@
+"""A short run of the chaos program, and proof that its comparison would find what is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from integration.chaos import verdict
+from integration.chaos.life import Life, Version, steps
+from integration.chaos.run import run
+from integration.chaos.shapes import SHAPES, Text
+from integration.chaos.timeline import timeline
+from integration.chaos.world import unable
+from integration.kafka_log import Change, Letter
+
+
+@pytest.mark.services
+@pytest.mark.timeout(1500)
+def test_a_minute_of_chaos(tmp_path: Path):
+    figures = run(4, 1.0, tmp_path)
+    assert figures.wrong == []
+    assert sum(figures.disturbances.values()) > 3
+    assert figures.queries > len(SHAPES)
+    assert figures.changes > figures.changes_compared_with_undisturbed > 1000
+    assert figures.dead_letters > 10
+
+
+def test_every_kind_of_disturbance_and_statement_is_met():
+    plan = timeline(1, 1800)
+    assert {(what.kind, what.target) for what in plan} >= {(what.kind, what.target) for what in timeline(2, 1800)}
+    assert timeline(1, 1800) == plan
+    assert {step.verb for step in steps(1, 600)} == {"create", "drop", "replace", "pause", "resume"}
+    assert not {what.kind for what in timeline(1, 1800, unable())} & unable().keys()
+
+
+def changed(*rows: tuple[str, str, int | None, int]) -> list[Change]:
+    """A log of one partition: operation, key, v and instant of each change."""
+    return [
+        Change(0, key.encode(), None if v is None else json.dumps({"k": key, "v": v}).encode(), op, ts)
+        for op, key, v, ts in rows
+    ]
+
+
+RIGHT = changed(("+", "a", 50, 10), ("u", "a", 60, 20), ("+", "b", 70, 20), ("-", "a", None, 30))
+RECORDS = [("a", 50, 10, "+"), ("a", 60, 20, "+"), ("b", 70, 20, "+"), ("b", 10, 5, "+"), ("a", 0, 30, "-")]
+
+
+def problems(log: list[Change]) -> list[str]:
+    rows = [
+        {"part": 0, "offset": at, "ts": ts, "op": op, "k": k, "v": v, "d": 1}
+        for at, (k, v, ts, op) in enumerate(RECORDS)
+    ]
+    tables = {name: verdict.Accepted(rows) for name in ("main", "side", "quiet")}
+    life = Life("q", [Version(Text("filter", 40))])
+    return list(verdict.differences(life, log, verdict.Oracle(tables), verdict.Decoder("http://nowhere")))
+
+
+def test_a_right_log_is_right():
+    assert problems(RIGHT) == []
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        RIGHT[:-1], RIGHT[1:], [*RIGHT, RIGHT[-1]], [RIGHT[0], *RIGHT], [RIGHT[0], *RIGHT[2:]],
+        [RIGHT[0], RIGHT[1], RIGHT[3], RIGHT[2]], changed(("+", "a", 51, 10)) + RIGHT[1:],
+        [RIGHT[0], *changed(("u", "a", 50, 15)), *RIGHT[1:]], [RIGHT[0]._replace(ts=12), *RIGHT[1:]],
+    ],
+)  # fmt: skip
+def test_a_wrong_log_is_found(log: list[Change]):
+    assert problems(log)
+
+
+def test_logs_that_differ_in_one_record_are_found():
+    assert not list(verdict.same_log(RIGHT, RIGHT))
+    assert list(verdict.same_log(RIGHT, RIGHT[:-1]))
+    assert list(verdict.same_log(RIGHT, [*RIGHT[:-1], RIGHT[-1]._replace(ts=31)]))
+
+
+def test_dead_letters_that_are_missing_or_there_twice_are_found():
+    letter = Letter(b"", (("dsms-error", "late"), ("dsms-offset", "3"), ("dsms-partition", "0")))
+    assert not list(verdict.wrong_letters([letter], {(0, 3)}))
+    assert list(verdict.wrong_letters([letter, letter], {(0, 3)}))
+    assert list(verdict.wrong_letters([], {(0, 3)}))
+    assert list(verdict.wrong_letters([letter], set()))
