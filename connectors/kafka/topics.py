@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -41,6 +41,8 @@ _MOVING = (
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
 )
+#: The id of topics in brokers that have none.
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 #: A topic and a partition of it.
 Partition = tuple[str, int]
 
@@ -61,6 +63,24 @@ def partition_counts(admin: AdminClient) -> dict[str, int]:
     with translated("looking for topics"):
         topics = admin.list_topics(timeout=TIMEOUT_S).topics
     return {name: len(metadata.partitions) for name, metadata in topics.items() if metadata.error is None}
+
+
+def topic_ids(admin: AdminClient, topics: Iterable[str]) -> dict[str, str]:
+    """The ids of topics: a topic that was deleted and made anew has another one. Unknown topics are left out, and those
+    of brokers that give no ids."""
+    names = sorted(set(topics))
+    if not names:
+        return {}
+    with translated("asking for the ids of topics"):
+        futures = admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S)
+    ids: dict[str, str] = {}
+    for name, future in futures.items():
+        try:
+            ids[name] = str(future.result().topic_id)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise translate(error.args[0], f'asking for the id of topic "{name}"') from error
+    return {name: topic_id for name, topic_id in ids.items() if topic_id != _NO_ID}
 
 
 def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:

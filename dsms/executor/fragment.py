@@ -23,6 +23,7 @@ from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.planner import BatchPlanner
 from dsms.runtime.batching.planner_input import PlannerInput
+from dsms.runtime.batching.topic_watch import TopicWatch
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.cut_logs_reading import read_cut_logs
 from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
@@ -111,6 +112,7 @@ class Fragment:
         self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)
         self._state_lock = threading.Lock()
         self._commits = _Commits(self._commit)
+        self._topics = TopicWatch(settings.kafka)
         self._planner = BatchPlanner(lambda: self._planner_input)
         self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
@@ -206,9 +208,10 @@ class Fragment:
         revisions = {revision.number: revision for revision in state.revisions}
         messages = list(batch.run(self._stages(state), state.plan.partitions))
         computed = time.monotonic()
-        self._commits.wait()
         revision = revisions[max((message.revision for message in messages), default=max(revisions))]
-        epoch = assemble(messages, revision, self.state.published)
+        lost = self._topics.made_anew(_sources(revision).values())
+        self._commits.wait()
+        epoch = assemble(messages, revision, self.state.published, lost)
         del messages
         remove_files(self._frames)
         ended = time.monotonic()

@@ -18,11 +18,14 @@ import msgspec
 import pyarrow as pa
 
 from dsms.model.identity_memo import memoized_by_identity
+from dsms.model.objects import Source
 
 #: 80 bits: among a million plans two unequal ones share a name with a probability below 10^-12.
 _HEX_DIGITS = 20
 #: In the metadata of a field: it takes part only where it differs from its default, since stored names are older.
 ADDED_LATER = "added later"
+#: Fields of a source that are about its topic in Kafka, not about its records.
+_LEARNED = ("topic_id",)
 #: How many fingerprints of plans are memoized.
 _REMEMBERED = 1 << 14
 
@@ -125,6 +128,12 @@ def _record(value: Any) -> bytes:
 def _added(field: Field[Any], value: object) -> bool:
     """Whether a field was added to its class later, and says nothing: plans without it keep the names that they had."""
     return ADDED_LATER in field.metadata and getattr(value, field.name) == field.default
+
+
+@_encoded.register
+def _(value: Source) -> bytes:
+    """As it was registered: what is learned of its topic later does not change what is computed."""
+    return _named_fields(value, [name for name in value.__struct_fields__ if name not in _LEARNED])
 
 
 def _named_fields(value: object, names: Iterable[str]) -> bytes:

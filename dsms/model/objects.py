@@ -83,6 +83,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     partitions: int = 1
     #: The first offset of each partition when the source was registered; a partition added later starts at 0.
     start: dict[int, int] = {}
+    #: Kafka's id of the topic when the source was registered; None: not known. A topic made anew has another one.
+    topic_id: str | None = None
     #: Whether it is the log of a table, which only the system writes, with its own watermarks.
     table: bool = False
     #: Orders records of the same instant across sources; unique in a catalog.

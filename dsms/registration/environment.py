@@ -25,6 +25,10 @@ class Environment(Protocol):
         if it does not exist."""
         ...
 
+    def topic_id(self, topic: str) -> str | None:
+        """Kafka's id of an existing topic; None where topics have none."""
+        ...
+
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         """The query with its topic created and its schemas registered."""
         ...
@@ -64,6 +68,10 @@ class FixedEnvironment:
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         """One partition, from its beginning."""
         return {0: 0}
+
+    def topic_id(self, topic: str) -> str | None:
+        """None: there are no topics."""
+        return None
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         """The query as it is."""

@@ -50,6 +50,7 @@ def _registered(
             "topic": statement.topic.text,
             "partitions": len(start),
             "start": start,
+            "topic_id": environment.topic_id(statement.topic.text),
             "number": number,
             "home": str(number % len(environment.busy())),
             **settings,

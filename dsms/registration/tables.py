@@ -54,7 +54,8 @@ def _with_topic(source: Source, keys: tuple[str, ...], environment: Environment)
     draft = Query(name=source.name, id=source.id, sql="", kind="view", select="", topic=source.topic, output="complete")
     made = environment.result_topic(draft, logical.StreamScan(source, source.name, keys))
     start = environment.source_topic(source.name, made.topic, made.partitions)
-    return msgspec.structs.replace(source, start=start, partitions=len(start))
+    topic_id = environment.topic_id(made.topic)
+    return msgspec.structs.replace(source, start=start, partitions=len(start), topic_id=topic_id)
 
 
 class _NoTopics(FixedEnvironment):

@@ -30,6 +30,9 @@ class FakeEnvironment:
             raise UserError(f'topic "{topic}" not found', hint="add PARTITIONS n to make it")
         return self.known.setdefault(topic, dict.fromkeys(range(partitions or 1), 0))
 
+    def topic_id(self, topic: str) -> str | None:
+        return f"id of {topic}"
+
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         return query
 

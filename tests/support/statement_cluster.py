@@ -90,6 +90,9 @@ class MemoryTopics:
     def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
         return dict.fromkeys(range(partitions or 1), 0)
 
+    def topic_id(self, topic: str) -> str | None:
+        return f"id of {topic}"
+
     def make_dead_letter_topic(self, source: str) -> None: ...
 
     def make_result_topic(self, query: Query, node: logical.Node) -> Query:

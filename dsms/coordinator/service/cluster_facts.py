@@ -27,7 +27,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorFacts:
-    """The facts that statements are decided by. `partition_counts` gives the number of partitions of each topic."""
+    """The facts that statements are decided by. `partition_counts` gives the number of partitions of each topic,
+    `topic_ids` the ids of the topics of sources."""
 
     cluster: ClusterState
     fragments: int
@@ -35,6 +36,7 @@ class CoordinatorFacts:
     log_ends: LogEnds
     progress: QueryProgress
     partition_counts: Callable[[], Mapping[str, int]]
+    topic_ids: Callable[[], Mapping[str, str]]
     leaving: LeavingTopics = field(default_factory=LeavingTopics)
 
     def alive(self) -> dict[str, ExecutorStatus]:
@@ -43,7 +45,7 @@ class CoordinatorFacts:
 
     def states(self) -> States:
         """The states of objects, from one look at the executors and one at the topics."""
-        return States(self.alive, self.progress.latest, self.partition_counts)
+        return States(self.alive, self.progress.latest, self.partition_counts, self.topic_ids)
 
     def busy(self) -> Mapping[str, float]:
         """How busy the fragments that new queries are dealt out to were last measured to be, in seconds a second; 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import internal_topic
-from connectors.kafka.topics import COMPACTED_SOON, KEPT, ensure_topic, latest, partition_counts
+from connectors.kafka.topics import COMPACTED_SOON, KEPT, ensure_topic, latest, partition_counts, topic_ids
 from connectors.redis.cluster_state import ClusterState
 from dsms.coordinator.catalog.catalog_log import CatalogLog
 from dsms.coordinator.catalog.catalog_store import CatalogStore
@@ -209,4 +209,5 @@ def _facts(
         log_ends=LogEnds(settings.kafka, settings.cluster, registry, settings.registry_url),
         progress=QueryProgress(catalog, partial(latest, admin)),
         partition_counts=partial(partition_counts, admin),
+        topic_ids=lambda: topic_ids(admin, [source.topic for source in catalog().sources()]),
     )

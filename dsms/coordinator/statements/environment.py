@@ -19,6 +19,10 @@ class TopicMaker(Protocol):
         """The first offset of each partition; the topic is made when `partitions` is given."""
         ...
 
+    def topic_id(self, topic: str) -> str | None:
+        """Kafka's id of an existing topic; None from brokers that give none."""
+        ...
+
     def make_dead_letter_topic(self, source: str) -> None:
         """Makes the topic of a source's dead letters."""
         ...
@@ -93,6 +97,10 @@ class ClusterEnvironment:
         start = self._facts.topics.make_source_topic(topic, partitions)
         self._facts.topics.make_dead_letter_topic(name)
         return start
+
+    def topic_id(self, topic: str) -> str | None:
+        """Kafka's id of an existing topic."""
+        return self._facts.topics.topic_id(topic)
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         """The query with its topic and schemas ready to be written; ExternalError while the topic is being deleted."""

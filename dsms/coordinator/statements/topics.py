@@ -11,7 +11,16 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import dead_letter_topic
 from connectors.kafka.record_formats import FORMATS, MakeSchema
 from connectors.kafka.registry import register_schema
-from connectors.kafka.topics import COMPACTED, KEPT, admit_large_records, earliest, ensure_topic, latest, partitions_of
+from connectors.kafka.topics import (
+    COMPACTED,
+    KEPT,
+    admit_large_records,
+    earliest,
+    ensure_topic,
+    latest,
+    partitions_of,
+    topic_ids,
+)
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.model import logical, properties
 from dsms.model.objects import Query, Source
@@ -42,6 +51,10 @@ class Topics:
             )
         first = earliest(self._admin, [(topic, partition) for partition in existing])
         return {partition: first.get((topic, partition), 0) for partition in existing}
+
+    def topic_id(self, topic: str) -> str | None:
+        """Kafka's id of an existing topic; None from brokers that give none."""
+        return topic_ids(self._admin, [topic]).get(topic)
 
     def make_result_topic(self, query: Query, node: logical.Node) -> Query:
         """Makes the result topic, or takes an empty one, and registers the schemas of its records."""

@@ -17,8 +17,8 @@ Executors = Mapping[str, ExecutorStatus]
 
 @dataclass(frozen=True)
 class States:
-    """The states of one listing: `look` and `topics` are called at most once each, for the first object that depends on
-    them.
+    """The states of one listing: `look`, `topics` and `topic_ids` are called at most once each, for the first object
+    that depends on them.
 
     >>> from dsms.scheduler.leases import LaneStatus
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
@@ -32,6 +32,8 @@ class States:
     progress: Mapping[str, Progress]
     #: The number of partitions of each topic; empty where that is not to be checked.
     topics: Callable[[], Mapping[str, int]] = dict
+    #: The ids of the topics of sources; empty where these are not to be checked.
+    topic_ids: Callable[[], Mapping[str, str]] = dict
 
     def of(self, item: Object) -> str:
         """The state of an object, such as "registered, 3 dead letters", "running", "waiting for an executor" or
@@ -55,6 +57,8 @@ class States:
     def _of_source(self, source: Source) -> Iterator[str]:
         if letters := sum(status.dead_letters.get(source.name, 0) for status in self._executors().values()):
             yield f"{letters} dead letters"
+        if source.topic_id is not None and self._ids.get(source.topic, source.topic_id) != source.topic_id:
+            yield f'topic "{source.topic}" was deleted and made anew: drop the source, and register it again'
         count = self._partitions.get(source.topic, 0) if self._partitions else source.partitions
         if count > source.partitions:
             added = count - source.partitions
@@ -77,6 +81,10 @@ class States:
     @cached_property
     def _partitions(self) -> Mapping[str, int]:
         return self.topics()
+
+    @cached_property
+    def _ids(self) -> Mapping[str, str]:
+        return self.topic_ids()
 
     def _executors(self) -> Executors:
         if isinstance(self._seen, ExternalError):

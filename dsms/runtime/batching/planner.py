@@ -32,6 +32,7 @@ from dsms.runtime.batching.offsets import (
     with_rates,
 )
 from dsms.runtime.batching.planner_input import PlannerInput
+from dsms.runtime.batching.topic_watch import TopicWatch
 from dsms.runtime.lanes.manifest import SourcePartition
 from dsms.runtime.shedding.rates import new_rates, sheddable
 from dsms.runtime.stages.source_task import KafkaSourceTask
@@ -58,6 +59,7 @@ class BatchPlanner:
         self._opening, self._closed = threading.Lock(), False
         #: The ends of the logs when a query was first seen: its rates begin at or above them.
         self._floors: dict[str, Ends] = {}
+        self._topics: TopicWatch | None = None
         self._latest: Callable[[set[Partition]], dict[Partition, int]] | None = None
         #: The last known end of each source partition, and since when it has not changed.
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
@@ -74,7 +76,8 @@ class BatchPlanner:
         """The end of the next batch. Before that, heartbeats of idle partitions are logged."""
         control = self._planned = self._current_input()
         positions = control.positions
-        ends = self._known = self._ends(control, positions)
+        lost = self._lost(control, positions)
+        ends = self._known = self._ends(control, positions, lost)
         log = self._heartbeats(control)
         for source, seen in self._silences(control, positions, ends):
             if beats := idle_heartbeats(source, seen):
@@ -82,7 +85,7 @@ class BatchPlanner:
         self._shed(control, positions)
         limit = control.limit(waiting(positions, ends, control.reads))
         upto = next_offsets(control.plan_version, positions, ends, log.known, limit, control.reads)
-        return {**upto, TURN: control.revision if control.wakes else start.get(TURN, 0)}
+        return {**upto, TURN: control.revision if control.wakes or lost else start.get(TURN, 0)}
 
     def tasks(self, start: Offsets, end: Offsets) -> list[SourceTask]:
         """The tasks of a batch, at most one for each core, with about equally many records."""
@@ -147,10 +150,15 @@ class BatchPlanner:
                 self._sheds = ShedLog(control.kafka, control.cluster, control.fragment)
         return self._sheds
 
-    def _ends(self, control: PlannerInput, positions: Positions) -> dict[SourcePartition, int]:
-        """The committed ends of all source partitions that exist; also notes which of them have grown."""
+    def _lost(self, control: PlannerInput, positions: Positions) -> AbstractSet[str]:
+        """The sources whose topics were made anew; a batch that reads nothing of them lets their queries fail."""
+        self._topics = self._topics or TopicWatch(control.kafka)
+        return self._topics.glance(_sources(control, positions).values()).keys()
+
+    def _ends(self, control: PlannerInput, positions: Positions, lost: AbstractSet[str]) -> dict[SourcePartition, int]:
+        """The committed ends of all source partitions that exist and can be read; also notes which have grown."""
         sources = _sources(control, positions)
-        places = {place for parts in positions.values() for place in parts}
+        places = {place for parts in positions.values() for place in parts if place[0] not in lost}
         topics = {(sources[source_id].topic, partition) for source_id, partition in places}
         self._latest = self._latest or partial(latest, control.kafka.admin())
         by_topic = self._latest(topics)

@@ -18,6 +18,7 @@ from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
 from dsms.runtime.lanes.queues import Takes, queues_after
 from dsms.runtime.lanes.revision import Revision, without_failed
 from dsms.runtime.stages.lane_step import frontier
+from dsms.runtime.stages.source_stage import source_of
 from dsms.runtime.stages.wire import (
     NO_LANE,
     DeadLetters,
@@ -150,12 +151,15 @@ class Messages:
         return self._by_lane[lane_id]
 
 
-def assemble(envelopes: Iterable[Envelope], revision: Revision, published: Published) -> Epoch:
+def assemble(
+    envelopes: Iterable[Envelope], revision: Revision, published: Published, lost: Mapping[str, str] | None = None
+) -> Epoch:
     """The epoch that follows a revision's manifest. Results that are published already are left out, so a replay writes
-    nothing twice."""
-    messages, published = Messages.of(envelopes), with_replaced_queries(published, revision.plan)
-    failures = _failures(revision, messages) | late_replacements(published, revision.plan)
-    letters = messages.of_lane(NO_LANE).of(DeadLetters)
+    nothing twice. `lost` says why what was read of some sources, by id, does not count."""
+    messages, published, lost = Messages.of(envelopes), with_replaced_queries(published, revision.plan), lost or {}
+    failures = _failures(revision, messages) | dict(_without_source(revision, lost))
+    failures |= late_replacements(published, revision.plan)
+    letters = [sent for sent in messages.of_lane(NO_LANE).of(DeadLetters) if source_of(sent.owner) not in lost]
     dead, upto = dead_letters(letters, published.dead, revision.plan.foreign)
     number, results = revision.manifest.epoch + 1, dict[str, Result]()
     written: list[Written] = []
@@ -205,6 +209,14 @@ def _failures(revision: Revision, messages: Messages) -> dict[str, str]:
         for unread in lane_messages.of(SourceFailed):
             failures |= {output.id: unread.reason for output in lane.by_leaf[unread.leaf]}
     return failures
+
+
+def _without_source(revision: Revision, lost: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Why queries fail, by query, that read one of the lost sources."""
+    for lane in revision.lanes.values():
+        for leaf, source in lane.sources.items():
+            if source.id in lost:
+                yield from ((output.id, lost[source.id]) for output in lane.by_leaf[leaf])
 
 
 def _split(lane_id: str, parts: list[LaneManifest], failures: Mapping[str, str]) -> dict[str, LaneManifest]:

@@ -79,6 +79,15 @@ def fault_owner(query: str, source: str) -> str:
     return f"{query}:{source}"
 
 
+def source_of(owner: str) -> str:
+    """The source whose records the dead letters of an owner quote, by id.
+
+    >>> source_of("o1"), source_of(fault_owner("o7", "o1"))
+    ('o1', 'o1')
+    """
+    return owner.rpartition(":")[2]
+
+
 def run_source_stage(task: SourceTask, reader: SliceReader, outbox: Callable[[], _Outbox]) -> Iterator[_Outbox]:
     """The messages of a task: an outbox for those about no slice, then one for each slice, in the order of reading."""
     if task.wakes or task.behind:

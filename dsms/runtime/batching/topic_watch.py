@@ -1,0 +1,51 @@
+"""Topics that were deleted and made anew under a running source: what they hold now is not what was read before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.topics import topic_ids
+from dsms.model.objects import Source
+
+_GLANCE_S = 1.0
+
+
+class TopicWatch:
+    """Asks Kafka for the ids of topics. Records that were read before an id was asked for, and found unchanged, are
+    those of the registered topic: a topic that was deleted never comes back under its id."""
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._kafka = kafka
+        self._ids: Callable[[Iterable[str]], dict[str, str]] | None = None
+        self._last: dict[str, str] = {}
+        self._asked_at = -_GLANCE_S
+
+    def made_anew(self, sources: Iterable[Source]) -> dict[str, str]:
+        """Why sources whose topics were made anew cannot be read, by source id."""
+        known = [source for source in sources if source.topic_id is not None]
+        self._ids = self._ids or partial(topic_ids, self._kafka.admin())
+        self._last = made_anew(known, self._ids(source.topic for source in known))
+        self._asked_at = time.monotonic()
+        return self._last
+
+    def glance(self, sources: Iterable[Source]) -> dict[str, str]:
+        """The same, by an answer that is at most a second old."""
+        return self.made_anew(sources) if time.monotonic() - self._asked_at >= _GLANCE_S else self._last
+
+
+def made_anew(sources: Iterable[Source], ids: Mapping[str, str]) -> dict[str, str]:
+    """Why sources cannot be read any more, by source id: their topics have other ids than at their registration.
+
+    >>> source = Source(name="s", id="o1", sql="", columns=(), topic="t", topic_id="a")
+    >>> made_anew([source], {"t": "a"}), made_anew([source], {}), list(made_anew([source], {"t": "b"}))
+    ({}, {}, ['o1'])
+    """
+    return {
+        source.id: f'topic "{source.topic}" was deleted and made anew: its records do not continue those that source '
+        f'"{source.name}" has read; drop its queries and the source, and register it again'
+        for source in sources
+        if source.topic_id is not None and ids.get(source.topic, source.topic_id) != source.topic_id
+    }
