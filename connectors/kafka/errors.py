@@ -59,8 +59,10 @@ def is_gone(error: KafkaError) -> bool:
 
 @contextmanager
 def translated(doing: str, *, transactional: bool = False) -> Iterator[None]:
-    """Raises our errors in place of KafkaException."""
+    """Raises our errors in place of KafkaException, and of TimeoutError where an answer was waited for."""
     try:
         yield
+    except TimeoutError as error:
+        raise ExternalError(f"kafka did not answer while {doing}", retryable=True) from error
     except KafkaException as error:
         raise translate(error.args[0], doing, transactional=transactional) from error

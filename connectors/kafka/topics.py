@@ -89,6 +89,8 @@ def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mappin
     try:
         future.result(TIMEOUT_S)
         _await_leaders(admin, topic, partitions)
+    except TimeoutError as error:
+        raise ExternalError(f'kafka did not answer while creating topic "{topic}"', retryable=True) from error
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return
@@ -177,6 +179,8 @@ def delete_topic(admin: AdminClient, topic: str) -> None:
     """Deletes a topic if it exists."""
     try:
         admin.delete_topics([topic])[topic].result(TIMEOUT_S)
+    except TimeoutError as error:
+        raise ExternalError(f'kafka did not answer while deleting topic "{topic}"', retryable=True) from error
     except KafkaException as error:
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise translate(error.args[0], f'deleting topic "{topic}"') from error
