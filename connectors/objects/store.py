@@ -74,9 +74,13 @@ class ObjectStore:
                 yield piece
 
     def names(self, prefix: str) -> dict[str, int]:
-        """The names of all objects below a prefix, with their sizes in bytes."""
+        """The names of all objects below a prefix, with their sizes in bytes. A bucket that is not there is an error
+        that may pass, not an empty store."""
         with self._translated(f'listing "{prefix}"'):
-            found = self._files.find(self._path(prefix), detail=True)
+            try:
+                found = self._files.find(self._path(prefix), detail=True)
+            except FileNotFoundError as error:
+                raise ExternalError(f'"{self.url}" is not there', hint="create the bucket, or name another") from error
         cut = len(self._root) + 1
         return {path[cut:]: int(entry["size"]) for path, entry in found.items() if not path.endswith(_UNFINISHED)}
 
@@ -111,6 +115,7 @@ class ObjectStore:
             out.close()
         except BaseException:
             out.discard()
+            out.closed = True  # else its finaliser would begin another upload
             raise
         out.commit()
 
@@ -148,5 +153,6 @@ def _replacing(path: Path) -> Iterator[Any]:
 
 def _errors() -> tuple[type[Exception], ...]:
     """The errors of the clients that are loaded; S3's is imported only where it is used."""
-    botocore = sys.modules.get("botocore.exceptions")
-    return (OSError, *((botocore.BotoCoreError, botocore.ClientError) if botocore else ()))
+    botocore, aiohttp = sys.modules.get("botocore.exceptions"), sys.modules.get("aiohttp")
+    of_s3 = (botocore.BotoCoreError, botocore.ClientError) if botocore else ()
+    return (OSError, *of_s3, *((aiohttp.ClientError,) if aiohttp else ()))

@@ -92,7 +92,9 @@ class Checkpoints:
         requested = self._requested
         try:
             made = self._make()
-        except DsmsError as error:
+        except Exception as error:
+            if not isinstance(error, DsmsError):
+                log.exception("a defect prevents checkpoints", fragment=self._fragment.name)
             failing, self.status = bool(self.status.error), msgspec.structs.replace(self.status, error=str(error))
             retry = min(pause * 2 if failing else _RETRY_S, self._settings.period_s)
             log.error("no checkpoint could be made", fragment=self._fragment.name, reason=str(error), retry_s=retry)

@@ -111,7 +111,7 @@ def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> N
         published = Published(
             checkpoint.published, {(owner, part): DeadMark(at) for owner, part, at in checkpoint.dead}
         )
-        if reason := misfit(checkpoint, logs, published, state.targets):
+        if reason := misfit(checkpoint, logs, published, state.targets, checkpoint.published):
             raise UserError(
                 f'checkpoint "{old.id}" of fragment {old.fragment} does not fit: {reason}',
                 hint="copies of topics must have kept all offsets; name them with --topic OLD=NEW",

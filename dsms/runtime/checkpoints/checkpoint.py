@@ -114,8 +114,10 @@ class Logs:
     ends: Mapping[Partition, int]
 
 
-def misfit(checkpoint: Checkpoint, logs: Logs, published: Published, targets: int) -> str | None:
-    """Why a checkpoint cannot be gone on from; None if it can."""
+def misfit(
+    checkpoint: Checkpoint, logs: Logs, published: Published, targets: int, queries: Collection[str]
+) -> str | None:
+    """Why a checkpoint cannot be gone on from by some queries; None if it can."""
     state = checkpoint.state
     if state is None:
         return "another version of dsms stored it, in a format that this one cannot read"
@@ -124,7 +126,7 @@ def misfit(checkpoint: Checkpoint, logs: Logs, published: Published, targets: in
     if checkpoint.kafka != logs.kafka:
         return f'it is about the kafka cluster "{checkpoint.kafka}", not "{logs.kafka}"'
     topics = chain(_other_topics(checkpoint, logs), _beyond(checkpoint, state, logs))
-    return next(chain(topics, _unpublished(checkpoint, published)), None)
+    return next(chain(topics, _unpublished(checkpoint, published, queries)), None)
 
 
 def _other_topics(checkpoint: Checkpoint, logs: Logs) -> Iterator[str]:
@@ -144,10 +146,11 @@ def _beyond(checkpoint: Checkpoint, state: Manifest, logs: Logs) -> Iterator[str
                 yield f"it has read up to offset {at.offset} of {place}, which ends at {end}"
 
 
-def _unpublished(checkpoint: Checkpoint, published: Published) -> Iterator[str]:
-    """What the checkpoint takes for published and the progress log does not have: it would be missing for ever."""
+def _unpublished(checkpoint: Checkpoint, published: Published, queries: Collection[str]) -> Iterator[str]:
+    """What the checkpoint takes for published and the progress log does not have: it would be missing for ever. Of a
+    query that was dropped or replaced the log keeps nothing once another one writes its topic."""
     for query, frontier in checkpoint.published.items():
-        if published.upto(query) < frontier:
+        if query in queries and published.upto(query) < frontier:
             yield f"the progress log has lost what query {query} published: its results would have a gap"
     for owner, partition, offset in checkpoint.dead:
         known = published.dead.get((owner, partition))

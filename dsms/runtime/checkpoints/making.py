@@ -71,7 +71,7 @@ class CheckpointMaker:
             raise Fenced("a newer executor makes the checkpoints of the fragment")
         self._store.write(checkpoint)
         kept = (checkpoint, *found.checkpoints)
-        self._store.remove(self._retention.expired(kept, checkpoint.created))
+        self._store.clean(self._retention.expired(kept, checkpoint.created))
         return checkpoint
 
     def _copies(self, subject: Subject, found: Found) -> dict[str, Copy]:
@@ -118,7 +118,7 @@ def _ahead(subject: Subject, found: Found, logs: Logs) -> str | None:
     manifest, published = subject.committed.manifest, subject.committed.published
     for checkpoint in found.checkpoints:
         state = checkpoint.state
-        fits = state is not None and misfit(checkpoint, logs, published, manifest.targets) is None
+        fits = state is not None and misfit(checkpoint, logs, published, manifest.targets, subject.queries) is None
         if state is not None and fits and behind(manifest, state, subject.queries):
             return checkpoint.id
     return None

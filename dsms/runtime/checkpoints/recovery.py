@@ -43,7 +43,9 @@ class Recovery:
         logs = look(self._kafka, topics) if found.checkpoints else None
         for checkpoint in best_first(found.checkpoints, queries):
             assert logs is not None
-            unfit = misfit(checkpoint, logs, published, targets) or self._restored(checkpoint.runs, checkpoint.id)
+            unfit = misfit(checkpoint, logs, published, targets, queries) or self._restored(
+                checkpoint.runs, checkpoint.id
+            )
             if unfit is None:
                 return checkpoint.state
             log.warning("a checkpoint cannot be used", fragment=self._fragment, checkpoint=checkpoint.id, reason=unfit)

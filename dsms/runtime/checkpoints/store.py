@@ -87,15 +87,15 @@ class CheckpointStore:
         if (size, digest.hexdigest()) != (copy.bytes, copy.sha256):
             raise ExternalError(f'"{copy.name}" is damaged: its checksum differs', retryable=False)
 
-    def remove(self, expired: Iterable[Checkpoint]) -> None:
-        """Removes checkpoints, and then the copies that were named by these alone."""
-        listed = list(expired)
-        if not listed:
+    def clean(self, expired: Iterable[Checkpoint]) -> None:
+        """Removes checkpoints, and the copies of runs that no other one names, such as those of an owner that died
+        while it copied. While a document cannot be read, which may be that of another version, all copies stay."""
+        self._objects.delete(f"{self._folder}/checkpoints/{old.id}{_DOCUMENT}" for old in expired)
+        left = self.find()
+        if left.damaged:
             return
-        self._objects.delete(f"{self._folder}/checkpoints/{old.id}{_DOCUMENT}" for old in listed)
-        kept = {copy.name for checkpoint in self.find().checkpoints for copy in _copies(checkpoint)}
-        gone = {copy.name for checkpoint in listed for copy in checkpoint.runs.values()}
-        self._objects.delete(sorted(gone - kept))
+        kept = {copy.name for checkpoint in left.checkpoints for copy in checkpoint.runs.values()}
+        self._objects.delete(sorted(self._objects.names(f"{self._folder}/runs").keys() - kept))
 
     def verify(self, checkpoint: Checkpoint) -> list[str]:
         """What is wrong with the copies of a checkpoint; every one is read."""

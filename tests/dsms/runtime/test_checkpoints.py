@@ -54,9 +54,11 @@ def made(state: Manifest | None = None, id: str = checkpoint_id(1, 7), created: 
 
 
 def test_a_checkpoint_of_these_logs_fits() -> None:
-    assert misfit(made(), LOGS, PUBLISHED, 2) is None
+    assert misfit(made(), LOGS, PUBLISHED, 2, ["o2"]) is None
     later = Published({"o2": 60, "o3": 9}, {("o1", 0): DeadMark(90, 5)})
-    assert misfit(made(), LOGS, later, 2) is None, "what was published since is left out when it is computed again"
+    assert misfit(made(), LOGS, later, 2, ["o2"]) is None, (
+        "what was published since is left out when it is computed again"
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,14 +80,19 @@ def test_a_checkpoint_of_these_logs_fits() -> None:
     ],
 )
 def test_a_checkpoint_of_other_logs_does_not(logs: Logs, published: Published, targets: int, why: str) -> None:
-    assert why in (misfit(made(), logs, published, targets) or "it fits")
+    assert why in (misfit(made(), logs, published, targets, ["o2"]) or "it fits")
+
+
+def test_what_a_dropped_or_replaced_query_had_published_does_not_matter() -> None:
+    """Its record in the progress log is that of the query that writes its topic now."""
+    assert misfit(made(), LOGS, replace(PUBLISHED, frontiers={"o5": 60}), 2, ["o5"]) is None
 
 
 def test_state_of_another_version_does_not_fit() -> None:
     unreadable = msgspec.structs.replace(made(), manifest=msgspec.Raw(b'{"epoch": "?"}'))
-    assert "another version" in (misfit(unreadable, LOGS, PUBLISHED, 2) or "")
+    assert "another version" in (misfit(unreadable, LOGS, PUBLISHED, 2, ["o2"]) or "")
     assert "in format 5, not 6" in (
-        misfit(made(msgspec.structs.replace(manifest(), format=5)), LOGS, PUBLISHED, 2) or ""
+        misfit(made(msgspec.structs.replace(manifest(), format=5)), LOGS, PUBLISHED, 2, ["o2"]) or ""
     )
 
 
@@ -150,12 +157,14 @@ def test_what_is_written_is_found_and_sound(store: CheckpointStore, tmp_path: Pa
     assert fragments(ObjectStore(str(tmp_path)), "d") == []
 
 
-def test_copies_go_with_the_last_checkpoint_that_names_them(store: CheckpointStore) -> None:
+def test_copies_go_with_the_last_checkpoint_that_names_them(store: CheckpointStore, tmp_path: Path) -> None:
     first, second = with_runs(store, 1, a=b"1", b=b"22"), with_runs(store, 2, b=b"22")
-    store.remove([first])
+    store.copy_run("left-behind", [b"1"])
+    store.clean([first])
     assert store.find().checkpoints == (second,)
     assert store.verify(second) == []
     assert ["c/0/runs/a" in line for line in store.verify(first)] == [True]
+    assert set(ObjectStore(str(tmp_path)).names("c/0/runs")) == {"c/0/runs/b"}
 
 
 def test_a_damaged_copy_is_named(store: CheckpointStore, tmp_path: Path) -> None:
@@ -170,6 +179,9 @@ def test_a_damaged_document_hides_no_other(store: CheckpointStore, tmp_path: Pat
     found = store.find()
     assert found.checkpoints == (first,)
     assert list(found.damaged) == [second.id]
+    store.copy_run("b", [b"1"])
+    store.clean([])
+    assert set(ObjectStore(str(tmp_path)).names("c/0/runs")) == {"c/0/runs/a", "c/0/runs/b"}, "it may name others"
 
 
 def test_a_copy_that_was_not_finished_is_not_there(store: CheckpointStore, tmp_path: Path) -> None:
