@@ -13,7 +13,7 @@ from connectors.objects.store import ObjectStore
 from connectors.redis.run_store import RunStore
 from dsms.model import properties
 from dsms.physical.fragment_plan import FragmentPlan
-from dsms.runtime.checkpoints.checkpoint import Checkpoint
+from dsms.runtime.checkpoints.checkpoint import Checkpoint, Needs
 from dsms.runtime.checkpoints.making import CheckpointMaker, Subject
 from dsms.runtime.checkpoints.recovery import Recovery
 from dsms.runtime.checkpoints.store import CheckpointStore
@@ -61,7 +61,8 @@ class Checkpoints:
     def restore_for(self, plan: FragmentPlan) -> Restore:
         """The recovery of the fragment with a plan."""
         recovery = Recovery(self._store, self._runs, self._kafka, self._fragment.name)
-        return lambda lacking, published: recovery.restore(lacking, published, plan.partitions, plan.queries.keys())
+        needs = Needs(plan.queries.keys(), _topics(plan).keys())
+        return lambda lacking, published: recovery.restore(lacking, published, plan.partitions, needs)
 
     def start(self) -> None:
         """Starts to make checkpoints."""
@@ -119,12 +120,11 @@ class Checkpoints:
             )
             state = self._fragment.state
             running = {query for query, planned in state.plan.queries.items() if not planned.still}
-            topics = {
-                source.id: source.topic
-                for planned in state.plan.queries.values()
-                for node in (planned.node, planned.former)
-                if node is not None
-                for source in properties.sources(node)
-            }
             token = self._committer.claim.token
-            return maker.make(Subject(committed, token, running - state.failures.keys(), topics))
+            return maker.make(Subject(committed, token, running - state.failures.keys(), _topics(state.plan)))
+
+
+def _topics(plan: FragmentPlan) -> dict[str, str]:
+    """The topics of the sources that a plan reads, by the source's id."""
+    nodes = (node for planned in plan.queries.values() for node in (planned.node, planned.former) if node is not None)
+    return {source.id: source.topic for node in nodes for source in properties.sources(node)}

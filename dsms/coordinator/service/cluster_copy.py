@@ -26,7 +26,7 @@ from dsms.coordinator.service.coordinator import make_internal_topics
 from dsms.model import properties
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
-from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Topic, misfit
+from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, Topic, misfit
 from dsms.runtime.checkpoints.logs import catalog_log, look
 from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.progress_log import DeadMark, Progress, Published
@@ -111,7 +111,8 @@ def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> N
         published = Published(
             checkpoint.published, {(owner, part): DeadMark(at) for owner, part, at in checkpoint.dead}
         )
-        if reason := misfit(checkpoint, logs, published, state.targets, checkpoint.published):
+        needs = Needs(checkpoint.published, checkpoint.topics)
+        if reason := misfit(checkpoint, logs, published, state.targets, needs):
             raise UserError(
                 f'checkpoint "{old.id}" of fragment {old.fragment} does not fit: {reason}',
                 hint="copies of topics must have kept all offsets; name them with --topic OLD=NEW",

@@ -114,10 +114,17 @@ class Logs:
     ends: Mapping[Partition, int]
 
 
-def misfit(
-    checkpoint: Checkpoint, logs: Logs, published: Published, targets: int, queries: Collection[str]
-) -> str | None:
-    """Why a checkpoint cannot be gone on from by some queries; None if it can."""
+@dataclass(frozen=True)
+class Needs:
+    """The queries that are to go on from a checkpoint, and the sources that they read, by id. What others had read and
+    published does not matter: they were dropped."""
+
+    queries: Collection[str]
+    sources: Collection[str]
+
+
+def misfit(checkpoint: Checkpoint, logs: Logs, published: Published, targets: int, needs: Needs) -> str | None:
+    """Why a checkpoint cannot be gone on from; None if it can."""
     state = checkpoint.state
     if state is None:
         return "another version of dsms stored it, in a format that this one cannot read"
@@ -125,36 +132,38 @@ def misfit(
         return reason
     if checkpoint.kafka != logs.kafka:
         return f'it is about the kafka cluster "{checkpoint.kafka}", not "{logs.kafka}"'
-    topics = chain(_other_topics(checkpoint, logs), _beyond(checkpoint, state, logs))
-    return next(chain(topics, _unpublished(checkpoint, published, queries)), None)
+    topics = {source: topic for source, topic in checkpoint.topics.items() if source in needs.sources}
+    logged = chain(_other_topics(topics, logs), _beyond(topics, state, logs))
+    return next(chain(logged, _unpublished(checkpoint, published, needs)), None)
 
 
-def _other_topics(checkpoint: Checkpoint, logs: Logs) -> Iterator[str]:
-    for topic in checkpoint.topics.values():
+def _other_topics(topics: Mapping[str, Topic], logs: Logs) -> Iterator[str]:
+    for topic in topics.values():
         if (now := logs.topics.get(topic.name)) != topic.id:
             yield f'topic "{topic.name}" ' + ("does not exist" if now is None else "was made anew after it")
 
 
-def _beyond(checkpoint: Checkpoint, state: Manifest, logs: Logs) -> Iterator[str]:
+def _beyond(topics: Mapping[str, Topic], state: Manifest, logs: Logs) -> Iterator[str]:
     for lane in state.lanes.values():
         for (source, partition), at in lane.places.items():
-            if (topic := checkpoint.topics.get(source)) is None:
-                continue  # only queries that had been dropped read it
+            if (topic := topics.get(source)) is None:
+                continue
             end = logs.ends.get((topic.name, partition), 0)
             if at.offset > end:
                 place = f'topic "{topic.name}" partition {partition}'
                 yield f"it has read up to offset {at.offset} of {place}, which ends at {end}"
 
 
-def _unpublished(checkpoint: Checkpoint, published: Published, queries: Collection[str]) -> Iterator[str]:
+def _unpublished(checkpoint: Checkpoint, published: Published, needs: Needs) -> Iterator[str]:
     """What the checkpoint takes for published and the progress log does not have: it would be missing for ever. Of a
     query that was dropped or replaced the log keeps nothing once another one writes its topic."""
     for query, frontier in checkpoint.published.items():
-        if query in queries and published.upto(query) < frontier:
+        if query in needs.queries and published.upto(query) < frontier:
             yield f"the progress log has lost what query {query} published: its results would have a gap"
     for owner, partition, offset in checkpoint.dead:
         known = published.dead.get((owner, partition))
-        if known is None or known.offset < offset:
+        needed = owner in needs.sources or owner.split(":")[0] in needs.queries
+        if needed and (known is None or known.offset < offset):
             yield f"the progress log has lost which dead letters of {owner} were written"
 
 

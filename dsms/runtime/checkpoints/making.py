@@ -15,6 +15,7 @@ from dsms.runtime.checkpoints.checkpoint import (
     Checkpoint,
     Copy,
     Logs,
+    Needs,
     Topic,
     behind,
     checkpoint_id,
@@ -116,9 +117,10 @@ class CheckpointMaker:
 def _ahead(subject: Subject, found: Found, logs: Logs) -> str | None:
     """A checkpoint that fits, and in which a query has read further than in the epoch."""
     manifest, published = subject.committed.manifest, subject.committed.published
+    needs = Needs(subject.queries, subject.topics.keys())
     for checkpoint in found.checkpoints:
         state = checkpoint.state
-        fits = state is not None and misfit(checkpoint, logs, published, manifest.targets, subject.queries) is None
+        fits = state is not None and misfit(checkpoint, logs, published, manifest.targets, needs) is None
         if state is not None and fits and behind(manifest, state, subject.queries):
             return checkpoint.id
     return None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
 from connectors.kafka.config import KafkaSettings
 from connectors.redis.run_store import RunStore
-from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, best_first, misfit
+from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, best_first, misfit
 from dsms.runtime.checkpoints.logs import look
 from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.progress_log import Published
@@ -29,9 +29,7 @@ class Recovery:
     def __init__(self, store: CheckpointStore, runs: RunStore, kafka: KafkaSettings, fragment: str) -> None:
         self._store, self._runs, self._kafka, self._fragment = store, runs, kafka, fragment
 
-    def restore(
-        self, lacking: Manifest | None, published: Published, targets: int, queries: Collection[str]
-    ) -> Manifest | None:
+    def restore(self, lacking: Manifest | None, published: Published, targets: int, needs: Needs) -> Manifest | None:
         """The manifest to go on from, with its runs in place: `lacking`, a manifest that only lacks runs, if copies of
         these are there, else that of the checkpoint that fits best. None if none does."""
         found = self._store.find()
@@ -41,9 +39,9 @@ class Recovery:
             return lacking
         topics = {topic.name for checkpoint in found.checkpoints for topic in checkpoint.topics.values()}
         logs = look(self._kafka, topics) if found.checkpoints else None
-        for checkpoint in best_first(found.checkpoints, queries):
+        for checkpoint in best_first(found.checkpoints, needs.queries):
             assert logs is not None
-            unfit = misfit(checkpoint, logs, published, targets, queries) or self._restored(
+            unfit = misfit(checkpoint, logs, published, targets, needs) or self._restored(
                 checkpoint.runs, checkpoint.id
             )
             if unfit is None:

@@ -14,6 +14,7 @@ from dsms.runtime.checkpoints.checkpoint import (
     Checkpoint,
     Copy,
     Logs,
+    Needs,
     Topic,
     behind,
     best_first,
@@ -29,6 +30,7 @@ from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
 from operators.core.errors import ExternalError
 
 LOGS = Logs("kafka-1", {"bids": "topic-1"}, {("bids", 0): 100})
+NEEDS = Needs(["o2"], ["o1"])
 PUBLISHED = Published({"o2": 50}, {("o1", 0): DeadMark(40, 3)})
 
 
@@ -54,9 +56,9 @@ def made(state: Manifest | None = None, id: str = checkpoint_id(1, 7), created: 
 
 
 def test_a_checkpoint_of_these_logs_fits() -> None:
-    assert misfit(made(), LOGS, PUBLISHED, 2, ["o2"]) is None
+    assert misfit(made(), LOGS, PUBLISHED, 2, NEEDS) is None
     later = Published({"o2": 60, "o3": 9}, {("o1", 0): DeadMark(90, 5)})
-    assert misfit(made(), LOGS, later, 2, ["o2"]) is None, (
+    assert misfit(made(), LOGS, later, 2, NEEDS) is None, (
         "what was published since is left out when it is computed again"
     )
 
@@ -80,19 +82,23 @@ def test_a_checkpoint_of_these_logs_fits() -> None:
     ],
 )
 def test_a_checkpoint_of_other_logs_does_not(logs: Logs, published: Published, targets: int, why: str) -> None:
-    assert why in (misfit(made(), logs, published, targets, ["o2"]) or "it fits")
+    assert why in (misfit(made(), logs, published, targets, NEEDS) or "it fits")
 
 
 def test_what_a_dropped_or_replaced_query_had_published_does_not_matter() -> None:
     """Its record in the progress log is that of the query that writes its topic now."""
-    assert misfit(made(), LOGS, replace(PUBLISHED, frontiers={"o5": 60}), 2, ["o5"]) is None
+    assert misfit(made(), LOGS, replace(PUBLISHED, frontiers={"o5": 60}), 2, Needs(["o5"], ["o1"])) is None
+
+
+def test_the_topics_of_dropped_queries_do_not_matter() -> None:
+    assert misfit(made(), replace(LOGS, topics={}, ends={}), PUBLISHED, 2, Needs(["o5"], ["o9"])) is None
 
 
 def test_state_of_another_version_does_not_fit() -> None:
     unreadable = msgspec.structs.replace(made(), manifest=msgspec.Raw(b'{"epoch": "?"}'))
-    assert "another version" in (misfit(unreadable, LOGS, PUBLISHED, 2, ["o2"]) or "")
+    assert "another version" in (misfit(unreadable, LOGS, PUBLISHED, 2, NEEDS) or "")
     assert "in format 5, not 6" in (
-        misfit(made(msgspec.structs.replace(manifest(), format=5)), LOGS, PUBLISHED, 2, ["o2"]) or ""
+        misfit(made(msgspec.structs.replace(manifest(), format=5)), LOGS, PUBLISHED, 2, NEEDS) or ""
     )
 
 
